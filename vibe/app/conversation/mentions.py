@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
+from vibe.core.told_files import with_files
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.files.text_files import decode, whole_characters
 from vibe.core.tools.workspace import Workspace
@@ -12,8 +13,6 @@ from vibe.core.tools.workspace import Workspace
 MAX_BYTES = 64_000
 """Bytes of all mentioned files that are shown."""
 _MENTION = re.compile(r'(?<!\S)@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>[^\s"]+))')
-_BEGIN, _END = '<file path="', "\n</file>"
-_FILE = re.compile(rf'{_BEGIN}(?P<name>[^"\n]*)">\n(?P<text>.*?){_END}(?=\n\n{_BEGIN}|\Z)', re.DOTALL)
 _CLOSING = ".,;:!?)]}"
 
 
@@ -22,7 +21,7 @@ def with_mentioned_files(prompt: str, workspace: Workspace) -> str:
 
     A mention of anything else is a word like others: what lies outside, holds a secret or may not be read stays unread.
     """
-    shown: list[str] = []
+    shown: list[tuple[str, str]] = []
     room = MAX_BYTES
     for name in dict.fromkeys(_mentioned(prompt)):
         found = _text_of(name, workspace, room) if room else None
@@ -30,16 +29,8 @@ def with_mentioned_files(prompt: str, workspace: Workspace) -> str:
             text, cut = found
             room -= len(text.encode())
             note = "\n[cut here: read_file shows the rest]" if cut else ""
-            shown.append(f'{_BEGIN}{name}">\n{text}{note}{_END}')
-    return "\n\n".join([prompt, *shown])
-
-
-def told_parts(told: str) -> tuple[str, Sequence[tuple[str, str]]]:
-    """Return the prompt, and the names and texts of the files put below it, of what an agent was told."""
-    start = told.find(f"\n\n{_BEGIN}")
-    if start < 0 or not told.endswith(_END):
-        return told, ()
-    return told[:start], [(match["name"], match["text"]) for match in _FILE.finditer(told, start)]
+            shown.append((name, f"{text}{note}"))
+    return with_files(prompt, shown)
 
 
 def _mentioned(prompt: str) -> Iterator[str]:

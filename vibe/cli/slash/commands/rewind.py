@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vibe.app.conversation.mentions import told_parts
 from vibe.cli.render.event_text import counted, one_line
 from vibe.cli.slash.command import ArgumentChoice, Talk, Typed
 from vibe.cli.slash.wording import TITLE_LENGTH
 from vibe.core.errors import UsageError
 from vibe.core.messages import UserMessage
 from vibe.core.middleware.port import HOST_NOTICE
+from vibe.core.told_files import told_parts
 
 
 async def run(talk: Talk, typed: Typed) -> None:

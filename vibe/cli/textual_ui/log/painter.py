@@ -16,6 +16,7 @@ from vibe.cli.textual_ui.log.clean import clean_line, middle_cut
 from vibe.cli.textual_ui.log.diff_blocks import diff_blocks
 from vibe.cli.textual_ui.log.markdown_blocks import MarkdownBlocks
 from vibe.cli.textual_ui.log.rows import GUTTER, Row, lay_out
+from vibe.core.told_files import told_parts
 
 if TYPE_CHECKING:
     from vibe.cli.textual_ui.log.entry import LogEntry
@@ -95,8 +96,6 @@ class Painter:
 
 
 def _told(entry: LogEntry) -> Iterator[LogBlock]:
-    from vibe.app.conversation.mentions import told_parts  # noqa: PLC0415  the engine has loaded it by then
-
     prompt, files = (entry.text, ()) if entry.whole else told_parts(entry.text)
     head, hidden, tail = middle_cut(prompt.rstrip("\n").split("\n"), ALL_LINES if entry.whole else MOST_TOLD)
     yield LogBlock(Content("\n".join(head)), look=USER, mark=styled(">", "bold $text-primary"), flush=True)
