@@ -1,9 +1,9 @@
-"""Every wish a front end may send to a run, and the reply: frozen msgspec structs, one JSON object each way.
+"""Every command a front end may send to a run, and the reply: frozen msgspec structs, one JSON object each way.
 
 A request is ``{"type": "pause", "token": "...", ...}`` in one message to the run's ``control`` address (NNG rep0). The
-token is in the run's file in ``$VIBE_HOME/run``, which only its user can read. A field that a wish does not have is
-refused rather than passed over: a wish that is half understood must not be carried out. What is left at its default is
-not sent, so that runs that do not know such a field understand the rest.
+token is in the run's file in ``$VIBE_HOME/run``, which only its user can read. A command with a field that is not known
+is refused: what is half understood must not be carried out. What is left at its default is not sent, so that runs that
+do not know such a field understand the rest.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from msgspec import Meta, Struct
 from ipc.errors import INVALID_JSON, CodecError, RequestInvalidError
 
 COMMAND_VERSION = 1
-"""Grows when a run of the old form could not understand a wish of the new one; new wishes and new fields that have a
-default do not change it."""
+"""Grows when a run of the old form could not understand a command of the new one; new commands do not change it, nor do
+new fields that have a default."""
 
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 64
@@ -33,13 +33,13 @@ Text: TypeAlias = Annotated[str, Meta(min_length=1)]
 class BaseCommand(Struct, frozen=True, kw_only=True, tag_field="type", forbid_unknown_fields=True, omit_defaults=True):
     """Base of every request: the run's ``token``, and the version of this protocol.
 
-    ``wish_id`` is the asker's own name for this wish, used for no other: asked again with it, the run does nothing more
-    and gives the same reply.
+    ``command_id`` is the sender's own id for this command, used for no other: sent again with it, the command is not
+    carried out again and gets the same reply.
     """
 
     token: str = ""
     version: int = COMMAND_VERSION
-    wish_id: Annotated[str, Meta(max_length=100)] = ""
+    command_id: Annotated[str, Meta(max_length=100)] = ""
 
 
 class Ping(BaseCommand, frozen=True, kw_only=True, tag="ping"):
@@ -99,8 +99,8 @@ class Requests(BaseCommand, frozen=True, kw_only=True, tag="requests"):
     """List what the run waits to be told; ``data["requests"]`` has each with all that an answer needs.
 
     Each has ``request_id``, ``kind`` (``approval``, ``question`` or ``decision``), ``answer_with`` (the ``type`` of the
-    wish that answers it), ``summary``, and where it comes from: ``session_id``, ``plan_id``, ``agent_id``, ``step_id``.
-    The rest is as in the event that announced it.
+    command that answers it), ``summary``, and where it comes from: ``session_id``, ``plan_id``, ``agent_id`` and
+    ``step_id``. The rest is as in the event that announced it.
     """
 
 
@@ -156,12 +156,12 @@ class Interrupt(BaseCommand, frozen=True, kw_only=True, tag="interrupt"):
     by: By = "user"
 
 
-Wish: TypeAlias = (
+RunCommand: TypeAlias = (
     Pause | Cancel | Decide | Revise | Act | Requests | Approve | AnswerQuestion | GivePrompt | Steer | Interrupt
 )
 """Commands that a run carries out or refuses."""
 
-Command: TypeAlias = Ping | Wish
+Command: TypeAlias = Ping | RunCommand
 """Every request there is."""
 
 

@@ -1,4 +1,4 @@
-"""Wishes for a run: a server on its control address, on the run's loop, and the client that asks it."""
+"""Commands for a run: a server on its control address, on the run's loop, and the client that asks it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ipc.commands import (
     Ping,
     Reply,
     Requests,
-    Wish,
+    RunCommand,
     decode_command,
     decode_envelope,
     decode_reply,
@@ -39,13 +39,13 @@ TRANSPORT_LIMIT_BYTES = 4 * MAX_REQUEST_BYTES
 """A message larger than this is not even read: NNG cuts the connection."""
 
 MOST_WAITING = 256
-"""So many wishes may wait for what the run says to them; further ones are refused, but for those that stop the run."""
+"""Commands that may wait for their reply; further ones are refused, but for those that stop the run."""
 
 MOST_REMEMBERED = 1_000
-"""Replies that are kept for those who ask again with the same ``wish_id``."""
+"""Replies that are kept for those who ask again with the same ``command_id``."""
 
 SETTLING_S = 1.0
-"""A run that ends has so long to say what became of the wishes that wait."""
+"""Time that a run that ends has to reply to the commands that wait."""
 
 LINGER_S = 0.05
 """Time that the last answer has to leave before the socket closes. NNG itself flushes nothing."""
@@ -53,27 +53,27 @@ LINGER_S = 0.05
 LOOK_S = 0.1
 """A caller that waits for an answer checks that often whether the run still lives."""
 
-Serve: TypeAlias = Callable[[Wish], Awaitable[Reply]]
-"""Carries out a wish or refuses it; several may be under way side by side."""
+Serve: TypeAlias = Callable[[RunCommand], Awaitable[Reply]]
+"""Carries out a command or refuses it; several may be under way side by side."""
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _Asked:
-    """A wish with an id, and its reply once there is one."""
+    """A command with an id, and its reply once there is one."""
 
-    wish: Wish
+    command: RunCommand
     over: anyio.Event = field(default_factory=anyio.Event)
     reply: Reply | None = None
 
 
 class _ControlServer:
-    """Takes the requests of one socket; each wish is a task, so that none holds another up."""
+    """Takes the requests of one socket; each command is a task, so that none holds another up."""
 
     def __init__(self, entry: Entry, serve: Serve, socket: OpenRepSocket) -> None:
         self._entry = entry
-        self._serve_wish = serve
+        self._carry_out = serve
         self._socket = socket
         self._asked: dict[str, _Asked] = {}
         self._waiting: dict[ReceivedRequest, CancelScope] = {}
@@ -115,7 +115,7 @@ class _ControlServer:
                     self._take_all(None)
 
     async def _settle(self) -> None:
-        """Wait for the tasks of wishes; those that take long are broken off."""
+        """Wait for the tasks of commands; those that take long are broken off."""
         with anyio.move_on_after(SETTLING_S):
             while self._waiting:  # noqa: ASYNC110  ends in milliseconds
                 await anyio.sleep(0.001)
@@ -140,8 +140,8 @@ class _ControlServer:
                 self._waiting[request] = CancelScope()
                 tasks.start_soon(self._serve, request, taken)
 
-    def _taken(self, data: bytes) -> Wish | Reply:
-        """Return the wish in a request, or the reply to what is none."""
+    def _taken(self, data: bytes) -> RunCommand | Reply:
+        """Return the command in a request, or the reply to what is none."""
         try:
             envelope = decode_envelope(data)
             if not self._entry.allows(envelope.token):
@@ -159,38 +159,38 @@ class _ControlServer:
             return Reply(ok=True, message=f"run {self._entry.source} is running", data=known)
         return msgspec.structs.replace(command, token="")
 
-    async def _serve(self, request: ReceivedRequest, wish: Wish) -> None:
+    async def _serve(self, request: ReceivedRequest, command: RunCommand) -> None:
         reply = _UNTOLD
         try:
             with self._waiting[request]:
-                reply = await self._reply_once(wish)
+                reply = await self._reply_once(command)
         finally:
             del self._waiting[request]
             self._answer(request, reply)
 
-    async def _reply_once(self, wish: Wish) -> Reply:
-        """Carry a wish out, but one whose id is known only once; a list of requests is always a new one."""
-        if not wish.wish_id or isinstance(wish, Requests):
-            return await self._reply(wish)
-        known = self._asked.get(wish.wish_id)
+    async def _reply_once(self, command: RunCommand) -> Reply:
+        """Carry a command out, but one whose id is known only once; a list of requests is always a new one."""
+        if not command.command_id or isinstance(command, Requests):
+            return await self._reply(command)
+        known = self._asked.get(command.command_id)
         if known is None:
-            known = self._asked[wish.wish_id] = _Asked(wish)
+            known = self._asked[command.command_id] = _Asked(command)
             if len(self._asked) > MOST_REMEMBERED:
                 del self._asked[next(iter(self._asked))]
             try:
-                known.reply = await self._reply(wish)
+                known.reply = await self._reply(command)
             finally:
                 known.over.set()
-        elif known.wish != wish:
+        elif known.command != command:
             return refusal(
-                "invalid", f"the wish_id {wish.wish_id!r} was used by another command: give each a unique one"
+                "invalid", f"the command_id {command.command_id!r} was used by another command: give each a unique one"
             )
         await known.over.wait()
         return known.reply or _UNTOLD
 
-    async def _reply(self, wish: Wish) -> Reply:
+    async def _reply(self, command: RunCommand) -> Reply:
         try:
-            return await self._serve_wish(wish)
+            return await self._carry_out(command)
         except Exception as error:  # the door of a front end's request: the run goes on, the asker is told
             _logger.exception("a command could not be served")
             what = type(error).__name__
@@ -215,9 +215,9 @@ _UNTOLD = refusal("ended", "the run ended before it replied: check its status")
 
 @asynccontextmanager
 async def control_server(entry: Entry, serve: Serve) -> AsyncGenerator[None]:
-    """Take wishes at the control address of ``entry`` and hand them to ``serve`` while the block runs, on its loop.
+    """Take commands at the control address of ``entry`` and hand them to ``serve`` while the block runs, on its loop.
 
-    Each wish is served as it comes, whatever others wait for. ``serve`` must not raise; where it does, the asker is
+    Each command is served as it comes, whatever others wait for. ``serve`` must not raise; where it does, the asker is
     told. A request without the entry's token, of another version or of an unknown kind, and anything that is no
     request, is answered with what is the matter and changes nothing; so is what comes while the block ends.
 
@@ -239,7 +239,7 @@ async def send_command(entry: Entry, command: Command) -> Reply:
     The token is put in here.
 
     Raises:
-        RunGoneError: It ended before it answered; what it did of the wish is not known.
+        RunGoneError: It ended before it answered; what it did of the command is not known.
         RequestInvalidError: The command holds what is no JSON, or is too large.
         CodecError: The answer is none.
         BusUnavailableError: pynng can't be loaded, or the address is none.

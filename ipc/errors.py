@@ -6,8 +6,8 @@ IpcError                       one sentence: what is wrong, where, what to do
 ├── JournalError               the journal can't be opened, locked, read or written
 ├── SequenceError              an event came to the bus out of order (a defect of the caller)
 ├── CodecError                 bytes that are no event, heartbeat or answer of ours
-├── RequestInvalidError        a wish that no run takes
-├── RunGoneError               a run ended before it answered a wish
+├── RequestInvalidError        a command that no run takes
+├── RunGoneError               a run ended before it answered a command
 ├── TokenNeededError           a run on TCP tells its events only to who has its token
 ├── UnknownSourceError         nobody publishes, or published, what a subscriber asked for
 └── EventsLostError            a publisher died with events that its journal does not hold
@@ -81,7 +81,7 @@ class CodecError(IpcError):
 
 
 class RequestInvalidError(IpcError):
-    """A wish that can't be read, or is too large; nothing was done."""
+    """A command that can't be read, or is too large; nothing was done."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"invalid request: {problem}")

@@ -138,9 +138,8 @@ __all__ = [
 class PromptStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="prompt.started"):
     """An agent set to work on a prompt; all until ``prompt.ended`` is for it.
 
-    ``conversation_id`` stays while a conversation goes on under other session ids. ``origin``: ``user`` (at the run's
-    own front end), ``wish`` (at its control address), ``resume`` (a conversation that was cut off goes on) or
-    ``shell`` (the user's own command line, no model).
+    ``conversation_id`` stays while a conversation goes on under other session ids. ``origin``: ``user``, ``resume`` (a
+    conversation that was cut off goes on) or ``shell`` (the user's own command line, no model).
     """
 
     prompt_id: str

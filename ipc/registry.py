@@ -184,7 +184,7 @@ class Registry:
         return self._by_name(target)
 
     def running_as(self, name: str) -> Entry:
-        """Find the run a user meant that takes wishes: a source id or a unique prefix of it, or a plan id.
+        """Find the run a user meant that takes commands: a source id or a unique prefix of it, or a plan id.
 
         Raises:
             UnknownSourceError: It means nothing, or several, or a run that is over.

@@ -54,7 +54,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundChange:
-    """Operations that were wished for, and the plan after them (None: there are none, and ``reason`` may say why)."""
+    """Operations that were asked for, and the plan after them (None: there are none, and ``reason`` may say why)."""
 
     acted: ActResult
     operations: tuple[Operation, ...] = ()
@@ -122,13 +122,13 @@ class PlannerAgent:
         offer = PlanOffer(goal, {"model": reader.model.key}, schema=_schema_for(reader))
         return await self._drafted(reader, goal_prompt(goal, attended=self._is_attended), offer, stop)
 
-    async def redraft(self, proposal: Plan, wish: str, stop: StopSignal | None = None) -> Draft:
-        """The next version of a proposed plan, changed as a person wishes. What goes wrong is in the draft.
+    async def redraft(self, proposal: Plan, sentence: str, stop: StopSignal | None = None) -> Draft:
+        """The next version of a proposed plan, changed as the user says. What goes wrong is in the draft.
 
         Raises:
-            UsageError: nothing is wished, the plan is too long to be told, or the model can't be had.
+            UsageError: no change is named, the plan is too long to be told, or the model can't be had.
         """
-        wish = _wished(wish)
+        sentence = _stated(sentence)
         document = proposal.model_dump(mode="json", exclude_unset=True)
         text = json.dumps(document, indent=1, ensure_ascii=False)
         if len(text) > MAX_PLAN:
@@ -136,7 +136,7 @@ class PlannerAgent:
         reader = ReadOnlyAgent(CALLER, self._context, self._limits)
         metadata = {**proposal.metadata, "model": reader.model.key}
         offer = PlanOffer(proposal.goal, metadata, document, _schema_for(reader))
-        told = redraft_prompt(proposal, text, wish, attended=self._is_attended)
+        told = redraft_prompt(proposal, text, sentence, attended=self._is_attended)
         return await self._drafted(reader, told, offer, stop)
 
     @property
@@ -150,13 +150,13 @@ class PlannerAgent:
             sink.publish(WarningEvent(code="plan.repaired", message=repair))
         return Draft(acted=acted, plan=plan)
 
-    async def change(self, plan: Plan, state: State, wish: str, stop: StopSignal | None = None) -> FoundChange:
-        """The operations on a plan that has begun which a person wishes for; nothing is changed by it.
+    async def change(self, plan: Plan, state: State, sentence: str, stop: StopSignal | None = None) -> FoundChange:
+        """The operations on a plan that has begun which the user asks for; nothing is changed by it.
 
         Raises:
-            UsageError: nothing is wished, or the model can't be had.
+            UsageError: no change is named, or the model can't be had.
         """
-        wish, fixed = _wished(wish), fixed_steps(state)
+        sentence, fixed = _stated(sentence), fixed_steps(state)
         statuses = {step_id: step.status.value for step_id, step in state.steps.items()}
         revised: list[LoadedPlan] = []
 
@@ -167,7 +167,7 @@ class PlannerAgent:
 
         offer = RevisionOffer(check)
         reader = ReadOnlyAgent(CALLER, self._context, self._limits)
-        told = change_prompt(plan, statuses, [step.id for step in plan.steps if step.id not in fixed], wish)
+        told = change_prompt(plan, statuses, [step.id for step in plan.steps if step.id not in fixed], sentence)
         acted = await planned(reader, "change", told, offer, stop)
         if not offer.accepted or not offer.operations:
             return FoundChange(acted=acted, reason=offer.reason)
@@ -298,7 +298,7 @@ def _schema_for(reader: ReadOnlyAgent) -> dict[str, Any] | None:
     return small_plan_schema() if reader.model.plans_at_once else None
 
 
-def _wished(sentence: str) -> str:
+def _stated(sentence: str) -> str:
     if not sentence.strip():
         raise UsageError("no change requested: say in a sentence what to change")
     return sentence.strip()

@@ -57,19 +57,19 @@ def goal_prompt(goal: str, *, attended: bool) -> str:
     return f"# Goal\n{goal}\n\n# Modes of steps\n{modes}\n\n# If the goal is ambiguous\n{doubt}"
 
 
-def redraft_prompt(plan: Plan, document: str, wish: str, *, attended: bool) -> str:
+def redraft_prompt(plan: Plan, document: str, sentence: str, *, attended: bool) -> str:
     """The message that opens the drafting of a proposal anew; ``document`` is the proposal as JSON."""
     return "\n\n".join((
         goal_prompt(plan.goal, attended=attended),
         f"# The plan as it is proposed\n{document}",
-        f"# What the user wants changed about it\n{wish}",
+        f"# What the user wants changed about it\n{sentence}",
         REDRAFT,
     ))
 
 
-def change_prompt(plan: Plan, statuses: Mapping[str, str], open_steps: Collection[str], wish: str) -> str:
-    """The message that opens the change of a plan that has begun, as somebody wishes."""
-    parts = [f"# What the user wants changed\n{wish}", f"# Goal of the whole plan\n{plan.goal}"]
+def change_prompt(plan: Plan, statuses: Mapping[str, str], open_steps: Collection[str], sentence: str) -> str:
+    """The message that opens the change of a plan that has begun, as the user asks."""
+    parts = [f"# What the user wants changed\n{sentence}", f"# Goal of the whole plan\n{plan.goal}"]
     if plan.context:
         parts.append(f"# Context\n{beginning(plan.context, MAX_CONTEXT)}")
     fixed = [_line(statuses, step) for step in plan.steps if step.id not in open_steps]

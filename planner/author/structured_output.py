@@ -222,7 +222,7 @@ def revision_schema() -> dict[str, Any]:
             "operations": {"type": "array", "items": {"anyOf": operations}},
             "reason": {
                 "type": "string",
-                "description": "What was wrong, or is wished for, and what the operations do about it.",
+                "description": "What was wrong, or is asked for, and what the operations do about it.",
             },
         },
         "required": ["operations", "reason"],

@@ -1,4 +1,4 @@
-"""Revisions of a plan while it runs: asked of a Reviser when a step failed, or wished for by a person.
+"""Revisions of a plan while it runs: asked of a Reviser when a step failed, or asked for by the user.
 
 One at a time.
 """
@@ -64,7 +64,7 @@ class Revising:
         self._policy = policy
         self._turn = anyio.Lock()
         self._scopes: dict[anyio.CancelScope, str | None] = {}
-        """With the step whose failure is answered; None: a person wishes for a revision."""
+        """With the step whose failure is answered; None: the user asks for a revision."""
         self._stopped = False
 
     def stop(self, step_id: str | None = None) -> None:
@@ -94,15 +94,15 @@ class Revising:
             finally:
                 del self._scopes[scope]
 
-    async def carry_out(self, wish: Revise) -> str | None:
-        """Revise the plan as a person wishes; returns why it can't be, or None."""
+    async def carry_out(self, command: Revise) -> str | None:
+        """Revise the plan as the user asks; returns why it can't be, or None."""
         if self._stopped:
             return TOO_LATE
         with anyio.CancelScope() as scope:
             self._scopes[scope] = None
             try:
                 async with self._turn:
-                    await self._carry_out(read_operations(list(wish.operations)), wish)
+                    await self._carry_out(read_operations(list(command.operations)), command)
             except UsageError as error:
                 return str(error)
             finally:
@@ -132,9 +132,9 @@ class Revising:
             if proposal is None or not proposal.operations:
                 return "no better plan found"
             why = proposal.reason or _reason(result)
-            wish = Revise(operations=plain_operations(proposal.operations), reason=why, by=REPLAN)
+            command = Revise(operations=plain_operations(proposal.operations), reason=why, by=REPLAN)
             try:
-                await self._carry_out(proposal.operations, wish, step_id)
+                await self._carry_out(proposal.operations, command, step_id)
             except RevisionInvalidError as error:
                 problems = tuple(str(problem) for problem in error.problems)
             else:
@@ -148,14 +148,14 @@ class Revising:
         """The revisions that this step's failures led to before."""
         return tuple(tuple(revision.operations) for revision in self._replans() if revision.step_id == step_id)
 
-    async def _carry_out(self, operations: Sequence[Operation], wish: Revise, step_id: str | None = None) -> None:
+    async def _carry_out(self, operations: Sequence[Operation], asked: Revise, step_id: str | None = None) -> None:
         while True:
             loaded = await to_thread.run_sync(
                 self._revised, schedule_of(self._state).plan, operations, fixed_steps(self._state), step_id
             )
             await anyio.lowlevel.checkpoint()  # the run may be over
             refusal = self._take(
-                Revised(operations=wish.operations, loaded=loaded, reason=wish.reason, by=wish.by, step_id=step_id)
+                Revised(operations=asked.operations, loaded=loaded, reason=asked.reason, by=asked.by, step_id=step_id)
             )
             if refusal is None:
                 return
@@ -165,7 +165,7 @@ class Revising:
     def _revised(
         self, plan: Plan, operations: Sequence[Operation], fixed: Collection[str], step_id: str | None
     ) -> LoadedPlan:
-        """The plan after a revision that the failure of that step led to (None: a person wished it)."""
+        """The plan after a revision that the failure of that step led to (None: the user asked for it)."""
         if any(isinstance(operation, SetBudget) for operation in operations):
             raise RevisionInvalidError([BUDGET_STANDS])
         loaded = revise(plan, operations, fixed=fixed)

@@ -15,8 +15,8 @@ from planner.plan.diagnostics import PlanInvalidError
 from planner.plan.loader import read_plan_file
 from tests.e2e.conftest import VibeCommand, command_step
 from tests.e2e.test_config_keys import serve
+from tests.e2e.test_plan_control import WAITS, ended, refused, started, statuses
 from tests.e2e.test_plan_new import call, hand_in, on_terminal, planner
-from tests.e2e.test_plan_wishes import WAITS, ended, refused, started, statuses
 from tests.fakes.model_server import ModelServer, Reply, ServedCall
 from vibe.app.engine.host import Host
 from vibe.app.plan.author import PlanningRequest, planning
@@ -38,7 +38,7 @@ ADD = {"op": "add_step", "step": ADDED}
 CHANGE_RUNNING = {"op": "update_step", "id": "a", "changes": {"title": "Other"}}
 
 
-def operations(*given: dict[str, Any], reason: str = "as wished") -> dict[str, Any]:
+def operations(*given: dict[str, Any], reason: str = "as asked") -> dict[str, Any]:
     return call("hand_in_revision", value={"operations": list(given), "reason": reason})
 
 
@@ -152,7 +152,7 @@ def test_a_running_plan_is_changed_by_a_sentence(vibe: VibeCommand, write_plan: 
         "  add step more (run) after b: Step more",
         "It would run:",
         "  more: echo more >> log",
-        "because: as wished",
+        "because: as asked",
     ]
     assert (code, record["outcome"]) == (0, "completed")
     assert (vibe.workdir / "log").read_text() == "ran\nb\nmore\n"

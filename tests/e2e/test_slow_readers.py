@@ -1,4 +1,4 @@
-"""A reader that stops reading holds nobody up: the work goes on, and signals and wishes count."""
+"""A reader that stops reading holds nobody up: the work goes on, and signals and commands count."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.request_board import RequestBoard
 from vibe.app.plan.author import PlanningRequest, planning
 from vibe.app.plan.command_consent import PlanNotAcceptedError
-from vibe.app.plan.control_handler import plan_wishes
+from vibe.app.plan.control_handler import plan_router
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.prepare import PlanRunOptions
 from vibe.app.plan.run import PlanRun, PlanSession
@@ -165,7 +165,7 @@ class ServedPlan:
             case AnswerQuestion():
                 reply = await self.board.answer_question(command)
             case Decide() if self._session is not None:
-                reply = await plan_wishes(self._session.control, self.board)(command)
+                reply = await plan_router(self._session.control, self.board)(command)
             case Decide():
                 reply = Reply(ok=False, message="its steps are not run yet", reason="refused")
         self._tell()

@@ -1,4 +1,4 @@
-"""Wishes over real sockets: who may ask, what is answered, and that nothing that is sent hurts the run."""
+"""Commands over real sockets: who may ask, what is answered, and that nothing that is sent hurts the run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ipc.commands import (
     Reply,
     Requests,
     Revise,
-    Wish,
+    RunCommand,
     decode_reply,
     encode_command,
 )
@@ -47,14 +47,14 @@ PATIENCE_S = 120.0
 
 @dataclass
 class Served:
-    """Takes wishes as a run would, and remembers them."""
+    """Takes commands as a run would, and remembers them."""
 
-    wishes: list[Wish] = field(default_factory=list[Wish])
+    commands: list[RunCommand] = field(default_factory=list[RunCommand])
     reply: Reply = field(default_factory=lambda: Reply(ok=True, message="done", data={"n": 1}))
 
-    async def __call__(self, wish: Wish) -> Reply:
-        self.wishes.append(wish)
-        return 1 / 0 if isinstance(wish, Cancel) else self.reply  # pyright: ignore[reportReturnType]  it raises
+    async def __call__(self, command: RunCommand) -> Reply:
+        self.commands.append(command)
+        return 1 / 0 if isinstance(command, Cancel) else self.reply  # pyright: ignore[reportReturnType]  it raises
 
 
 @pytest.fixture(params=["ipc", "tcp"])
@@ -71,7 +71,7 @@ def served() -> Served:
 
 @pytest.fixture
 def entry(bus: EventBus, served: Served, vibe_home: Path) -> Iterator[Entry]:
-    """What the registry says of a run that serves wishes, on a loop of its own."""
+    """What the registry says of a run that serves commands, on a loop of its own."""
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(control_server(bus.entry, served)):
         yield entry_of(vibe_home)
 
@@ -98,13 +98,13 @@ def entry_of(home: Path) -> Entry:
 
 
 async def test_a_wish_reaches_the_run_and_its_reply_the_asker(entry: Entry, served: Served) -> None:
-    wish = Decide(decision_id="ship", selections=("yes",))
+    command = Decide(decision_id="ship", selections=("yes",))
 
-    assert await ask(entry, wish) == served.reply
-    assert served.wishes == [wish]
+    assert await ask(entry, command) == served.reply
+    assert served.commands == [command]
     ping = await ask(entry, Ping())
     assert (ping.ok, ping.data["source"], ping.data["pid"]) == (True, "run-1", os.getpid())
-    assert len(served.wishes) == 1
+    assert len(served.commands) == 1
 
 
 @pytest.mark.parametrize("token", ["", "wrong", "tökén"])
@@ -114,7 +114,7 @@ async def test_without_the_token_nothing_is_served(entry: Entry, served: Served,
     for command in (Pause(), Ping(), Cancel()):
         reply = await ask(entry, command)
         assert (reply.ok, "token" in reply.message) == (False, True)
-    assert served.wishes == []
+    assert served.commands == []
 
 
 def test_only_the_user_can_read_the_token(bus: EventBus, vibe_home: Path) -> None:
@@ -137,7 +137,7 @@ async def test_a_defect_of_the_run_is_an_answer_and_the_next_wish_is_served(entr
 
     assert (reply.ok, "ZeroDivisionError" in reply.message) == (False, True)
     assert (await ask(entry, Pause())).ok
-    assert len(served.wishes) == 2
+    assert len(served.commands) == 2
 
 
 async def test_another_version_and_an_unknown_wish_are_told_what_is_known(entry: Entry, served: Served) -> None:
@@ -149,7 +149,7 @@ async def test_another_version_and_an_unknown_wish_are_told_what_is_known(entry:
     assert f"version {COMMAND_VERSION + 1}" in newer.message
     assert "'fly'" in unknown.message
     assert "ping, pause, cancel, decide, revise" in unknown.message
-    assert served.wishes == []
+    assert served.commands == []
 
 
 async def test_whatever_is_sent_the_run_answers_and_lives(entry: Entry, served: Served) -> None:
@@ -163,9 +163,9 @@ async def test_whatever_is_sent_the_run_answers_and_lives(entry: Entry, served: 
         hostile.append(bytes(broken))
 
     for request in hostile:
-        before = len(served.wishes)
+        before = len(served.commands)
         reply = await ask_raw(entry, request)
-        assert reply.ok == (len(served.wishes) > before), request[:200]
+        assert reply.ok == (len(served.commands) > before), request[:200]
     assert (await ask(entry, Pause())).ok
 
 
@@ -177,33 +177,33 @@ async def test_a_request_too_large_to_read_cuts_only_its_own_sender_off(entry: E
     socket.close()
 
     assert (await ask(entry, Pause())).ok
-    assert len(served.wishes) == 1
+    assert len(served.commands) == 1
 
 
 class Waiting:
-    """Says what became of a wish once told to; counts those that have come."""
+    """Says what became of a command once told to; counts those that have come."""
 
     def __init__(self) -> None:
-        self.wishes: list[Wish] = []
+        self.commands: list[RunCommand] = []
         self.verdict = anyio.Event()
         self.news = anyio.Event()
 
-    async def __call__(self, wish: Wish) -> Reply:
-        self.wishes.append(wish)
+    async def __call__(self, command: RunCommand) -> Reply:
+        self.commands.append(command)
         self.news.set()
-        if not isinstance(wish, Pause | Cancel):
+        if not isinstance(command, Pause | Cancel):
             await self.verdict.wait()
-        return Reply(ok=True, message=f"done {len(self.wishes)}")
+        return Reply(ok=True, message=f"done {len(self.commands)}")
 
     async def has(self, count: int) -> None:
-        while len(self.wishes) < count:
+        while len(self.commands) < count:
             self.news = anyio.Event()
             await self.news.wait()
 
 
 @asynccontextmanager
 async def run_that(home: Path, serve: Serve) -> AsyncGenerator[Entry]:
-    """A run that serves wishes so."""
+    """A run that serves commands so."""
     async with event_bus(home, source="run-1", info=RunInfo(cwd="/")) as bus, control_server(bus.entry, serve):
         yield await anyio.to_thread.run_sync(entry_of, home)
 
@@ -234,10 +234,10 @@ async def test_no_more_wait_than_there_is_room_for_but_a_run_can_always_be_stopp
     run = Waiting()
     sockets: list[ReqSocket] = []
     async with run_that(vibe_home, run) as entry, anyio.create_task_group() as tasks:
-        wish = encode_command(Decide(decision_id="d", selections=("yes",), token=entry.token))
+        command = encode_command(Decide(decision_id="d", selections=("yes",), token=entry.token))
         for _ in range(3):
             sockets.append(ReqSocket(entry.control))
-            tasks.start_soon(sockets[-1].ask, wish)
+            tasks.start_soon(sockets[-1].ask, command)
         await run.has(3)
         full = await ask(entry, Revise(operations=({"n": 1},)))
         assert (full.ok, full.reason) == (False, "refused")
@@ -245,16 +245,16 @@ async def test_no_more_wait_than_there_is_room_for_but_a_run_can_always_be_stopp
         run.verdict.set()
     for socket in sockets:
         socket.close()
-    assert len(run.wishes) == 4
+    assert len(run.commands) == 4
 
 
-async def test_the_same_wish_id_again_does_nothing_and_gets_the_same_reply(vibe_home: Path) -> None:
+async def test_the_same_command_id_again_does_nothing_and_gets_the_same_reply(vibe_home: Path) -> None:
     run = Waiting()
     replies: list[Reply] = []
-    wish = Decide(decision_id="d", selections=("yes",), wish_id="mine")
+    command = Decide(decision_id="d", selections=("yes",), command_id="mine")
 
     async def decide() -> None:
-        replies.append(await ask(entry, wish))
+        replies.append(await ask(entry, command))
 
     async with run_that(vibe_home, run) as entry:
         async with anyio.create_task_group() as tasks:
@@ -263,19 +263,19 @@ async def test_the_same_wish_id_again_does_nothing_and_gets_the_same_reply(vibe_
             tasks.start_soon(decide)
             assert (await ask(entry, Pause())).ok  # the second has come by then, and waits
             run.verdict.set()
-        assert await ask(entry, wish) == replies[0] == replies[1]
-        other = await ask(entry, structs.replace(wish, selections=("no",)))
+        assert await ask(entry, command) == replies[0] == replies[1]
+        other = await ask(entry, structs.replace(command, selections=("no",)))
         assert (other.ok, other.reason) == (False, "invalid")
-        assert await ask(entry, structs.replace(wish, wish_id="another")) != replies[0]
-        lists = [await ask(entry, Requests(wish_id="r")) for _ in range(2)]
+        assert await ask(entry, structs.replace(command, command_id="another")) != replies[0]
+        lists = [await ask(entry, Requests(command_id="r")) for _ in range(2)]
         assert lists[0] != lists[1], "a list is made anew"
-    assert sum(isinstance(taken, Decide) for taken in run.wishes) == 2
+    assert sum(isinstance(taken, Decide) for taken in run.commands) == 2
 
 
-async def test_a_defect_is_told_again_to_the_same_wish_id(entry: Entry, served: Served) -> None:
+async def test_a_defect_is_told_again_to_the_same_command_id(entry: Entry, served: Served) -> None:
     for _ in range(2):
-        assert (await ask(entry, Cancel(wish_id="mine"))).reason == "defect"
-    assert len(served.wishes) == 1
+        assert (await ask(entry, Cancel(command_id="mine"))).reason == "defect"
+    assert len(served.commands) == 1
 
 
 async def test_a_run_that_ends_while_somebody_waits_says_what_it_knows(
@@ -318,7 +318,7 @@ import anyio
 from ipc.bus import event_bus
 from ipc.control import control_server
 from ipc.registry import RunInfo
-async def serve(wish):
+async def serve(command):
     print("asked", flush=True)
     await anyio.sleep(600)
 async def run():

@@ -1,4 +1,4 @@
-"""ConversationControl: wishes from outside to a conversation."""
+"""ConversationControl: commands from outside to a conversation."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from collections.abc import Callable
 
 from ipc.commands import Cancel, GivePrompt, Interrupt, Reply, Steer
 from ipc.control import refusal
+from vibe.app.engine.command_router import CommandRouter
 from vibe.app.engine.request_board import RequestBoard, serve_requests
-from vibe.app.engine.wishes import WishTable
 
 NOT_ASKED = "this run asks nobody: what needs approval is denied; only a run at a terminal asks"
 
 
 class ConversationControl:
-    """Takes wishes by ``wishes``; a cancellation that comes early counts from the first prompt on.
+    """Takes commands by ``router``; a cancellation that comes early counts from the first prompt on.
 
     ``board`` None: nobody is asked. ``prompted`` takes the prompts of others (None: they are refused).
     """
 
     def __init__(self, board: RequestBoard | None, prompted: Callable[[str], object] | None = None) -> None:
         self.cancelled = False
-        self.wishes = WishTable("this run answers prompts").on(Cancel, self._cancel)
-        self.wishes.on(Interrupt, self._on_interrupt).on(Steer, self._on_steer)
-        serve_requests(self.wishes, board, NOT_ASKED)
+        self.router = CommandRouter("this run answers prompts").on(Cancel, self._cancel)
+        self.router.on(Interrupt, self._on_interrupt).on(Steer, self._on_steer)
+        serve_requests(self.router, board, NOT_ASKED)
         self._prompted = prompted
         if prompted is not None:
-            self.wishes.on(GivePrompt, self._on_prompt)
+            self.router.on(GivePrompt, self._on_prompt)
         self._interrupt: Callable[[], bool] = _not_yet
         self._steer: Callable[[str], bool] = _not_yet
         self._session_id: Callable[[], str] = str
@@ -41,23 +41,23 @@ class ConversationControl:
         self._interrupt()
         return Reply(ok=True, message="cancelling: the agent is stopped now")
 
-    async def _on_interrupt(self, wish: Interrupt) -> Reply:
-        if wish.session_id not in {"", self._session_id()}:
-            return _elsewhere(wish.session_id)
+    async def _on_interrupt(self, command: Interrupt) -> Reply:
+        if command.session_id not in {"", self._session_id()}:
+            return _elsewhere(command.session_id)
         message = "interrupted: what was said so far is kept" if self._interrupt() else "nothing is at work"
         return Reply(ok=True, message=message)
 
-    async def _on_steer(self, wish: Steer) -> Reply:
-        if wish.step_id or wish.agent_id not in {"", self._session_id()}:
-            return _elsewhere(wish.step_id or wish.agent_id)
-        if self._steer(wish.text):
+    async def _on_steer(self, command: Steer) -> Reply:
+        if command.step_id or command.agent_id not in {"", self._session_id()}:
+            return _elsewhere(command.step_id or command.agent_id)
+        if self._steer(command.text):
             return Reply(ok=True, message="the agent reads it before its next turn")
         return refusal("refused", "the agent is not at work: give it a prompt instead")
 
-    async def _on_prompt(self, wish: GivePrompt) -> Reply:
-        if self._prompted is None or wish.session_id not in {"", self._session_id()}:
-            return _elsewhere(wish.session_id)
-        self._prompted(wish.text)
+    async def _on_prompt(self, command: GivePrompt) -> Reply:
+        if self._prompted is None or command.session_id not in {"", self._session_id()}:
+            return _elsewhere(command.session_id)
+        self._prompted(command.text)
         return Reply(ok=True, message="the prompt was given")
 
 

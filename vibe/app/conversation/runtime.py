@@ -135,7 +135,7 @@ class Runtime:
                 seat.listeners,
                 address=config.ipc.address,
                 kept=config.session_logging.enabled,
-                control=control.wishes,
+                control=control.router,
             )
         )
         own = replace(opened, session_id=session.session_id)

@@ -15,9 +15,9 @@ from ipc.control import Serve, control_server
 from ipc.events import Event, WarningEvent
 from ipc.registry import RunInfo
 from ipc.sink import EventSink, FanOutSink, StampingSink, TaggingSink
+from vibe.app.engine.command_router import CommandRouter
 from vibe.app.engine.event_log import EventLog
 from vibe.app.engine.host import Host
-from vibe.app.engine.wishes import WishTable
 
 KEPT_WARNINGS = 100
 """So many different ones go into a record; the others are counted."""
@@ -92,7 +92,7 @@ async def publishing(
     info = RunInfo(cwd="", session_id=session_id, kept=kept)
     async with (
         event_bus(host.home, source=source, info=info, address=address or None, runtime_dir=host.runtime_dir) as bus,
-        control_server(bus.entry, control or WishTable("this run only plans: stop it with Ctrl-C or SIGTERM")),
+        control_server(bus.entry, control or CommandRouter("this run only plans: stop it with Ctrl-C or SIGTERM")),
     ):
         heard = WarningLog()
         root = StampingSink(source, FanOutSink([bus, heard, EventLog(), *listeners]))

@@ -24,7 +24,7 @@ from ipc.events import (
     QuestionEvent,
     RequestWithdrawnEvent,
 )
-from vibe.app.engine.wishes import WishTable
+from vibe.app.engine.command_router import CommandRouter
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver
 from vibe.core.tools.questions import Answer, Question, UserInput
 
@@ -118,7 +118,7 @@ class RequestBoard:
     """Approver and UserInput of conversations, plans and subagents: asks everyone at once, one loop long.
 
     ``approver`` and ``user_input`` ask the person at this process's terminal (None: nobody is there); everyone else
-    answers by wishes. What has an answer is withdrawn from the others. Without a person a request waits for
+    answers by commands. What has an answer is withdrawn from the others. Without a person a request waits for
     ``patience_s`` and is then denied, or left without an answer.
 
     As an EventSink it hears where requests come from, and of the decisions that plans wait for. Those it lists; the
@@ -211,7 +211,7 @@ class RequestBoard:
     async def _first(
         self, among: dict[str, _Asked[A]], asked: _Asked[A], person: Callable[[], Awaitable[A]] | None, late: A
     ) -> A | None:
-        """Wait for the first answer, from here or from a wish; ``late`` is that of nobody. Cancelling withdraws it."""
+        """Wait for the first answer, here or by a command; ``late`` is that of nobody. Cancelling withdraws it."""
         among[asked.about.request_id] = asked
         self._tell_changed()
         try:
@@ -249,7 +249,7 @@ class RequestBoard:
     def _patience(self) -> str:
         return f"{self._patience_s / 60:g} minutes"
 
-    # --- wishes ---------------------------------------------------------------------------------------------------
+    # --- commands -------------------------------------------------------------------------------------------------
 
     async def list_open(self, _: Requests) -> Reply:
         """Tell what is open."""
@@ -260,32 +260,34 @@ class RequestBoard:
         )
         return Reply(ok=True, message=count, data={"requests": requests})
 
-    async def answer_approval(self, wish: Approve) -> Reply:
+    async def answer_approval(self, command: Approve) -> Reply:
         """Take an answer about a call, or say why not."""
         await self._announced_are_asked()
-        key = self._meant(wish.request_id, APPROVAL)
+        key = self._meant(command.request_id, APPROVAL)
         if isinstance(key, Reply):
             return key
-        asked, scope = self._approvals.get(key), ApprovalScope(wish.scope if wish.allow else "once")
+        asked, scope = self._approvals.get(key), ApprovalScope(command.scope if command.allow else "once")
         if asked is not None and (problem := _beyond(scope, asked.about.details)):
             return refusal("refused", problem)
-        return self._taken(key, asked, ApprovalAnswer(allow=wish.allow, scope=scope, reason=wish.reason, by=wish.by))
+        return self._taken(
+            key, asked, ApprovalAnswer(allow=command.allow, scope=scope, reason=command.reason, by=command.by)
+        )
 
-    async def answer_question(self, wish: AnswerQuestion) -> Reply:
+    async def answer_question(self, command: AnswerQuestion) -> Reply:
         """Take the answers to an agent's questions, or say why not."""
         await self._announced_are_asked()
-        key = self._meant(wish.request_id, QUESTION)
+        key = self._meant(command.request_id, QUESTION)
         if isinstance(key, Reply):
             return key
         asked = self._questions.get(key)
         if asked is None:
-            answers = [Answer(question="", answer=", ".join(given)) for given in wish.answers]
+            answers = [Answer(question="", answer=", ".join(given)) for given in command.answers]
         else:
             try:
-                answers = _answers(asked.about.details["questions"], wish)
+                answers = _answers(asked.about.details["questions"], command)
             except ValueError as error:
                 return refusal("refused", str(error))
-        return self._taken(key, asked, _Replies(answers or None, wish.by))
+        return self._taken(key, asked, _Replies(answers or None, command.by))
 
     def _meant(self, given: str, kind: str) -> str | Reply:
         """Return the id of the request that is meant, or why it can't be answered so."""
@@ -314,8 +316,8 @@ class RequestBoard:
         return Reply(ok=False, message=f"it was {first.words} before, by {first.by}", reason="refused", data=data)
 
 
-def serve_requests(table: WishTable, board: RequestBoard | None, not_asked: str) -> None:
-    """Have the wishes of a run about its requests go to ``board``; None: refused with why nobody is asked."""
+def serve_requests(table: CommandRouter, board: RequestBoard | None, not_asked: str) -> None:
+    """Have the commands of a run about its requests go to ``board``; None: refused with why nobody is asked."""
 
     async def refuse(_: Requests | Approve | AnswerQuestion) -> Reply:
         return refusal("refused", not_asked)
@@ -361,15 +363,17 @@ def _beyond(scope: ApprovalScope, details: Mapping[str, Any]) -> str:
     return ""
 
 
-def _answers(questions: Sequence[Mapping[str, Any]], wish: AnswerQuestion) -> list[Answer]:
+def _answers(questions: Sequence[Mapping[str, Any]], command: AnswerQuestion) -> list[Answer]:
     """Return the answers as the agent gets them.
 
     Raises:
         ValueError: they are none to these questions.
     """
-    if wish.answers and len(wish.answers) != len(questions):
-        raise ValueError(f"{len(questions)} answers are wanted, one for each question: {len(wish.answers)} were given")
-    return [_answer(question, given, wish.by) for question, given in zip(questions, wish.answers, strict=False)]
+    if command.answers and len(command.answers) != len(questions):
+        raise ValueError(
+            f"{len(questions)} answers are wanted, one for each question: {len(command.answers)} were given"
+        )
+    return [_answer(question, given, command.by) for question, given in zip(questions, command.answers, strict=False)]
 
 
 def _answer(question: Mapping[str, Any], given: Sequence[str], by: str) -> Answer:

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 from anyio import to_thread
 
-from ipc.commands import Act, Approve, Cancel, Decide, Pause, Reply, Revise, Steer, StepAction, Wish
+from ipc.commands import Act, Approve, Cancel, Decide, Pause, Reply, Revise, RunCommand, Steer, StepAction
 from ipc.control import send_command
 from ipc.registry import Entry, Registry
 from planner.plan.loader import LoadedPlan
@@ -92,7 +92,7 @@ async def pause(host: Host, reference: str, *, grace_seconds: float | None = Non
     def not_running(store: PlanStore) -> Done:
         raise NotRunningError(store.plan_id, store.state().status, "pause")
 
-    return await _wish(host, reference, Pause(grace_seconds=grace_seconds), not_running)
+    return await _carry_out(host, reference, Pause(grace_seconds=grace_seconds), not_running)
 
 
 async def cancel(host: Host, reference: str) -> Done:
@@ -117,7 +117,7 @@ async def cancel(host: Host, reference: str) -> Done:
             return replace(done, message=f"{done.message}; {left}") if left else done
         return done
 
-    done = await _wish(host, reference, Cancel(), in_folder)
+    done = await _carry_out(host, reference, Cancel(), in_folder)
     return done if done.running else await to_thread.run_sync(with_what_is_left, done)
 
 
@@ -135,7 +135,7 @@ async def decide(host: Host, reference: str, decision_id: str, selections: Seque
         message = f"decision {decision_id!r} taken: {', '.join(selections)}"
         return Done(plan_id=store.plan_id, message=message, running=False, data=data)
 
-    return await _wish(host, reference, Decide(decision_id=decision_id, selections=tuple(selections)), in_folder)
+    return await _carry_out(host, reference, Decide(decision_id=decision_id, selections=tuple(selections)), in_folder)
 
 
 async def approve(host: Host, reference: str, answer: Approve) -> Done:
@@ -149,7 +149,7 @@ async def approve(host: Host, reference: str, answer: Approve) -> Done:
     def not_running(store: PlanStore) -> Done:
         raise NotRunningError(store.plan_id, store.state().status, "approve")
 
-    return await _wish(host, reference, answer, not_running)
+    return await _carry_out(host, reference, answer, not_running)
 
 
 async def act_on_step(host: Host, reference: str, step_id: str, action: StepAction) -> Done:
@@ -161,17 +161,17 @@ async def act_on_step(host: Host, reference: str, step_id: str, action: StepActi
         UsageError: no such plan or step, the plan was cancelled, or it makes no sense as the step stands.
         EnvironmentFailure, ipc.errors.IpcError: the run can't be reached, or the folder written.
     """
-    wish = Act(step_id=step_id, action=action)
+    command = Act(step_id=step_id, action=action)
 
     def in_folder(store: PlanStore) -> Done:
         if action is StepAction.RETRY:
             steps = store.reset([step_id])
             message = f"to be done again: {', '.join(steps)}"
             return Done(plan_id=store.plan_id, message=message, running=False, data={"steps": list(steps)})
-        store.take(wish)
+        store.take(command)
         return Done(plan_id=store.plan_id, message=ACTED[action].format(step_id), running=False)
 
-    return await _wish(host, reference, wish, in_folder)
+    return await _carry_out(host, reference, command, in_folder)
 
 
 async def steer(host: Host, reference: str, step_id: str, text: str) -> Done:
@@ -185,7 +185,7 @@ async def steer(host: Host, reference: str, step_id: str, text: str) -> Done:
     def not_running(store: PlanStore) -> Done:
         raise NotRunningError(store.plan_id, store.state().status, "steer")
 
-    return await _wish(host, reference, Steer(step_id=step_id, text=text), not_running)
+    return await _carry_out(host, reference, Steer(step_id=step_id, text=text), not_running)
 
 
 async def revise(
@@ -214,7 +214,7 @@ async def revise(
         store.revise(operations, reason=reason, by="user")
         return Done(plan_id=store.plan_id, message=message, running=False, data=data)
 
-    done = await _wish(host, reference, Revise(operations=plain, reason=reason), in_folder)
+    done = await _carry_out(host, reference, Revise(operations=plain, reason=reason), in_folder)
     return replace(done, message=message, data=data)
 
 
@@ -228,7 +228,7 @@ def plan_as_it_stands(host: Host, reference: str) -> LoadedPlan:
     return effective_plan(find_plan(host.home, reference))
 
 
-async def _wish(host: Host, reference: str, wish: Wish, in_folder: Callable[[PlanStore], Done]) -> Done:
+async def _carry_out(host: Host, reference: str, command: RunCommand, in_folder: Callable[[PlanStore], Done]) -> Done:
     """Ask the run that has the plan, or hold the plan and do it here.
 
     A process that holds the plan and can't be asked is just beginning or ending: it is waited for, for some seconds.
@@ -243,7 +243,7 @@ async def _wish(host: Host, reference: str, wish: Wish, in_folder: Callable[[Pla
     while True:
         entry = await to_thread.run_sync(_run_of, host, folder.plan_id)
         if entry is not None:
-            done = await _ask(folder, entry, wish)
+            done = await _ask(folder, entry, command)
             if done is not None:
                 return done
         try:
@@ -276,11 +276,11 @@ def _run_of(host: Host, plan_id: str) -> Entry | None:
     return next((entry for entry in reversed(running) if entry.info.plan_id == plan_id), None)
 
 
-async def _ask(folder: PlanFolder, entry: Entry, wish: Wish) -> Done | None:
-    """Return what the run said; None: it was over before the wish came, so that nothing was done."""
+async def _ask(folder: PlanFolder, entry: Entry, command: RunCommand) -> Done | None:
+    """Return what the run said; None: it was over before the command came, so that nothing was done."""
     try:
         with anyio.fail_after(ANSWER_SECONDS):
-            reply = await send_command(entry, wish)
+            reply = await send_command(entry, command)
     except TimeoutError:
         raise NoAnswerError(folder.plan_id, entry) from None
     if not reply.ok:
@@ -288,7 +288,7 @@ async def _ask(folder: PlanFolder, entry: Entry, wish: Wish) -> Done | None:
             await _gone(entry, SETTLING_SECONDS)
             return None
         raise CommandRefusedError(folder.plan_id, reply)
-    if isinstance(wish, Cancel):
+    if isinstance(command, Cancel):
         return await _after_the_cancel(folder, entry)
     return Done(plan_id=folder.plan_id, message=reply.message, running=True, data=reply.data)
 

@@ -1,4 +1,4 @@
-"""Wishes that reach a run of a plan over its control address, and what becomes of them."""
+"""Commands that reach a run of a plan over its control address, and what becomes of them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from planner.plan.operations import operation_text, read_operations
 from planner.run.control import TOO_LATE, PlanControl
 from planner.state.commands import Asked
 from subagents.agent.steering import Steering
+from vibe.app.engine.command_router import CommandRouter
 from vibe.app.engine.request_board import RequestBoard, serve_requests
-from vibe.app.engine.wishes import WishTable
 
 VERDICT_SECONDS = 10.0
 """The time a command may wait for its turn in the run; askers wait a little longer."""
@@ -31,83 +31,83 @@ ACTED = {
 STOPPING = "pausing: running steps are stopped, and continue on resume"
 
 
-def plan_wishes(
+def plan_router(
     control: PlanControl,
     board: RequestBoard | None = None,
     steering: Steering | None = None,
     *,
     patience_s: float = VERDICT_SECONDS,
-) -> WishTable:
-    """Return what carries out the wishes for a plan's run, on its loop.
+) -> CommandRouter:
+    """Return what carries out the commands for a plan's run, on its loop.
 
     ``board`` None: nobody is asked; ``steering`` None: nobody hears what is said to steps.
     """
-    wishes = _PlanWishes(control, steering or Steering(), patience_s)
+    commands = _PlanCommands(control, steering or Steering(), patience_s)
     table = (
-        WishTable("this run carries out a plan")
-        .on(Pause, wishes.pause)
-        .on(Cancel, wishes.cancel)
-        .on(Decide, wishes.decide)
-        .on(Revise, wishes.revise)
-        .on(Act, wishes.act)
-        .on(Steer, wishes.steer)
+        CommandRouter("this run carries out a plan")
+        .on(Pause, commands.pause)
+        .on(Cancel, commands.cancel)
+        .on(Decide, commands.decide)
+        .on(Revise, commands.revise)
+        .on(Act, commands.act)
+        .on(Steer, commands.steer)
     )
     serve_requests(table, board, NOT_ASKED)
     return table
 
 
-class _PlanWishes:
-    """Hands wishes to the PlanControl of a plan's run, and words to its agents."""
+class _PlanCommands:
+    """Hands commands to the PlanControl of a plan's run, and words to its agents."""
 
     def __init__(self, control: PlanControl, steering: Steering, patience_s: float) -> None:
         self._control = control
         self._steering = steering
         self._patience_s = patience_s
 
-    async def pause(self, wish: Pause) -> Reply:
-        self._control.submit(wish)
-        return Reply(ok=True, message=PAUSING if wish.grace_seconds is None else STOPPING)
+    async def pause(self, command: Pause) -> Reply:
+        self._control.submit(command)
+        return Reply(ok=True, message=PAUSING if command.grace_seconds is None else STOPPING)
 
-    async def cancel(self, wish: Cancel) -> Reply:
-        self._control.submit(wish)
+    async def cancel(self, command: Cancel) -> Reply:
+        self._control.submit(command)
         return Reply(ok=True, message="cancelling: running steps are stopped now")
 
-    async def decide(self, wish: Decide) -> Reply:
-        chosen = ", ".join(wish.selections)
+    async def decide(self, command: Decide) -> Reply:
+        chosen = ", ".join(command.selections)
         done = Reply(
             ok=True,
-            message=f"decision {wish.decision_id!r} taken: {chosen}",
-            data={"decision_id": wish.decision_id, "selections": list(wish.selections)},
+            message=f"decision {command.decision_id!r} taken: {chosen}",
+            data={"decision_id": command.decision_id, "selections": list(command.selections)},
         )
-        return await self._verdict(done, wish)
+        return await self._verdict(done, command)
 
-    async def revise(self, wish: Revise) -> Reply:
+    async def revise(self, command: Revise) -> Reply:
         try:
-            operations = read_operations(list(wish.operations))
+            operations = read_operations(list(command.operations))
         except PlanInvalidError as error:
             return refusal("refused", str(error))
         done = Reply(
             ok=True, message="the plan was changed", data={"operations": [operation_text(op) for op in operations]}
         )
-        return await self._verdict(done, wish)
+        return await self._verdict(done, command)
 
-    async def act(self, wish: Act) -> Reply:
-        done = Reply(ok=True, message=ACTED[wish.action].format(wish.step_id), data={"step_id": wish.step_id})
-        return await self._verdict(done, wish)
+    async def act(self, command: Act) -> Reply:
+        done = Reply(ok=True, message=ACTED[command.action].format(command.step_id), data={"step_id": command.step_id})
+        return await self._verdict(done, command)
 
-    async def steer(self, wish: Steer) -> Reply:
-        step_id = wish.step_id or self._steering.step_of(wish.agent_id)
+    async def steer(self, command: Steer) -> Reply:
+        step_id = command.step_id or self._steering.step_of(command.agent_id)
         if step_id is None:
-            whom = f"the agent {wish.agent_id!r} does no step just now" if wish.agent_id else "nobody is named"
+            whom = f"the agent {command.agent_id!r} does no step just now" if command.agent_id else "nobody is named"
             return refusal("refused", f"{whom}: say by step_id which step's agent is meant")
         with anyio.move_on_after(self._patience_s) as waiting:
-            if await self._steering.tell(step_id, wish.text):
+            if await self._steering.tell(step_id, command.text):
                 return Reply(ok=True, message=f"the agent of step {step_id!r} reads it before its next turn")
         if waiting.cancelled_caught:
             return _late(self._patience_s)
         return refusal("refused", NO_AGENT.format(step_id))
 
-    async def _verdict(self, done: Reply, wish: Asked) -> Reply:
+    async def _verdict(self, done: Reply, command: Asked) -> Reply:
         """Wait for what the run says."""
         verdicts: list[str | None] = []
         told = anyio.Event()
@@ -116,7 +116,7 @@ class _PlanWishes:
             verdicts.append(problem)
             told.set()
 
-        self._control.submit(wish, tell)
+        self._control.submit(command, tell)
         with anyio.move_on_after(self._patience_s):
             await told.wait()
         if not verdicts:

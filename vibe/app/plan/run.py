@@ -27,7 +27,7 @@ from vibe.app.engine.host import Host
 from vibe.app.engine.request_board import RequestBoard
 from vibe.app.engine.result_record import RunRecord
 from vibe.app.engine.tool_servers import tool_servers
-from vibe.app.plan.control_handler import plan_wishes
+from vibe.app.plan.control_handler import plan_router
 from vibe.app.plan.dispatch import Audience, HeldRun, dispatch_steps
 from vibe.app.plan.prepare import PlanRunOptions, PreparedRun, prepare_new, prepare_resumed
 from vibe.app.plan.result import broken_off_record, plan_record
@@ -98,7 +98,7 @@ class PlanSession:
                     host,
                     audience.listeners,
                     address=run.bus_address,
-                    control=plan_wishes(control, board, self.steering),
+                    control=plan_router(control, board, self.steering),
                 )
             )
             self._sink = opened.sink

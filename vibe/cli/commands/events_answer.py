@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import anyio
 from anyio import to_thread
 
-from ipc.commands import AnswerQuestion, Approve, Decide, Reply, Requests, Wish
+from ipc.commands import AnswerQuestion, Approve, Decide, Reply, Requests, RunCommand
 from ipc.control import send_command
 from ipc.registry import Entry, Registry
 from vibe.cli.environment import CliEnvironment
@@ -57,8 +57,8 @@ async def _list_or_answer(args: argparse.Namespace, env: CliEnvironment) -> int:
     if args.request is None:
         _write_list(entry, requests, args.output, env)
         return ExitCode.DONE
-    wish = _wish(args, requests)
-    reply = await _asked(entry, wish)
+    command = _command(args, requests)
+    reply = await _asked(entry, command)
     if args.output == "json":
         env.write_json({"source": entry.source, "message": reply.message, **reply.data})
     else:
@@ -66,10 +66,10 @@ async def _list_or_answer(args: argparse.Namespace, env: CliEnvironment) -> int:
     return ExitCode.DONE
 
 
-async def _asked(entry: Entry, wish: Wish) -> Reply:
+async def _asked(entry: Entry, command: RunCommand) -> Reply:
     try:
         with anyio.fail_after(ANSWER_SECONDS):
-            reply = await send_command(entry, wish)
+            reply = await send_command(entry, command)
     except TimeoutError:
         raise EnvironmentFailure(
             f"run {entry.source}: process {entry.pid} has not answered for {ANSWER_SECONDS:g} s: "
@@ -80,8 +80,8 @@ async def _asked(entry: Entry, wish: Wish) -> Reply:
     return reply
 
 
-def _wish(args: argparse.Namespace, requests: Sequence[Mapping[str, Any]]) -> Wish:
-    """Return the wish that gives the answer; one to no open request is left to the run, which knows the closed ones.
+def _command(args: argparse.Namespace, requests: Sequence[Mapping[str, Any]]) -> RunCommand:
+    """Return the command that gives the answer; one to no open request is left to the run, which knows the closed ones.
 
     Raises:
         UsageError: it is no answer to that request.

@@ -21,9 +21,9 @@ from ipc.commands import (
     Interrupt,
     Pause,
     Reply,
+    RunCommand,
     Steer,
     StepAction,
-    Wish,
 )
 from ipc.control import send_command
 from ipc.errors import IpcError
@@ -150,7 +150,7 @@ class RemoteChat:
 
     # --- what is sent and what comes
 
-    def _meant(self, name: str, rest: str) -> Wish | None:
+    def _meant(self, name: str, rest: str) -> RunCommand | None:
         """Return the wish of a command; None: it has none, or lacks something."""
         step_id, _, text = rest.partition(" ")
         match name:
@@ -165,14 +165,14 @@ class RemoteChat:
             case _:
                 return None
 
-    def _wish(self, wish: Wish) -> None:
+    def _wish(self, wish: RunCommand) -> None:
         self._tasks.start_soon(self._send, wish)
 
-    async def _send(self, wish: Wish) -> None:
+    async def _send(self, wish: RunCommand) -> None:
         reply = await self._answer_to(wish)
         self._stage.say(reply.message)
 
-    async def _answer_to(self, wish: Wish) -> Reply:
+    async def _answer_to(self, wish: RunCommand) -> Reply:
         try:
             with fail_after(REPLY_SECONDS):
                 return await send_command(self._entry, wish)
@@ -224,7 +224,7 @@ def _split(usage: str) -> tuple[str, str]:
     return line.partition(" ")[2], about
 
 
-def _wish_of(request: RequestView, reply: RequestReply) -> Wish:
+def _wish_of(request: RequestView, reply: RequestReply) -> RunCommand:
     if isinstance(reply, ApprovalReply):
         scope = cast("Literal['once', 'session', 'edits', 'always']", reply.scope)
         return Approve(request_id=request.id, allow=reply.allow, scope=scope, reason=reply.reason, by=BY)

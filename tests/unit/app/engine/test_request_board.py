@@ -70,8 +70,8 @@ class Person:
             raise
 
 
-async def meanwhile(waiting: Callable[[], Awaitable[object]], *wishes: Callable[[], Awaitable[Reply]]) -> list[Any]:
-    """What came of the request, then of the wishes that were made while it was open; it is withdrawn if it still is."""
+async def meanwhile(waiting: Callable[[], Awaitable[object]], *commands: Callable[[], Awaitable[Reply]]) -> list[Any]:
+    """What came of the request, then of the commands that were made while it was open; it is withdrawn if it still is."""
     replies: list[Any] = []
     got: list[Any] = []
 
@@ -82,8 +82,8 @@ async def meanwhile(waiting: Callable[[], Awaitable[object]], *wishes: Callable[
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wait)
             await anyio.wait_all_tasks_blocked()
-            for wish in wishes:
-                replies.append(await wish())
+            for command in commands:
+                replies.append(await command())
             await anyio.wait_all_tasks_blocked()
             tasks.cancel_scope.cancel()
     return [*(got or ["withdrawn"]), *replies]
@@ -350,7 +350,7 @@ async def test_a_decision_is_open_until_it_is_taken_or_its_plan_stops(over: Even
     assert [request.origin.plan_id for request in board.open] == ["another"]
 
 
-async def test_each_kind_is_answered_by_its_own_wish() -> None:
+async def test_each_kind_is_answered_by_its_own_command() -> None:
     board = RequestBoard()
     hear(board, OPENED)
     got, approved = await meanwhile(lambda: board.ask([AUTH], "question1"), lambda: board.answer_approval(yes("ques")))

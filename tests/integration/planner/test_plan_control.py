@@ -1,4 +1,4 @@
-"""Wishes for a plan at the moments that are hard to hit: while its run begins, hangs or ends."""
+"""Commands for a plan at the moments that are hard to hit: while its run begins, hangs or ends."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from ipc.commands import (
     Reply,
     Requests,
     Revise,
+    RunCommand,
     Steer,
     StepAction,
-    Wish,
     tag_of,
 )
 from ipc.control import control_server, refusal
@@ -40,9 +40,9 @@ from planner.store.folder import find_plan
 from planner.store.records import RunSettings
 from planner.store.store import PlanStore
 from vibe.app.engine.host import Host
-from vibe.app.plan import commands as plan_wishes
+from vibe.app.plan import commands as plan_router
 from vibe.app.plan.commands import CommandRefusedError, NoAnswerError
-from vibe.app.plan.control_handler import plan_wishes as serving
+from vibe.app.plan.control_handler import plan_router as serving
 from vibe.app.plan.prepare import PlanChangedError, PlanOverError, PlanRunOptions, prepare_resumed
 
 OPTIONS = [{"id": "yes", "label": "Yes"}, {"id": "no", "label": "No"}]
@@ -83,12 +83,12 @@ def taken(host: Host, plan_id: str) -> dict[str, tuple[str, ...]]:
 async def test_a_run_that_is_just_ending_is_waited_for_and_its_folder_changed(
     host: Host, store: PlanStore, bus: EventBus
 ) -> None:
-    asked: list[Wish] = []
-    done: list[plan_wishes.Done] = []
+    asked: list[RunCommand] = []
+    done: list[plan_router.Done] = []
     ends = anyio.Event()
 
-    async def ending(wish: Wish) -> Reply:
-        asked.append(wish)
+    async def ending(command: RunCommand) -> Reply:
+        asked.append(command)
         ends.set()
         return refusal("ended", "the run is over")
 
@@ -103,19 +103,19 @@ async def test_a_run_that_is_just_ending_is_waited_for_and_its_folder_changed(
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(run)
         await listening.wait()
-        done.append(await plan_wishes.decide(host, store.plan_id, "ship", ["yes"]))
+        done.append(await plan_router.decide(host, store.plan_id, "ship", ["yes"]))
 
     assert ([each.running for each in done], len(asked)) == ([False], 1)
     assert await to_thread.run_sync(taken, host, store.plan_id) == {"ship": ("yes",)}
 
 
 async def test_a_run_that_says_no_is_quoted_and_nothing_is_changed(host: Host, store: PlanStore, bus: EventBus) -> None:
-    async def says_no(_: Wish) -> Reply:
+    async def says_no(_: RunCommand) -> Reply:
         return refusal("refused", "not on a Friday")
 
     async with control_server(bus.entry, says_no):
         with pytest.raises(CommandRefusedError, match="not on a Friday"):
-            await plan_wishes.decide(host, store.plan_id, "ship", ["yes"])
+            await plan_router.decide(host, store.plan_id, "ship", ["yes"])
 
     assert await to_thread.run_sync(taken, host, store.plan_id) == {}
 
@@ -123,32 +123,32 @@ async def test_a_run_that_says_no_is_quoted_and_nothing_is_changed(host: Host, s
 async def test_a_run_that_hangs_is_said_after_a_while(
     host: Host, store: PlanStore, bus: EventBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan_wishes, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(plan_router, "ANSWER_SECONDS", 0.2)
     goes_on = anyio.Event()
 
-    async def hanging(_: Wish) -> Reply:
+    async def hanging(_: RunCommand) -> Reply:
         await goes_on.wait()
         return Reply(ok=True, message="")
 
     async with control_server(bus.entry, hanging):
         with pytest.raises(NoAnswerError, match=f"process {bus.entry.pid}"):
-            await plan_wishes.pause(host, store.plan_id)
+            await plan_router.pause(host, store.plan_id)
         goes_on.set()
 
 
 def test_a_process_that_holds_the_plan_and_is_no_run_is_named_after_a_while(
     host: Host, store: PlanStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan_wishes, "SETTLING_SECONDS", 0.2)
+    monkeypatch.setattr(plan_router, "SETTLING_SECONDS", 0.2)
 
     with pytest.raises(PlanLockedError):
-        anyio.run(plan_wishes.cancel, host, store.plan_id)
+        anyio.run(plan_router.cancel, host, store.plan_id)
 
 
 def test_a_lock_that_is_given_back_meanwhile_is_no_hindrance(host: Host, store: PlanStore) -> None:
     threading.Timer(0.2, store.close).start()
 
-    assert anyio.run(plan_wishes.cancel, host, store.plan_id).message == "cancelled; nobody was running it"
+    assert anyio.run(plan_router.cancel, host, store.plan_id).message == "cancelled; nobody was running it"
     assert find_plan(host.home, store.plan_id).state().status is PlanStatus.CANCELLED
 
 
@@ -162,11 +162,11 @@ async def test_a_run_that_is_over_says_so() -> None:
     control = PlanControl()
     control.attach(lambda _: None)
     control.detach()
-    wishes = serving(control)
+    commands = serving(control)
     remove = Revise(operations=({"op": "remove_step", "id": "a"},))
 
-    for wish in (DECIDE, remove):
-        reply = await wishes(wish)
+    for command in (DECIDE, remove):
+        reply = await commands(command)
         assert (reply.ok, reply.reason) == (False, "ended")
 
 
@@ -179,11 +179,11 @@ async def test_an_act_on_a_step_is_handed_to_the_run_and_its_verdict_given(probl
         acts.append(request.command)
         request.reply.give(problem)
 
-    wish = Act(step_id="a", action=StepAction.SKIP, by="page")
+    command = Act(step_id="a", action=StepAction.SKIP, by="page")
     control.attach(take)
-    reply = await serving(control)(wish)
+    reply = await serving(control)(command)
 
-    assert acts == [wish]
+    assert acts == [command]
     assert (reply.ok, reply.message) == (problem is None, problem or "step 'a' is skipped")
 
 
@@ -199,18 +199,18 @@ async def test_operations_that_are_none_never_reach_the_run() -> None:
 
 async def test_pause_and_cancel_are_answered_at_once() -> None:
     control = PlanControl()
-    wishes = serving(control)
+    commands = serving(control)
 
-    assert (await wishes(Pause(grace_seconds=0))).ok
-    assert (await wishes(Cancel())).ok
+    assert (await commands(Pause(grace_seconds=0))).ok
+    assert (await commands(Cancel())).ok
     assert control.stop.requested
 
 
 async def test_what_is_said_to_a_step_is_refused_where_no_agent_hears_it() -> None:
-    wishes = serving(PlanControl())
+    commands = serving(PlanControl())
 
-    of_no_step, unheard = await wishes(Steer(text="stop")), await wishes(Steer(text="stop", step_id="a"))
-    of_nobody = await wishes(Steer(text="stop", agent_id="b"))
+    of_no_step, unheard = await commands(Steer(text="stop")), await commands(Steer(text="stop", step_id="a"))
+    of_nobody = await commands(Steer(text="stop", agent_id="b"))
 
     assert (of_no_step.ok, of_no_step.reason) == (unheard.ok, unheard.reason) == (False, "refused")
     assert "say by step_id" in of_no_step.message
@@ -218,20 +218,21 @@ async def test_what_is_said_to_a_step_is_refused_where_no_agent_hears_it() -> No
     assert unheard.message.startswith("no agent of step 'a' is at work: ")
 
 
-@pytest.mark.parametrize("wish", [Interrupt(), GivePrompt(text="go")])
-async def test_what_a_plans_run_does_not_do_is_refused_with_what_it_does(wish: Wish) -> None:
-    reply = await serving(PlanControl())(wish)
+@pytest.mark.parametrize("command", [Interrupt(), GivePrompt(text="go")])
+async def test_what_a_plans_run_does_not_do_is_refused_with_what_it_does(command: RunCommand) -> None:
+    reply = await serving(PlanControl())(command)
 
     assert (reply.ok, reply.reason) == (False, "refused")
     assert reply.message.startswith("this run carries out a plan; it takes pause, cancel, decide, revise, step_act")
-    assert reply.message.endswith(f"but no {tag_of(wish)}")
+    assert reply.message.endswith(f"but no {tag_of(command)}")
 
 
 @pytest.mark.parametrize(
-    "wish", [Requests(), Approve(request_id="abcd", allow=True), AnswerQuestion(request_id="abcd", answers=(("x",),))]
+    "command",
+    [Requests(), Approve(request_id="abcd", allow=True), AnswerQuestion(request_id="abcd", answers=(("x",),))],
 )
-async def test_a_run_that_asks_nobody_says_so(wish: Wish) -> None:
-    reply = await serving(PlanControl())(wish)
+async def test_a_run_that_asks_nobody_says_so(command: RunCommand) -> None:
+    reply = await serving(PlanControl())(command)
 
     assert (reply.ok, reply.reason) == (False, "refused")
     assert reply.message == "this run asks nobody: what needs approval is denied; --wait has it wait for an answer"

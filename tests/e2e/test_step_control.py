@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import VibeCommand, command_step
+from tests.e2e.test_plan_control import WAITS, ended, refused, started, statuses
 from tests.e2e.test_plan_run import wait_for
-from tests.e2e.test_plan_wishes import WAITS, ended, refused, started, statuses
 
 WritePlan = Callable[..., str]
 

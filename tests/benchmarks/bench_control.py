@@ -1,6 +1,6 @@
-"""A run that streams: how soon it answers wishes, while as many agents write their answers side by side.
+"""A run that streams: how soon it answers commands, while as many agents write their answers side by side.
 
-    python -m tests.benchmarks.bench_wishes [--agents N] [--wishes N] [--json]
+    python -m tests.benchmarks.bench_control [--agents N] [--commands N] [--json]
 
 The installed ``vibe`` runs a plan whose agents stream 50 pieces a second each. Another process, this one, asks it over one
 connection: whether it is there, what is open, an answer to nothing, and an act on a step that is not there, which the
@@ -27,7 +27,7 @@ import anyio
 from msgspec import structs
 
 from ipc._nng import ReqSocket
-from ipc.commands import Act, Approve, Ping, Requests, StepAction, Wish, decode_reply, encode_command
+from ipc.commands import Act, Approve, Ping, Requests, RunCommand, StepAction, decode_reply, encode_command
 from ipc.registry import Entry, Registry
 from ipc.subscriber import subscribe
 
@@ -44,7 +44,7 @@ with pynng.Rep0(listen=sys.argv[1]) as socket:
         socket.recv()
         socket.send(b"{}")
 """
-WISHES: dict[str, Ping | Wish] = {
+COMMANDS: dict[str, Ping | RunCommand] = {
     "ping": Ping(),
     "requests": Requests(),
     "approve, of nothing": Approve(request_id="nothing", allow=True),
@@ -119,7 +119,7 @@ def row(what: str, taken: list[float]) -> Row:
 
 
 def measure(root: Path, agents: int, count: int) -> list[Row]:
-    """One run, every wish so often."""
+    """One run, every command so often."""
     rows: list[Row] = []
     with streaming(root, agents) as entry:
         address = f"ipc://{root / 'bare.ipc'}"
@@ -131,8 +131,8 @@ def measure(root: Path, agents: int, count: int) -> list[Row]:
         finally:
             bare.kill()
             bare.communicate()
-        for what, wish in WISHES.items():
-            request = encode_command(structs.replace(wish, token=entry.token))
+        for what, command in COMMANDS.items():
+            request = encode_command(structs.replace(command, token=entry.token))
             rows.append(row(what, anyio.run(answered, entry.control, request, count)))
     return rows
 
@@ -141,11 +141,11 @@ def main() -> int:
     """Measure, print, judge."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--agents", type=int, default=8)
-    parser.add_argument("--wishes", type=int, default=200)
+    parser.add_argument("--commands", type=int, default=200)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        rows = measure(Path(folder), args.agents, args.wishes)
+        rows = measure(Path(folder), args.agents, args.commands)
     late = [each for each in rows if each["median_ms"] > BOUND_MS]
     if args.json:
         print(json.dumps({"agents": args.agents, "load": os.getloadavg()[0], "rows": rows, "bound_ms": BOUND_MS}))

@@ -1,18 +1,18 @@
-"""WishTable: the one place where wishes for a run find the functions that carry them out."""
+"""CommandRouter: the one place where commands for a run find the functions that carry them out."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Self, TypeVar
 
-from ipc.commands import BaseCommand, Reply, Wish, tag_of
+from ipc.commands import BaseCommand, Reply, RunCommand, tag_of
 from ipc.control import refusal
 
 W = TypeVar("W", bound=BaseCommand)
 
 
-class WishTable:
-    """Hands each wish to the function for its kind; a kind without one is refused.
+class CommandRouter:
+    """Hands each command to the function for its kind; a kind without one is refused.
 
     ``about`` says what this run is, for the refusal.
     """
@@ -22,15 +22,15 @@ class WishTable:
         self._functions: dict[type[BaseCommand], Callable[[Any], Awaitable[Reply]]] = {}
 
     def on(self, kind: type[W], function: Callable[[W], Awaitable[Reply]]) -> Self:
-        """Have ``function`` carry out every wish of a kind, on the run's loop; several may wait side by side."""
+        """Have ``function`` carry out every command of a kind, on the run's loop; several may wait side by side."""
         self._functions[kind] = function
         return self
 
-    async def __call__(self, wish: Wish) -> Reply:
-        """Carry the wish out, or say why not."""
-        function = self._functions.get(type(wish))
+    async def __call__(self, command: RunCommand) -> Reply:
+        """Carry the command out, or say why not."""
+        function = self._functions.get(type(command))
         if function is not None:
-            return await function(wish)
+            return await function(command)
         known = ", ".join(map(tag_of, self._functions))
-        takes = f"it takes {known}, but no {tag_of(wish)}" if known else f"it takes no {tag_of(wish)}"
+        takes = f"it takes {known}, but no {tag_of(command)}" if known else f"it takes no {tag_of(command)}"
         return refusal("refused", f"{self._about}; {takes}")

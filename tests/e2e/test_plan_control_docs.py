@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e.conftest import VibeCommand, command_step
 from tests.e2e.test_docs import blocks
-from tests.e2e.test_plan_wishes import WAITS, ended, started
+from tests.e2e.test_plan_control import WAITS, ended, started
 from tests.fakes.ports import ports_in_a_row
 
 WritePlan = Callable[..., str]
@@ -35,7 +35,7 @@ def ask(program: Path, run_file: Path, request: str) -> tuple[int, dict[str, Any
 @pytest.mark.parametrize("bus", ["ipc", "tcp"])
 def test_the_program_of_the_guide_asks_a_run(vibe: VibeCommand, write_plan: WritePlan, bus: str) -> None:
     [source] = blocks(GUIDE, "js")
-    program = vibe.workdir / "wish.mjs"
+    program = vibe.workdir / "ask.mjs"
     program.write_text(source.text)
     address = ("--bus", f"tcp://127.0.0.1:{ports_in_a_row()}") if bus == "tcp" else ()
     run, plan_id = started(
