@@ -63,4 +63,4 @@ def test_the_operations_of_the_guide_fit_a_plan(vibe: VibeCommand, write_plan: W
     edited = vibe("plan", "edit", vibe.plan_ids()[0], "--operations", "changes.json", "--reason", "notes first")
 
     assert (edited.code, edited.err) == (0, "")
-    assert "let ship wait for notes" in edited.out
+    assert "make ship depend on notes" in edited.out
