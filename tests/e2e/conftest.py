@@ -232,7 +232,7 @@ def leftovers(folder: Path) -> list[str]:
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if (process / "cwd").readlink().is_relative_to(folder):
-                found.append((process / "cmdline").read_text())
+                found.append((process / "cmdline").read_text(errors="replace"))
         except OSError:
             continue
     return found

@@ -58,7 +58,11 @@ def left_over(mark: str) -> list[str]:
     found: list[str] = []
     for entry in Path("/proc").iterdir():
         try:
-            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode() if entry.name.isdigit() else ""
+            line = (
+                (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                if entry.name.isdigit()
+                else ""
+            )
         except OSError:
             continue
         if mark in line:

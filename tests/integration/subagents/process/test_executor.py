@@ -301,7 +301,7 @@ def children() -> set[int]:
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            mine = parent == os.getpid() and str(PROGRAM) in (folder / "cmdline").read_text()
+            mine = parent == os.getpid() and str(PROGRAM) in (folder / "cmdline").read_text(errors="replace")
         except OSError:
             continue
         if mine:
