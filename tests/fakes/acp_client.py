@@ -28,6 +28,7 @@ from tests.fakes.npm_peers import PACKAGES, install_peers
 SECONDS = 90.0
 SCHEMA = PACKAGES / "@agentclientprotocol" / "sdk" / "schema" / "schema.json"
 """The protocol's own, as its authors publish it."""
+ENDED = ("completed", "failed")
 
 
 class SchemaWatch:
@@ -36,7 +37,8 @@ class SchemaWatch:
     def __init__(self) -> None:
         self.faults: list[str] = []
         self.seen: list[str] = []
-        self._calls: dict[Any, str] = {}
+        self._calls: dict[Any, tuple[str, str]] = {}
+        self._states: dict[tuple[str, str], str | None] = {}
         self._parts: dict[str, Any] = json.loads(SCHEMA.read_bytes())["$defs"]
         self._names = {
             (part["x-method"], kind): name
@@ -56,7 +58,7 @@ class SchemaWatch:
         message = event.message
         if event.direction is StreamDirection.OUTGOING:
             if "method" in message and "id" in message:
-                self._calls[message["id"]] = message["method"]
+                self._calls[message["id"]] = (message["method"], message["params"].get("sessionId", ""))
             return
         if message.get("jsonrpc") != "2.0":
             self.faults.append(f"no version: {message}")
@@ -64,10 +66,26 @@ class SchemaWatch:
         if method is not None:
             self.seen.append(method)
             self._hold(self._names[method, "Request" if "id" in message else "Notification"], message["params"])
+            self._follow(message["params"])
         elif "result" in message:
-            self._hold(self._names[self._calls.pop(message["id"]), "Response"], message["result"])
+            method, session_id = self._calls.pop(message["id"])
+            self._hold(self._names[method, "Response"], message["result"])
+            if method == "session/prompt":
+                running = [one for one, state in self._states.items() if one[0] == session_id and state not in ENDED]
+                self.faults += [f"{one} has no end when its prompt has" for one in running]
         else:
             self._hold("Error", message["error"])
+
+    def _follow(self, params: Any) -> None:
+        """Follow the tool calls: each begins before anything else is said of it, and before it is asked about."""
+        update = params.get("update", {})
+        said = params.get("toolCall", update)
+        if "toolCallId" not in said:
+            return
+        call = (params["sessionId"], said["toolCallId"])
+        if update.get("sessionUpdate") != "tool_call" and call not in self._states:
+            self.faults.append(f"{call} has not begun: {params}")
+        self._states[call] = said.get("status", self._states.get(call))
 
     def _hold(self, name: str, given: Any) -> None:
         """Hold a message against the schema, which allows what it does not know; the library's model would lose that."""
@@ -365,4 +383,4 @@ def editing(
             finally:
                 for one in editor.terminals.values():
                     one.close()
-        assert editor.watch.faults == []
+        assert not editor.watch.faults, editor.watch.faults

@@ -62,6 +62,11 @@ class SessionChannel:
         self._waiting.append(update)
         self._news.set()
 
+    def end_calls(self) -> None:
+        """Have no call look as if it still ran: the prompt that led to it is answered."""
+        for update in self._updates.stopped():
+            self.put(update)
+
     def call_id(self, tool_call_id: str) -> str:
         """Return the id under which the editor knows a call."""
         return self._updates.call_id(tool_call_id)

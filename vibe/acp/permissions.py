@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal
+from uuid import uuid4
 
 from acp import RequestError
+from acp.helpers import start_tool_call, update_tool_call
 from acp.schema import AllowedOutcome, PermissionOption, ToolCallUpdate
 
 from vibe.acp.channel import SessionChannel, reason_of
@@ -55,32 +57,42 @@ class EditorPerson:
             self._approved(request.tool_call_id, command)
         return ApprovalAnswer(allow=True, scope=scope, by=BY)
 
-    async def __call__(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
+    async def __call__(
+        self,
+        questions: Sequence[Question],
+        request_id: str = "",  # noqa: ARG002  the editor knows a question by another id
+    ) -> Sequence[Answer] | None:
         """Return an answer to each question; None if the person would rather not."""
         answers: list[Answer] = []
-        for number, question in enumerate(questions):
+        for question in questions:
             told = "\n".join(f"- {one.label}: {one.description}" for one in question.options if one.description)
             labels = {str(at): one.label for at, one in enumerate(question.options)}
-            chosen = await self.choose(f"question-{request_id}-{number}", question.question, told, labels)
+            chosen = await self.choose(question.question, told, labels)
             if chosen is None:
                 return None
             answers.append(Answer(question=question.question, answer=labels[chosen], by=BY))
         return answers
 
     async def choose(
-        self, question_id: str, question: str, told: str, options: Mapping[str, str], no: str = "None of these"
+        self, question: str, told: str, options: Mapping[str, str], no: str = "None of these"
     ) -> str | None:
-        """Return the key of the option that the person picks; None: they pick none."""
-        call = ToolCallUpdate(
-            tool_call_id=question_id,
-            title=plain_line(question),
-            kind="other",
-            status="pending",
-            content=text_of(told),
-        )
+        """Return the key of the option that the person picks; None: they pick none.
+
+        The protocol asks about tool calls alone, so the editor is shown one that has the answer as its result.
+        """
+        question_id, title, content = f"question-{uuid4().hex}", plain_line(question), text_of(told)
+        self._channel.put(start_tool_call(question_id, title, kind="other", status="pending", content=content))
+        call = ToolCallUpdate(tool_call_id=question_id, title=title, kind="other", status="pending", content=content)
         offered = [_option(f"{PICK}{key}", label, "allow_once") for key, label in options.items()]
-        chosen, _ = await self._put(call, [*offered, _option(NO, no, "reject_once")])
-        return chosen.removeprefix(PICK) if chosen.startswith(PICK) else None
+        picked: str | None = None
+        try:
+            chosen, _ = await self._put(call, [*offered, _option(NO, no, "reject_once")])
+            picked = chosen.removeprefix(PICK) if chosen.startswith(PICK) else None
+        finally:
+            answer = None if picked is None else text_of(options[picked])
+            status = "failed" if picked is None else "completed"
+            self._channel.put(update_tool_call(question_id, status=status, content=answer))
+        return picked
 
     async def _put(self, call: ToolCallUpdate, options: list[PermissionOption]) -> tuple[str, str]:
         """Return the id of the option that was chosen, or nothing and the reason why none was."""

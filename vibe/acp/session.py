@@ -169,6 +169,7 @@ class EditorSession:
                     await self.answer(given.text, given.images)
         finally:
             self._turn = None
+            self.channel.end_calls()
         await self.channel.flush()
         return _response(turn)
 

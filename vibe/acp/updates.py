@@ -104,6 +104,15 @@ class SessionUpdates:
                 updates = self._heard(event)
         return [*updates, *self._plan(event)]
 
+    def stopped(self) -> list[SessionUpdate]:
+        """Return an end for each call that has none of its own, as what made it was stopped."""
+        ended: list[SessionUpdate] = [
+            update_tool_call(shown_id, status="failed") for shown_id, _ in self._calls.values()
+        ]
+        for calls in (self._calls, self._output, self._terminals):
+            calls.clear()
+        return ended
+
     def call_id(self, tool_call_id: str) -> str:
         """Return the id under which an editor knows a call."""
         return self._calls[tool_call_id][0] if tool_call_id in self._calls else tool_call_id

@@ -158,9 +158,7 @@ class EditorTalk(SessionCommands):
         notes = [f"note: {note}" for note in draft.notes]
         self._session.say_exactly("\n".join([plain(tree(loaded.plan, loaded.dag)), *map(_shown, (*lines, *notes))]))
         goal = one_line(draft.goal, LINE_LENGTH)
-        chosen = await self._person.choose(
-            f"plan-{len(draft.versions)}", f"Run this plan: {goal}", "", PLAN_ANSWERS, "Drop it"
-        )
+        chosen = await self._person.choose(f"Run this plan: {goal}", "", PLAN_ANSWERS, "Drop it")
         if chosen == CHANGE:
             self._open_plan = loaded
             self.say("Say in your next prompt how the plan is to be changed.")
@@ -178,9 +176,7 @@ class EditorTalk(SessionCommands):
         labels = decision.labels or decision.options
         options = dict(zip(decision.options, labels, strict=False))
         told = "\n".join(decision.descriptions)
-        chosen = await self._person.choose(
-            f"decision-{decision.decision_id}", decision.question, told, options, "Not now"
-        )
+        chosen = await self._person.choose(decision.question, told, options, "Not now")
         return [chosen] if chosen else None
 
     def _ended(self, run: PlanRun) -> None:

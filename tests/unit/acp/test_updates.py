@@ -38,6 +38,15 @@ def test_a_whole_run_can_be_told_and_every_call_that_began_has_an_end(seed: int)
     assert known <= set(begun)
 
 
+def test_a_call_whose_work_was_stopped_has_an_end() -> None:
+    updates = SessionUpdates(Path("/project"))
+    for event in (call("a"), call("b"), e.ToolResultEvent(tool_call_id="a", tool="bash", status="ok", content="")):
+        updates.of(event)
+
+    assert [(one["toolCallId"], one["status"]) for one in map(plain, updates.stopped())] == [("b", "failed")]
+    assert updates.stopped() == []
+
+
 def test_an_answer_that_was_streamed_is_not_told_twice() -> None:
     piece = e.AssistantDeltaEvent(message_id="m", text="hello")
     whole = e.AssistantEvent(message_id="m", text="hello")
