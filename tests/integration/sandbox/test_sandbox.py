@@ -106,6 +106,27 @@ async def test_a_socket_of_an_agent_is_out_of_reach(cell: Cell) -> None:
         assert (await cell.run(f'python3 -c "{script}"')).exit_code != 0
 
 
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("DBUS_SESSION_BUS_ADDRESS", "unix:path={},guid=0c6f4edb5709a741"),
+        ("DBUS_SESSION_BUS_ADDRESS", "unix:abstract=/x,guid=0;unix:path={}"),
+        ("TMUX", "{},4711,0"),
+        ("DOCKER_HOST", "unix://{}"),
+        ("VSCODE_GIT_IPC_HANDLE", "{}"),
+    ],
+)
+async def test_a_socket_that_a_variable_names_is_out_of_reach(cell: Cell, variable: str, value: str) -> None:
+    path = str(cell.base / "bus")  # beside the workspace, which is below /tmp as a rule
+    with socket.socket(socket.AF_UNIX) as bus:
+        bus.bind(path)
+        bus.listen()
+        cell.environ[variable] = value.format(path)
+        cell.configure(cell.settings)
+        script = f"import socket; socket.socket(socket.AF_UNIX).connect({path!r})"
+        assert (await cell.run(f'python3 -c "{script}"')).exit_code != 0
+
+
 async def test_the_network_is_refused_with_a_note(cell: Cell) -> None:
     ended = await cell.run("python3 -c \"import urllib.request; urllib.request.urlopen('http://example.invalid/')\"")
     assert ended.exit_code != 0

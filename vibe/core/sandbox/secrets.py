@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path, PurePath
+from urllib.parse import unquote
 
 IN_HOME = (
     ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".gcloud", ".config/gcloud", ".config/gh", ".config/hub", ".config/op",
@@ -28,6 +30,16 @@ AGENT_SOCKETS = ("SSH_AUTH_SOCK", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", 
                  "GIT_ASKPASS", "CDPATH", "VSCODE_GIT_IPC_HANDLE", "XDG_RUNTIME_DIR")  # fmt: skip
 """Variables that lead to a program which acts for the user."""
 
+SOCKETS_NAMED = {
+    "SSH_AUTH_SOCK": r"^/.+$",
+    "DBUS_SESSION_BUS_ADDRESS": r"unix:path=([^,;]+)",
+    "TMUX": r"^(/[^,]+),",
+    "DOCKER_HOST": r"^unix://(/.+)$",
+    "VSCODE_GIT_IPC_HANDLE": r"^/.+$",
+    "GPG_AGENT_INFO": r"^(/[^:]+)",
+}
+"""The variables that name a socket, and how: the keyring is asked by the session bus, tmux types keys for anyone."""
+X_SOCKETS = "/tmp/.X11-unix/X"  # noqa: S108  where it is on every system
 PRIVATE_TEMP = "/tmp"  # noqa: S108  of what only reads, in memory
 SETTINGS_OF_THE_SYSTEM = Path("/etc")
 SOCKETS = Path("/proc/net/unix")
@@ -59,11 +71,18 @@ def hidden_paths(environ: Mapping[str, str], also: Iterable[Path] = ()) -> tuple
     ):
         if environ.get(variable):
             candidates.append(Path(environ[variable]))
-    socket = environ.get("SSH_AUTH_SOCK")
-    if socket:
-        candidates.append(Path(socket))
+    candidates += _named_sockets(environ)
     found = {Path(os.path.realpath(path)) for path in candidates if path.is_absolute() and path.exists()}
     return tuple(sorted(path for path in found if not any(parent in found for parent in path.parents)))
+
+
+def _named_sockets(environ: Mapping[str, str]) -> Iterator[Path]:
+    """The sockets, named by variables, of programs that act for the user: a workspace below /tmp has them beside it."""
+    for variable, pattern in SOCKETS_NAMED.items():
+        for found in re.findall(pattern, environ.get(variable, "")):
+            yield Path(unquote(found))
+    if display := re.match(r":(\d+)", environ.get("DISPLAY", "")):
+        yield Path(f"{X_SOCKETS}{display[1]}")
 
 
 def sockets_of_others(listed: Path = SOCKETS) -> Iterator[Path]:
