@@ -191,8 +191,8 @@ class Watch:
         if is_box:
             own = [pid for pid in own if _session_of(pid) == command.leader]
         found = [*own, *(pid for one in own for pid in _descendants(one))]
-        if not command.is_confined:
-            found = [pid for pid in found if _session_of(pid) == command.leader]
+        if not command.is_confined:  # its first process may not have come to its session yet
+            found = [pid for pid in found if command.leader in {pid, _session_of(pid)}]
         # The lists of children may lack one while another ends.
         return found or ([-command.leader] if _is_group(command.leader) else [])
 

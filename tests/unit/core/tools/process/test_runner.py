@@ -5,11 +5,12 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
 import pytest
-from anyio import create_task_group, fail_after
+from anyio import CancelScope, create_task_group, fail_after, to_thread
 
 from tests.unit.core.tools.watching import alive, gone, pid_in
 from vibe.core.tools.process.runner import (
@@ -214,6 +215,35 @@ async def test_cancellation_ends_the_whole_tree_before_it_goes_on(tmp_path: Path
         assert alive(child)
         tasks.cancel_scope.cancel()
     assert not alive(child)
+
+
+async def test_a_command_whose_start_is_cancelled_is_ended_however_soon(tmp_path: Path) -> None:
+    await run_command("true", cwd=tmp_path, environ=ENVIRON)
+    for _ in range(30):
+        with CancelScope() as scope:
+            scope.cancel()
+            await RunningCommand.start(["sleep", "600"], cwd=tmp_path, environ=ENVIRON)
+    await run_command("true", cwd=tmp_path, environ=ENVIRON)  # by then all were started
+
+    assert await to_thread.run_sync(are_gone, tmp_path)
+
+
+def are_gone(folder: Path) -> bool:
+    """Return whether no process works in a folder any more, within some time."""
+    deadline = time.monotonic() + 10
+    while at_work_in(folder) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return not at_work_in(folder)
+
+
+def at_work_in(folder: Path) -> list[str]:
+    """The processes whose folder it is."""
+    found: list[str] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (process / "cwd").readlink() == folder:
+                found.append(process.name)
+    return found
 
 
 async def test_when_the_caller_is_killed_the_command_dies_too(tmp_path: Path) -> None:
