@@ -99,13 +99,13 @@ def test_it_lies_over_the_configuration_and_variables_and_below_flags(vibe: Vibe
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('safety = "neutral"\nauto_compact_treshold = 5\n', "mine.toml:2: auto_compact_treshold: is no key"),
+        ('safety = "neutral"\nauto_compact_treshold = 5\n', "mine.toml:2: auto_compact_treshold: is not a key"),
         ('safety = "neutral"\n[sandbox]\nnetwork = "wide"\n', "mine.toml:3: sandbox.network: must be"),
         ('safety = "neutral"\n[sandbox]\nnetwrok = "on"\n', "mine.toml:3: unknown setting sandbox.netwrok"),
         ('safety = "neutral"\ncontext_warnings = "no"\n', "mine.toml:2: context_warnings: must be"),
         (
             'safety = "neutral"\n[[models]]\nname = "x"\nprovider = "nobody"\n',
-            "models[x].provider: there is no provider",
+            "models[x].provider: unknown provider",
         ),
     ],
 )
@@ -132,7 +132,7 @@ def test_a_plan_gains_nothing_by_naming_an_agent(vibe: VibeCommand, write_plan: 
 
     assert ended.code == 2
     assert "agent 'wide' sets sandbox (" in ended.err
-    assert "where a person chooses it" in ended.err
+    assert "works only for an agent chosen with --agent" in ended.err
 
 
 @linux
@@ -151,7 +151,7 @@ def test_nor_does_an_agent_by_sending_another(vibe: VibeCommand) -> None:
 
     assert ended.code == 0
     assert not (vibe.workdir / "reached").exists()
-    assert any("counts only for an agent that a person chooses" in warning for warning in ended.document["warnings"])
+    assert any("works only for an agent the user chooses" in warning for warning in ended.document["warnings"])
 
 
 def test_a_step_keeps_what_its_agent_sets_for_itself(vibe: VibeCommand, write_plan: Callable[..., str]) -> None:

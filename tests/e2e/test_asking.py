@@ -56,7 +56,7 @@ def test_an_agent_asks_and_the_answer_reaches_its_model(vibe: VibeCommand, write
 @pytest.mark.usefixtures("asking")
 def test_nobody_at_a_terminal_means_no_such_tool(vibe: VibeCommand, write_plan: Any) -> None:
     assert vibe("plan", "run", write_plan(ASKS)).code == 0
-    assert "there is no tool 'ask_user_question'" in told_the_model(vibe)
+    assert "unknown tool 'ask_user_question'" in told_the_model(vibe)
 
 
 @pytest.mark.usefixtures("asking")

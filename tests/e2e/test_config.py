@@ -56,7 +56,7 @@ def test_set_changes_one_line_and_keeps_the_rest(vibe: VibeCommand) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "sentence"),
     [
-        ("active_model", "nosuch", "active_model: there is no model 'nosuch'"),
+        ("active_model", "nosuch", "active_model: unknown model 'nosuch'"),
         ("auto_approve", "perhaps", 'auto_approve: must be true or false, not "perhaps"'),
         ("planner.max_parallel_steps", "0", "must be at least 1, not 0"),
         ("tools.bash.permission", "sometimes", "'always', 'ask' or 'never'"),
@@ -118,7 +118,7 @@ def test_edit_checks_before_it_replaces(vibe: VibeCommand) -> None:
     vibe.environ["NEW"] = "nosuch"
     refused = vibe("config", "edit")
     assert refused.code == 2
-    assert "there is no model 'nosuch'" in refused.err
+    assert "unknown model 'nosuch'" in refused.err
     kept = refused.err.strip().rpartition(" ")[2]
     assert "nosuch" in Path(kept).read_text()
     assert (vibe.home / "config.toml").read_text() == CONFIG
@@ -152,7 +152,7 @@ def test_agents_are_listed_and_broken_files_named(vibe: VibeCommand) -> None:
     ended = vibe("agents", "list")
     assert ended.code == 0
     assert "mine" in ended.out
-    assert "bad.toml:1: agent: is no table" in ended.err
+    assert "bad.toml:1: agent: is not a table" in ended.err
     document = vibe("agents", "list", "--output", "json").document
     assert {"mine", "default", "explore"} <= {agent["name"] for agent in document["agents"]}
     assert [entry["name"] for entry in document["broken"]] == ["bad"]

@@ -68,7 +68,7 @@ def test_a_profile_whose_prompt_is_missing_is_told_before_anything_begins(vibe: 
 
     ended = vibe("--agent", "reviewer", "-p", "go")
     assert (ended.code, ended.out) == (2, "")
-    assert "there is no prompt 'reviews'" in ended.err
+    assert "no prompt 'reviews'" in ended.err
     assert not (vibe.home / "logs" / "session").exists()
 
 

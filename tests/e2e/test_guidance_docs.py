@@ -64,7 +64,7 @@ def test_the_hooks_of_the_guide_work_as_it_says(vibe: VibeCommand) -> None:
     record = vibe("--yolo", "--trust", "--output", "json", "-p", "go").document
 
     assert (record["result"], record["exit_code"]) == ("now I am", 0)
-    assert "'no pushing' denies it: pushing is for people" in record["denied"][0]["reason"]
+    assert "denied by hook 'no pushing': pushing is for people" in record["denied"][0]["reason"]
     session = vibe.home / "logs" / "session" / record["session_id"] / "messages.jsonl"
     told = session.read_text()
     assert "run the formatter before you finish" in told
@@ -85,7 +85,7 @@ def test_the_prompt_of_the_guide_is_used(vibe: VibeCommand) -> None:
     vibe.replay({"agents": {"main": {"turns": [{"text": "done"}]}}})
     missing = vibe("--trust", "-p", "go")
     assert missing.code == 2
-    assert "there is no prompt 'reviewer'" in missing.err
+    assert "no prompt 'reviewer'" in missing.err
 
     write(vibe, ".vibe/prompts/reviewer.md", blocks(PROMPTS, "markdown")[0].text)
     assert vibe("--trust", "-p", "go").out == "done\n"

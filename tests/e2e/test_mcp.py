@@ -93,7 +93,7 @@ def test_a_step_has_the_servers_tools_but_for_those_its_filter_forbids(
 
     echo, total = results(lines)
     assert echo[0] == "error"
-    assert "there is no tool 'everything_echo'" in echo[1]
+    assert "unknown tool 'everything_echo'" in echo[1]
     assert total == ("ok", "The sum of 1 and 1 is 2.")
     started = next(line for line in lines if line["type"] == "subagent.started")
     assert "everything_get-sum" in started["tools"]

@@ -80,7 +80,7 @@ TALK = (
     ("and now?", "A plan needs thought."),
     ("/rewind 2", "the conversation has 2 messages now"),
     ("/cost", " calls, "),
-    ("/nonsense", "there is no command"),
+    ("/nonsense", "unknown command"),
     ("/exit", "EXIT 0"),
 )
 """What is typed, and what is seen before more is typed; None: Ctrl-C."""

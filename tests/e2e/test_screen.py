@@ -84,7 +84,7 @@ def test_escape_stops_the_agent_and_the_session_goes_on(vibe: VibeCommand, tmux:
     tmux.type("well?")
     tmux.wait_for("Stopped, as you wish.")
     tmux.type("/clare")
-    tmux.wait_for("there is no command '/clare': did you mean '/clear'?")
+    tmux.wait_for("unknown command '/clare': did you mean '/clear'?")
     tmux.wait_for("> /clare")  # the line is kept
     tmux.press("C-c", "C-d")
     tmux.wait_for("EXIT 0")

@@ -157,7 +157,7 @@ def test_a_keyring_that_fails_is_told_with_what_to_do(vibe: VibeCommand, server:
     answer = vibe.process("-p", "what is this?")
     doctor = vibe.process("doctor")
     assert (answer.code, answer.out, server.requests) == (3, "", [])
-    assert "the keyring does not give SERVED_KEY (`vibe doctor` says why): unlock it" in answer.err
+    assert "the keyring does not return SERVED_KEY (see `vibe doctor`): unlock it" in answer.err
     assert doctor.code == 3
     assert "FAIL keys     SERVED_KEY is not set: run `vibe setup`" in doctor.out
     assert "Failed to unlock the collection!; unlock it, or set SERVED_KEY in the environment" in doctor.out

@@ -54,13 +54,13 @@ def test_a_projects_commands_are_there_where_it_is_trusted_and_win(vibe: VibeCom
 
 def test_a_command_that_is_not_there_does_not_go_to_the_model(vibe: VibeCommand) -> None:
     vibe.replay(turns({"text": "fine"}))
-    assert "there is no command '/reveiw': there are none here" in vibe("-p", "/reveiw app.py").err
+    assert "unknown command '/reveiw': none are defined here" in vibe("-p", "/reveiw app.py").err
     command(vibe.home, "review", "Review.")
 
     ended = vibe("-p", "/reveiw app.py")
 
     assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
-    assert "there is no command '/reveiw': did you mean '/review'?" in ended.err
+    assert "unknown command '/reveiw': did you mean '/review'?" in ended.err
     assert not (vibe.home / "logs" / "session").exists()
 
 
@@ -73,4 +73,4 @@ def test_an_empty_command_is_told_by_its_file(vibe: VibeCommand) -> None:
     command(vibe.home, "review", "---\ndescription: x\n---\n")
     vibe.replay(turns({"text": "fine"}))
 
-    assert vibe("-p", "/review").err.endswith("review.md: there is no prompt in it, write one\n")
+    assert vibe("-p", "/review").err.endswith("review.md: it has no prompt, write one\n")

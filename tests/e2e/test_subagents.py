@@ -93,7 +93,7 @@ def test_a_subagent_starts_no_subagent_and_hears_why(vibe: VibeCommand) -> None:
 
     inner, outer = results_of(lines, "task")
     assert (inner["status"], outer["status"]) == ("error", "ok")
-    assert "there is no tool 'task'" in inner["content"]
+    assert "unknown tool 'task'" in inner["content"]
     assert len([line for line in lines if line["type"] == "subagent.started"]) == 1
 
 
@@ -171,7 +171,7 @@ def test_agents_that_are_no_subagents_are_refused_with_the_names_that_are(vibe: 
 
     lines = vibe("--yolo", "--output", "streaming", "-p", "go").lines
 
-    assert "'default' is no subagent" in results_of(lines, "task")[0]["content"]
+    assert "'default' is not a subagent" in results_of(lines, "task")[0]["content"]
 
 
 def test_what_a_child_uses_counts_for_the_run(vibe: VibeCommand) -> None:

@@ -48,5 +48,5 @@ def test_questions_are_not_offered_where_nobody_can_answer(vibe: VibeCommand) ->
 
     result = results_of(lines, "ask_user_question")[0]
     assert result["status"] == "error"
-    assert "there is no tool 'ask_user_question'" in result["content"]
+    assert "unknown tool 'ask_user_question'" in result["content"]
     assert lines[-1]["outcome"] == "completed"

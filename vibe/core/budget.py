@@ -75,10 +75,10 @@ async def room_for(
     started = current_time()
     with move_on_after(PATIENCE_SECONDS):
         return await budget.reserve(model, prompt_tokens, wanted_tokens)
-    message = "a model call waits until other calls have given back what is set aside for them in the budget"
+    message = "a model call is waiting for budget reserved by other calls"
     sink.publish(WarningEvent(code=WAITING, message=message))
     reservation = await budget.reserve(model, prompt_tokens, wanted_tokens)
-    message = f"a model call had room in the budget after {current_time() - started:.1f} s"
+    message = f"a model call got its budget after {current_time() - started:.1f} s"
     sink.publish(WarningEvent(code=WAITED, message=message))
     return reservation
 

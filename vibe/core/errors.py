@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 _REMEDIES: Mapping[int, str] = MappingProxyType({
-    errno.EMFILE: "raise the limit of open files (`ulimit -n`) or run fewer steps side by side",
+    errno.EMFILE: "raise the limit of open files (`ulimit -n`) or run fewer steps in parallel",
     errno.ENFILE: "close other programs, or raise the system's limit of open files",
-    errno.ENOSPC: "free some space",
+    errno.ENOSPC: "free some disk space",
     errno.EDQUOT: "free some of your quota",
     errno.EFBIG: "raise the limit of file sizes (`ulimit -f`)",
     errno.EROFS: "make it writable again",
@@ -28,8 +28,8 @@ _REMEDIES: Mapping[int, str] = MappingProxyType({
 """The remedy for each shortage of the system; whatever else the system says is about what it was asked."""
 
 _ABOUT_PLACES: Mapping[int, str] = MappingProxyType({
-    errno.ENOENT: "its folder is gone, put it back",
-    errno.ENOTDIR: "its folder is gone, put it back",
+    errno.ENOENT: "its folder is missing, restore it",
+    errno.ENOTDIR: "its folder is missing, restore it",
     errno.EACCES: "correct the permissions",
     errno.EPERM: "correct the permissions",
 })
@@ -64,7 +64,7 @@ class MissingKeyError(EnvironmentFailure):
     def __init__(self, provider: str, variable: str, *, in_keyring: bool = False) -> None:
         other = "run `vibe setup`, or choose another model with --model"
         super().__init__(
-            f"no API key for provider {provider!r}: the keyring does not give {variable} (`vibe doctor` says why): "
+            f"no API key for provider {provider!r}: the keyring does not return {variable} (see `vibe doctor`): "
             f"unlock it, set the environment variable, {other}"
             if in_keyring
             else f"no API key for provider {provider!r}: set the environment variable {variable}, {other}"
@@ -75,7 +75,7 @@ class MissingKeyError(EnvironmentFailure):
 
 def remedy(error: OSError) -> str:
     """Return what helps where a file can't be written."""
-    return _REMEDIES.get(error.errno or 0) or _ABOUT_PLACES.get(error.errno or 0) or "see that it is writable"
+    return _REMEDIES.get(error.errno or 0) or _ABOUT_PLACES.get(error.errno or 0) or "check that it is writable"
 
 
 def shortage(error: BaseException | None) -> str | None:

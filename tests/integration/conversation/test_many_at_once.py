@@ -131,7 +131,7 @@ async def test_a_conversation_is_asked_once_before_it_writes_where_another_does(
 
     name = f"conversation {first.session_id[:8]}"
     assert [(request.rule, request.reason) for request in person.asked] == [
-        ("workspace", f"{name} is writing in this folder, too")
+        ("workspace", f"{name} is writing in this folder too")
     ]
     assert len(no.asked) == 1
     assert sorted(path.name for path in rig.folder.glob("*.txt")) == ["a.txt", "again.txt", "alone.txt", "beside.txt"]

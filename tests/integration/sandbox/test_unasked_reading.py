@@ -23,7 +23,7 @@ from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.workspace import Workspace
 
 YES, NO = ApprovalAnswer(allow=True), ApprovalAnswer(allow=False, reason="not today")
-UNASKED = "[nobody was asked: it ran in a read-only sandbox"
+UNASKED = "[ran without approval in a read-only sandbox"
 
 
 class Desk:
@@ -149,7 +149,7 @@ async def test_without_anybody_to_ask_it_is_a_denial_with_what_was_printed(bubbl
     desk = await at_desk(bubblewrap)
     message = await desk.say("cat a.txt; sort -o new a.txt")
     assert message.status == "denied"
-    assert "it could not write, and no one can answer questions in this run" in message.content
+    assert "it could not write, and no one can approve in this run" in message.content
     assert "two" in message.content
     assert [event.decision for event in desk.sink.events if isinstance(event, ApprovalDecisionEvent)] == ["deny"]
 

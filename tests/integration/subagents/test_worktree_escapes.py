@@ -131,7 +131,7 @@ def test_a_linked_worktree_that_names_another_repository_is_refused(tmp_path: Pa
     shell(rig, 'echo "$PWD/fake" > .git/worktrees/linked/commondir')
     rig.workspace = "../linked"
 
-    with pytest.raises(WorktreeRefusedError, match="names a folder that git would not put there"):
+    with pytest.raises(WorktreeRefusedError, match="names a folder git would not use"):
         rig.repository()
 
     assert not (tmp_path / "ran").exists()

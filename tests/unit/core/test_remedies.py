@@ -14,10 +14,10 @@ from vibe.core.session.snapshots import Snapshots
 @pytest.mark.parametrize(
     ("number", "helps"),
     [
-        (errno.ENOSPC, "free some space"),
-        (errno.ENOENT, "its folder is gone, put it back"),
+        (errno.ENOSPC, "free some disk space"),
+        (errno.ENOENT, "its folder is missing, restore it"),
         (errno.EACCES, "correct the permissions"),
-        (errno.EIO, "see that it is writable"),
+        (errno.EIO, "check that it is writable"),
     ],
 )
 def test_what_helps_is_about_what_is_the_matter(number: int, helps: str) -> None:
@@ -28,5 +28,5 @@ def test_a_home_that_is_gone_is_not_said_to_be_full(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "home").write_text("")
 
-    with pytest.raises(SnapshotError, match="its folder is gone, put it back"):
+    with pytest.raises(SnapshotError, match="its folder is missing, restore it"):
         Snapshots(tmp_path / "work", tmp_path / "home" / "session", os.environ).take(0)

@@ -30,7 +30,7 @@ class UnknownAgentError(AgentError):
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
-        hint = did_you_mean(closest(name, names), f"there are {', '.join(names)}")
+        hint = did_you_mean(closest(name, names), f"choose from {', '.join(names)}")
         super().__init__(name, f"is unknown: {hint}")
 
 
@@ -38,7 +38,7 @@ class DisabledAgentError(AgentError):
     """A profile the configuration leaves out. ``key`` is the setting, ``where`` its place."""
 
     def __init__(self, name: str, key: str, where: str) -> None:
-        super().__init__(name, f"is left out by {key} ({where}): choose another or change that setting")
+        super().__init__(name, f"is disabled by {key} ({where}): choose another or change that setting")
         self.key = key
 
 
@@ -54,9 +54,7 @@ class PersonalAgentError(AgentError):
     """A profile with settings of the whole run, where a plan or another agent chose it."""
 
     def __init__(self, name: str, key: str, where: str) -> None:
-        super().__init__(
-            name, f"sets {key} ({where}), which counts only where a person chooses it with --agent: leave that out"
-        )
+        super().__init__(name, f"sets {key} ({where}), which works only for an agent chosen with --agent: remove it")
         self.key = key
 
 
@@ -68,5 +66,5 @@ class AgentTypeError(AgentError):
         if is_subagent:
             problem = f"is a subagent, which only other agents can start: choose from {names}"
         else:
-            problem = f"is no subagent, and only subagents can be started by an agent: there are {names}"
+            problem = f"is not a subagent, and an agent can start only subagents: choose from {names}"
         super().__init__(name, problem)

@@ -67,9 +67,9 @@ def read_agent_file(path: Path, label: str) -> AgentProfile:
     """
     source = read_toml(path, label)
     if source is None:
-        raise ConfigError(label, "", "is gone, put it back")
+        raise ConfigError(label, "", "is missing, restore it")
     if not source.data:
-        raise ConfigError(label, "", "says nothing, give it at least a description and safety")
+        raise ConfigError(label, "", "is empty, give it at least a description and safety")
     problems = _problems(source)
     if problems:
         raise InvalidConfigError(tuple(problems))
@@ -137,20 +137,20 @@ def _told(details: ErrorDetails, source: TomlSource) -> ConfigError:
 
 def _unknown(name: str, value: Any) -> str:
     if isinstance(value, dict):
-        return "is no table of an agent file, write its keys at the top level and tools as [tools.<name>]"
+        return "is not a table of an agent file, write its keys at the top level and tools as [tools.<name>]"
     near = closest(name, {**AgentFile.model_fields, **VibeConfig.model_fields})
     known = ", ".join(AgentFile.model_fields)
-    hint = did_you_mean(near, f"there are {known} and those of config.toml")
-    return f"is no key of an agent file, {hint}"
+    hint = did_you_mean(near, f"known keys: {known} and those of config.toml")
+    return f"is not a key of an agent file, {hint}"
 
 
 def _contradictions(parsed: AgentFile, source: TomlSource) -> list[ConfigError]:
     problems: list[ConfigError] = []
     if parsed.auto_approve and parsed.safety is not AgentSafety.YOLO:
-        problem = 'needs safety = "yolo", for nothing asks before such an agent acts'
+        problem = 'needs safety = "yolo", because it acts without asking'
         problems.append(ConfigError(source.where(("auto_approve",)), "auto_approve", problem))
     if parsed.agent_type is AgentType.SUBAGENT:
-        problem = "counts only for an agent that a person chooses: leave it out of a subagent"
+        problem = "works only for an agent the user chooses: remove it from a subagent"
         personal = (key for key in _settings(source) if key not in DELEGATED_SETTINGS)
         problems.extend(ConfigError(source.where((key,)), key, problem) for key in personal)
     seen: dict[str, str] = {}

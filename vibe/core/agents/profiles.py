@@ -82,7 +82,7 @@ BUILTIN_PROFILES: Mapping[str, AgentProfile] = MappingProxyType({
         AgentProfile(
             name="plan",
             display_name="Plan",
-            description="Explores and plans; has no tool that changes anything.",
+            description="Explores and plans; changes nothing.",
             safety=AgentSafety.SAFE,
         ),
         AgentProfile(
@@ -95,21 +95,21 @@ BUILTIN_PROFILES: Mapping[str, AgentProfile] = MappingProxyType({
         AgentProfile(
             name="auto-approve",
             display_name="Auto-approve",
-            description="Does whatever no rule denies, without asking.",
+            description="Runs everything that no rule denies, without asking.",
             safety=AgentSafety.YOLO,
             auto_approve=True,
         ),
         AgentProfile(
             name="chat",
             display_name="Chat",
-            description="Talks about the project and looks things up; has no tool that changes anything.",
+            description="Discusses the project and looks things up; changes nothing.",
             safety=AgentSafety.SAFE,
             system_prompt_id="chat",
         ),
         AgentProfile(
             name="lean",
             display_name="Lean",
-            description="Writes and checks proofs in Lean 4; asks as default does.",
+            description="Writes and checks proofs in Lean 4; asks like default.",
             system_prompt_id="lean",
         ),
         AgentProfile(

@@ -115,7 +115,7 @@ def _model_problems(config: VibeConfig, merged: Layer) -> list[ConfigError]:
     problems: list[ConfigError] = []
     if config.find_model(config.active_model) is None:
         known = [model.key for model in config.models]
-        problem = f"there is no model {config.active_model!r}, {_choice(config.active_model, known)}"
+        problem = f"unknown model {config.active_model!r}, {_choice(config.active_model, known)}"
         problems.append(ConfigError(origin_of(merged, ("active_model",)), "active_model", problem))
     return problems + [
         _unknown_provider(model, config, merged)
@@ -127,7 +127,7 @@ def _model_problems(config: VibeConfig, merged: Layer) -> list[ConfigError]:
 def _unknown_provider(model: ModelConfig, config: VibeConfig, merged: Layer) -> ConfigError:
     key = ("models", f"[{model.key}]", "provider")
     known = [provider.name for provider in config.providers]
-    problem = f"there is no provider {model.provider!r}, {_choice(model.provider, known)}"
+    problem = f"unknown provider {model.provider!r}, {_choice(model.provider, known)}"
     return ConfigError(origin_of(merged, key), written(key), problem)
 
 
@@ -141,7 +141,7 @@ def _provider_problems(config: VibeConfig, merged: Layer) -> list[ConfigError]:
         ConfigError(
             origin_of(merged, ("providers", f"[{provider.name}]")),
             f"providers[{provider.name}].{name}",
-            f"is missing, a provider with backend {provider.backend.value!r} needs it",
+            f"is missing, backend {provider.backend.value!r} needs it",
         )
         for provider, name in missing
         if name
@@ -170,11 +170,13 @@ def _server_problems(config: VibeConfig, merged: Layer) -> list[ConfigError]:
             problem = f"must begin with http:// or https://, not {shown_value(server.url)}"
             problems.append(ConfigError(origin_of(merged, (*key, "url")), written((*key, "url")), problem))
         for name in (name for name in foreign if (*key, name) in merged.settings):
-            problem = f"means nothing to {kind}, remove it"
+            problem = f"has no effect for {kind}, remove it"
             problems.append(ConfigError(origin_of(merged, (*key, name)), written((*key, name)), problem))
         if "{token}" not in server.api_key_format:
             name = (*key, "api_key_format")
-            problems.append(ConfigError(origin_of(merged, name), written(name), "must say {token} where the key goes"))
+            problems.append(
+                ConfigError(origin_of(merged, name), written(name), "must contain {token} where the key goes")
+            )
     return problems
 
 

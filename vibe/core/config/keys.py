@@ -45,7 +45,7 @@ def with_keyring(loaded: LoadedConfig) -> LoadedConfig:
             warnings.append(f"{name} is missing: {error}; unlock it, or set {name} in the environment")
             break  # one that is not there or never answers is not waited for again
         if key is None:
-            warnings.append(f"{name} is missing: it is no longer in {KEYRING}; keep it there again with `vibe setup`")
+            warnings.append(f"{name} is missing: it is no longer in {KEYRING}; store it again with `vibe setup`")
         else:
             found[name] = key
     return replace(

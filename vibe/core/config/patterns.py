@@ -56,7 +56,7 @@ def left_out(
     drop = NamePatterns(disabled, where=places.get(drop_key, "the configuration"), key=drop_key)
     for key, patterns in ((keep_key, keep), (drop_key, drop)):
         for pattern in patterns.unmatched(known):
-            warnings.append(f"{key}: {pattern!r} matches no {kind}; there are: {', '.join(known) or 'none'}")
+            warnings.append(f"{key}: {pattern!r} matches no {kind}; available: {', '.join(known) or 'none'}")
     if not enabled:
         return {name: drop_key for name in known if drop.matches(name)}
     if disabled:

@@ -72,12 +72,12 @@ def filled(entry: Mapping[str, Any]) -> dict[str, Any]:
         return dict(entry)
     if not isinstance(name, str) or name not in PRESETS:
         hint = did_you_mean(closest(str(name), PRESETS), _choice(PRESETS))
-        raise PresetError("preset", f"{name!r} is no preset: {hint}")
+        raise PresetError("preset", f"unknown preset {name!r}: {hint}")
     preset = PRESETS[name]
     base = entry.get("api_base", preset.api_base)
     if preset.api_key_env_var and "api_key_env_var" not in entry and _host(base) != _host(preset.api_base):
         problem = (
-            f"is another server than that of {name!r}, which alone gets {preset.api_key_env_var}: set api_key_env_var "
+            f"is not the server of {name!r}, the only one to get {preset.api_key_env_var}: set api_key_env_var "
             "to the variable of this server's key, or to '' if it takes none"
         )
         raise PresetError("api_base", problem)

@@ -57,7 +57,7 @@ class TrustStore:
         names = [shown(path, self._user_home) for path in left_out]
         *others, last = dict.fromkeys(shown(path.parent, self._user_home) for path in left_out)
         untrusted = (
-            f"{', '.join(others)} and {last} are no trusted folders" if others else f"{last} is not a trusted folder"
+            f"{', '.join(others)} and {last} are not trusted folders" if others else f"{last} is not a trusted folder"
         )
         return (
             f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} not loaded: {untrusted}; run with --trust to "
@@ -82,7 +82,7 @@ class TrustStore:
             path = self._user_home / item[2:] if item.startswith("~/") else Path(item)
             if path.is_absolute():
                 return path.resolve()
-        raise ConfigError(source.where((key, index)), f"{key}[{index}]", f"must be an absolute folder, not {item!r}")
+        raise ConfigError(source.where((key, index)), f"{key}[{index}]", f"must be an absolute path, not {item!r}")
 
 
 def trusting(home: Path, workdir: Path, user_home: Path, *, trust_workdir: bool) -> Callable[[Path], bool]:

@@ -53,7 +53,7 @@ def parse_key(text: str) -> Key:
         parts.append(match[1] or match[3] or f"[{match[2]}]")
         at = match.end()
     if at < len(text) or not parts:
-        raise ConfigError("KEY", text, "is no key; write it as active_model or tools.bash.permission")
+        raise ConfigError("KEY", text, "is not a key; write it as active_model or tools.bash.permission")
     return tuple(parts)
 
 
@@ -199,7 +199,7 @@ class ConfigWriter:
             table = table[part]
             if not hasattr(table, "append") and not hasattr(table, "items"):
                 where = ".".join(key[: position + 1])
-                raise ConfigError(self._label, where, "is no table, correct it first")
+                raise ConfigError(self._label, where, "is not a table, correct it first")
         return table, key[-1]
 
     def _entry(self, entries: Any, key: Key) -> Any:

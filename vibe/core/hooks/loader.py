@@ -55,7 +55,7 @@ def load_hooks(files: Iterable[HookFile]) -> tuple[Hook, ...]:
 def _hooks(source: TomlSource, file: HookFile) -> Iterator[Hook]:
     for key in source.data:
         if key != "hooks":
-            raise ConfigError(source.where((key,)), key, "is not known here, hooks stand in [[hooks]] tables")
+            raise ConfigError(source.where((key,)), key, "is unknown, write hooks as [[hooks]] tables")
     found = source.data.get("hooks", [])
     if isinstance(found, dict):
         for word, tables in cast("dict[str, Any]", found).items():
@@ -84,7 +84,7 @@ class _Table:
         self.data = data
         for key in data:
             if key not in KEYS:
-                raise self.wrong(key, f"is not known, a hook has: {', '.join(sorted(KEYS))}")
+                raise self.wrong(key, f"is unknown, a hook has: {', '.join(sorted(KEYS))}")
 
     def wrong(self, key: str, problem: str) -> ConfigError:
         """The error about one key."""

@@ -60,14 +60,14 @@ class HookRunner:
             try:
                 verdict = await self._verdict(hook, self._payload(hook, call))
             except HookBrokenError as error:
-                problem = f"the hook {hook.name!r} {error}, and what it should have checked is not done"
+                problem = f"the hook {hook.name!r} {error}, so its check did not run"
                 self._warn(problem)
                 if not hook.strict:
                     continue
                 return HookAnswer(call=call, objection=problem)
             if verdict.blocked:
                 why = f": {verdict.reason}" if verdict.reason else ""
-                return HookAnswer(call=call, objection=f"the hook {hook.name!r} denies it{why}")
+                return HookAnswer(call=call, objection=f"denied by hook {hook.name!r}{why}")
             if verdict.arguments is not None and verdict.arguments != call.arguments:
                 call = replace(call, arguments=verdict.arguments)
                 changed.append(repr(hook.name))

@@ -46,7 +46,7 @@ class HookBrokenError(Exception):
 def read_verdict(run: HookRun) -> HookVerdict:
     """The verdict: exit 2 or ``{"decision": "deny"|"block", "reason": ...}`` blocks, exit 0 passes.
 
-    Output that is no JSON object is a hook's own business. Nothing a hook says allows what is not allowed.
+    Output that is not a JSON object is a hook's own business. Nothing a hook says allows what is not allowed.
 
     Raises:
         HookBrokenError: another exit code, or JSON that is torn or unknown.
@@ -85,7 +85,7 @@ def _arguments(specific: dict[str, Any]) -> dict[str, Any] | None:
     for name in ("tool_input", "updatedInput"):  # Mistral Vibe's word, and Claude Code's
         if name in specific:
             if not isinstance(specific[name], dict):
-                raise HookBrokenError(f"answered with a {name} that is no JSON object")
+                raise HookBrokenError(f"answered with a {name} that is not a JSON object")
             return specific[name]
     return None
 
@@ -94,7 +94,7 @@ def _document(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise HookBrokenError(f"answered with JSON that can't be read ({error})") from error
+        raise HookBrokenError(f"answered with invalid JSON ({error})") from error
     return _table(value)
 
 

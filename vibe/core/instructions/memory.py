@@ -71,7 +71,7 @@ class NoSuchMemoryError(UsageError):
     """No entry of that id."""
 
     def __init__(self, entry_id: str) -> None:
-        super().__init__(f"there is no memory entry {entry_id!r}: `vibe memory list` shows the ids")
+        super().__init__(f"no memory entry {entry_id!r}: see `vibe memory list`")
         self.entry_id = entry_id
 
 
@@ -116,7 +116,7 @@ class MemoryStore:
             raise MemoryTextError(f"a memory entry has at most {MAX_TEXT} characters, not {len(kept)}: shorten it")
         with self._locked(scope) as file:
             if len(file.entries) >= MAX_ENTRIES:
-                raise MemoryTextError(f"there are {MAX_ENTRIES} {scope} memory entries already: remove one first")
+                raise MemoryTextError(f"there are {MAX_ENTRIES} {scope} memory entries, the limit: remove one first")
             entry = MemoryEntry(id=uuid4().hex[:8], text=kept, by=by, created=self.clock())
             self._write(scope, (*file.entries, entry))
         return entry

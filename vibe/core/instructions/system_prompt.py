@@ -32,7 +32,7 @@ class UnknownPromptError(UsageError):
 
     def __init__(self, prompt_id: str, searched: Sequence[str]) -> None:
         places = ", ".join(searched)
-        super().__init__(f"system_prompt_id: there is no prompt {prompt_id!r}; looked for {places}: create one of them")
+        super().__init__(f"system_prompt_id: no prompt {prompt_id!r}; looked for {places}: create one of them")
         self.prompt_id = prompt_id
         self.searched = tuple(searched)
 

@@ -111,7 +111,7 @@ class Compactor:
         try:
             saved = await self._replace(threshold)
         except VibeError as error:
-            sentence = f"the conversation could not be summarised and stays as it is: {error}"
+            sentence = f"the conversation could not be summarised and is unchanged: {error}"
             self.sink.publish(WarningEvent(code="compact.failed", message=sentence))
             return False
         after = max(0, context_tokens - saved)

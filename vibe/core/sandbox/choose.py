@@ -32,7 +32,7 @@ def choose_sandbox(mode: SandboxMode, backends: Sequence[str] = BACKENDS) -> San
     if sys.platform.startswith("linux"):
         found, problem = _first_that_works(backends)
     else:
-        found, problem = None, "there is one for Linux only"
+        found, problem = None, "available on Linux only"
     if found is not None:
         return SandboxChoice(sandbox=found, reason=found.name)
     if mode is SandboxMode.REQUIRED:

@@ -224,7 +224,7 @@ class Confinement:
         choice = self._choice
         if choice is None or choice.sandbox is not None or self._config.mode is SandboxMode.OFF:
             return ""
-        return f"commands ran without a sandbox, for none works here ({choice.reason}): see `vibe doctor`"
+        return f"commands ran without a sandbox because none works here ({choice.reason}): see `vibe doctor`"
 
     def can_read_only(self) -> bool:
         """Return whether a place can be ``read_only``.
@@ -252,7 +252,7 @@ class Confinement:
         sandbox = self.choice().sandbox
         if sandbox is None:
             if place.read_only:
-                raise ReadOnlyUnavailableError("there is no sandbox")
+                raise ReadOnlyUnavailableError("no sandbox")
             return None
         if place.read_only:
             return sandbox.wrap(argv, environ, self._reading(place))
@@ -279,7 +279,7 @@ class Confinement:
         home = Path(os.path.realpath(self._environ.get("HOME") or os.path.expanduser("~")))  # noqa: PTH111
         for kept in (home, Path(os.path.realpath(self._vibe_home))):
             if any(kept.is_relative_to(path) for path in shown):
-                raise ReadOnlyUnavailableError(f"the workspace holds {str(kept)!r}")
+                raise ReadOnlyUnavailableError(f"the workspace contains {str(kept)!r}")
         repositories = [folder for root in place.roots for folder in _repository_of_worktree(root)]
         temp = self._temporary()
         if self._not_for_everybody is None:

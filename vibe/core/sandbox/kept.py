@@ -152,7 +152,7 @@ class Kept:
         try:
             path.rename(aside)
         except OSError as error:
-            return f"[{path.name} decides what runs later, and could not be put aside: {error.strerror}]"
+            return f"[{path.name} decides what runs later, and could not be moved aside: {error.strerror}]"
         shown = aside.relative_to(self._root) if aside.is_relative_to(self._root) else aside
         return f"[{path.name} decides what runs later, so commands can't {what} it: it is {shown} now]"
 

@@ -102,7 +102,7 @@ class ReadOnlyUnavailableError(EnvironmentFailure):
     """A command can't be kept to reading here."""
 
     def __init__(self, problem: str) -> None:
-        super().__init__(f"the command can't be confined to reading: {problem}; run it with a person's yes")
+        super().__init__(f"the command can't be confined to reading: {problem}; run it with the user's approval")
         self.problem = problem
 
 
@@ -111,6 +111,7 @@ class SandboxUnavailableError(EnvironmentFailure):
 
     def __init__(self, problem: str) -> None:
         super().__init__(
-            f'no sandbox works here ({problem}): allow user namespaces, or set [sandbox] mode = "auto" to go on without'
+            f"no sandbox works here ({problem}): allow user namespaces, or set "
+            '[sandbox] mode = "auto" to run without one'
         )
         self.problem = problem

@@ -56,9 +56,9 @@ def is_unbegun(argv: Sequence[str], exit_code: int, said: str) -> bool:
 def others_files(owner: int) -> str:
     """Say that root has no power over the files of ``owner`` there, and what to do."""
     return (
-        f"the workspace is of user {owner}, and inside not even root writes what is another user's; started as that "
-        f"user "
-        f"(as with `setpriv --reuid={owner} --regid={owner} --clear-groups`, or `--user {owner}` of a container) vibe "
+        f"the workspace belongs to user {owner}, and in the sandbox not even root can write another user's files; "
+        f"run vibe as that user "
+        f"(as with `setpriv --reuid={owner} --regid={owner} --clear-groups`, or `--user {owner}` of a container)"
         f"could"
     )
 
@@ -93,5 +93,5 @@ def lacking(stdout: str, stderr: str, exit_code: int) -> str:
     if UNREACHABLE.search(said) or (exit_code and REFUSED.search(said)):
         return "it could not reach the network"
     if exit_code in {126, 127}:
-        return "a program was not there"
+        return "a program was missing"
     return ""

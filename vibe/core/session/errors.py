@@ -59,9 +59,9 @@ class NoSuchSessionError(UsageError):
 
     def __init__(self, wanted: str, where: Path | None = None) -> None:
         if wanted:
-            super().__init__(f"no session {wanted!r}: `vibe session list` shows them")
+            super().__init__(f"no session {wanted!r}: see `vibe session list`")
         else:
-            super().__init__(f"there is no session to continue in {where}: start one with `vibe -p PROMPT`")
+            super().__init__(f"no session to continue in {where}: start one with `vibe -p PROMPT`")
         self.wanted = wanted
 
 
@@ -70,7 +70,7 @@ class AmbiguousSessionError(UsageError):
 
     def __init__(self, wanted: str, found: Sequence[str]) -> None:
         names = ", ".join(found[:4]) + (" ..." if len(found) > 4 else "")
-        super().__init__(f"{wanted!r} begins {len(found)} session ids ({names}): give more of it")
+        super().__init__(f"{wanted!r} matches {len(found)} session ids ({names}): give more of it")
         self.found = tuple(found)
 
 
@@ -89,7 +89,7 @@ class NoSuchMessageError(UsageError):
     def __init__(self, index: int, allowed: Sequence[int]) -> None:
         places = ", ".join(map(str, allowed[-12:])) or "none"
         more = "... " if len(allowed) > 12 else ""
-        super().__init__(f"message {index} is no place to go back to: prompts and answers are {more}{places}")
+        super().__init__(f"message {index} is not a point to rewind to; choose from {more}{places}")
         self.index = index
 
 

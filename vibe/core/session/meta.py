@@ -83,7 +83,7 @@ def write_meta(folder: Path, meta: SessionMeta) -> None:
 def _migrated(folder: Path, document: dict[str, Any]) -> dict[str, Any]:
     version = document.get("version", 0)
     if not isinstance(version, int) or version > VERSION:
-        raise BrokenSessionError(folder, f"it has version {version!r}, this program knows {VERSION}: use a newer vibe")
+        raise BrokenSessionError(folder, f"it has version {version!r}, this vibe reads {VERSION}: use a newer vibe")
     if is_foreign_meta(document):
         return our_meta(document)
     for step in range(version, VERSION):

@@ -92,7 +92,7 @@ class Restoration:
                 _remove(top / path, self.snapshots.workspace)
         except OSError as error:
             raise SnapshotError(
-                f"{error.filename}: can't be put back ({error.strerror}); mend that and rewind again"
+                f"{error.filename}: can't be restored ({error.strerror}); fix that and rewind again"
             ) from error
         if self.restored:
             self.snapshots.write_files(self.tree, self.restored)

@@ -151,7 +151,7 @@ class Snapshots:
             raise SnapshotError(
                 f"the files of {self.workspace} are not recorded for rewind: more than {MOST_FILES} are new or "
                 f"changed; "
-                "list what is generated in .gitignore"
+                "list generated files in .gitignore"
             )
         return [name for name in names if _is_recordable(self.workspace / name)]
 

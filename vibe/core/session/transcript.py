@@ -193,8 +193,8 @@ def _decode_lines(path: Path, data: bytes) -> tuple[list[Record], int]:
         except INVALID_JSON as error:
             if number == len(lines) and not _is_json(line):
                 break  # torn; what is whole but unknown, a later version wrote
-            fix = "use the version of vibe that wrote it, or mend or remove it"
-            raise TranscriptError(path, f"line {number} is no message ({error}); {fix}") from error
+            fix = "use the version of vibe that wrote it, or repair or delete it"
+            raise TranscriptError(path, f"line {number} is not a message ({error}); {fix}") from error
         kept += len(line)
     return records, kept
 

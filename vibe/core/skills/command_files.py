@@ -30,9 +30,11 @@ class NoSuchCommandError(UsageError):
 
     def __init__(self, name: str, known: Sequence[str], otherwise: str = "") -> None:
         if not otherwise:
-            otherwise = f"there are {', '.join(f'/{one}' for one in sorted(known))}" if known else "there are none here"
+            otherwise = (
+                f"available: {', '.join(f'/{one}' for one in sorted(known))}" if known else "none are defined here"
+            )
         hint = did_you_mean([f"/{near}" for near in closest(name, known)], otherwise)
-        super().__init__(f"there is no command '/{name}': {hint} (to send it to the model, begin with another word)")
+        super().__init__(f"unknown command '/{name}': {hint} (to send it to the model, start with another word)")
         self.name = name
 
     def among(self, known: Iterable[str]) -> NoSuchCommandError:
@@ -127,7 +129,7 @@ def _described(path: Path, warnings: list[str]) -> CommandFile:
 def _template(path: Path) -> str:
     text = _HEADER.sub("", _text(path)).strip()
     if not text:
-        raise CommandFileError(path, "there is no prompt in it, write one")
+        raise CommandFileError(path, "it has no prompt, write one")
     return text
 
 

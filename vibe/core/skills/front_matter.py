@@ -64,7 +64,7 @@ def _load(text: str, warnings: list[str]) -> Mapping[str, Any]:
         if node is None:
             return {}
         if not isinstance(node, yaml.MappingNode):
-            raise ValueError("it is no list of `key: value` lines")  # noqa: TRY004  one kind of refusal for the caller
+            raise ValueError("it is not a list of `key: value` lines")  # noqa: TRY004  one kind of refusal for the caller
         kept: dict[str, tuple[Any, Any]] = {}
         for key, value in node.value:
             name = str(key.value)

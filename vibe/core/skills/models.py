@@ -50,8 +50,8 @@ class NoSuchSkillError(UsageError):
     """No skill of that name."""
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
-        hint = did_you_mean(closest(name, known, most=2), f"there are: {', '.join(known) or 'none'}")
-        super().__init__(f"there is no skill {name!r}; {hint}")
+        hint = did_you_mean(closest(name, known, most=2), f"available: {', '.join(known) or 'none'}")
+        super().__init__(f"unknown skill {name!r}; {hint}")
         self.name = name
 
 

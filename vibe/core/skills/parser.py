@@ -98,7 +98,7 @@ def _metadata(value: Any, warnings: list[str]) -> dict[str, str]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        warnings.append("metadata is no table of strings and is ignored")
+        warnings.append("metadata is not a table of strings and is ignored")
         return {}
     found = {str(key): item for key, item in cast("dict[Any, Any]", value).items()}
     dropped = [key for key, item in found.items() if isinstance(item, dict | list)]

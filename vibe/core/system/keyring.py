@@ -56,7 +56,7 @@ def keyring_problem(*, seconds: float = TRIAL_SECONDS) -> str | None:
             backend.delete_password(TRIAL_SERVICE, name)
 
     try:
-        return None if _asked(kept_and_read, seconds) else "it returns another secret than it was given"
+        return None if _asked(kept_and_read, seconds) else "it returns a different secret than it was given"
     except KeyringError as error:
         return str(error)
 
@@ -128,7 +128,7 @@ def _backend() -> _Backend:
     for backend in cast("Iterable[_Backend]", backends):
         if not type(backend).__module__.startswith(_REFUSED):
             return backend
-    raise KeyringError("there is none on this machine, or its service does not run")
+    raise KeyringError("there is none on this machine, or its service is not running")
 
 
 def _problem(error: Exception) -> str:

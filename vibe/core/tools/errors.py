@@ -52,8 +52,8 @@ class NoSuchToolError(ToolError):
     def __init__(self, name: str, known: Sequence[str]) -> None:
         self.name = name
         self.closest = tuple(closest(name, known, most=3, cutoff=0.5))
-        hint = did_you_mean(self.closest, f"there are: {', '.join(known)}")
-        super().__init__(f"there is no tool {name!r}; {hint if known else 'no tools are offered'}")
+        hint = did_you_mean(self.closest, f"available: {', '.join(known)}")
+        super().__init__(f"unknown tool {name!r}; {hint if known else 'no tools are offered'}")
 
 
 class ReadOnlyRefusedError(ToolError):

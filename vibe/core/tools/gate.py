@@ -115,7 +115,7 @@ class Gate:
     ) -> CallRefusal | Admission:
         """Ask whoever can be asked."""
         if self._approvals.approver is None:
-            reason = f"{decision.reason}, and no one can answer questions in this run"
+            reason = f"{decision.reason}, and no one can approve in this run"
             # Where everything is approved that can be, what is still refused is refused by the rules, person or not.
             by = "rule" if self._approvals.mode is ApprovalMode.ALL else "headless"
             request = _request(subject, question, decision, self._unseen())
@@ -147,9 +147,9 @@ class Gate:
         others = approvals.neighbours()
         if not others or decision.ruling is Ruling.DENY or approvals.mode is ApprovalMode.ALL:
             return None
-        reason = f"{' and '.join(others)} is writing in this folder, too"
+        reason = f"{' and '.join(others)} is writing in this folder too"
         if approvals.approver is None:
-            return CallRefusal(by="headless", reason=f"{reason}, and no one can answer questions in this run")
+            return CallRefusal(by="headless", reason=f"{reason}, and no one can approve in this run")
         async with approvals.queue:
             asked = PermissionDecision(ruling=Ruling.ASK, rule="workspace", reason=reason)
             keys = [BESIDE + name for name in approvals.neighbours()]
@@ -188,7 +188,7 @@ class Gate:
             answer = await approver.approve(request)
             end = _decided(request, answer)
         except Exception:
-            end = _decided(request, ApprovalAnswer(allow=False, reason="nobody could be asked", by="nobody"))
+            end = _decided(request, ApprovalAnswer(allow=False, reason="no one could be asked", by="nobody"))
             raise
         finally:
             self._sink.publish(end)
@@ -206,7 +206,7 @@ class Gate:
         try:
             await to_thread.run_sync(self._approvals.keep, keys)
         except VibeError as error:
-            message = f"the yes holds for this run only: {error}"
+            message = f"this approval is valid for this run only: {error}"
             self._sink.publish(WarningEvent(code="approval.not_kept", message=message))
 
 

@@ -153,7 +153,7 @@ def _import(path: Path) -> ModuleType:
         return sys.modules[name]
     spec = spec_from_file_location(name, path, loader=_SourceOnly(name, str(path)))
     if spec is None or spec.loader is None:
-        raise ImportError("it is no Python source file")
+        raise ImportError("it is not a Python source file")
     module = module_from_spec(spec)
     sys.modules[name] = module  # pydantic resolves the annotations of a module through here
     try:

@@ -340,7 +340,7 @@ def _catalogue(found: Discovery, tables: Mapping[str, dict[str, Any]]) -> _Catal
 def _warn_unused_tables(found: Discovery, tables: Mapping[str, dict[str, Any]]) -> None:
     for name in tables:
         if name not in found.tools:
-            found.warn("tool_config", f"[tools.{name}] belongs to no tool; {_hint(name, found.tools)}")
+            found.warn("tool_config", f"[tools.{name}] matches no tool; {_hint(name, found.tools)}")
 
 
 def _warn_unknown_keys(found: Discovery, name: str, table: Mapping[str, Any]) -> None:
@@ -349,10 +349,10 @@ def _warn_unknown_keys(found: Discovery, name: str, table: Mapping[str, Any]) ->
     for key in table:
         close = closest(key, fields)
         if key not in fields and (close or found.origins[name] == BUILTIN):
-            hint = did_you_mean(close, f"there are: {', '.join(fields)}")
+            hint = did_you_mean(close, f"known: {', '.join(fields)}")
             found.warn("tool_config", f"[tools.{name}]: {key!r} is unknown and ignored; {hint}")
 
 
 def _hint(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
-    return did_you_mean(closest(name, names, most=2, cutoff=0.5), f"there are: {', '.join(names)}")
+    return did_you_mean(closest(name, names, most=2, cutoff=0.5), f"available: {', '.join(names)}")

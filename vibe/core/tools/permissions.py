@@ -260,7 +260,7 @@ def _allowed_by_rule(facts: CallFacts) -> PermissionDecision | None:
         reason = f"the allowlist of [tools.{facts.tool}] covers this call"
         return PermissionDecision(ruling=Ruling.ALLOW, rule="allowlist", reason=reason)
     if facts.remembered:
-        return PermissionDecision(ruling=Ruling.ALLOW, rule="remembered", reason="the same was approved before")
+        return PermissionDecision(ruling=Ruling.ALLOW, rule="remembered", reason="approved before")
     return None
 
 
@@ -298,7 +298,9 @@ def _by_mode(decision: PermissionDecision, facts: CallFacts) -> PermissionDecisi
     if decision.ruling is not Ruling.ASK or facts.mode is ApprovalMode.ASK or decision.rule in CLOSED_RULES:
         return decision
     if facts.mode is ApprovalMode.ALL:
-        return PermissionDecision(ruling=Ruling.ALLOW, rule="mode", reason="everything that would be asked is approved")
+        return PermissionDecision(ruling=Ruling.ALLOW, rule="mode", reason="everything is auto-approved")
     if facts.edit and decision.rule == "permission":
-        return PermissionDecision(ruling=Ruling.ALLOW, rule="mode", reason="edits inside the workspace are approved")
+        return PermissionDecision(
+            ruling=Ruling.ALLOW, rule="mode", reason="edits inside the workspace are auto-approved"
+        )
     return decision

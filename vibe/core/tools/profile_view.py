@@ -107,14 +107,16 @@ def _problems(tools: ToolManager, profile: AgentProfile) -> list[ConfigError]:
         if tool not in known:
             near = closest(tool, [*known, *TOOL_ALIASES], cutoff=MISSPELLED)
             if near:
-                problems.append(_problem(profile, (tool,), f"is no tool, {did_you_mean(near)}"))
+                problems.append(_problem(profile, (tool,), f"is not a tool, {did_you_mean(near)}"))
         elif tool in tools.available:
             problems.extend(_table_problems(tools, profile, tool, table))
     for key, patterns in (("enabled_tools", profile.enabled_tools), ("disabled_tools", profile.disabled_tools)):
         for pattern in patterns:
             near = closest(pattern, known, cutoff=MISSPELLED) if pattern.isidentifier() else []
             if pattern not in {*known, *TOOL_ALIASES} and near:
-                problems.append(ConfigError(profile.where(key), key, f"{pattern!r} is no tool, {did_you_mean(near)}"))
+                problems.append(
+                    ConfigError(profile.where(key), key, f"{pattern!r} is not a tool, {did_you_mean(near)}")
+                )
     return problems
 
 

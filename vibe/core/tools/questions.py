@@ -87,7 +87,7 @@ class AnnouncedInput:
             try:
                 answers = await self._ask(questions, request_id)
             except BaseException:
-                given_up = "the agent was stopped before anybody answered"
+                given_up = "the agent was stopped before anyone answered"
                 self._sink.publish(RequestWithdrawnEvent(request_id=request_id, kind="question", reason=given_up))
                 raise
             given = tuple(answer.model_dump(mode="json") for answer in answers or ())

@@ -79,20 +79,20 @@ def test_the_name_of_the_file_is_the_name_unless_given(tmp_path: Path, write: Ca
 @pytest.mark.parametrize(
     ("text", "sentences"),
     [
-        ('[agent]\nname = "x"\nsafety = "safe"', ["~/agents/x.toml:1: agent: is no table", "at the top level"]),
-        ('safety = "safe"\nsafty = "safe"', ["~/agents/x.toml:2: safty: is no key", "did you mean 'safety'?"]),
+        ('[agent]\nname = "x"\nsafety = "safe"', ["~/agents/x.toml:1: agent: is not a table", "at the top level"]),
+        ('safety = "safe"\nsafty = "safe"', ["~/agents/x.toml:2: safty: is not a key", "did you mean 'safety'?"]),
         ('safety = "harmless"', ["~/agents/x.toml:1: safety: must be", "'safe', 'neutral'", 'not "harmless"']),
         ('agent_type = "main"', ["agent_type: must be 'agent' or 'subagent'"]),
         ('safety = "safe"\n[tools.bash]\npermission = "sometimes"', ["x.toml:3: tools.bash.permission: must be"]),
         ('safety = "safe"\n[tools.bash]\npermision = "never"', ["x.toml:3: tools.bash.permision: did you mean"]),
-        ('safety = "safe"\n[permissions]\nbash = "never"', ["x.toml:2: permissions: is no table"]),
+        ('safety = "safe"\n[permissions]\nbash = "never"', ["x.toml:2: permissions: is not a table"]),
         ('enabled_tools = "grep"', ["enabled_tools: must be a list"]),
         ('enabled_tools = ["re:("]', ["enabled_tools", "not a valid regular expression"]),
         ('safety = "safe"\nauto_approve = true', ["x.toml:2: auto_approve", 'needs safety = "yolo"']),
         ("[tools.read]\npermission='never'\n[tools.read_file]\npermission='ask'", ["the same tool as tools.read"]),
         ("safety = \n", ["x.toml:1", "is not valid TOML"]),
         ('safety = "safe"\nsafety = "yolo"', ["x.toml:2: safety: is already set on line 1"]),
-        ("# nothing but a comment\n", ["says nothing"]),
+        ("# nothing but a comment\n", ["is empty"]),
         ('name = "../x"', ["x.toml:1: name: may have letters"]),
     ],
 )
@@ -138,7 +138,7 @@ def test_patterns_leave_agents_out_and_one_that_matches_nothing_warns(tmp_path: 
     only = manager(tmp_path, enabled=("default", "pl*", "nosuch"), disabled=("plan",))
 
     assert sorted(only.profiles) == ["default", "plan"]
-    with pytest.raises(DisabledAgentError, match=r"'explore' is left out by enabled_agents"):
+    with pytest.raises(DisabledAgentError, match=r"'explore' is disabled by enabled_agents"):
         only.get("explore")
     assert len(only.warnings) == 2
 
@@ -153,7 +153,7 @@ def test_subagents_and_agents_do_not_stand_in_for_one_another(tmp_path: Path) ->
     assert agents.subagent("explore").name == "explore"
     with pytest.raises(AgentTypeError, match="'explore' is a subagent"):
         agents.main("explore")
-    with pytest.raises(AgentTypeError, match=r"'default' is no subagent.*there are explore"):
+    with pytest.raises(AgentTypeError, match=r"'default' is not a subagent.*choose from explore"):
         agents.subagent("default")
 
 

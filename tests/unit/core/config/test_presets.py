@@ -52,15 +52,15 @@ def test_what_a_preset_sets_is_said_to_be_from_where_it_stands(surroundings: Sur
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('preset = "opnai"', "providers[0].preset: 'opnai' is no preset: did you mean 'openai'"),
-        ('preset = "zzzzzz"', "is no preset: choose from mistral, llamacpp, openai, anthropic"),
-        ("preset = 5", "providers[0].preset: 5 is no preset"),
+        ('preset = "opnai"', "providers[0].preset: unknown preset 'opnai': did you mean 'openai'"),
+        ('preset = "zzzzzz"', "unknown preset 'zzzzzz': choose from mistral, llamacpp, openai, anthropic"),
+        ("preset = 5", "providers[0].preset: unknown preset 5"),
         (
             'preset = "openai"\napi_base = "https://gateway.example/v1"',
-            "providers[0].api_base: is another server than that of 'openai', which alone gets OPENAI_API_KEY",
+            "providers[0].api_base: is not the server of 'openai', the only one to get OPENAI_API_KEY",
         ),
-        ('preset = "openai"\napi_base = "http://api.openai.com/v1"', "is another server"),
-        ('preset = "openai"\napi_base = "https://api.openai.com@evil.example/v1"', "is another server"),
+        ('preset = "openai"\napi_base = "http://api.openai.com/v1"', "is not the server"),
+        ('preset = "openai"\napi_base = "https://api.openai.com@evil.example/v1"', "is not the server"),
     ],
 )
 def test_a_preset_that_will_not_do_is_refused(surroundings: Surroundings, text: str, problem: str) -> None:

@@ -111,7 +111,7 @@ REFUSED = {
         user='active_model = "devstrl-2"\n',
         told=(
             (
-                f"{FILE}:1: active_model: there is no model 'devstrl-2', did you mean 'devstral-2'? "
+                f"{FILE}:1: active_model: unknown model 'devstrl-2', did you mean 'devstral-2'? "
                 "(known: devstral-2, devstral-small, local)"
             ),
         ),
@@ -120,7 +120,7 @@ REFUSED = {
         user='[[models]]\nname = "m"\nprovider = "mistrl"\n',
         told=(
             (
-                f"{FILE}:3: models[m].provider: there is no provider 'mistrl', did you mean 'mistral'? "
+                f"{FILE}:3: models[m].provider: unknown provider 'mistrl', did you mean 'mistral'? "
                 "(known: mistral, llamacpp)"
             ),
         ),
@@ -128,8 +128,8 @@ REFUSED = {
     "providers without an address": Refused(
         user='[[providers]]\nname = "p"\n[[providers]]\nname = "q"\nbackend = "scripted"\n',
         told=(
-            f"{FILE}:1: providers[p].api_base: is missing, a provider with backend 'generic' needs it",
-            f"{FILE}:3: providers[q].script: is missing, a provider with backend 'scripted' needs it",
+            f"{FILE}:1: providers[p].api_base: is missing, backend 'generic' needs it",
+            f"{FILE}:3: providers[q].script: is missing, backend 'scripted' needs it",
         ),
     ),
     "permission": Refused(
@@ -359,11 +359,11 @@ REFUSED_SERVERS = {
     ),
     "a field of the other transport": (
         'name = "a"\ntransport = "stdio"\ncommand = "x"\nurl = "http://x"',
-        "5: mcp_servers[a].url: means nothing to a server with transport 'stdio', remove it",
+        "5: mcp_servers[a].url: has no effect for a server with transport 'stdio', remove it",
     ),
     "a header without a place for the key": (
         'name = "a"\ntransport = "http"\nurl = "http://x"\napi_key_format = "Bearer"',
-        "5: mcp_servers[a].api_key_format: must say {token} where the key goes",
+        "5: mcp_servers[a].api_key_format: must contain {token} where the key goes",
     ),
     "no time to start": (
         'name = "a"\ntransport = "stdio"\ncommand = "x"\nstartup_timeout_sec = 0',

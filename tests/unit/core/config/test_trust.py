@@ -87,8 +87,8 @@ def test_a_tilde_is_the_users_home(surroundings: Surroundings) -> None:
     ("text", "told"),
     [
         ('\ntrusted = "/home"\n', "trusted_folders.toml:2: trusted: must be a list of folders"),
-        ('trusted = [\n"/a",\n3]\n', "trusted_folders.toml:3: trusted[1]: must be an absolute folder, not 3"),
-        ('trusted = ["."]\n', "trusted_folders.toml:1: trusted[0]: must be an absolute folder, not '.'"),
+        ('trusted = [\n"/a",\n3]\n', "trusted_folders.toml:3: trusted[1]: must be an absolute path, not 3"),
+        ('trusted = ["."]\n', "trusted_folders.toml:1: trusted[0]: must be an absolute path, not '.'"),
         ("trusted = [\n", "trusted_folders.toml:1: is not valid TOML"),
     ],
 )
@@ -157,7 +157,7 @@ def test_everything_that_teaches_is_named_in_one_sentence(surroundings: Surround
     (warning,) = surroundings.load(trust=False, workdir=inner).warnings
     assert warning.startswith(
         "~/code/project/.vibe, ~/code/project/inner/AGENTS.md, ~/code/project/AGENTS.md, ~/code/project/.agents were not "
-        "loaded: ~/code/project and ~/code/project/inner are no trusted folders; run with --trust"
+        "loaded: ~/code/project and ~/code/project/inner are not trusted folders; run with --trust"
     )
     assert surroundings.load(trust=True, workdir=inner).warnings == ()
     _trust(surroundings, surroundings.project)

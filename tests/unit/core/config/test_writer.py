@@ -80,9 +80,9 @@ def test_what_the_check_refuses_is_not_written(tmp_path: Path) -> None:
     ("key", "sentence"),
     [
         ("models[nosuch].temperature", r"models\[nosuch\]: is not set in this file"),
-        ("active_model.x", "active_model: is no table"),
-        ("a..b", "is no key"),
-        ("", "is no key"),
+        ("active_model.x", "active_model: is not a table"),
+        ("a..b", "is not a key"),
+        ("", "is not a key"),
     ],
 )
 def test_keys_that_lead_nowhere_say_so(tmp_path: Path, key: str, sentence: str) -> None:

@@ -89,7 +89,7 @@ def test_events_in_any_spelling(word: str, event: HookEvent | None) -> None:
         ('[[hooks]]\nevent = "lunch"\ncommand = "x"\n', "hooks.toml:2", "'lunch'"),
         ('[[hooks]]\ncommand = "x"\n', "hooks.toml:1", "is missing, give one of before_tool"),
         ('[[hooks]]\nevent = "Stop"\n', "hooks.toml:1", "hooks.command: is missing"),
-        ('[[hooks]]\nevent = "Stop"\ncommand = "x"\ncomand = "y"\n', "hooks.toml:4", "is not known"),
+        ('[[hooks]]\nevent = "Stop"\ncommand = "x"\ncomand = "y"\n', "hooks.toml:4", "is unknown, a hook has"),
         ('[[hooks]]\nevent = "Stop"\ncommand = "x"\ntimeout = 0\n', "hooks.toml:4", "more than 0"),
         ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nretries = 9\n', "hooks.toml:4", "from 0 to 3"),
         ('[[hooks]]\nevent = "Stop"\ncommand = 1\n', "hooks.toml:3", "must be a string"),
@@ -101,7 +101,7 @@ def test_events_in_any_spelling(word: str, event: HookEvent | None) -> None:
             "give one of the two",
         ),
         ("hooks = 3\n", "hooks.toml:1", "must be a list of tables"),
-        ("[other]\n", "hooks.toml:1", "is not known here"),
+        ("[other]\n", "hooks.toml:1", "is unknown, write hooks"),
         ("[[hooks]\n", "hooks.toml:1", "is not valid TOML"),
     ],
 )

@@ -81,7 +81,7 @@ async def test_only_hooks_about_the_tool_run() -> None:
 
 async def test_the_first_denial_decides() -> None:
     rig = Rig([hook(BEFORE, name="a"), hook(BEFORE, name="b")], STOP)
-    assert (await rig.runner.before_tool(CALL)).objection == "the hook 'a' denies it: not that"
+    assert (await rig.runner.before_tool(CALL)).objection == "denied by hook 'a': not that"
     assert rig.commands.ran == ["a"]
     assert rig.warnings == []
 
@@ -89,7 +89,7 @@ async def test_the_first_denial_decides() -> None:
 async def test_a_guard_that_crashes_denies_and_is_named() -> None:
     rig = Rig([hook(BEFORE, name="guard")], HookRun(exit_code=1))
     refusal = (await rig.runner.before_tool(CALL)).objection
-    assert refusal == "the hook 'guard' exited with 1, and what it should have checked is not done"
+    assert refusal == "the hook 'guard' exited with 1, so its check did not run"
     assert rig.warnings == [refusal]
     assert rig.commands.ran == ["guard"]
 
@@ -155,4 +155,4 @@ async def test_the_same_arguments_again_are_no_change() -> None:
 async def test_a_hook_that_is_not_strict_and_fails_is_a_warning() -> None:
     rig = Rig([replace(hook(BEFORE), strict=False)], HookRun(exit_code=1))
     assert await rig.runner.before_tool(CALL) == HookAnswer(call=CALL)
-    assert rig.warnings == ["the hook 'h' exited with 1, and what it should have checked is not done"]
+    assert rig.warnings == ["the hook 'h' exited with 1, so its check did not run"]

@@ -46,9 +46,12 @@ def test_verdicts(run: HookRun, verdict: HookVerdict) -> None:
     [
         (HookRun(exit_code=1, stderr="Traceback\nKeyError: 'tool'\n"), r"exited with 1 \(KeyError: 'tool'\)"),
         (HookRun(exit_code=127), "exited with 127"),
-        (HookRun(exit_code=0, stdout='{"decision": "de'), "JSON that can't be read"),
+        (HookRun(exit_code=0, stdout='{"decision": "de'), "invalid JSON"),
         (HookRun(exit_code=0, stdout='{"decision": "denny"}'), "unknown decision 'denny'"),
-        (HookRun(exit_code=0, stdout='{"hook_specific_output": {"tool_input": "ls"}}'), "tool_input that is no JSON"),
+        (
+            HookRun(exit_code=0, stdout='{"hook_specific_output": {"tool_input": "ls"}}'),
+            "tool_input that is not a JSON",
+        ),
     ],
 )
 def test_what_cannot_be_understood_is_no_verdict(run: HookRun, problem: str) -> None:

@@ -39,7 +39,7 @@ def test_a_refusal_names_the_setting(output: str, named: str) -> None:
 
 def test_root_is_told_why_it_does_not_write_the_files_of_another() -> None:
     note = refusal_note("sh: x: Permission denied", 1, "box", Network.LOOPBACK, owner=1000)
-    assert "the workspace is of user 1000" in note
+    assert "the workspace belongs to user 1000" in note
     assert "`setpriv --reuid=1000" in note
 
 

@@ -43,7 +43,7 @@ def test_a_last_line_that_a_later_version_wrote_is_kept_and_told(tmp_path: Path)
     content = b'{"role":"user","content":"go"}\n{"role":"thought","content":"hm"}\n'
     path.write_bytes(content)
 
-    with pytest.raises(TranscriptError, match="line 2 is no message"):
+    with pytest.raises(TranscriptError, match="line 2 is not a message"):
         Transcript.open(path)
 
     assert path.read_bytes() == content

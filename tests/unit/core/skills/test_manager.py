@@ -57,7 +57,7 @@ def test_patterns_choose(tmp_path: Path) -> None:
 def test_a_pattern_that_matches_nothing_is_said(tmp_path: Path) -> None:
     write_skill(tmp_path, "review")
     assert manager(tmp_path, disabled=("reviw",)).warnings == (
-        "disabled_skills: 'reviw' matches no skill; there are: review",
+        "disabled_skills: 'reviw' matches no skill; available: review",
     )
 
 

@@ -76,7 +76,7 @@ class Odd:
         Odd(f"name: odd\ndescription: {'x' * 1025}", "the description has 1025 characters, more than 1024"),
         Odd(f"name: odd\ndescription: x\ncompatibility: {'x' * 501}", "the compatibility has 501 characters"),
         Odd("name: odd\ndescription: x\nmetadata: {a: [1]}", "metadata a is not text"),
-        Odd("name: odd\ndescription: x\nmetadata: 3", "metadata is no table"),
+        Odd("name: odd\ndescription: x\nmetadata: 3", "metadata is not a table"),
         Odd("name: odd\ndescription: x\nallowed-tools: 3", "the skill allows no tool"),
     ],
 )
@@ -104,7 +104,7 @@ def test_unquoted_colons_are_taken_as_text(tmp_path: Path) -> None:
         ("---\nname: x\n---\n", "has no description"),
         ("---\nname: x\ndescription:\n---\n", "has no description"),
         ("---\nname: x\ndescription: [a]\n---\n", "has no description"),
-        ("---\n- a\n- b\n---\n", "no list of `key: value` lines"),
+        ("---\n- a\n- b\n---\n", "not a list of `key: value` lines"),
         ("---\nname: [x\ndescription: y\n---\n", "not valid YAML (line"),
         ("---\nname: x\ndescription: !!python/object/apply:os.system ['true']\n---\n", "not valid YAML"),
         ("---\na: " + "[" * 3000 + "\n---\n", "not valid YAML"),

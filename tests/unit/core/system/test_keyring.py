@@ -54,11 +54,11 @@ def test_a_secret_is_kept_replaced_and_removed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "problem"),
     [
-        (_none, "there is none on this machine, or its service does not run"),
-        (_null, "there is none on this machine, or its service does not run"),
-        (PlaintextKeyring, "there is none on this machine, or its service does not run"),
+        (_none, "there is none on this machine, or its service is not running"),
+        (_null, "there is none on this machine, or its service is not running"),
+        (PlaintextKeyring, "there is none on this machine, or its service is not running"),
         (_locked, "Failed to unlock the collection!"),
-        (ForgetfulKeyring, "it returns another secret than it was given"),
+        (ForgetfulKeyring, "it returns a different secret than it was given"),
     ],
 )
 def test_what_keeps_no_secret_is_no_keyring(

@@ -147,5 +147,5 @@ async def test_long_output_is_kept_whole(tmp_path: Path, commands: Commands) -> 
 
 @pytest.mark.parametrize("commands", COMMANDS.values(), ids=COMMANDS)
 async def test_no_command_starts_in_a_folder_that_is_gone(tmp_path: Path, commands: Commands) -> None:
-    with pytest.raises(CommandStartError, match="no command can be started in"):
+    with pytest.raises(CommandStartError, match="can't start a command in"):
         await commands.start(order(tmp_path / "gone", "true"))

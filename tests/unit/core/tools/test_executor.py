@@ -171,7 +171,7 @@ async def test_an_unknown_tool_is_answered_with_the_closest_names(tmp_path: Path
     rigged = await rig(tmp_path, *passing_tools(Traffic()))
     batch = await rigged.executor.run_all([call("c", "lok"), call("d", "look", name="d")], rigged.record)
     assert batch.messages[0].status == "error"
-    assert "there is no tool 'lok'; did you mean 'look'" in batch.messages[0].content
+    assert "unknown tool 'lok'; did you mean 'look'" in batch.messages[0].content
     assert batch.messages[1].status == "ok"
 
 
@@ -298,9 +298,7 @@ async def test_without_anybody_to_ask_a_question_is_a_denial_at_once(tmp_path: P
     rigged = await rig(tmp_path, Save)
     batch = await rigged.executor.run_all([call("c", "save", path="a.txt")], rigged.record)
     assert batch.denied == (
-        Denial(
-            "save", "save a.txt", "save needs your approval, and no one can answer questions in this run", "headless"
-        ),
+        Denial("save", "save a.txt", "save needs your approval, and no one can approve in this run", "headless"),
     )
     assert batch.messages[0].status == "denied"
     _, asked, decision, ended = rigged.sink.events
@@ -495,7 +493,7 @@ async def test_an_always_that_cannot_be_written_down_holds_for_the_run_and_is_sa
     batch = await rigged.executor.run_all(calls, rigged.record)
     assert [message.status for message in batch.messages] == ["ok", "ok"]
     warnings = [event.message for event in rigged.sink.events if isinstance(event, WarningEvent)]
-    assert warnings == ["the yes holds for this run only: the disk is full"]
+    assert warnings == ["this approval is valid for this run only: the disk is full"]
 
 
 async def test_a_lasting_yes_reaches_the_whole_tree_and_no_rule_is_moved_by_it(tmp_path: Path) -> None:

@@ -207,9 +207,9 @@ def test_an_instance_belongs_to_its_view(tmp_path: Path) -> None:
 
 
 def test_an_unknown_tool_is_refused_with_the_closest_names(tmp_path: Path) -> None:
-    with pytest.raises(NoSuchToolError, match="there is no tool 'reed_file'; did you mean 'read_file'"):
+    with pytest.raises(NoSuchToolError, match="unknown tool 'reed_file'; did you mean 'read_file'"):
         load(tmp_path).get("reed_file")
-    with pytest.raises(NoSuchToolError, match="there are: bash, todo"):
+    with pytest.raises(NoSuchToolError, match="available: bash, todo"):
         load(tmp_path).filtered(["todo", "bash"]).get("zzzzzz")
     with pytest.raises(NoSuchToolError, match="no tools are offered"):
         load(tmp_path).filtered([]).get("todo")
@@ -231,7 +231,7 @@ def test_a_wrong_setting_is_refused_with_the_allowed_values(tmp_path: Path) -> N
 
 def test_a_table_or_key_that_nothing_reads_is_named(tmp_path: Path) -> None:
     manager = load(tmp_path, tools={"bsh": {}, "bash": {"permision": "always"}})
-    assert "[tools.bsh] belongs to no tool; did you mean 'bash'?" in messages(manager)
+    assert "[tools.bsh] matches no tool; did you mean 'bash'?" in messages(manager)
     assert "[tools.bash]: 'permision' is unknown and ignored; did you mean 'permission'?" in messages(manager)
 
 

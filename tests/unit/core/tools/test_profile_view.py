@@ -88,10 +88,10 @@ def test_a_view_is_never_wider_than_the_one_it_is_taken_from(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ('[tools.bsh]\npermission = "never"', "mine.toml:1: tools.bsh: is no tool, did you mean 'bash'?"),
+        ('[tools.bsh]\npermission = "never"', "mine.toml:1: tools.bsh: is not a tool, did you mean 'bash'?"),
         ("[tools.bash]\ndefault_timout = 3", "mine.toml:2: tools.bash.default_timout: unknown setting of bash"),
         ('[tools.bash]\ndefault_timeout = "soon"', "mine.toml:1: tools.bash"),
-        ('disabled_tools = ["bashh"]', "mine.toml:1: disabled_tools: 'bashh' is no tool, did you mean 'bash'?"),
+        ('disabled_tools = ["bashh"]', "mine.toml:1: disabled_tools: 'bashh' is not a tool, did you mean 'bash'?"),
         ("[tools.edit]\nmax_content_sise = 1", "mine.toml:2: tools.edit.max_content_sise"),
     ],
 )

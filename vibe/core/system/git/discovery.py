@@ -71,14 +71,14 @@ def located_at(top: Path) -> Located | None:
     mode = _mode(entry)
     if mode is None:
         if os.path.lexists(entry):
-            raise OddRepositoryError(entry, "leads nowhere")
+            raise OddRepositoryError(entry, "is a dangling link")
         return None
     if stat.S_ISDIR(mode):
         git_dir = Path(os.path.realpath(entry))
     elif stat.S_ISREG(mode):
         named = _LINK.fullmatch(small_text(entry))
         if named is None:
-            raise OddRepositoryError(entry, "is a file that does not plainly name a repository")
+            raise OddRepositoryError(entry, "is a file that does not clearly name a repository")
         git_dir = Path(os.path.realpath(top / named[1]))
     else:
         raise OddRepositoryError(entry, "is neither a folder nor a file")
@@ -100,7 +100,7 @@ def small_text(path: Path) -> str:
     finally:
         os.close(descriptor)
     if data is None or len(data) > MOST_BYTES:
-        raise OddRepositoryError(path, "is no small file")
+        raise OddRepositoryError(path, "is not a small regular file")
     return os.fsdecode(data)
 
 
@@ -111,19 +111,19 @@ def _common_dir(git_dir: Path) -> Path:
         return git_dir
     common = Path(os.path.realpath(git_dir / small_text(link).rstrip("\r\n")))
     if git_dir.parent != common / "worktrees" or not (git_dir / "gitdir").is_file():
-        raise OddRepositoryError(link, "names a folder that git would not put there")
+        raise OddRepositoryError(link, "names a folder git would not use")
     return common
 
 
 def _check(git_dir: Path, common_dir: Path) -> None:
     head = git_dir / "HEAD"
     if head.is_symlink() or not head.is_file() or not _HEAD.fullmatch(small_text(head)):
-        raise OddRepositoryError(head, "is not what git would have there")
+        raise OddRepositoryError(head, "is not a valid HEAD")
     for name in ("objects", "refs"):
         if not (common_dir / name).is_dir():
-            raise OddRepositoryError(common_dir, f"has no folder {name!r} though it is to be a repository")
+            raise OddRepositoryError(common_dir, f"has no folder {name!r} but should be a repository")
     if not (common_dir / "config").is_file():
-        raise OddRepositoryError(common_dir, "has no configuration though it is to be a repository")
+        raise OddRepositoryError(common_dir, "has no config but should be a repository")
 
 
 def _looks_bare(place: Path) -> bool:

@@ -62,7 +62,7 @@ PROMPTS = Path(__file__).with_name("prompts")
 AFRESH = "Each call starts afresh in the workspace root: no terminal, no input, nothing stays running after it"
 """What the prompt says of a shell that is not stateful."""
 FRESH_NOTE = "a fresh shell, begun in the workspace root: nothing is kept from before"
-READ_ONLY_NOTE = "[nobody was asked: it ran in a read-only sandbox, without network and without secrets]"
+READ_ONLY_NOTE = "[ran without approval in a read-only sandbox, without network or secrets]"
 SEEN_BY_READERS = frozenset({
     "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_COLLATE", "LC_MESSAGES", "LOGNAME", "PATH", "SHELL", "TERM", "TZ",
     "USER", "VIRTUAL_ENV", *NOT_INTERACTIVE,

@@ -66,7 +66,7 @@ class WebFetch(BaseTool[WebFetchArgs, WebFetchResult, WebFetchConfig, BaseToolSt
 
         Raises:
             UrlError: the URL, or where it leads, is not public.
-            FetchError: it can't be had, or is no text.
+            FetchError: giving up, or is no text.
         """
         url = parse_url(args.url)
         seconds = min(args.timeout or self.config.default_timeout, self.config.max_timeout)

@@ -117,7 +117,9 @@ class BackgroundCommands:
         """
         active = [handle for handle, command in self._commands.items() if not command.ended.is_set()]
         if len(active) >= MOST_AT_ONCE:
-            raise BackgroundError(f"{len(active)} background commands run already; stop one of {', '.join(active)}")
+            raise BackgroundError(
+                f"{len(active)} background commands are running, the limit; stop one of {', '.join(active)}"
+            )
 
     def adopt(
         self,
@@ -208,7 +210,7 @@ class BackgroundCommands:
     def _get(self, handle: str) -> _Command:
         if handle not in self._commands:
             known = ", ".join(self._commands) or "none"
-            raise BackgroundError(f"there is no background command {handle!r}; there are: {known}")
+            raise BackgroundError(f"no background command {handle!r}; there are: {known}")
         return self._commands[handle]
 
 

@@ -72,7 +72,7 @@ async def shell_command(
         argv = stateful_argv(argv)
     if confinement is None:
         if place.read_only:
-            raise ReadOnlyUnavailableError("there is no sandbox")
+            raise ReadOnlyUnavailableError("no sandbox")
         return ConfinedCommand(argv=argv, environ=environ)
     environ = confinement.without_keys(environ)
     guard, confined = await to_thread.run_sync(_confined, confinement, argv, environ, place)
@@ -91,5 +91,5 @@ def _confined(
         return guard, confinement.confine(argv, environ, place, guard)
     secrets = secrets_below((*place.roots, *place.readable), is_sensitive)
     if secrets is None:
-        raise ReadOnlyUnavailableError("the workspace holds too many files to look for secrets")
+        raise ReadOnlyUnavailableError("the workspace contains too many files to check for secrets")
     return guard, confinement.confine(argv, environ, replace(place, secrets=secrets))

@@ -87,7 +87,7 @@ class OutputLog:
             with os.fdopen(file, "wb") as log:
                 log.write(data)
         except (OSError, VibeError) as error:
-            logger.warning("the output of a command is not kept any more: %s", error)
+            logger.warning("the output of a command is no longer saved: %s", error)
             self._is_lost = True
 
     def _add(self, data: bytes) -> None:

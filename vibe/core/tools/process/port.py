@@ -15,7 +15,7 @@ class CommandStartError(ToolError):
     """A command could not be started at all."""
 
     def __init__(self, cwd: Path, problem: str, advice: str = "check that the folder exists") -> None:
-        super().__init__(f"no command can be started in {str(cwd)!r}: {problem}; {advice}")
+        super().__init__(f"can't start a command in {str(cwd)!r}: {problem}; {advice}")
         self.cwd = cwd
         self.problem = problem
 
@@ -33,7 +33,7 @@ class CommandLostError(ToolError):
     """A command of which nobody knows how it ended; the message ends with what it had printed."""
 
     def __init__(self, problem: str, printed: str) -> None:
-        said = f"nobody knows how the command ended: {problem}; look at what it has done before you run it again"
+        said = f"it is unknown how the command ended: {problem}; look at what it has done before you run it again"
         super().__init__(f"{said}\n{printed}".rstrip())
         self.problem = problem
 

@@ -21,7 +21,7 @@ SPARE_TEXT = 4_000
 """The length of such scripts that is read: so many times the length of the line, and some characters more."""
 MAX_BRACES = 64
 
-TOO_DEEP = "it holds more scripts within scripts than are looked through"
+TOO_DEEP = "its scripts are nested too deeply to check"
 
 BECOMES_ANOTHER = frozenset({
     "calife", "capsh", "chpst", "doas", "gksu", "gksudo", "gosu", "kdesu", "kdesudo", "machinectl", "newgrp",
@@ -125,7 +125,7 @@ class _Looker:
         for words, fed in readings:
             starts = positions(words)
             if len(starts) > MAX_POSITIONS:
-                self.opaque = "it runs more programs through one another than are looked through"
+                self.opaque = "its programs are nested too deeply to check"
                 return
             for inner in (words[start:] for start in starts):
                 self._judge(inner, fed=fed, sure=sure)

@@ -78,7 +78,7 @@ class Flow(Expansions):
         kind = node.type
         if kind in IN_ORDER:
             if kind == "ERROR":
-                self.surprise("it does not parse as shell", barred=True)
+                self.surprise("it is not valid shell syntax", barred=True)
             return self.in_order(node.children, state, fed=fed)
         if kind in APART:
             self.in_order(node.children, state, fed=fed)
@@ -148,7 +148,7 @@ class Flow(Expansions):
             elif child not in body and child not in names:
                 self.walk(child, state, fed=fed)
         if len(names) != 1 or not values or any(value.text is None and not value.harmless for value in values):
-            self.surprise("it goes through what is only known by running it")
+            self.surprise("it loops over values known only at run time")
         changed = _assigned(node)
         name = self._note_set([text_of(child) for child in names])
         known = tuple(dict.fromkeys(values))
@@ -160,7 +160,7 @@ class Flow(Expansions):
 
     def _loop(self, body: Sequence[Node], state: KnownState, *, fed: bool) -> None:
         if self.in_order(body, state, fed=fed).places != state.places:
-            self.surprise("it changes its folder again and again")
+            self.surprise("it changes its folder too often to follow")
 
     def _case_statement(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
         ways = [state]
@@ -200,7 +200,7 @@ class Flow(Expansions):
         own = self.commands[started:]
         expands = re.search(r"[$`]|<[(<]", text_of(node)) or node.children[0].type == "variable_assignment"
         if not expands and not (len(own) == 1 and _same_words(text_of(node), own[0])):
-            self.surprise("its words can be read in two ways", barred=True)
+            self.surprise("its words are ambiguous", barred=True)
         return self._after(own, state)
 
     def _note(self, words: Sequence[Values], *, fed: bool, state: KnownState) -> None:
@@ -229,7 +229,7 @@ class Flow(Expansions):
         if program == {("cd",)}:
             places = frozenset((*place, *command.argv[1:2]) for command in commands for place in command.places)
             if len(places) > MAX_PLACES or any(len(place) > MAX_PLACES for place in places):
-                self.surprise("it changes its folder more often than is followed")
+                self.surprise("it changes its folder too often to follow")
                 return state
             return KnownState(scope=state.scope, places=places)
         if program == {("read",)}:
@@ -273,7 +273,7 @@ class Flow(Expansions):
 
     def _harmless(self, values: Values) -> None:
         if any(word.text is None and not word.harmless for word in values):
-            self.surprise("it has a word that is only known by running it")
+            self.surprise("it has a word known only at run time")
 
     # --- tests ---
 

@@ -49,7 +49,7 @@ def repository_doubt(folder: Path) -> str:
         located = locate(folder)
         return "" if located is None else _tree_doubt(located)
     except OddRepositoryError as error:
-        return f"{error}: git may take another repository for this one"
+        return f"{error}: git may use another repository instead"
     except OSError as error:
         return f"the repository can't be read ({error.strerror})"
 
@@ -64,7 +64,7 @@ def _tree_doubt(located: Located) -> str:
             continue
         seen.add(one.git_dir)
         if len(seen) > MAX_REPOSITORIES:
-            return f"{str(located.top)!r} holds too many repositories to look at each"
+            return f"{str(located.top)!r} contains too many repositories to check each"
         doubt = _git_dir_doubt(one)
         if doubt:
             return doubt
@@ -97,7 +97,7 @@ def _config_doubt(config: Path) -> str:
     try:
         chosen = len(text) == CONFIG_BYTES or any(map(_runs_something, read_settings(text)))
     except GitConfigError:
-        return "the repository's git configuration can't be understood"
+        return "the repository's git configuration can't be parsed"
     return CHOSEN if chosen else ""
 
 

@@ -36,7 +36,7 @@ def judge_reader(command: ShellCommand, reader: Reader, length: int) -> Judged:
     """Return whether all words after the first ``length`` are options it may have and operands of its kind."""
     argv = command.argv
     if len(argv) < len(command.words):
-        return Judged(f"an argument of {argv[0]!r} is only known by running it")
+        return Judged(f"an argument of {argv[0]!r} is known only at run time")
     words = argv[length:]
     unsafe = next((w for w in command.words[length:] if w.pattern and _may_become_option(w, argv[0], reader)), None)
     if unsafe is not None:

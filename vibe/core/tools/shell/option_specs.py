@@ -249,7 +249,7 @@ def git_setting(words: Sequence[str]) -> str:
 
 def something(check: Callable[[Sequence[str]], str]) -> Callable[[Sequence[str]], str]:
     """Not without any word."""
-    return lambda words: check(words) if words else "without a name it tells everything"
+    return lambda words: check(words) if words else "without a name it prints everything"
 
 
 def reader(row: str, operands: Operands = Operands.PATHS) -> Reader:

@@ -60,17 +60,17 @@ class ShellLine:
 def parse_line(line: str, start: Place = ()) -> ShellLine:
     """Parse a shell line that begins in ``start``; what can't be understood is a surprise, never an error."""
     if len(line) > MAX_LINE:
-        return _unread(f"it is longer than {MAX_LINE:,} characters, which are not looked through".replace(",", " "))
+        return _unread(f"it is longer than {MAX_LINE:,} characters, too long to check".replace(",", " "))
     source = line.encode(errors="surrogatepass")
     tree = _parser().parse(source)
     if tree.root_node.descendant_count > MAX_NODES or _nests_deeply(tree):
-        return _unread("it holds more than can be looked through")
+        return _unread("it is too large to check")
     flow = Flow()
     if ODD_CHARACTER.search(line) or _has_invisible(line):
-        flow.surprise("it holds unusual characters", barred=True)
+        flow.surprise("it contains unusual characters", barred=True)
     flow.walk(tree.root_node, KnownState(places=frozenset({start})), fed=False)
     if tree.root_node.has_error:
-        flow.surprise("it does not parse as shell", barred=True)
+        flow.surprise("it is not valid shell syntax", barred=True)
         flow.commands += _rough_commands(line)
     return ShellLine(
         commands=tuple(flow.commands),

@@ -85,7 +85,7 @@ def _doubt_about(
     candidate: str | None, part: str, folder: Path, path: NamedPath, workspace: Workspace
 ) -> PathDoubt | None:
     if candidate is None:
-        return PathDoubt(f"{path.text!r} stands for files that are only known by running it", harmless=True)
+        return PathDoubt(f"{path.text!r} stands for files known only at run time", harmless=True)
     doubt = _doubt(candidate, path, workspace)
     if doubt is not None and not doubt.harmless:
         return doubt
@@ -205,7 +205,7 @@ def _secret_below(folder: Path, path: NamedPath) -> str:
             continue
         seen += len(entries)
         if seen > MAX_BELOW:
-            return f"{path.text!r} holds too many files to see that none of them is a secret"
+            return f"{path.text!r} contains too many files to check for secrets"
         shown += _shown_in(current) if path.visible else ()
         for entry in entries:
             if entry.name in SKIPPED_FOLDERS or (path.visible and _stays_hidden(entry.name, shown)):

@@ -97,7 +97,7 @@ def classify(  # noqa: PLR0913  all but the lists by keyword
         )
         return BashVerdict(permission=None, reason=doubt.why, read_only=read_only)
     only_reads = all(_only_reads(with_stand_ins(bare(command))) for command in parsed.commands)
-    reason = "every command in it is on the allow list"
+    reason = "every command is on the allow list"
     return BashVerdict(permission=ToolPermission.ALWAYS, reason=reason, only_reads=only_reads)
 
 
@@ -133,7 +133,7 @@ def _first_doubt(line: ShellLine, allowed: frozenset[tuple[str, ...]], workspace
     if line.surprises:
         return _Doubt(line.surprises[0])
     if not line.commands:
-        return _Doubt("it holds no command", closed=True)
+        return _Doubt("it contains no command", closed=True)
     commands = [bare(command) for command in line.commands]
     judged = [(command, _judge(command, allowed)) for command in commands]
     for command, one in judged:
@@ -167,7 +167,7 @@ def _doubt_places(
     for place in {place for _, places in named for place in places} | {place for places in git for place in places}:
         folder = _folder(place, workspace)
         if folder is None:
-            return _Doubt(f"{'/'.join(place)!r} leads to a place only known by running it")
+            return _Doubt(f"{'/'.join(place)!r} leads to a place known only at run time")
         folders[place] = folder
     for folder in {folders[place] for places in git for place in places}:
         if doubt := repository_doubt(folder):
@@ -196,7 +196,7 @@ def _judge(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) -> Judged
     command = with_stand_ins(command)
     argv = command.argv
     if not argv or command.words[0].pattern or "/" in argv[0]:
-        return Judged("what it runs is only known by running it" if not argv else f"{argv[0]!r} is no plain name")
+        return Judged("what it runs is known only at run time" if not argv else f"{argv[0]!r} is not a plain name")
     if is_shell_word(command):
         return Judged()
     program = argv[0]
@@ -222,7 +222,7 @@ def _judge_listed(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) ->
     rest = command.words[max(map(len, matching)) :]
     unknown = next((word for word in rest if word.text is None), None)
     if unknown is not None:
-        return Judged(f"an argument of {program!r} is only known by running it")
+        return Judged(f"an argument of {program!r} is known only at run time")
     return Judged(
         paths=tuple(NamedPath(text=word.text or "", pattern=word.pattern, written=True) for word in rest),
         git=program == "git",
@@ -243,7 +243,7 @@ def _judge_cd(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) -> Jud
         or command.argv[1].startswith("-")
         or command.words[1].pattern
     ):
-        return Judged(f"{' '.join(command.argv)!r} leads to a place only known by running it")
+        return Judged(f"{' '.join(command.argv)!r} leads to a place known only at run time")
     return Judged(paths=(NamedPath(text=command.argv[1]),))
 
 

@@ -110,11 +110,11 @@ def _host(url: str, name: str) -> str:
     try:
         ascii_name = name.encode("idna").decode("ascii").lower().removesuffix(".")
     except UnicodeError as error:
-        raise UrlError(url, "names a host that can't be; check its spelling") from error
+        raise UrlError(url, "names an impossible host; check its spelling") from error
     if _NUMERIC.fullmatch(ascii_name):
         return _literal(url, ascii_name)
     if not _NAME.fullmatch(ascii_name):
-        raise UrlError(url, "names a host that can't be; check its spelling")
+        raise UrlError(url, "names an impossible host; check its spelling")
     if ascii_name == "localhost" or ascii_name.endswith(_LOCAL_SUFFIXES):
         raise UrlError(url, "names a host of this machine or network; only public pages are fetched")
     return ascii_name

@@ -113,7 +113,7 @@ async def fetch(url: WebUrl, network: NetworkAccess, *, max_bytes: int) -> Respo
             if following is None or following.host != url.host or following.scheme == "http" != url.scheme:
                 return response
             url = following
-    raise FetchError(url, f"redirects more than {MAX_REDIRECTS} times; it can't be had")
+    raise FetchError(url, f"redirects more than {MAX_REDIRECTS} times; giving up")
 
 
 async def _get(pool: Any, url: WebUrl, max_bytes: int) -> Response:
