@@ -24,6 +24,7 @@ from vibe.cli.textual_ui.overview.status_line import StatusLine
 from vibe.cli.textual_ui.overview.summaries import ViewMoment, away_summary, moment
 from vibe.cli.textual_ui.palette import SlashPalette
 from vibe.cli.textual_ui.presenters.attention import Attention
+from vibe.cli.textual_ui.readable import readable
 from vibe.cli.textual_ui.screen_commands import ScreenCommands
 from vibe.cli.textual_ui.state_store import UIStateStore
 from vibe.cli.textual_ui.ui_settings import read_settings
@@ -58,6 +59,7 @@ class VibeApp(App[None]):
         scrollbar-background-active: $foreground 5%;
         scrollbar-corner-color: transparent;
     }
+    Input > .input--placeholder, TextArea > .text-area--placeholder { color: $foreground-muted; }
     """
     COMMANDS = App.COMMANDS | {SlashPalette}
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -94,6 +96,11 @@ class VibeApp(App[None]):
     def crash(self) -> Exception | None:
         """The error that ended the screen; None: none did."""
         return self._exception
+
+    def get_css_variables(self) -> dict[str, str]:
+        """The theme's colours, those of text such that they can be read."""
+        self.theme_variables = readable(super().get_css_variables())
+        return self.theme_variables
 
     def get_default_screen(self) -> ChatScreen:
         """The chat."""

@@ -1,0 +1,59 @@
+"""Colours of text that can be read: a theme's own, moved away from its backgrounds until they stand out enough."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from textual.color import BLACK, WHITE, Color, ColorParseError
+
+LEAST = 5.2
+"""Contrast of a colour of text, by WCAG 2; strings of code are drawn at nine tenths of theirs, and still have 4.5."""
+MOST_MUTED = 4.6
+STEP = 0.05
+TEXTS = ("text-primary", "text-secondary", "text-accent", "text-success", "text-warning", "text-error")
+MUTED = "foreground-muted"
+GROUNDS = ("background", "surface", "panel")
+
+
+def readable(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return a theme's variables with colours of text that stand out; those of the terminal's own palette stay."""
+    grounds = [colour for name in GROUNDS if (colour := _colour(variables.get(name, ""))) is not None]
+    if len(grounds) < len(GROUNDS):
+        return dict(variables)
+    wanted = {**dict.fromkeys(TEXTS, LEAST), MUTED: MOST_MUTED}
+    found = {name: _colour(variables.get(name, "")) for name in wanted}
+    return {
+        **variables,
+        **{name: _away(colour, grounds, wanted[name]).hex for name, colour in found.items() if colour is not None},
+    }
+
+
+def contrast(one: Color, other: Color) -> float:
+    """Return the contrast of two opaque colours, by WCAG 2: from 1 to 21."""
+    dark, light = sorted((_luminance(one), _luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _away(colour: Color, grounds: list[Color], least: float) -> Color:
+    """Return a colour, or one between it and black or white, that stands out from all grounds."""
+    opaque = (grounds[1] + colour).rgb
+    colour = Color(*opaque)
+    end = BLACK if _luminance(grounds[0]) > _luminance(colour) else WHITE
+    shares = [share * STEP for share in range(round(1 / STEP) + 1)]
+    tried = (colour.blend(end, share) for share in shares)
+    return next((one for one in tried if min(contrast(one, ground) for ground in grounds) >= least), end)
+
+
+def _colour(text: str) -> Color | None:
+    try:
+        colour = Color.parse(text)
+    except ColorParseError:
+        return None
+    return None if colour.ansi is not None else colour
+
+
+def _luminance(colour: Color) -> float:
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour.normalized
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
