@@ -272,6 +272,34 @@ def test_a_screen_that_breaks_saves_the_session_and_restores_the_terminal(
     assert vibe("-c", "-p", "go on").code == 0
 
 
+def test_a_screen_that_breaks_in_a_worker_pauses_the_plan_and_leaves_no_process(
+    vibe: VibeCommand, tmux: Tmux, tmp_path: Path
+) -> None:
+    sign = tmp_path / "break"
+    sign.touch()
+    picker = "vibe.cli.textual_ui.screens.session_picker"
+    code = BREAK.format(module=picker, owner="SessionPicker", name="_read", sign=sign)
+    (tmp_path / "sitecustomize.py").write_text(code)
+    vibe.environ["PYTHONPATH"] = str(tmp_path)
+    vibe.replay(turns())
+    plan = {"version": 1, "goal": "Wait", "steps": [command_step("wait", "sleep 6333")]}
+    (vibe.workdir / "plan.json").write_text(json.dumps(plan))
+    start(tmux, vibe)
+    tmux.type("/plan load plan.json")
+    tmux.wait_for("a accept and run")
+    tmux.press("a")
+    tmux.wait_for("1 running")
+    tmux.type("/resume")
+    tmux.wait_for("internal error (RuntimeError: broken on purpose)")
+    tmux.wait_for("continue with: vibe --resume ")
+    tmux.wait_for("EXIT 1")
+
+    assert tmux.is_plain
+    assert leftovers(vibe.workdir) == []
+    del vibe.environ["PYTHONPATH"]
+    assert vibe("plan", "status", "latest", "--output", "json").document["status"] == "paused"
+
+
 PREPARE = command_step("prepare", "echo ready > prepared.txt", title="Prepare the ground")
 WAIT = command_step("wait", "until test -e gate; do sleep 0.1; done", title="Wait for the gate")
 BUILD = command_step("build", "cp prepared.txt built.txt", title="Build it", depends_on=["prepare", "wait"])

@@ -41,6 +41,8 @@ LOW = 8
 """Rows of the screen below which a panel takes all of them."""
 WIDE = 110
 """Columns from which on the overview stands beside the chat."""
+ROOMY = 170
+"""Columns from which on it is wide enough for longer titles."""
 HISTORY_FILE = "history"
 SAID_SECONDS = 3.0
 """For which something that is said is shown over another screen than the chat."""
@@ -92,6 +94,7 @@ class ChatScreen(Screen[None]):
     ChatScreen #main { height: 1fr; }
     ChatScreen #chat { width: 1fr; }
     ChatScreen SidePanel { width: 42; display: none; }
+    ChatScreen.roomy SidePanel { width: 64; }
     ChatScreen SidePanel.shown { display: block; }
     ChatScreen.low.asking Ticker { display: none; }
     """
@@ -177,6 +180,7 @@ class ChatScreen(Screen[None]):
         if is_wide is not self._is_wide:  # else it is as the person has it
             self._side.set_class(is_wide, "shown")
         self._is_wide = is_wide
+        self.set_class(event.size.width >= ROOMY, "roomy")
         self.set_class(event.size.height < LOW, "low")
 
     # --- as a stage
@@ -210,6 +214,8 @@ class ChatScreen(Screen[None]):
 
     def say(self, text: str, status: str = "note") -> None:
         """See ``Stage``; ``status`` is that of a note. Where another screen is over the chat, it is said there, too."""
+        if not self._our_app.is_running:
+            return  # it broke down, and what it held is being closed
         self.store.flush()  # what it is about comes first
         self.presenter.say(text, status)
         if self.store.screen.phase is ScreenPhase.STARTING:

@@ -69,7 +69,7 @@ async def _show(load: Callable[[], Hold], env: CliEnvironment) -> int:
         app.controller.leave()
     if app.session_id:
         env.stdout.write(f"saved; continue with: vibe --resume {app.session_id[:SHOWN_ID]}\n")
-    error = problem or app.crash
+    error = app.crash or problem  # a screen that broke may have broken what was being closed, too
     if error is not None:
         raise error
     return signals.exit_code or ExitCode.DONE

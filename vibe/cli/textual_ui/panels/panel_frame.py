@@ -248,7 +248,8 @@ class PanelFrame(Vertical):
         return True
 
     def _retitle(self) -> None:
-        self.border_title = self.TITLE + (f" · {self.more} more wait (Ctrl+N)" if self.more else "")
+        waiting = f" · {self.more} more wait{'s' if self.more == 1 else ''} (Ctrl+N)" if self.more else ""
+        self.border_title = self.TITLE + waiting
 
     def _noticed(self) -> list[Line]:
         return [Line(text=self._notice, style="bold $text-error")] if self._notice else []

@@ -81,7 +81,7 @@ async def test_those_that_wait_are_counted_and_can_be_looked_at() -> None:
         on.app.clock.now += 1
         await on.press("1")
         assert [each.id for each in on.queue.pending] == ["r1", "r2"]
-        assert "Permission · 1 more wait (Ctrl+N)" in on.screen
+        assert "Permission · 1 more waits (Ctrl+N)" in on.screen
 
 
 async def test_words_half_typed_are_there_when_one_comes_back() -> None:
