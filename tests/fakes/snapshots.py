@@ -71,6 +71,11 @@ def picture_of(app: App[None]) -> str:
     return "".join(f"{line.strip(' ')}\n" for line in lines if line.strip(" "))
 
 
+def words_of(picture: str) -> list[str]:
+    """Return the words of a picture in their places, whatever colours they have."""
+    return [" ".join((x, y, words.strip(BLANKS))) for _, x, y, words in WORDS.findall(picture)]
+
+
 def _backgrounds(cells: Iterable[re.Match[str]]) -> Iterator[str]:
     """Yield one rectangle for the colour that most of the screen has, and one for each run of cells of another."""
     runs = [
@@ -95,6 +100,8 @@ def _words(drawn: str) -> Iterator[str]:
     """Yield the texts without the blanks around them."""
     for look, x, y, text in WORDS.findall(drawn):
         words = text.strip(BLANKS)
+        if not words.strip():
+            continue
         start = float(x) + CELL_WIDTH * (len(text) - len(text.lstrip(BLANKS)))
         length = CELL_WIDTH * cell_len(unescape(words))
         yield f'<text class="{look}" x="{start:.1f}" y="{float(y):.1f}" textLength="{length:.1f}">{words}</text>'

@@ -20,6 +20,7 @@ from textual.widgets import Input, OptionList
 from ipc import events as e
 from ipc.events import Event, PlanBounds, PlannedCommand, PlanProposedEvent, StepOutline, TodoEntry
 from ipc.facts import WorkDone, WorkOrder
+from tests.fakes.snapshots import picture_of
 from tests.unit.cli.textual_ui.controllers.test_app_controller import ScriptedChat
 from vibe.app.engine.host import Host
 from vibe.app.first_use.flow import FirstUse
@@ -80,6 +81,19 @@ class Stage:
         for _ in range(4):
             await self.pilot.pause()
 
+    async def seen_as(self, size: tuple[int, int], theme: str) -> str:
+        """The picture of the screen in another size and in other colours."""
+        self.app.theme = theme
+        await self.pilot.resize_terminal(*size)
+        await self.rest()
+        return picture_of(self.app)
+
+    async def rest(self) -> None:
+        """Wait until no widget puts off what it is to draw any more."""
+        await self.settle()
+        await self.pilot.pause(PUT_OFF)
+        await self.settle()
+
     async def until(self, condition: Callable[[], object]) -> None:
         """Wait until something holds."""
         with anyio.fail_after(120):
@@ -127,8 +141,7 @@ async def played(scene: Scene, app: VibeApp, folder: Path) -> AsyncGenerator[Sta
         await scene.play(stage)
         for line in app.screen.query(Input):
             line.cursor_blink = False
-        await pilot.pause(PUT_OFF)
-        await stage.settle()
+        await stage.rest()
         yield stage
         group.cancel_scope.cancel()
 

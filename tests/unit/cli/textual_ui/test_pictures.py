@@ -8,47 +8,58 @@ import anyio
 import pytest
 
 from tests.architecture.project import ROOT
-from tests.fakes.snapshots import ACCEPT, Snapshots, picture_of
+from tests.fakes.snapshots import ACCEPT, Snapshots, picture_of, words_of
 from tests.unit.cli.textual_ui import scenes
 from tests.unit.cli.textual_ui.scenes import Scene, made_app, played
 
 IN_DOCS = ROOT / "docs" / "images"
 HERE = Path(__file__).parent / "pictures"
-LIGHT = "textual-light"
-SMALL, USUAL, LARGE = (80, 24), (120, 36), (200, 60)
-
+DARK, LIGHT = "textual-dark", "textual-light"
+SIZES = {"small": (80, 24), "usual": (120, 36), "large": (200, 60)}
+MAIN = {
+    "chat": scenes.talk,
+    "completion": scenes.completion,
+    "decision": scenes.decision,
+    "permission": scenes.approval,
+    "permission-edit": scenes.approval_of_edit,
+    "proposed-plan": scenes.proposal,
+    "question": scenes.question,
+    "running-plan": scenes.running,
+    "sessions": scenes.sessions,
+    "setup": scenes.setup,
+    "transcript": scenes.transcript,
+}
+"""The main screens: each is played once, and seen in all sizes and in dark and light colours."""
 DOCS = {
-    "chat": Scene(scenes.talk, USUAL),
-    "permission": Scene(scenes.approval, SMALL),
-    "proposed-plan": Scene(scenes.proposal, USUAL),
-    "running-plan": Scene(scenes.running, USUAL),
+    "chat-usual",
+    "permission-small",
+    "proposed-plan-usual",
+    "running-plan-usual",
+    "sessions-small",
+    "setup-small",
+    "transcript-usual",
 }
+"""Those in the documentation, where they are named after the screen."""
 OTHERS = {
-    "chat-empty-small": Scene(scenes.empty, SMALL),
-    "chat-light-small": Scene(scenes.talk, SMALL, LIGHT),
-    "chat-unfolded-large": Scene(scenes.talk_unfolded, LARGE),
-    "chat-notes-small": Scene(scenes.notes, SMALL),
-    "chat-without-colours-small": Scene(scenes.talk, SMALL, is_coloured=False),
-    "completion-small": Scene(scenes.completion, SMALL),
-    "completion-file-light-small": Scene(scenes.completion_of_file, SMALL, LIGHT),
-    "decision-usual": Scene(scenes.decision, USUAL),
-    "palette-small": Scene(scenes.palette, SMALL),
-    "permission-edit-light-usual": Scene(scenes.approval_of_edit, USUAL, LIGHT),
-    "proposed-plan-light-small": Scene(scenes.proposal, SMALL, LIGHT),
-    "proposed-step-large": Scene(scenes.proposal_step, LARGE),
-    "question-small": Scene(scenes.question, SMALL),
-    "running-plan-chosen-light-small": Scene(scenes.running_chosen, SMALL, LIGHT),
-    "running-plan-large": Scene(scenes.running, LARGE),
-    "sessions-usual": Scene(scenes.sessions, USUAL),
-    "setup-key-light-small": Scene(scenes.key, SMALL, LIGHT),
-    "setup-providers-small": Scene(scenes.providers, SMALL),
-    "setup-welcome-usual": Scene(scenes.setup, USUAL),
-    "transcript-small": Scene(scenes.transcript, SMALL),
-    "transcript-light-usual": Scene(scenes.transcript, USUAL, LIGHT),
+    "chat-empty-small": Scene(scenes.empty, SIZES["small"]),
+    "chat-notes-small": Scene(scenes.notes, SIZES["small"]),
+    "chat-unfolded-large": Scene(scenes.talk_unfolded, SIZES["large"]),
+    "chat-without-colours-small": Scene(scenes.talk, SIZES["small"], is_coloured=False),
+    "completion-file-light-small": Scene(scenes.completion_of_file, SIZES["small"], LIGHT),
+    "palette-large": Scene(scenes.palette, SIZES["large"]),
+    "palette-light-usual": Scene(scenes.palette, SIZES["usual"], LIGHT),
+    "palette-small": Scene(scenes.palette, SIZES["small"]),
+    "proposed-step-large": Scene(scenes.proposal_step, SIZES["large"]),
+    "running-plan-chosen-light-small": Scene(scenes.running_chosen, SIZES["small"], LIGHT),
+    "setup-key-light-small": Scene(scenes.key, SIZES["small"], LIGHT),
+    "setup-providers-small": Scene(scenes.providers, SIZES["small"]),
 }
-PICTURES = {IN_DOCS / f"{name}.svg": scene for name, scene in DOCS.items()} | {
-    HERE / f"{name}.svg": scene for name, scene in OTHERS.items()
-}
+
+
+def kept_at(name: str) -> Path:
+    """Return where a picture is."""
+    screen, _, _ = name.rpartition("-")
+    return IN_DOCS / f"{screen}.svg" if name in DOCS else HERE / f"{name}.svg"
 
 
 @pytest.fixture
@@ -56,10 +67,30 @@ def snapshots(tmp_path: Path, request: pytest.FixtureRequest) -> Snapshots:
     return Snapshots(rejected=tmp_path, accept=bool(request.config.getoption(ACCEPT)))
 
 
-@pytest.mark.parametrize(("known", "scene"), PICTURES.items(), ids=[path.stem for path in PICTURES])
-def test_the_screen_looks_as_its_picture(
-    known: Path, scene: Scene, snapshots: Snapshots, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", MAIN)
+def test_a_main_screen_looks_as_its_pictures(
+    name: str, snapshots: Snapshots, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    app = made_app(DARK, tmp_path)
+
+    async def taken() -> dict[tuple[str, str], str]:
+        async with played(Scene(MAIN[name], SIZES["usual"]), app, tmp_path) as on:
+            return {(size, theme): await on.seen_as(SIZES[size], theme) for size in SIZES for theme in (DARK, LIGHT)}
+
+    pictures = anyio.run(taken)
+    for size in SIZES:
+        dark, light = pictures[size, DARK], pictures[size, LIGHT]
+        snapshots.check(dark, kept_at(f"{name}-{size}"))
+        assert words_of(light) == words_of(dark), "other colours move no words"
+    snapshots.check(pictures["usual", LIGHT], kept_at(f"{name}-usual-light"))
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_screen_looks_as_its_picture(
+    name: str, snapshots: Snapshots, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = OTHERS[name]
     if scene.is_coloured:
         monkeypatch.delenv("NO_COLOR", raising=False)
     else:
@@ -70,13 +101,14 @@ def test_the_screen_looks_as_its_picture(
         async with played(scene, app, tmp_path):
             return picture_of(app)
 
-    snapshots.check(anyio.run(taken), known)
+    snapshots.check(anyio.run(taken), kept_at(name))
 
 
 def test_every_picture_is_of_a_scene(snapshots: Snapshots) -> None:
     if snapshots.accept:
         pytest.skip("they are being taken")
-    assert {*HERE.glob("*.svg"), *IN_DOCS.glob("*.svg")} == {*PICTURES}
+    main = {kept_at(f"{name}-{look}") for name in MAIN for look in (*SIZES, "usual-light")}
+    assert {*HERE.glob("*.svg"), *IN_DOCS.glob("*.svg")} == main | {*map(kept_at, OTHERS)}
 
 
 def test_a_picture_that_differs_is_kept_beside_and_named(tmp_path: Path) -> None:
