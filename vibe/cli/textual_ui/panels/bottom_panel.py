@@ -17,7 +17,7 @@ from textual.widgets import Input, Static
 from ipc.events import ApprovalRequestEvent, PlanProposedEvent, QuestionEvent
 from vibe.cli.textual_ui.panels.approval_panel import ApprovalPanel
 from vibe.cli.textual_ui.panels.decision_panel import DecisionPanel
-from vibe.cli.textual_ui.panels.panel_frame import PanelFrame, TypingGuard
+from vibe.cli.textual_ui.panels.panel_frame import NARROW, PanelFrame, TypingGuard
 from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
 from vibe.cli.textual_ui.panels.question_panel import QuestionPanel
 from vibe.cli.textual_ui.panels.request_queue import PendingRequest, RequestQueue, RequestReply
@@ -41,7 +41,9 @@ class BottomPanel(Vertical):
 
     DEFAULT_CSS = """
     BottomPanel { height: auto; }
-    BottomPanel > .bottom--waiting { height: auto; padding: 0 1; color: $text-warning; display: none; }
+    BottomPanel > .bottom--waiting {
+        height: 1; text-wrap: nowrap; text-overflow: ellipsis; padding: 0 1; color: $text-warning; display: none;
+    }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+n", "look(1)", "next request", show=False),
@@ -198,7 +200,7 @@ class BottomPanel(Vertical):
         if not pending:
             what = "a proposed plan waits"
         self._waiting.display = wanted is self._prompt and (bool(pending) or self._proposal is not None)
-        self._waiting.update(f"{what} for you: Ctrl+N")
+        self._waiting.update(f"Ctrl+N: {what}" if self.screen.size.width < NARROW else f"{what} for you: Ctrl+N")
 
     def _forget(self, proposal: ProposalPanel) -> None:
         self._aside.discard(proposal)

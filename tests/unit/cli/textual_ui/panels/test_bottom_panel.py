@@ -154,6 +154,15 @@ async def test_the_next_request_is_shown_and_what_was_put_off_waits_until_it_is_
         assert "do 1" in on.screen
 
 
+async def test_what_was_put_off_takes_one_line_on_the_smallest_screen() -> None:
+    async with stage(20, 5) as on:
+        await on.approve(request())
+        on.app.bottom.show_input()
+        await on.settle()
+        assert on.app.query_one(".bottom--waiting").size.height == 1
+        assert "Ctrl+N: 1 request…" in on.screen
+
+
 async def test_a_plan_that_was_put_off_does_not_come_back_by_itself() -> None:
     async with stage() as on:
         on.app.bottom.show_proposal(proposal())
