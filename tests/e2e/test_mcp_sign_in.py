@@ -104,8 +104,25 @@ def test_who_signs_in_has_the_servers_tools_until_they_sign_out(guarded: Guarded
     assert mode == 0o600
     assert "vault_secret" in listed.out
     assert heard == ["forty-two"]
-    assert (logout.code, guarded.kept()) == (0, {})
+    assert (logout.code, logout.out, guarded.kept()) == (0, "signed out of vault: its tokens are revoked\n", {})
+    assert guarded.granted[-2:] == ["revoked", "revoked"]
     assert "run `vibe mcp login vault`" in after.out
+
+
+def test_tokens_that_the_server_does_not_revoke_are_forgotten_all_the_same_and_that_is_told(guarded: Guarded) -> None:
+    guarded.log_in()
+    kept = guarded.kept()[guarded.url]
+    guarded.rules(revoke=False)
+    failed = guarded.vibe("mcp", "logout", "vault")
+    forgotten = guarded.kept()
+    del kept["revocation_endpoint"]
+    guarded.sign_ins.write_text(json.dumps({"servers": {guarded.url: kept}}))
+    nowhere = guarded.vibe("mcp", "logout", "vault")
+
+    assert (failed.code, failed.out) == (3, "signed out of vault: its tokens are forgotten here\n")
+    assert "are not revoked: its server answered HTTP 500" in failed.err
+    assert (forgotten, guarded.kept()) == ({}, {})
+    assert (nowhere.code, "it revokes none" in nowhere.out) == (0, True)
 
 
 def test_tokens_are_nowhere_but_in_their_file_and_go_to_no_other_server(guarded: Guarded, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """A real MCP server behind a real OAuth server: ``python mcp_guarded.py PORT RULES``.
 
 ``RULES`` is a JSON file that is read at each turn: ``deny`` refuses the user, ``lifetime`` is that of a token in seconds,
-``epoch`` ends the tokens of every other one, ``renew`` and ``register`` may be false. What was granted is
+``epoch`` ends the tokens of every other one, ``renew``, ``register`` and ``revoke`` may be false. What was granted is
 appended to ``rules.log``.
 """
 
@@ -24,7 +24,7 @@ from mcp.server.auth.provider import (
     TokenError,
     construct_redirect_uri,
 )
-from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
+from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions, RevocationOptions
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import AnyHttpUrl
@@ -128,7 +128,11 @@ class Guard(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, Ac
         return known if epoch == rule("epoch", 0) else None
 
     async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
+        if not rule("revoke", default=True):
+            raise RuntimeError("not today")
+        log(f"revoked {token.token.partition('-')[0]}")
         self.tokens.pop(token.token, None)
+        self.renewing.pop(token.token, None)
 
 
 server = MCPServer(
@@ -138,6 +142,7 @@ server = MCPServer(
         issuer_url=AnyHttpUrl(HERE),
         resource_server_url=AnyHttpUrl(f"{HERE}/mcp"),
         client_registration_options=ClientRegistrationOptions(enabled=True),
+        revocation_options=RevocationOptions(enabled=rule("revocation", default=True)),
         validate_token_resource=True,
     ),
 )

@@ -51,16 +51,22 @@ class ServerSignIns:
         sign_in = await signed_in(server, endpoint, way, screen)
         await to_thread.run_sync(self._store.put, endpoint.url, sign_in)
 
-    def sign_out(self, server: str) -> None:
-        """Forget the tokens of a server. Blocks.
+    def sign_out(self, server: str) -> str | None:
+        """Forget the tokens of a server, have it revoke them, and return why it did not. Blocks.
+
+        Empty: it did, None: it never does.
 
         Raises:
             UsageError: there is no such server, or the user is not signed in.
             EnvironmentFailure: the file of sign-ins can't be changed.
         """
         config = _on_the_network(load_config(self._request), server)
-        if not self._store.drop(config.url):
+        sign_in = self._store.drop(config.url)
+        if sign_in is None:
             raise NoSignInError(server, "has no sign-in: there is nothing to forget")
+        from vibe.core.tools.mcp.token_requests import revocation_problem  # noqa: PLC0415  it loads httpx2
+
+        return revocation_problem(sign_in)
 
 
 def _on_the_network(loaded: LoadedConfig, server: str) -> McpServerConfig:

@@ -29,9 +29,16 @@ def sign_in_or_out(args: argparse.Namespace, env: CliEnvironment) -> int:
     sign_ins = ServerSignIns(env.host, workdir, trust=args.trust)
     if args.mcp_command == "login":
         return anyio.run(_login, args, env, sign_ins)
-    sign_ins.sign_out(args.name)
-    env.stdout.write(f"signed out of {one_line(args.name)}: its tokens are forgotten here\n")
-    return ExitCode.DONE
+    problem, name = sign_ins.sign_out(args.name), one_line(args.name)
+    became = {"": "revoked", None: "forgotten here; it revokes none, so they end by themselves"}
+    env.stdout.write(f"signed out of {name}: its tokens are {became.get(problem, 'forgotten here')}\n")
+    if not problem:
+        return ExitCode.DONE
+    env.stderr.write(
+        f"vibe: the tokens of {name} are not revoked: {one_line(problem, LINE_LENGTH)}; they end by themselves, or in "
+        "your account there\n"
+    )
+    return ExitCode.ENVIRONMENT
 
 
 async def _login(args: argparse.Namespace, env: CliEnvironment, sign_ins: ServerSignIns) -> int:

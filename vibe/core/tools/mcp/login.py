@@ -16,7 +16,7 @@ from vibe.core.plain_text import shortened
 from vibe.core.tools.mcp.client import load_library, shown_url
 from vibe.core.tools.mcp.loopback import HOST, Loopback
 from vibe.core.tools.mcp.settings import Endpoint
-from vibe.core.tools.mcp.sign_ins import SignIn
+from vibe.core.tools.mcp.sign_ins import LOCAL_HOSTS, SignIn
 
 if TYPE_CHECKING:
     import httpx2
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 300.0
 REQUEST_SECONDS = 30.0
 LONGEST = 300
-LOCAL_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 REVISION = "2025-06-18"
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -183,6 +182,7 @@ def _sign_in_of(provider: OAuthClientProvider, url: str) -> SignIn | None:
         return None
     return SignIn(
         token_endpoint=str(about.token_endpoint) if about else urljoin(url, "/token"),
+        revocation_endpoint=str(about.revocation_endpoint) if about and about.revocation_endpoint else None,
         client_id=client.client_id,
         client_secret=client.client_secret,
         client_auth=client.token_endpoint_auth_method,

@@ -14,6 +14,8 @@ from vibe.core.errors import EnvironmentFailure, remedy
 from vibe.core.system.files import replace_file
 from vibe.core.system.locks import FileLock
 
+LOCAL_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
+"""Only with these may a token travel without TLS."""
 LOCK_SECONDS = 30.0
 """The longest another process is waited for, which may be renewing a token at this moment."""
 
@@ -31,6 +33,8 @@ class SignIn(BaseModel):
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
 
     token_endpoint: str
+    revocation_endpoint: str | None = None
+    """The server's place to revoke tokens at; None: it names none."""
     client_id: str
     client_secret: str | None = Field(default=None, repr=False)
     client_auth: str | None = None
@@ -65,8 +69,8 @@ class SignInStore:
         with self._held():
             self._write({**self._read(), url: sign_in})
 
-    def drop(self, url: str) -> bool:
-        """Forget a sign-in; False if there is none.
+    def drop(self, url: str) -> SignIn | None:
+        """Forget a sign-in, and return it; None if there is none.
 
         Raises:
             SignInFileError: as for ``put``.
@@ -76,7 +80,7 @@ class SignInStore:
             dropped = entries.pop(url, None)
             if dropped is not None:
                 self._write(entries)
-        return dropped is not None
+        return dropped
 
     def renewed(self, url: str, used: str, ask: Callable[[SignIn], SignIn | None]) -> SignIn | None:
         """Return a sign-in whose token is another than ``used``, by ``ask`` unless it is there by now.

@@ -5,30 +5,19 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import AsyncGenerator
-from urllib.parse import quote
 
 import httpx2  # noqa: TID253  whoever imports this has loaded it: it is a base class here
 from anyio import to_thread
-from pydantic import BaseModel, ValidationError
 
 from vibe.core.errors import VibeError
 from vibe.core.tools.mcp.sign_ins import SignIn, SignInStore
+from vibe.core.tools.mcp.token_requests import renewed_tokens
 
 SPARE_SECONDS = 30.0
 """A token that ends sooner is renewed before it is used."""
-RENEW_SECONDS = 8.0
 UNAUTHORIZED = 401
 
 logger = logging.getLogger(__name__)
-
-
-class RenewedTokens(BaseModel):
-    """A token endpoint's answer to a request for new tokens."""
-
-    access_token: str
-    refresh_token: str | None = None
-    expires_in: float | None = None
-    scope: str | None = None
 
 
 class TokenAuth(httpx2.Auth):
@@ -76,7 +65,7 @@ class TokenAuth(httpx2.Auth):
 
     def _renew(self, used: str) -> SignIn | None:
         try:
-            return self._store.renewed(self._key, used, _asked_again)
+            return self._store.renewed(self._key, used, renewed_tokens)
         except VibeError as error:
             logger.warning("%s", error)
             return None
@@ -88,40 +77,3 @@ def _sign(request: httpx2.Request, sign_in: SignIn) -> None:
 
 def _ends_soon(sign_in: SignIn) -> bool:
     return sign_in.expires_at is not None and time.time() > sign_in.expires_at - SPARE_SECONDS
-
-
-def _asked_again(sign_in: SignIn) -> SignIn | None:
-    """Have the tokens renewed; None if that is refused, or can't be done now. Blocks."""
-    if sign_in.refresh_token is None:
-        return None
-    form = {
-        "grant_type": "refresh_token",
-        "refresh_token": sign_in.refresh_token,
-        "client_id": sign_in.client_id,
-        **({"resource": sign_in.resource} if sign_in.resource else {}),
-    }
-    auth: httpx2.BasicAuth | None = None
-    if sign_in.client_secret and sign_in.client_auth == "client_secret_basic":
-        auth = httpx2.BasicAuth(quote(sign_in.client_id, safe=""), quote(sign_in.client_secret, safe=""))
-    elif sign_in.client_secret:
-        form["client_secret"] = sign_in.client_secret
-    try:
-        answer = httpx2.post(sign_in.token_endpoint, data=form, auth=auth, timeout=RENEW_SECONDS)
-        if answer.is_error:
-            logger.warning("%s renews no token: HTTP %s", sign_in.token_endpoint, answer.status_code)
-            return None
-        tokens = RenewedTokens.model_validate_json(answer.content)
-    except httpx2.HTTPError as error:
-        logger.warning("%s can't be reached to renew a token: %s", sign_in.token_endpoint, error)
-        return None
-    except ValidationError:
-        logger.warning("%s answered with no valid token", sign_in.token_endpoint)
-        return None
-    return sign_in.model_copy(
-        update={
-            "access_token": tokens.access_token,
-            "refresh_token": tokens.refresh_token or sign_in.refresh_token,
-            "expires_at": None if tokens.expires_in is None else time.time() + tokens.expires_in,
-            "scope": tokens.scope or sign_in.scope,
-        }
-    )

@@ -24,7 +24,7 @@ def test_a_sign_in_is_kept_for_its_own_address_alone_and_for_nobody_else_to_read
 
     assert (store.find(URL), store.find("https://h.example/")) == (sign_in("a"), None)
     assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
-    assert (store.drop(URL), store.drop(URL)) == (True, False)
+    assert (store.drop(URL), store.drop(URL)) == (sign_in("a"), None)
     assert store.find(f"{URL}/other") == sign_in("b")
 
 
