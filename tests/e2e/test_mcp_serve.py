@@ -90,7 +90,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "mode": ({"mode": "watch"}, "mode"),
     "unknown": ({"nonsense": 1}, "nonsense"),
     "agent": ({"agent": "nobody"}, "nobody"),
-    "cut": ({"max_response_chars": -1}, "max_response_chars"),
+    "cut": ({"max_response_chars": "few"}, "max_response_chars"),
+    "nul": ({"prompt": "a\0b"}, "NUL"),
 }
 
 
@@ -117,7 +118,7 @@ def test_an_unknown_tool_is_named_with_those_there_are(unasked: Scene) -> None:
 
 
 def test_a_prompt_is_answered_in_the_folder_that_was_named(unasked: Scene, workdir: Path) -> None:
-    unasked.script(bash("pwd > here; echo $VIBE_MCP_DEPTH > depth; cat > got"), {"text": "It is done."})
+    unasked.script(bash("pwd > here; echo $VIBE_DEPTH > depth; cat > got"), {"text": "It is done."})
     seen: list[str] = []
 
     result = unasked.served.start("call_vibe", seen.append, prompt="go", cwd=str(workdir)).result(60)
@@ -155,8 +156,21 @@ def test_a_long_response_is_cut_between_characters(unasked: Scene, workdir: Path
     assert text(whole) == "🙂" * 10
 
 
-def test_what_runs_out_of_time_is_gone_with_all_it_started(unasked: Scene, workdir: Path) -> None:
-    unasked.script(bash("trap '' TERM; (trap '' TERM; sleep 600) & echo $$ > pid; sleep 600"), {"text": "never"})
+DAEMONS = """
+trap '' TERM
+(trap '' TERM; sleep 600) &
+setsid sh -c "trap '' TERM; sleep 600" &
+env -i PATH="$PATH" setsid sh -c '(sleep 600 &); sleep 600' &
+echo $$ > pid
+sleep 600
+"""
+
+
+@pytest.mark.parametrize("sandbox", ["auto", "off"])
+def test_what_runs_out_of_time_is_gone_with_all_it_started(unasked: Scene, workdir: Path, sandbox: str) -> None:
+    unasked.script(bash("setsid sleep 600 > /dev/null 2>&1 &"), bash(DAEMONS), {"text": "never"})
+    config = unasked.vibe.home / "config.toml"
+    config.write_text(f'{config.read_text()}\n[sandbox]\nmode = "{sandbox}"\n')
 
     began = time.monotonic()
     result = unasked.served.call("call_vibe", prompt="go", cwd=str(workdir), timeout_ms=2500)
@@ -431,11 +445,27 @@ def test_when_the_client_is_killed_nothing_is_left(vibe: VibeCommand, tmp_path: 
     assert until(lambda: not leftovers(vibe.workdir) and not leftovers(folder), 60)
 
 
+def test_below_two_others_no_agent_begins_however_it_is_called(vibe: VibeCommand) -> None:
+    inner = "vibe -p inner --auto-approve"
+    vibe.replay({"agents": {"main": {"turns": [bash(f"{inner}; echo ended with $?"), {"text": "done"}]}}})
+    with (vibe.home / "config.toml").open("a") as file:
+        file.write('\n[sandbox]\nmode = "off"\n')
+    vibe.environ["VIBE_DEPTH"] = "1"
+    nested = vibe("-p", "go", "--yolo", "--output", "streaming")
+    vibe.environ["VIBE_DEPTH"] = "2"
+    chat, plan = vibe("-p", "go"), vibe("plan", "new", "a goal")
+
+    (told,) = [line["content"] for line in nested.lines if line["type"] == "tool.result"]
+    assert ("goes no deeper (VIBE_DEPTH=2)" in told, "ended with 2" in told) == (True, True), told
+    assert (chat.code, "goes no deeper" in chat.err) == (2, True)
+    assert (plan.code, "goes no deeper" in plan.err) == (2, True)
+
+
 def test_who_was_called_by_one_that_was_called_calls_nobody(vibe: VibeCommand, raw: Callable[..., RawClient]) -> None:
     vibe.replay({"agents": {"main": {"turns": [{"text": "done"}]}}})
-    vibe.environ["VIBE_MCP_DEPTH"] = "1"
+    vibe.environ["VIBE_DEPTH"] = "1"
     below = raw()
-    vibe.environ["VIBE_MCP_DEPTH"] = "2"
+    vibe.environ["VIBE_DEPTH"] = "2"
     too_deep = raw()
     for client in (below, too_deep):
         client.greet()

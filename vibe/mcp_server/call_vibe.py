@@ -6,28 +6,32 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from anyio import to_thread
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from vibe.mcp_server.lazy_runtime import LazyRuntime
-from vibe.mcp_server.tool import Caller, CallRefusedError, ServedTool, ToolAnswer
+from vibe.mcp_server.tool import CallArguments, Caller, CallRefusedError, ServedTool, ToolAnswer
 
 DEFAULT_TIMEOUT_MS = 60_000
 LONGEST_MS = 24 * 3600 * 1000
 DEFAULT_RESPONSE_CHARS = 100_000
 PROMPT_CHARS = 1_000_000
 """More than any model reads: a longer prompt is a mistake."""
+ResponseChars = Annotated[
+    int,
+    AfterValidator(lambda limit: DEFAULT_RESPONSE_CHARS if limit < 0 else limit),
+    Field(description="A longer response is cut after so many characters; 0: never."),
+]
 
 
-class CallVibeArguments(BaseModel):
+class CallVibeArguments(CallArguments):
     """The prompt, the place and how far to go."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     prompt: Annotated[str, Field(description="The task, with everything the agent must know: it starts afresh.")]
     cwd: Annotated[str, Field(description="The folder to work in, as an absolute path.")]
     agent: Annotated[str | None, Field(description="The agent profile; as configured if left out.")] = None
     mode: Annotated[
         Literal["execute", "observe"],
+        BeforeValidator(lambda said: (said.strip() or "execute") if isinstance(said, str) else said),
         Field(
             description="execute: may change files and run commands, as far as it is allowed to. observe: only looks; "
             "writing, commands that change something and the network are impossible."
@@ -37,9 +41,7 @@ class CallVibeArguments(BaseModel):
         float,
         Field(gt=0, le=LONGEST_MS, allow_inf_nan=False, description="It is stopped with all it started after that."),
     ] = DEFAULT_TIMEOUT_MS
-    max_response_chars: Annotated[
-        int, Field(ge=0, description="A longer response is cut after so many characters; 0: never.")
-    ] = DEFAULT_RESPONSE_CHARS
+    max_response_chars: ResponseChars = DEFAULT_RESPONSE_CHARS
 
 
 class CallVibe(ServedTool):
@@ -91,6 +93,8 @@ def checked_text(name: str, text: str) -> str:
     text = text.strip()
     if not text:
         raise CallRefusedError(f"{name} is empty: say what is to be done")
+    if "\0" in text:
+        raise CallRefusedError(f"{name} holds a NUL character: leave it out")
     if len(text) > PROMPT_CHARS:
         raise CallRefusedError(
             f"{name} has {len(text):,} characters, more than the {PROMPT_CHARS:,} there may be: name files instead of "

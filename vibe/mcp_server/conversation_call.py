@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
-from anyio import CancelScope
+from anyio import CancelScope, move_on_after
 
 from vibe.app.conversation.conversation import Conversation, prompt_record
 from vibe.app.conversation.opening import Opening, PromptLimits, PromptResult, Seat
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.result_record import RunRecord
 from vibe.core.outcome import Outcome
+from vibe.core.system.process import kill_marked
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.process.runner import OwnProcesses
 from vibe.mcp_server.client_prompter import ClientPrompter
@@ -23,6 +25,9 @@ from vibe.mcp_server.tool import Caller
 
 PATIENCE_SECONDS = 0.3
 """Between TERM and KILL: the client has been told that all is over."""
+KILL_SECONDS = 2.0
+CALL_MARK = "_VIBE_CALL"
+"""The variable of what a call starts, by which daemons of commands that have ended are found."""
 TIMEOUT_REASON = "timeout"
 
 
@@ -54,12 +59,12 @@ class ConversationCall:
             UsageError: the agent or the configuration is wrong.
             EnvironmentFailure, ipc.errors.IpcError: key, disk, lock or bus.
         """
-        progress = CallProgress()
+        progress, mark = CallProgress(), uuid4().hex
         asks = caller.can_be_asked and not self.auto_approve
         seat = Seat(
             listeners=[progress],
             approver=ClientPrompter(caller) if asks else None,
-            commands=OwnProcesses(patience=PATIENCE_SECONDS),
+            commands=OwnProcesses(PATIENCE_SECONDS, (CALL_MARK, mark)),
         )
         conversation = await runtime.open_conversation(self._opening(), seat)
         outcome, exit_code = Outcome.INTERRUPTED, 0
@@ -70,6 +75,8 @@ class ConversationCall:
         finally:
             with CancelScope(shield=True):
                 await conversation.aclose(outcome, exit_code)
+                if outcome is not Outcome.COMPLETED:
+                    await _kill_all(mark)
         return self._ended(record)
 
     async def _answer(self, conversation: Conversation) -> PromptResult:
@@ -107,3 +114,9 @@ class ConversationCall:
             return ""
         why = record.detail or record.reason or "; ".join(record.warnings) or "no reason given"
         return f"vibe {record.outcome.value}: {why}"
+
+
+async def _kill_all(mark: str) -> None:
+    """Kill what commands of a call left behind."""
+    with move_on_after(KILL_SECONDS):
+        await kill_marked(CALL_MARK, mark)

@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anyio import CancelScope, Event, to_thread
 
 from vibe.app.engine.host import Host
+from vibe.app.engine.nesting import refuse_below_two
 from vibe.mcp_server.tool import CallRefusedError
 
 if TYPE_CHECKING:
     from vibe.app.conversation.runtime import Runtime
     from vibe.mcp_server.served_plans import ServedPlans
 
-DEPTH_VARIABLE = "VIBE_MCP_DEPTH"
-"""Tells a server how many others of its kind it was started below."""
-DEEPEST = 2
-
 
 class LazyRuntime:
     """The runtime and how far its agents may go: ``auto_approve`` lets pass what a person would be asked about."""
 
     def __init__(self, host: Host, *, auto_approve: bool = False) -> None:
-        depth = depth_of(host.environ)
         self.auto_approve = auto_approve
-        self._is_too_deep = depth >= DEEPEST
-        self._host = replace(host, environ={**host.environ, DEPTH_VARIABLE: str(depth + 1)})
+        self._host = host
         self._wanted, self._ready, self._closing = Event(), Event(), Event()
         self._plans: ServedPlans | None = None
 
@@ -66,24 +59,15 @@ class LazyRuntime:
         """Return the plans of this server, once they can be run.
 
         Raises:
-            CallRefusedError: the agent that calls was itself called so, twice over.
+            NestedTooDeepError: the agent that calls was itself called so, twice over.
+            CallRefusedError: the server is closing.
         """
-        if self._is_too_deep:
-            raise CallRefusedError(
-                f"vibe was called by vibe, which was called by vibe: that goes no deeper ({DEPTH_VARIABLE}={DEEPEST}); "
-                "do the work yourself"
-            )
+        refuse_below_two(self._host.environ)
         self.prepare()
         await self._ready.wait()
         if self._plans is None:
             raise CallRefusedError("the server is closing: call again once it is back")
         return self._plans
-
-
-def depth_of(environ: Mapping[str, str]) -> int:
-    """Return how many servers of this kind there are above; what is no number counts as none."""
-    said = environ.get(DEPTH_VARIABLE, "")
-    return int(said) if said.isascii() and said.isdigit() else 0
 
 
 def _load() -> tuple[type[Runtime], type[ServedPlans]]:

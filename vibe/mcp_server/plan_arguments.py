@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from vibe.mcp_server.call_vibe import DEFAULT_RESPONSE_CHARS, LONGEST_MS
+from vibe.mcp_server.call_vibe import DEFAULT_RESPONSE_CHARS, LONGEST_MS, ResponseChars
+from vibe.mcp_server.tool import CallArguments
 
 MOST_AT_ONCE = 64
 PLAN_FORM = (
@@ -28,10 +29,8 @@ WaitMs = Annotated[
 ]
 
 
-class PlanRunArguments(BaseModel):
+class PlanRunArguments(CallArguments):
     """A plan to run: its aim, its place and its limits."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     goal: Annotated[
         str | None, Field(description="What the plan must achieve; it is written by a model that reads the folder.")
@@ -77,19 +76,15 @@ class PlanRunArguments(BaseModel):
         return {name: limit for name, limit in limits.items() if limit is not None}
 
 
-class PlanStatusArguments(BaseModel):
+class PlanStatusArguments(CallArguments):
     """The plan."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     plan_id: PlanId
     wait_ms: WaitMs = 0
 
 
-class PlanDecideArguments(BaseModel):
+class PlanDecideArguments(CallArguments):
     """An answer to a request, or an end to the plan."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     plan_id: PlanId
     request_id: Annotated[str | None, Field(description="The request that is answered, as plan_status lists it.")] = (
@@ -115,12 +110,8 @@ class PlanDecideArguments(BaseModel):
         return self
 
 
-class PlanResultArguments(BaseModel):
+class PlanResultArguments(CallArguments):
     """The plan."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     plan_id: PlanId
-    max_response_chars: Annotated[
-        int, Field(ge=0, description="A longer result is cut after so many characters; 0: never.")
-    ] = DEFAULT_RESPONSE_CHARS
+    max_response_chars: ResponseChars = DEFAULT_RESPONSE_CHARS

@@ -5,15 +5,29 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from vibe.core.errors import UsageError
 
 
 class CallRefusedError(UsageError):
     """A call that can't be made as it was asked for; nothing was done."""
+
+
+class CallArguments(BaseModel):
+    """The arguments of a tool, as models write them: null stands for what is left out."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        table = cast("dict[str, Any]", given)
+        return {name: value for name, value in table.items() if value is not None or name not in cls.model_fields}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +70,7 @@ class ServedTool(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     description: ClassVar[str]
-    arguments: ClassVar[type[BaseModel]]
+    arguments: ClassVar[type[CallArguments]]
     only_reads: ClassVar[bool] = False
 
     @abstractmethod

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vibe.app.engine.host import Host
+from vibe.app.engine.nesting import one_deeper
 from vibe.app.engine.settings import Settings
 from vibe.core.agents.manager import AgentManager, AgentSources
 from vibe.core.agents.profiles import AgentProfile
@@ -118,7 +119,7 @@ def build_engine(host: Host, request: EngineRequest) -> Engine:
     wanted = ConfigRequest(
         home=host.home,
         workdir=request.workdir,
-        environ=host.environ,
+        environ=one_deeper(host.environ),
         flags=request.flags,
         trust_workdir=request.trust,
     )

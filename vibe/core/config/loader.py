@@ -24,7 +24,7 @@ NOT_SETTINGS = frozenset({
     "VIBE_HOME",
     "VIBE_LOG_LEVEL",
     "VIBE_LOG_MAX_BYTES",
-    "VIBE_MCP_DEPTH",
+    "VIBE_DEPTH",
     "VIBE_MCP_TOKEN",
 })
 """Variables of ours that are not settings."""

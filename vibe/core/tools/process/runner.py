@@ -143,6 +143,8 @@ class RunningCommand:
         limit, timeout = limits
         self.patience: float | None = None
         """Seconds between TERM and KILL when it is ended; None: as usual."""
+        self.ends_daemons = False
+        """What left its session ends with it, if it is ended before it ends by itself."""
         self._process = process
         self._report = report
         self._told: bytes | None = None
@@ -288,7 +290,7 @@ class RunningCommand:
 
     async def _end(self) -> None:
         with move_on_after(LAST_EXIT_SECONDS):
-            self._process.end()
+            self._process.end(daemons=self.ends_daemons)
             with move_on_after(self.patience):
                 await self._read_until(lambda: self._process.is_gone)
             self._process.kill()
@@ -308,10 +310,15 @@ class TerminalCommand(RunningCommand):
 
 
 class OwnProcesses:
-    """Commands as processes of our own; ``patience`` is how long they have between TERM and KILL (None: as usual)."""
+    """Commands as processes of our own; ``patience`` is how long they have between TERM and KILL (None: as usual).
 
-    def __init__(self, patience: float | None = None) -> None:
+    With a ``mark``, a variable and its value, all that they start carries it; what leaves a command's session ends with
+    the command, if that is ended.
+    """
+
+    def __init__(self, patience: float | None = None, mark: tuple[str, str] | None = None) -> None:
         self._patience = patience
+        self._mark = mark
 
     async def start(self, order: CommandOrder) -> RunningCommand:
         """Start one; the caller must ``stop`` it, whatever happens.
@@ -322,12 +329,12 @@ class OwnProcesses:
         running = await RunningCommand.start(
             order.argv,
             cwd=order.cwd,
-            environ=order.environ,
+            environ=order.environ if self._mark is None else {**order.environ, self._mark[0]: self._mark[1]},
             timeout=order.timeout,
             limit=order.limit,
             reports=order.reports,
         )
-        running.patience = self._patience
+        running.patience, running.ends_daemons = self._patience, self._mark is not None
         return running
 
 

@@ -21,7 +21,7 @@ from anyio import to_thread, wait_readable
 
 from vibe.core.sandbox.landlock import LAUNCHER
 from vibe.core.system.process import end_session
-from vibe.core.tools.process.watch import AT_ONCE
+from vibe.core.tools.process.watch import AT_ONCE, WITH_DAEMONS
 
 PROGRAM = (
     "import sys; sys.path.append(sys.argv[1]); from vibe.core.tools.process.starter_program import main; "
@@ -153,11 +153,11 @@ class WatchedCommand:
         with suppress(BlockingIOError):
             self._take(os.read(self.status, 256))
 
-    def end(self) -> None:
+    def end(self, *, daemons: bool) -> None:
         """Have all of it ended: TERM, and KILL after 2 s."""
         if not self.is_gone:
             with suppress(BrokenPipeError, BlockingIOError):
-                os.write(self.line, b"t")
+                os.write(self.line, WITH_DAEMONS if daemons else b"t")
 
     def kill(self) -> None:
         """Have all of it killed now."""

@@ -28,7 +28,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from vibe.core.tools.process.watch import MONITOR, ON_LINUX, Watch, tell
+from vibe.core.tools.process.watch import MONITOR, ON_LINUX, Watch, adopt, tell
 
 LENGTH = struct.Struct("!I")
 REPORT = 9
@@ -117,6 +117,7 @@ class Service:
         try:
             self._let_go()
             os.setsid()
+            adopt()  # so that it is seen below this process for as long as it runs, in whatever session it is
             # A group is all that is known of it elsewhere than on Linux: then it is the same.
             child = _spawn(wanted, descriptors, **({"setpgroup": 0} if ON_LINUX else {}))
             _, ended = os.waitpid(child, 0)

@@ -15,6 +15,8 @@ GRACE_SECONDS = 2.0
 KILL_SECONDS = 2.0
 AT_ONCE = b"k"
 """Said on a line: KILL, without a TERM before it. Anything else that is said there: TERM first."""
+WITH_DAEMONS = b"d"
+"""Said on a line, too: what left its session ends with it, as far as it has been seen below it."""
 PR_SET_CHILD_SUBREAPER = 36
 ON_LINUX = sys.platform.startswith("linux")
 FIRST_POLL_SECONDS = 0.002
@@ -41,6 +43,7 @@ class Command:
         self.ending_since: float | None = None
         self.patience = GRACE_SECONDS
         self.signalled: set[int] = set()
+        self.ends_daemons = False
         self.look_at = 0.0
         self.poll = FIRST_POLL_SECONDS
         self._is_told = False
@@ -74,7 +77,7 @@ class Watch:
     """Watch over commands; with ``requests``, which start more of them, in a process that is not theirs alone."""
 
     def __init__(self, requests: Requests | None = None) -> None:
-        _adopt()
+        adopt()
         self._requests = requests
         self._is_shared = requests is not None
         self._commands: dict[int, Command] = {}
@@ -132,6 +135,7 @@ class Watch:
 
     def _hear(self, command: Command) -> None:
         if said := os.read(command.line, 16):
+            command.ends_daemons |= WITH_DAEMONS in said
             command.end(patience=0.0 if AT_ONCE in said else None)
         else:
             self._poll.unregister(command.line)
@@ -179,7 +183,10 @@ class Watch:
         command.tell_gone()
 
     def _left(self, command: Command) -> list[int]:
-        """Return the processes to end. A daemon of a command that is not confined has its own session, and stays."""
+        """Return the processes to end. A daemon of a command that is not confined has its own session, and stays.
+
+        Unless daemons end, too: those below its first process, and those that were told to end when they were there.
+        """
         if not ON_LINUX:
             return [] if command.code is not None else [-command.leader]
         if not self._has_children:
@@ -190,14 +197,17 @@ class Watch:
         own = [pid for pid in _children(os.getpid()) if pid == command.leader or pid not in self._running]
         if is_box:
             own = [pid for pid in own if _session_of(pid) == command.leader]
+        if command.ends_daemons and not command.is_confined:
+            known = {command.leader, *command.signalled}
+            own = [pid for pid in own if pid in known or _session_of(pid) == command.leader]
         found = [*own, *(pid for one in own for pid in _descendants(one))]
-        if not command.is_confined:  # its first process may not have come to its session yet
+        if not (command.is_confined or command.ends_daemons):  # its first process may not have come to its session yet
             found = [pid for pid in found if command.leader in {pid, _session_of(pid)}]
         # The lists of children may lack one while another ends.
         return found or ([-command.leader] if _is_group(command.leader) else [])
 
 
-def _adopt() -> None:
+def adopt() -> None:
     """Become the parent of all below this process that lose theirs."""
     if ON_LINUX:
         import ctypes  # noqa: PLC0415  only in the program itself

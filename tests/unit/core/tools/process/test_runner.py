@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,14 +14,17 @@ import pytest
 from anyio import CancelScope, create_task_group, fail_after, to_thread
 
 from tests.unit.core.tools.watching import alive, gone, pid_in
+from vibe.core.tools.process.port import CommandOrder
 from vibe.core.tools.process.runner import (
     CommandResult,
     CommandStartError,
     OutputLimit,
     OutputPiece,
+    OwnProcesses,
     RunningCommand,
     child_environ,
     run_command,
+    shell_argv,
 )
 
 ENVIRON = {"PATH": os.environ["PATH"]}
@@ -181,6 +185,18 @@ async def stopped(script: str, cwd: Path) -> CommandResult:
         if result.stdout:
             return result
     raise AssertionError("it never said anything")
+
+
+async def test_what_left_its_session_goes_too_where_daemons_end_with_their_command(tmp_path: Path) -> None:
+    daemon = "trap '' TERM; echo $$ > daemon; sleep 600"
+    line = f"env -i setsid sh -c {shlex.quote(daemon)} & sleep 600"
+    argv = tuple(shell_argv(line, ENVIRON))
+    order = CommandOrder(line=line, argv=argv, cwd=tmp_path, environ=ENVIRON, limit=OutputLimit())
+    running = await OwnProcesses(0.1, ("MARK", "1")).start(order)
+    pid = await pid_in(tmp_path / "daemon")
+    await running.stop()
+
+    assert not alive(pid)
 
 
 async def test_a_command_that_takes_too_long_is_stopped_with_what_it_printed(tmp_path: Path) -> None:
