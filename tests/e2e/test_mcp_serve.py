@@ -69,6 +69,25 @@ def test_the_first_words_are_those_of_the_library(raw: Callable[..., RawClient])
     assert client.hear() == listed
 
 
+def test_a_line_that_is_no_message_is_refused_and_the_next_one_answered(raw: Callable[..., RawClient]) -> None:
+    client = raw()
+    client.greet()
+    lone = (
+        b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"call_vibe","arguments":{"prompt":"\\ud800"}}}'
+    )
+    long = b'{"jsonrpc":"2.0","id":8,"method":"ping","params":{"x":"' + b"x" * (33 << 20) + b'"}}'
+    for line in (b"nonsense", b"\xff\xfe", b"[]", lone, b'{"jsonrpc":"2.0","id":1,"result":5,"error":1}', long):
+        client.write(line + b"\n")
+    client.say(id=9, method="ping")
+
+    heard = [client.hear() for _ in range(6)]
+
+    codes = sorted((str(one["id"]), one.get("error", {}).get("code")) for one in heard if one["id"] != 9)
+    assert codes == [("7", -32600), ("None", -32700), ("None", -32700), ("None", -32600), ("None", -32600)]
+    assert sum("more than 33554432 bytes" in str(one.get("error")) for one in heard) == 1
+    assert {"jsonrpc": "2.0", "id": 9, "result": {}} in heard
+
+
 def test_the_tools_are_listed_with_their_arguments(unasked: Scene) -> None:
     listed = unasked.served.tools()["call_vibe"]
 

@@ -78,8 +78,12 @@ class RawClient:
 
     def say(self, **message: Any) -> None:
         """Send a message."""
+        self.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+    def write(self, data: bytes) -> None:
+        """Send bytes as they are."""
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        self.process.stdin.write(data)
         self.process.stdin.flush()
 
     def hear(self) -> dict[str, Any]:

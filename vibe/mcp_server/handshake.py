@@ -19,7 +19,7 @@ INSTRUCTIONS = (
 VERSIONS = frozenset({"2025-06-18", "2025-11-25"})
 """Protocol versions in which the answers look so; a client with another one waits for the library."""
 DISCOVER = "server/discover"
-METHOD_NOT_FOUND = -32601
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
 
 
 class Handshake:
@@ -79,6 +79,20 @@ def declined(line: bytes) -> bytes | None:
     return _line({"jsonrpc": "2.0", "id": request["id"], "error": error})
 
 
+def refusal(line: bytes, problem: str) -> bytes | None:
+    """Return the answer to a line that is no message; None: it is meant as an answer itself, and gets none."""
+    try:
+        message = json.loads(line) if line else None
+    except (ValueError, RecursionError):
+        return _line({"jsonrpc": "2.0", "id": None, "error": {"code": PARSE_ERROR, "message": problem}})
+    fields = cast("dict[str, Any]", message) if isinstance(message, dict) else {}
+    if {"result", "error"} & fields.keys():
+        return None
+    given = fields.get("id")
+    request_id = given if isinstance(given, str | int) and not isinstance(given, bool) else None
+    return _line({"jsonrpc": "2.0", "id": request_id, "error": {"code": INVALID_REQUEST, "message": problem}})
+
+
 def listed_tool(tool: ServedTool) -> dict[str, Any]:
     """Return a tool as clients are told of it."""
     return {
@@ -94,7 +108,7 @@ def _request(line: bytes) -> dict[str, Any] | None:
     """Return the request of a line; None: it is none that could be answered at once."""
     try:
         message = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(message, dict):
         return None

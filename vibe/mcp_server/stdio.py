@@ -18,7 +18,7 @@ from anyio import (
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from vibe.core.system.line_wire import LONGEST_MESSAGE, Wire
-from vibe.mcp_server.handshake import Handshake, declined
+from vibe.mcp_server.handshake import Handshake, declined, refusal
 
 if TYPE_CHECKING:
     from mcp.server import Server
@@ -30,11 +30,8 @@ LoadServer: TypeAlias = "Callable[[], Server[Any]]"
 """Makes the library's server; takes long."""
 
 
-class OversizedMessageError(ValueError):
-    """A line that is longer than any message may be; it is skipped."""
-
-    def __init__(self) -> None:
-        super().__init__(f"a message of more than {LONGEST_MESSAGE} bytes")
+class InvalidMessageError(ValueError):
+    """A line that is no message of the protocol."""
 
 
 async def serve_stdio(wire: Wire, handshake: Handshake, load: LoadServer) -> None:
@@ -102,22 +99,41 @@ async def _deliver(before: Startup, into: MemoryObjectSendStream[Inbound]) -> No
     told = () if before.handshake.initialize is None else (before.handshake.initialize,)
     with into, suppress(ClosedResourceError, BrokenResourceError, OSError):
         for line in (*told, *before.held):
-            await into.send(_message(line))
+            await _pass_on(line, before, into)
         async for line in before.lines:
-            refusal = declined(line)
-            await (into.send(_message(line)) if refusal is None else before.wire.send(refusal))
+            await _pass_on(line, before, into)
 
 
-def _message(line: bytes) -> Inbound:
+async def _pass_on(line: bytes, before: Startup, into: MemoryObjectSendStream[Inbound]) -> None:
+    """Pass a line on as a message, or refuse it."""
+    answer = declined(line)
+    message: SessionMessage | None = None
+    if answer is None:
+        try:
+            message = _message(line)
+        except InvalidMessageError as error:
+            answer = refusal(line, str(error))
+    if message is not None:
+        await into.send(message)
+    elif answer is not None:
+        await before.wire.send(answer)
+
+
+def _message(line: bytes) -> SessionMessage:
+    """Return the message of a line.
+
+    Raises:
+        InvalidMessageError: it is none.
+    """
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter  # noqa: PLC0415  loaded with the server
 
     if not line:
-        return OversizedMessageError()
+        raise InvalidMessageError(f"a message of more than {LONGEST_MESSAGE} bytes: it was skipped")
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:
-        return error
+        raise InvalidMessageError("this is no message of the protocol, or not in UTF-8") from error
 
 
 async def _send_on(

@@ -35,7 +35,7 @@ class ServedTools:
         try:
             return await tool.call(tool.arguments.model_validate(dict(arguments)), caller)
         except ValidationError as error:
-            problems = describe_problems(error, "")[:MOST_PROBLEMS]
+            problems = [problem.removeprefix(": ") for problem in describe_problems(error, "")[:MOST_PROBLEMS]]
             takes = ", ".join(tool.arguments.model_fields)
             return _refusal(f"{name} can't be called so: {'; '.join(problems)}; it takes {takes}")
         except (VibeError, IpcError) as error:
