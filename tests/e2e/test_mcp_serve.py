@@ -464,8 +464,9 @@ def test_when_the_client_is_killed_nothing_is_left(vibe: VibeCommand, tmp_path: 
     assert until(lambda: not leftovers(vibe.workdir) and not leftovers(folder), 60)
 
 
-def test_below_two_others_no_agent_begins_however_it_is_called(vibe: VibeCommand) -> None:
-    inner = "vibe -p inner --auto-approve"
+def test_below_two_others_no_agent_begins_however_it_is_called(vibe: VibeCommand, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    inner = f"cd {tmp_path}/other; vibe -p inner --auto-approve"
     vibe.replay({"agents": {"main": {"turns": [bash(f"{inner}; echo ended with $?"), {"text": "done"}]}}})
     with (vibe.home / "config.toml").open("a") as file:
         file.write('\n[sandbox]\nmode = "off"\n')

@@ -17,6 +17,7 @@ import pytest
 
 from tests.e2e.conftest import Finished, VibeCommand
 from tests.fakes import browser
+from tests.fakes.keyrings import FileKeyring, keyring_variables
 from tests.fakes.mcp_peers import PEN, http_server
 from tests.fakes.ports import free_port
 
@@ -100,7 +101,8 @@ def test_who_signs_in_has_the_servers_tools_until_they_sign_out(guarded: Guarded
     after = guarded.vibe("mcp", "list")
 
     assert "asks you to sign in: run `vibe mcp login vault`" in before.out
-    assert (login.code, "signed in to vault" in login.out) == (0, True), login.err
+    assert (login.code, "signed in to vault; its tokens are kept in" in login.out) == (0, True), login.err
+    assert f"{guarded.sign_ins}, for you alone to read (the keyring can't be used" in login.out
     assert mode == 0o600
     assert "vault_secret" in listed.out
     assert heard == ["forty-two"]
@@ -123,6 +125,23 @@ def test_tokens_that_the_server_does_not_revoke_are_forgotten_all_the_same_and_t
     assert "are not revoked: its server answered HTTP 500" in failed.err
     assert (forgotten, guarded.kept()) == ({}, {})
     assert (nowhere.code, "it revokes none" in nowhere.out) == (0, True)
+
+
+def test_tokens_are_in_the_keyring_where_one_works(guarded: Guarded, tmp_path: Path) -> None:
+    kept = tmp_path / "keyring.json"
+    guarded.vibe.environ |= keyring_variables(FileKeyring, kept)
+    guarded.rules(lifetime=5)
+    login = guarded.log_in()
+    entry, secrets = guarded.kept()[guarded.url], kept.read_text()
+    guarded.rules(lifetime=3600)
+    run = guarded.vibe.process("--yolo", "-p", "go", "--output", "streaming")
+    renewed = kept.read_text()
+    logout = guarded.vibe.process("mcp", "logout", "vault")
+
+    assert "its tokens are kept in the keyring" in login.out, login.err
+    assert ("access_token" in entry, "access_token" in secrets, secrets == renewed) == (False, True, False)
+    assert [line["content"] for line in run.lines if line["type"] == "tool.result"] == ["forty-two"]
+    assert (logout.code, guarded.kept(), json.loads(kept.read_text())) == (0, {}, {})
 
 
 def test_tokens_are_nowhere_but_in_their_file_and_go_to_no_other_server(guarded: Guarded, tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ class TokenGuard:
         self._idle_seconds = idle_seconds
         self._open: Counter[str] = Counter()
         self._quiet_since: dict[str, float] = {}
-        self._expected = f"Bearer {token}".encode()
+        self._token = token.encode()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serve a request."""
@@ -94,7 +94,8 @@ class TokenGuard:
             await self._application(scope, receive, send)
             return
         headers = dict(scope["headers"])
-        if not hmac.compare_digest(headers.get(b"authorization", b""), self._expected):
+        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+        if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self._token):
             await _refuse(send, 401, UNAUTHORIZED, ((b"www-authenticate", b"Bearer"),))
             return
         if headers.get(METHOD_HEADER) == DISCOVER.encode():  # as over standard input: see `declined`

@@ -21,7 +21,6 @@ from vibe.app.conversation.session import ChatSession, SessionOpening
 from vibe.app.conversation.setup import Setup, set_up
 from vibe.app.engine.event_publishing import publishing
 from vibe.app.engine.host import Host
-from vibe.app.engine.nesting import refuse_below_two
 from vibe.app.engine.request_board import RequestBoard
 from vibe.app.engine.tool_servers import ToolServers, tool_servers
 from vibe.core.config.paths import VibePaths
@@ -93,7 +92,6 @@ class Runtime:
 
     async def _hold(self, opening: Opening, seat: Seat, *, task_status: TaskStatus[Conversation]) -> None:
         """Hold the parts of one conversation until it is closed."""
-        refuse_below_two(self.host.environ)
         attended = seat.user_input is not None
         setup = await to_thread.run_sync(partial(set_up, self.host, opening, attended=attended))
         session = await to_thread.run_sync(_open_session, self.host, setup)

@@ -18,6 +18,7 @@ from ipc.sink import EventSink, FanOutSink, StampingSink, TaggingSink
 from vibe.app.engine.command_router import CommandRouter
 from vibe.app.engine.event_log import EventLog
 from vibe.app.engine.host import Host
+from vibe.app.engine.nesting import refuse_below_two
 
 KEPT_WARNINGS = 100
 """So many different ones go into a record; the others are counted."""
@@ -86,8 +87,10 @@ async def publishing(
     takes none).
 
     Raises:
+        NestedTooDeepError: there are two vibes above this one.
         ipc.errors.BusUnavailableError: pynng can't be loaded, or the address can't be bound.
     """
+    refuse_below_two(host.environ)
     source = session_id = uuid4().hex
     info = RunInfo(cwd="", session_id=session_id, kept=kept)
     async with (

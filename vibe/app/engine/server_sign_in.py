@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from vibe.core.config.loader import ConfigRequest, LoadedConfig, load_config
 from vibe.core.config.mcp_models import McpServerConfig, McpTransport
 from vibe.core.config.paths import VibePaths
 from vibe.core.errors import UsageError
+from vibe.core.system.keyring import keyring_problem
 from vibe.core.tools.mcp.settings import endpoint_of
 from vibe.core.tools.mcp.sign_ins import SignInStore
 
@@ -33,8 +35,8 @@ class ServerSignIns:
         self._request = ConfigRequest(home=host.home, workdir=workdir, environ=host.environ, trust_workdir=trust)
         self._store = SignInStore(VibePaths(host.home).sign_ins)
 
-    async def sign_in(self, server: str, way: SignInWay, screen: SignInScreen) -> None:
-        """Have the user sign in, and keep that; a sign-in from before is there until then.
+    async def sign_in(self, server: str, way: SignInWay, screen: SignInScreen) -> str:
+        """Have the user sign in, and return where that is kept; a sign-in from before is there until then.
 
         Raises:
             UsageError: there is no such server, or nobody signs in to it.
@@ -49,7 +51,10 @@ class ServerSignIns:
             raise NoSignInError(server, "has a key of its own: take api_key_env or the Authorization header out first")
         await to_thread.run_sync(self._store.find, endpoint.url)  # a file that is damaged is told before, not after
         sign_in = await signed_in(server, endpoint, way, screen)
-        await to_thread.run_sync(self._store.put, endpoint.url, sign_in)
+        problem = await to_thread.run_sync(keyring_problem)
+        keep = partial(self._store.put, endpoint.url, sign_in, in_keyring=problem is None)
+        await to_thread.run_sync(keep)
+        return f"in {self._store.path}, for you alone to read ({problem})" if problem else "in the keyring"
 
     def sign_out(self, server: str) -> str | None:
         """Forget the tokens of a server, have it revoke them, and return why it did not. Blocks.

@@ -20,7 +20,6 @@ from vibe import __version__
 from vibe.app.engine.build import Engine, EngineRequest, build_engine
 from vibe.app.engine.event_publishing import Publishing, publishing
 from vibe.app.engine.host import Host
-from vibe.app.engine.nesting import refuse_below_two
 from vibe.app.engine.result_record import AgentRecord, RunRecord, exit_code_of
 from vibe.app.plan.change_proposal import ProposedChange, propose_change
 from vibe.app.plan.drafting import PlanDraft
@@ -128,7 +127,6 @@ async def planning(
         UsageError: a flag or the configuration is wrong.
         EnvironmentFailure, ipc.errors.IpcError: key, disk or bus.
     """
-    refuse_below_two(host.environ)
     engine, model, limits = await anyio.to_thread.run_sync(_prepare, request, host)
     try:
         address = request.bus_address or engine.config.ipc.address

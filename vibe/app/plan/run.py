@@ -24,7 +24,6 @@ from subagents.agent.budget import Account
 from subagents.agent.steering import Steering
 from vibe.app.engine.event_publishing import publishing
 from vibe.app.engine.host import Host
-from vibe.app.engine.nesting import refuse_below_two
 from vibe.app.engine.request_board import RequestBoard
 from vibe.app.engine.result_record import RunRecord
 from vibe.app.engine.tool_servers import tool_servers
@@ -160,7 +159,6 @@ async def open_plan(plan: LoadedPlan | str, options: PlanRunOptions, host: Host,
         UsageError: the plan, a flag or the configuration is wrong; there is no such plan, or it has ended.
         EnvironmentFailure: a key is missing, or a file can't be read.
     """
-    refuse_below_two(host.environ)
     prepare = partial(prepare_resumed, plan) if isinstance(plan, str) else partial(prepare_new, plan)
     return PlanSession(await anyio.to_thread.run_sync(prepare, options, host), host, audience)
 

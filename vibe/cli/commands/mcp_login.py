@@ -55,7 +55,7 @@ async def _login(args: argparse.Namespace, env: CliEnvironment, sign_ins: Server
         env.stderr.flush()
 
     way = SignInWay(client_id=args.client_id, port=args.port, patience_seconds=args.timeout)
-    done, code = False, int(ExitCode.INTERRUPTED)
+    kept, code = "", int(ExitCode.INTERRUPTED)
     with CancelScope() as scope:
 
         def on_signal(_which: Signals, _count: int) -> None:
@@ -63,14 +63,14 @@ async def _login(args: argparse.Namespace, env: CliEnvironment, sign_ins: Server
 
         async with handled_signals(env.host, on_signal) as signals:
             try:
-                await sign_ins.sign_in(args.name, way, SignInScreen(address=show, notice=notice))
-                done = True
+                kept = await sign_ins.sign_in(args.name, way, SignInScreen(address=show, notice=notice))
             finally:
                 code = signals.exit_code or code
-    if not done:
+    if not kept:
         notice(f"not signed in to {name}: it was interrupted")
         return code
-    env.stdout.write(f"signed in to {name}; `vibe mcp list` connects to it\n")
+    place = one_line(kept, LINE_LENGTH)
+    env.stdout.write(f"signed in to {name}; its tokens are kept {place}\n`vibe mcp list` connects to it\n")
     return ExitCode.DONE
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.keyrings import FileKeyring, LockedKeyring, keyring_of_this_process
+from vibe.core.system.keyring import KeyringError
 from vibe.core.tools.mcp.sign_ins import SignIn, SignInFileError, SignInStore
 
 URL = "https://h.example/mcp"
@@ -26,6 +28,40 @@ def test_a_sign_in_is_kept_for_its_own_address_alone_and_for_nobody_else_to_read
     assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
     assert (store.drop(URL), store.drop(URL)) == (sign_in("a"), None)
     assert store.find(f"{URL}/other") == sign_in("b")
+
+
+def test_tokens_in_the_keyring_are_read_once_renewed_there_and_gone_with_the_sign_in(tmp_path: Path) -> None:
+    keyring = FileKeyring(tmp_path / "keyring")
+    store, other = SignInStore(tmp_path / "sign_ins.json"), SignInStore(tmp_path / "sign_ins.json")
+    with keyring_of_this_process(keyring):
+        store.put(URL, sign_in("a"), in_keyring=True)
+        found = store.find(URL)
+        renewed = other.renewed(URL, "a", lambda _: sign_in("b"))
+        seen = store.find(URL)
+        kept = keyring.path.read_text()
+        with keyring_of_this_process(LockedKeyring()):
+            again = store.find(URL)  # known by its version
+            with pytest.raises(KeyringError):
+                SignInStore(store.path).find(URL)
+            with pytest.raises(KeyringError):
+                SignInStore(store.path).drop(URL)
+        text = store.path.read_text()
+        dropped = store.drop(URL)
+
+    assert (found, renewed, seen, again, dropped) == (sign_in("a"), *[sign_in("b")] * 4)
+    assert ("r-b" in kept, "r-b" in text, "r-a" in text) == (True, False, False)
+    assert keyring.entries() == {}
+    assert store.find(URL) is None
+
+
+def test_a_sign_in_whose_tokens_the_keyring_has_lost_is_none(tmp_path: Path) -> None:
+    keyring, store = FileKeyring(tmp_path / "keyring"), SignInStore(tmp_path / "sign_ins.json")
+    with keyring_of_this_process(keyring):
+        store.put(URL, sign_in("a"), in_keyring=True)
+        keyring.path.write_text("{}")
+        lost = SignInStore(store.path).find(URL)
+        store.put(URL, sign_in("b"))
+        assert (lost, store.find(URL), keyring.entries()) == (None, sign_in("b"), {})
 
 
 def test_of_many_whose_token_was_refused_one_asks_for_another(tmp_path: Path) -> None:
