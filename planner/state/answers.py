@@ -36,7 +36,7 @@ def take_decision(state: State, command: Decide, at: float) -> Decided | Refusal
     if is_over(state):
         return Refusal(TooLateError())
     if state.status not in OPEN_STATUSES:
-        return Refusal(PlanEndedError(state.status.value, "there is nothing left to decide"))
+        return Refusal(PlanEndedError(state.status.value, "nothing left to decide"))
     chosen = tuple(command.selections)
     try:
         decision = _open_decision(state, command.decision_id)

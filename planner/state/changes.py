@@ -65,7 +65,7 @@ def cancel_plan(state: State, command: Cancel, at: float) -> Decided | Refusal:
         return Decided()
     if not state.is_run:
         if state.status not in OPEN_STATUSES:
-            return Refusal(PlanEndedError(state.status.value, "there is nothing left to cancel"))
+            return Refusal(PlanEndedError(state.status.value, "nothing left to cancel"))
         given_up = steps_given_up(state, command.by, at)
         counts = state.counts.copy()
         for fact in given_up:
@@ -97,7 +97,7 @@ def budget_spent(state: State, command: c.BudgetSpent, at: float) -> Decided:
 def revise_plan(state: State, command: Revise, at: float) -> Decided | Refusal:
     """Change the plan as these operations say, if it can be."""
     if not state.is_run and state.status not in _REVISABLE:
-        what = "there is nothing left to change; run the edited plan file"
+        what = "nothing left to change; run the edited plan file"
         return Refusal(PlanEndedError(state.status.value, what))
     try:
         operations = read_operations(list(command.operations))

@@ -65,7 +65,7 @@ CASES = {
     "no key": Case(words=("config", "get"), says="KEY is missing: add it; see `vibe config get --help`"),
     "unknown subcommand": Case(words=("plan", "rnu", "x"), says="did you mean 'run'"),
     "unknown flag": Case(words=("plan", "run", "--fail-fsat", "x"), says="did you mean '--fail-fast'"),
-    "setting up without a terminal": Case(words=("--setup",), says="--setup asks at the terminal"),
+    "setting up without a terminal": Case(words=("--setup",), says="--setup needs a terminal"),
     "another flag of Mistral Vibe": Case(words=("-v",), says="there is no -v: use `vibe --version`"),
     "unknown flag of a prompt": Case(words=("-p", "x", "--auto-aprove"), says="did you mean '--auto-approve'"),
     "unknown output": Case(words=("-p", "x", "--output", "xml"), says="unknown --output 'xml'"),
@@ -79,7 +79,7 @@ CASES = {
     "no key for a prompt": Case(words=("-p", "x"), says="MISTRAL_API_KEY", code=3),
     "no prompt": Case(words=("-p",), says="no prompt"),
     "a prompt without -p and no terminal UI": Case(
-        words=("--max-turns", "0", "-p", "x"), says="must be a whole number, 1 or more"
+        words=("--max-turns", "0", "-p", "x"), says="must be an integer, 1 or more"
     ),
     "broken TOML": Case(words=("-p", "x"), config='active_model = "x\n', says="config.toml:1"),
     "duplicate key": Case(words=("-p", "x"), config='active_model = "a"\nactive_model = "b"\n', says="config.toml:2"),

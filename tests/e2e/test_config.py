@@ -93,7 +93,7 @@ def test_set_says_what_wins_over_it(vibe: VibeCommand) -> None:
     ended = vibe("config", "set", "active_model", "devstral-small")
 
     assert ended.code == 0
-    assert "VIBE_ACTIVE_MODEL sets it too, and wins" in ended.err
+    assert "VIBE_ACTIVE_MODEL also sets it, and takes precedence" in ended.err
 
 
 def test_the_project_has_a_file_of_its_own(vibe: VibeCommand) -> None:

@@ -33,8 +33,8 @@ def test_bounds_needs_and_decisions_are_told_and_nothing_is_written(vibe: VibeCo
     assert (ended.code, ended.err) == (0, "")
     for said in (
         "  2. one, two",
-        "Tokens at the very most: 3,000 in 3 model-driven steps (no price limit)",
-        "Model calls at the very most: 106, 66 of them one after another",
+        "Tokens, worst case: 3,000 in 3 model-driven steps (no price limit)",
+        "Model calls, worst case: 106, 66 of them on the critical path",
         "note: one and two edit the same files, so they take turns",
         "  look: replay; glob, grep, list_dir, read_file, task, todo",
         "  go (yes / no), open, default yes: Go on?",
@@ -59,14 +59,14 @@ def test_what_is_missing_is_named_and_the_code_is_what_the_run_would_end_with(
 
     assert no_key.code == 3
     assert (
-        "It could not start:\n  no API key for provider 'mistral': set the environment variable MISTRAL_API_KEY"
+        "It can't start:\n  no API key for provider 'mistral': set the environment variable MISTRAL_API_KEY"
         in no_key.out
     )
     assert no_agent.code == 2
-    assert "nobody" in no_agent.out.partition("It could not start:")[2]
+    assert "nobody" in no_agent.out.partition("It can't start:")[2]
     no_repository = vibe("plan", "run", "--dry-run", write_plan(command_step("a", "true", workspace="worktree")))
     assert no_repository.code == 2
-    assert "it is not a git repository" in no_repository.out.partition("It could not start:")[2]
+    assert "it is not a git repository" in no_repository.out.partition("It can't start:")[2]
     assert not vibe.home.exists()
 
 

@@ -69,7 +69,7 @@ def test_a_permission_question_is_answered_once_and_the_second_is_told_who_was_f
     [asked] = listed["requests"]
     assert (asked["kind"], asked["step_id"], asked["arguments"]["command"]) == ("approval", "w", "touch made")
     assert first.out == "allowed\n"
-    assert (second.out, f"it was allowed before, by {winner}" in second.err) == ("", True), second.err
+    assert (second.out, f"already allowed by {winner}" in second.err) == ("", True), second.err
     _, request = printed(process, r"answer with: vibe plan approve (\S+) (\S+)")
     said = vibe.process("events", "answer", plan, request, "no", "--reason", "not today")
     assert (said.code, said.out) == (0, "denied\n")
@@ -94,10 +94,10 @@ def test_an_agents_question_is_answered_once_and_the_second_is_told_who_was_firs
     answer = {"ana": "JWT", "ben": "Cookies"}[winner]
     assert re.search(rf"{request} +question +w +Which one\? \(JWT \| Cookies, or your own words\)", listed.out), listed
     assert first.out == f"answered ({answer})\n"
-    assert f"it was answered ({answer}) before, by {winner}" in second.err
+    assert f"already answered ({answer}) by {winner}" in second.err
     _, request = printed(process, r"answer with: vibe events answer (\S+) (\S+) ANSWER")
     few = vibe("events", "answer", plan, request, "JWT")
-    assert (few.code, "2 answers are wanted" in few.err) == (2, True)
+    assert (few.code, "2 expected" in few.err) == (2, True)
     assert vibe("events", "answer", plan, request, "a magic link", "2").code == 0
     assert process.wait(timeout=120) == 0
     (path,) = (vibe.home / "plans").glob("*/steps/w/messages.jsonl")
@@ -126,7 +126,7 @@ def test_a_decision_is_taken_once_and_the_second_is_told_who_was_first(
     option = {"ana": "pg", "ben": "files"}[winner]
     assert re.search(r"db +decision +- +Which database\? \(pg \| files\)", listed.out), listed
     assert (wrong.code, "oracle" in wrong.err) == (2, True)
-    assert first.out == f"decision 'db' taken: {option}\n"
+    assert first.out == f"decided 'db': {option}\n"
     assert f"by {winner}" in second.err
     assert option in second.err
     (vibe.workdir / "go").touch()
@@ -159,8 +159,8 @@ def test_what_can_not_be_answered_is_said(vibe: VibeCommand, write_plan: WritePl
         ((plan, "ffffffff", "yes"), "no request 'ffffffff' is open; open: "),
         ((plan, "ffffffff", "JWT"), "no request 'ffffffff' is open; open: "),
         ((plan, request[:3], "yes"), f"no request '{request[:3]}' is open"),
-        ((plan, request, "maybe"), "'maybe' is no answer to a call: give yes, session, edits, always or no"),
-        ((plan, request, "edits"), "no edit of a file"),
+        ((plan, request, "maybe"), "'maybe' is not an answer to a call: give yes, session, edits, always or no"),
+        ((plan, request, "edits"), "not a file edit"),
         ((plan, request), f"an answer to {request} is missing"),
         ((plan, request, "yes", "--by", ""), "must be 1 to 100"),
     ):
@@ -183,4 +183,6 @@ def test_a_run_that_asks_nobody_has_nothing_to_answer(vibe: VibeCommand, write_p
     (vibe.workdir / "go").touch()
     assert process.wait(timeout=120) == 0
     assert (refused.code, refused.out) == (2, "")
-    assert "this run asks nobody: what needs approval is denied; --wait has it wait for an answer" in refused.err
+    assert (
+        "no one answers in this run: what needs approval is denied; with --wait it waits for an answer" in refused.err
+    )

@@ -91,10 +91,10 @@ def test_a_person_opens_a_step_of_a_run_elsewhere_goes_back_and_reads_how_it_end
         terminal.wait_for("look: Step look · in_progress")
         terminal.wait_for("  here it is")
         terminal.type("\x1b")
-        terminal.wait_for("q: leave (the run goes on)")
+        terminal.wait_for("q: leave (the run continues)")
         terminal.type("2t")
         terminal.wait_for("act: Step act · blocked")
-        terminal.wait_for("nothing was said or done yet")
+        terminal.wait_for("nothing yet")
         (Path(environ["TMPDIR"]) / "go").touch()
         assert process.wait(timeout=120) == 0
         assert run.wait(timeout=120) == 0
@@ -128,14 +128,14 @@ def test_a_run_that_is_killed_is_said_not_to_have_ended_well(environ: dict[str, 
     with begin() as run, watched(environ) as (terminal, process):
         run.kill()
         assert process.wait(timeout=120) == 1
-        terminal.wait_for("its process is gone; `vibe plan resume ")
+        terminal.wait_for("its process died; `vibe plan resume ")
 
 
 def test_without_a_terminal_or_a_run_it_says_what_to_do(environ: dict[str, str]) -> None:
     words = [VIBE, "events", "watch", "nothing"]
     done = subprocess.run(words, env=environ, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "stdout is no terminal; to have the events as lines, run `vibe events tail --from 1`" in done.stderr
+    assert "stdout is not a terminal; for events as lines, run `vibe events tail --from 1`" in done.stderr
     with Terminal() as terminal, terminal.running(*words, cwd=environ["TMPDIR"], env=environ) as process:
         assert process.wait(timeout=120) == 2
         terminal.wait_for("is not a run on this machine")

@@ -20,9 +20,9 @@ from vibe.cli.command_table import COMMANDS
         ("plam run x.json", "unknown command 'plam': did you mean 'plan'"),
         ("sesion list", "unknown command 'sesion': did you mean 'session'"),
         ("Plan", "unknown command 'Plan': did you mean 'plan'"),
-        ("init", "there is no command 'init': nothing need be set up"),
-        ("run plan.json", "there is no command 'run': use `vibe plan run FILE`"),
-        ("login --trust", "there is no command 'login'"),
+        ("init", "unknown command 'init': use `vibe setup`"),
+        ("run plan.json", "unknown command 'run': use `vibe plan run FILE`"),
+        ("login --trust", "unknown command 'login'"),
         ("version", "use `vibe --version`"),
     ],
 )
@@ -115,7 +115,7 @@ def test_one_provider_is_asked_by_its_name(vibe: VibeCommand, backend: str) -> N
             b'{"data": [{"id": "z"}, 5, "y", {}]}'
         )
         paged = vibe("models", "--provider", "claude")
-        server.pages[path] = Page(b'[{"name": "models/c"}]')
+        server.pages[path] = Page(b'[{"name": "c"}]')
         bare = vibe("models", "--provider", "claude")
         server.pages[path] = Page(b'{"object": "list", "data": null}')
         empty = vibe("models", "--provider", "claude")

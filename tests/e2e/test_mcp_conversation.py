@@ -31,7 +31,7 @@ def offer(vibe: VibeCommand, *turns: dict[str, Any]) -> None:
 def begin(tmux: Tmux, vibe: VibeCommand) -> None:
     """Start a conversation, and wait for the server to be there."""
     tmux.start([VIBE, "--plain"], cwd=vibe.workdir, env=vibe.variables())
-    tmux.wait_for("Ctrl-D leaves")
+    tmux.wait_for("Ctrl-D quits")
     deadline = time.monotonic() + SECONDS
     while not any("/pen:review PLACE [TONE]: Ask for a review." in line for line in tmux.screen()):
         assert time.monotonic() < deadline

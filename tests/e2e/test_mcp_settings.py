@@ -59,11 +59,11 @@ def test_the_last_server_leaves_no_list_behind(vibe: VibeCommand) -> None:
     ("words", "said"),
     [
         (("add", "first", "https://x.example/mcp"), "already"),
-        (("add", "a b", "https://x.example/mcp"), "no name of a server"),
+        (("add", "a b", "https://x.example/mcp"), "not a server name"),
         (("add", "x", "https://x.example/mcp", "more"), "stands alone"),
         (("add", "x", "--header", "A=b", "--", "cat"), "for a server with an address"),
         (("add", "x", "--env", "A", "--", "cat"), "NAME=VALUE"),
-        (("remove", "second"), "there are: first"),
+        (("remove", "second"), "it has first"),
         (("import", "nothing.json"), "can't be read"),
     ],
 )
@@ -106,7 +106,9 @@ def test_the_servers_of_another_agents_file_are_taken_over(vibe: VibeCommand) ->
     assert vibe("config", "show").code == 0
 
 
-@pytest.mark.parametrize(("text", "said"), [("{", "no JSON"), ("[]", "names no servers"), ("{}", "names no servers")])
+@pytest.mark.parametrize(
+    ("text", "said"), [("{", "not valid JSON"), ("[]", "lists no servers"), ("{}", "lists no servers")]
+)
 def test_a_file_that_names_no_servers_is_said_to(vibe: VibeCommand, text: str, said: str) -> None:
     (vibe.workdir / ".mcp.json").write_text(text)
 

@@ -251,11 +251,11 @@ def test_servers_without_a_sign_in_say_so(vibe: VibeCommand) -> None:
     assert said["nobody"][0] == said["own"][0] == said["keyed"][0] == logout.code == 2
     assert "is not configured; there are: own, keyed, clear, closed, open" in said["nobody"][1]
     assert "a command on this machine" in said["own"][1]
-    assert "has a key of its own" in said["keyed"][1]
+    assert "has its own key" in said["keyed"][1]
     assert (said["clear"][0], "is not https" in said["clear"][1]) == (3, True)
     assert (said["closed"][0], "can't be reached" in said["closed"][1]) == (3, True)
     assert (said["open"][0], "does not ask for that" in said["open"][1]) == (3, True)
-    assert "has no sign-in" in logout.err
+    assert "is not signed in" in logout.err
     assert not (vibe.home / "mcp_sign_ins.json").exists()
 
 

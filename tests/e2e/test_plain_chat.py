@@ -57,7 +57,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 def masked(screen: list[str]) -> str:
     """A screen without what differs from run to run, and without prompts behind which nothing was typed."""
-    text = "\n".join(line for line in screen if line not in {">", "(at work) >"})
+    text = "\n".join(line for line in screen if line not in {">", "(working) >"})
     text = re.sub(r"(?m)^\(at work\) > ", "> ", text)
     text = re.sub(r"\b[0-9a-f]{6}-\d{8}\b", "PLAN", text)
     text = re.sub(r"\b[0-9a-f]{8}\b", "SESSION", text)
@@ -124,7 +124,7 @@ def test_a_session_is_listed_and_gone_on_with(vibe: VibeCommand, tmux: Tmux) -> 
     vibe.replay(turns({"text": "Hello."}, {"text": "Welcome back."}))
     vibe.process("-p", "first words")
     start(tmux, vibe, "--plain")
-    tmux.wait_for("Ctrl-D leaves")
+    tmux.wait_for("Ctrl-D quits")
     tmux.wait_for_last("> ")
     tmux.type("/resume")
     tmux.wait_for("first words")
@@ -208,7 +208,7 @@ def test_a_plan_is_proposed_changed_run_and_steered_in_a_conversation(vibe: Vibe
             Reply(text="All is built."),
         )
         start(tmux, vibe, "--plain")
-        tmux.wait_for("Ctrl-D leaves")
+        tmux.wait_for("Ctrl-D quits")
         tmux.wait_for_last("> ")
         for typed, seen in PLANNED_TALK:
             tmux.type(typed)
@@ -242,7 +242,7 @@ def test_a_proposal_is_saved_and_edited_by_lines(vibe: VibeCommand, tmux: Tmux, 
         vibe.environ |= {"SERVED_KEY": "k", "EDITOR": f"{sys.executable} {editor}"}
         server.enqueue(hand_in(PREPARE, command_step("build", "true", title="Build it", depends_on=["prepare"])))
         start(tmux, vibe, "--plain")
-        tmux.wait_for("Ctrl-D leaves")
+        tmux.wait_for("Ctrl-D quits")
         tmux.type("/plan Build the thing")
         tmux.wait_for("[e] edit  [s FILE] save")
         tmux.type("s kept.json")

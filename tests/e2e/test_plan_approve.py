@@ -67,8 +67,8 @@ def test_without_wait_nobody_is_asked(vibe: VibeCommand, plan: str) -> None:
     assert vibe("plan", "run", plan).code == 5
     refused = vibe("plan", "approve", "latest", "abcd")
     assert (refused.code, refused.out) == (2, "")
-    assert "is not being run" in refused.err
-    assert "there is nothing to approve" in refused.err
+    assert "is not running" in refused.err
+    assert "nothing to approve" in refused.err
 
 
 def test_a_question_at_the_terminal_is_withdrawn_when_it_is_answered_elsewhere(vibe: VibeCommand, plan: str) -> None:

@@ -169,7 +169,7 @@ def test_a_change_is_shown_and_waits_for_a_yes(
 
     with on_terminal(vibe, "plan", "edit", plan_id, "--ask", "Say more at the end") as (terminal, process):
         terminal.wait_for("add step more (run) after b")
-        terminal.wait_for("Change the plan so? [y/N]")
+        terminal.wait_for("Apply this change? [y/N]")
         terminal.type(f"{answer}\n")
         assert process.wait(120) == code, terminal.sent()
 

@@ -119,7 +119,7 @@ def test_a_decision_is_taken_while_the_plan_runs(vibe: VibeCommand, write_plan: 
     assert refused(vibe("plan", "decide", plan_id, "ship", "perhaps"), 2, "perhaps", "yes")
     assert refused(vibe("plan", "decide", plan_id, "ship", "yes", "no"), 2, "ship")
     taken = vibe("plan", "decide", plan_id, "ship", "yes")
-    assert (taken.code, taken.out) == (0, f"plan {plan_id}: decision 'ship' taken: yes\n")
+    assert (taken.code, taken.out) == (0, f"plan {plan_id}: decided 'ship': yes\n")
     assert refused(vibe("plan", "decide", plan_id, "ship", "no"), 2, "already decided")
     (vibe.workdir / "go").touch()
     code, record = ended(run)
@@ -172,7 +172,7 @@ def test_a_running_plan_gets_no_step_that_could_not_start(vibe: VibeCommand, wri
     cases: list[tuple[dict[str, Any], tuple[str, ...]]] = [
         ({"mode": "code", "model": "gone"}, ("no model 'gone'",)),
         ({"mode": "code", "agent": "nobody"}, ("'nobody'",)),
-        ({"mode": "run", "command": "true", "workspace": "worktree"}, ("no git repository", "workspace 'shared'")),
+        ({"mode": "run", "command": "true", "workspace": "worktree"}, ("not a git repository", "workspace 'shared'")),
         ({"mode": "code", "output_schema": {"type": "strange"}}, ("output_schema", "strange")),
     ]
     for fields, said in cases:
@@ -354,7 +354,7 @@ def test_a_paused_plan_is_decided_and_resumed(vibe: VibeCommand, paused: str) ->
 def test_a_paused_plan_is_cancelled_for_good(vibe: VibeCommand, paused: str) -> None:
     cancelled = vibe("plan", "cancel", paused)
 
-    assert (cancelled.code, cancelled.out) == (0, f"plan {paused}: cancelled; nobody was running it\n")
+    assert (cancelled.code, cancelled.out) == (0, f"plan {paused}: cancelled; it was not running\n")
     assert statuses(vibe, paused) == {"a": "completed", "b": "cancelled"}
     for words in (("cancel",), ("pause",), ("resume",)):
         assert refused(vibe("plan", words[0], paused), 2, "cancelled")
@@ -388,7 +388,7 @@ def test_a_completed_plan_can_be_retried_from_its_first_step(vibe: VibeCommand, 
     vibe("plan", "run", plan)
     plan_id = vibe.plan_ids()[0]
 
-    assert "to be done again: a, b\n" in vibe("plan", "retry", plan_id, "a").out
+    assert "will run again: a, b\n" in vibe("plan", "retry", plan_id, "a").out
     assert vibe("plan", "resume", plan_id).code == 0
     assert (vibe.workdir / "log").read_text() == "a\nb\na\nb\n"
 
@@ -486,7 +486,7 @@ def test_a_step_or_decision_that_is_not_there_is_one_sentence(vibe: VibeCommand,
     assert refused(vibe("plan", "retry", paused, "bb"), 2, "'bb'", "did you mean 'b'?")
     assert refused(vibe("plan", "decide", paused, "shop", "yes"), 2, "shop", "ship")
     assert refused(vibe("plan", "decide", paused, "ship", "perhaps"), 2, "perhaps", "yes, no")
-    assert refused(vibe("plan", "pause", paused), 2, "not being run", "vibe plan resume")
+    assert refused(vibe("plan", "pause", paused), 2, "not running", "vibe plan resume")
     assert refused(vibe("plan", "edit", paused), 2, "--operations")
     assert refused(vibe("plan", "edit", paused, "--operations", "none.json"), 2, "none.json")
     assert snapshot(vibe.home / "plans") == before

@@ -37,7 +37,7 @@ def test_a_tool_that_is_none_is_refused_before_anything_runs(
     ended = vibe("plan", "run", write_plan({**MODEL_STEP, field: ["read_file", "serach_replace"]}))
 
     assert ended.code == 2
-    assert f"step 'w': {field} names 'serach_replace', which is no tool; did you mean 'search_replace'" in ended.err
+    assert f"step 'w': {field} names 'serach_replace', which is not a tool; did you mean 'search_replace'" in ended.err
     assert vibe.plan_ids() == []
 
 
@@ -45,7 +45,7 @@ def test_a_plan_that_ran_out_of_its_budget_is_given_more_and_goes_on(vibe: VibeC
     slow = command_step("s", "sleep 30 & test -e go || wait", priority=1)
     ended = vibe("plan", "run", write_plan(slow, budget={"max_seconds": 0.2}))
     assert ended.code == 4
-    assert "give the whole plan more with: vibe plan edit" in ended.out
+    assert "raise the plan's budget with: vibe plan edit" in ended.out
     (vibe.workdir / "go").touch()
 
     edited = vibe("plan", "edit", "latest", "--max-seconds", "600")

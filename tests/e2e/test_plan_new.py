@@ -155,7 +155,7 @@ def test_an_interrupt_withdraws_the_question(vibe: VibeCommand) -> None:
         terminal.wait_for("]  >")
         process.send_signal(signal.SIGINT)
         assert process.wait(120) == 130
-        terminal.wait_for("no plan: stopped before there was a plan")
+        terminal.wait_for("no plan: stopped before the plan was done")
     assert not (vibe.workdir / "plan.json").exists()
 
 
@@ -166,7 +166,7 @@ def test_a_models_commands_wait_for_a_yes(vibe: VibeCommand) -> None:
     refused = vibe("plan", "run", "plan.json")
     assert refused.code == 5
     assert refused.err.startswith("vibe: ")
-    assert "nobody has accepted the commands it would run (go: 'touch done', see: 'test -e done')" in refused.err
+    assert "its commands have not been accepted (go: 'touch done', see: 'test -e done')" in refused.err
     assert vibe.plan_ids() == []
     assert vibe("plan", "run", "plan.json", "--dry-run").code == 0
     assert not (vibe.workdir / "done").exists()
@@ -199,7 +199,7 @@ def test_the_commands_are_shown_at_the_terminal_and_asked_about(vibe: VibeComman
 REFUSED = {
     "no goal": (["plan", "new", " "], "the goal is empty"),
     "a file that is there": (["plan", "new", "g", "-o", "there.json"], "-o there.json: already exists"),
-    "no such folder": (["plan", "new", "g", "-o", "no/plan.json"], "-o no/plan.json: there is no folder"),
+    "no such folder": (["plan", "new", "g", "-o", "no/plan.json"], "-o no/plan.json: no folder"),
     "no such model": (["plan", "new", "g", "--model", "nix"], "no model 'nix'"),
 }
 

@@ -113,7 +113,7 @@ def test_a_demonstrations_copy_goes_when_it_is_told_to_and_nobody_works_in_it(vi
     assert vibe("plan", "retry", second, "survey").code == 0
     (copy,) = copies()
 
-    assert "works in its copy of the sample" in vibe("plan", "clean", plan_id).out
+    assert "is using its copy of the sample" in vibe("plan", "clean", plan_id).out
     assert vibe("plan", "clean", second).code == 2
     assert copies() == [copy]
     assert vibe("plan", "cancel", second).code == 0
@@ -141,7 +141,7 @@ def test_a_model_that_is_not_there_is_refused_although_no_step_needs_one(
 WRONG_WORDS = {
     "a word too many": (("plan", "validate", "a.json", "b.json"), "'b.json'", "`vibe plan validate --help`"),
     "no such format": (("plan", "list", "--output", "xml"), "text, json", "`vibe plan list --help`"),
-    "neither file nor plan": (("plan", "show", "nope"), "'nope' is no plan file", "`vibe plan list`"),
+    "neither file nor plan": (("plan", "show", "nope"), "'nope' is neither a plan file", "`vibe plan list`"),
 }
 
 
@@ -162,7 +162,7 @@ def test_a_report_without_a_folder_is_a_wrong_word(vibe: VibeCommand, write_plan
     ended = vibe("plan", "report", plan_id, "-o", "nowhere/r.md")
 
     assert (ended.code, ended.out) == (2, "")
-    assert "make it first" in ended.err
+    assert "create it first" in ended.err
 
 
 def test_a_run_with_resume_goes_on_with_what_was_begun_from_the_file_and_else_begins(

@@ -208,7 +208,7 @@ def test_an_executor_that_is_not_there_is_refused_before_anything_is_written(
 ) -> None:
     ended = vibe("plan", "run", "--executor", "moon", *more, write_plan(agent_step("s")))
 
-    sentence = "--executor 'moon': there is no such executor; choose one of local, process"
+    sentence = "--executor 'moon': no such executor; choose from local, process"
     assert (ended.code, ended.err) == (2, f"vibe: {sentence}\n")
     assert vibe.plan_ids() == []
 
@@ -225,7 +225,7 @@ def test_a_run_whose_executor_is_gone_is_resumed_with_another(vibe: VibeCommand,
     resumed = vibe("plan", "resume", "latest", "--decide", "go=y", "--executor", "local")
 
     assert (refused.code, resumed.code) == (2, 0)
-    assert "choose one of local, process" in refused.err
+    assert "choose from local, process" in refused.err
 
 
 def test_nothing_outlives_a_run_that_is_killed_and_a_resume_goes_on_in_processes(

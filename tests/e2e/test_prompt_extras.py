@@ -34,12 +34,12 @@ def test_the_prompt_may_stand_in_a_file(vibe: VibeCommand) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("-p", "hi", "--prompt-file", "ask.md"), "exclude each other"),
-        (("--prompt-file", "ask.md", "hi"), "exclude each other"),
-        (("-p", "-", "--prompt-file", "ask.md"), "exclude each other"),
+        (("-p", "hi", "--prompt-file", "ask.md"), "can't be combined"),
+        (("--prompt-file", "ask.md", "hi"), "can't be combined"),
+        (("-p", "-", "--prompt-file", "ask.md"), "can't be combined"),
         (("--prompt-file", "none.md"), "--prompt-file none.md: can't be read (No such file or directory)"),
         (("--prompt-file", "."), "--prompt-file .: can't be read"),
-        (("--prompt-file", "empty.md"), "there is no prompt in it"),
+        (("--prompt-file", "empty.md"), "it is empty"),
         (("--prompt-file", "/dev/zero"), "longer than 1,000,000 bytes"),
         (("-p", "hi", "--output-dir", "ask.md"), "ask.md: this is a file; name a folder"),
         (("-p", "hi", "--time-limit", "0"), "argument --time-limit: must be a number above 0, not '0'"),
@@ -134,7 +134,7 @@ def test_a_time_limit_ends_the_run_with_a_record_and_nothing_left(vibe: VibeComm
     record = ended.document
     assert ended.code == 4, ended.err
     assert (record["outcome"], record["exit_code"], record["reason"]) == ("limit", 4, "timeout")
-    assert record["detail"] == f"the time limit of {limit:g} s is used up"
+    assert record["detail"] == f"the time limit of {limit:g} s is reached"
     assert record["duration_s"] >= limit
     assert not running_with(seconds)
     assert unanswered(vibe.home / "logs" / "session" / record["session_id"] / "messages.jsonl") == set()

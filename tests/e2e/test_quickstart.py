@@ -118,7 +118,7 @@ def test_without_a_plan_it_is_said_what_to_do_and_nothing_is_run(vibe: VibeComma
     ended = vibe("plan", "run")
 
     assert ended.code == 2
-    assert "no plan is named" in ended.err
+    assert "no plan given" in ended.err
     assert "vibe plan run --demo" in ended.err
     assert vibe.plan_ids() == []
     assert vibe("plan", "run", "--demo", "plan.json").code == 2

@@ -77,7 +77,7 @@ def runs_of_the_command(vibe: VibeCommand) -> int:
 
 
 def used(record: dict[str, Any]) -> tuple[int, int]:
-    """Calls and tokens of the whole plan."""
+    """Calls and token limit of the whole plan."""
     usage = record["usage"]
     return usage["calls"], usage["prompt_tokens"] + usage["completion_tokens"]
 
@@ -214,7 +214,7 @@ def test_a_resume_cannot_decide_otherwise_what_was_decided(vibe: VibeCommand, wr
     same = vibe("plan", "resume", plan_id, "--decide", "ship=yes", "--decide", "failed:first:1=skip")
 
     assert (other.code, other.out, other.err.count("\n")) == (2, "", 1)
-    assert "--decide ship=no: it was decided before, for yes" in other.err
+    assert "--decide ship=no: already decided: yes" in other.err
     assert same.code == 0, same.err
 
 

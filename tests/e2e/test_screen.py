@@ -153,7 +153,7 @@ def test_a_terminal_that_is_closed_leaves_a_saved_session_and_no_process(vibe: V
 def test_a_terminal_that_draws_nothing_gets_lines(vibe: VibeCommand, tmux: Tmux) -> None:
     vibe.replay(turns({"text": "By lines."}))
     tmux.start(["env", "TERM=dumb", VIBE, "hi"], cwd=vibe.workdir, env=vibe.variables())
-    tmux.wait_for("a conversation by lines")
+    tmux.wait_for("chatting line by line")
     tmux.wait_for("By lines.")
     tmux.press("C-d")
     tmux.wait_for("EXIT 0")

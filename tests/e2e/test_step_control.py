@@ -88,7 +88,7 @@ def test_a_failed_step_is_done_again_by_the_run_that_goes_on(vibe: VibeCommand, 
     (vibe.workdir / "go").touch()
     code, record = ended(run)
 
-    assert retried.document["message"] == "step 'flaky' is done again"
+    assert retried.document["message"] == "step 'flaky' runs again"
     assert (code, [step["attempts"] for step in record["steps"]]) == (0, [1, 2, 1])
     assert (vibe.workdir / "log").read_text() == "fixed\nafter\nran\n"
 
@@ -138,9 +138,9 @@ def test_the_agent_of_a_running_step_is_told_something_before_its_next_turn(
     code, record = ended(run)
 
     assert (told.code, told.out) == (0, f"plan {plan_id}: the agent of step 'talk' reads it before its next turn\n")
-    assert refused(nobody, 2, "no agent of step 'later' is at work")
+    assert refused(nobody, 2, "no agent is working on step 'later'")
     assert (code, record["outcome"]) == (0, "completed")
     messages = (vibe.home / "plans" / plan_id / "steps" / "talk" / "messages.jsonl").read_text().splitlines()
     said = [json.loads(line).get("content") for line in messages]
     assert said.index("Use the other parser") == len(said) - 2
-    assert refused(vibe("plan", "steer", plan_id, "talk", "More"), 2, "is not being run", "steer")
+    assert refused(vibe("plan", "steer", plan_id, "talk", "More"), 2, "is not running", "steer")

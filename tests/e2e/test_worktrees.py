@@ -309,9 +309,9 @@ def test_a_paused_plan_keeps_its_worktree_and_is_not_cleaned(vibe: VibeCommand, 
     assert git(repo, "status", "--porcelain") == ""
     cancelled = vibe("plan", "cancel", plan_id)
     branch = f"vibe/{plan_id}/a"
-    said = f"cancelled; nobody was running it; what was not merged is kept on {branch}"
+    said = f"cancelled; it was not running; unmerged work is kept on {branch}"
     assert cancelled.code == 0, cancelled.err
-    assert cancelled.out == f"plan {plan_id}: {said}; `vibe plan clean {plan_id}` removes that\n"
+    assert cancelled.out == f"plan {plan_id}: {said}; remove with `vibe plan clean {plan_id}`\n"
     assert git(repo, "worktree", "list").count("\n") == 1
     assert git(repo, "show", f"{branch}:half.txt") == "half\n"
     assert vibe("plan", "clean", plan_id).code == 0
@@ -343,7 +343,7 @@ def test_what_a_plan_left_whose_folder_was_deleted_is_found_in_the_repository(vi
     assert shown.out == swept.out.replace("removed", "would remove")
     assert f"removed worktree {vibe.home / 'plans' / plan_id / 'worktrees' / 'cut'}\n" in swept.out
     assert f"removed branch {cut}\n" in swept.out
-    assert f"{plan_id}: left alone, {unmerged} holds work that was not merged" in swept.out
+    assert f"{plan_id}: left alone, {unmerged} holds unmerged work" in swept.out
     assert f"`vibe plan clean {plan_id}` removes it" in swept.out
     assert git(repo, "worktree", "list").count("\n") == 1
     assert sorted(left) == sorted([f"vibe/{plan_id}/UPPER", unmerged, "vibe/mine"])

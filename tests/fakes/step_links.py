@@ -102,7 +102,7 @@ class LinkedStep:
 async def linked_step(
     shared: RunServices, *neighbours: str, ends: tuple[Transport, Transport] | None = None
 ) -> AsyncGenerator[LinkedStep]:
-    """A step that is served; its process is gone, and everything given back, when the block ends.
+    """A step that is served; its process died, and everything given back, when the block ends.
 
     ``neighbours`` is what the steps beside it claimed to write; ``ends`` are the run's and the step's of what carries the
     link (None: in memory).

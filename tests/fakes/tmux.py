@@ -84,7 +84,7 @@ class Tmux:
     def wait_for_last(self, ending: str) -> None:
         """Return once the last line ends so and nothing was typed behind it."""
         deadline = time.monotonic() + SECONDS
-        while not f"{self.screen()[-1]} ".endswith(ending) or self.screen()[-1].startswith("(at work)"):
+        while not f"{self.screen()[-1]} ".endswith(ending) or self.screen()[-1].startswith("(working)"):
             assert time.monotonic() < deadline, "\n".join([f"no {ending!r} at the end of:", *self.screen()])
             time.sleep(0.05)
 

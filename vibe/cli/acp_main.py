@@ -34,7 +34,7 @@ is set as for vibe: ~/.vibe/config.toml, and the project's .vibe/config.toml onc
   --version  print the version
 """
 
-AT_TERMINAL = "it speaks a protocol, not with people: have an editor start it, or talk to `vibe`"
+AT_TERMINAL = "it is started by an editor; to chat, run `vibe`"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -19,7 +19,7 @@ def positive_int(text: str) -> int:
     except ValueError:
         value = 0
     if value < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number, 1 or more, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be an integer, 1 or more, not {text!r}")
     return value
 
 
@@ -42,7 +42,7 @@ def existing_folder(flag: str, given: str | None, cwd: Path) -> Path:
     """
     folder = cwd / Path(given).expanduser() if given else cwd
     if not folder.is_dir():
-        raise UsageError(f"{flag} {given}: there is no such folder")
+        raise UsageError(f"{flag} {given}: no such folder")
     return utf8_folder(folder.resolve())
 
 
@@ -53,7 +53,7 @@ def utf8_folder(folder: Path) -> Path:
         UsageError: its name is not UTF-8, as JSON, TOML and events have to be.
     """
     if in_utf8(folder) != str(folder):
-        raise UsageError(f"the folder {in_utf8(folder)!r} can't be used, for its name is not UTF-8: rename it")
+        raise UsageError(f"the folder {in_utf8(folder)!r} can't be used because its name is not UTF-8: rename it")
     return folder
 
 
@@ -62,9 +62,9 @@ COMMON: Mapping[str, Mapping[str, Any]] = {
     "bus": {"metavar": "ADDRESS", "help": "publish events here, e.g. tcp://127.0.0.1:5555"},
     "max-price": {"type": positive_number, "metavar": "USD", "help": "stop before more is spent"},
     "max-tokens": {"type": positive_int, "metavar": "N", "help": "stop before more tokens are used"},
-    "network": {"action": "store_true", "help": "confined commands reach the network, not only localhost"},
+    "network": {"action": "store_true", "help": "let sandboxed commands use the network, not only localhost"},
     "output": {"choices": ("text", "json"), "default": "text", "help": "default: text"},
-    "trust": {"action": "store_true", "help": "load this folder's .vibe, for this once"},
+    "trust": {"action": "store_true", "help": "load this folder's .vibe, this time only"},
     "workdir": {"metavar": "DIR", "help": "work here instead of in the current directory"},
 }
 """The words of each for argparse."""

@@ -24,7 +24,7 @@ def open_editor(path: Path, env: CliEnvironment, instead: str = "") -> None:
     """
     command = env.environ.get("VISUAL") or env.environ.get("EDITOR") or ""
     if not command:
-        raise EditorError(f"there is no editor: set EDITOR to one, such as EDITOR=nano{instead}")
+        raise EditorError(f"no editor: set EDITOR to one, such as EDITOR=nano{instead}")
     env.stdout.flush()
     try:
         words = [*shlex.split(command), os.fspath(path)]

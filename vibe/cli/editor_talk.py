@@ -33,7 +33,7 @@ from vibe.core.plain_text import plain
 
 LINE_LENGTH = 400
 RUN, CHANGE = "run", "change"
-PLAN_ANSWERS = MappingProxyType({RUN: "Run it", CHANGE: "Change it: I'll say how"})
+PLAN_ANSWERS = MappingProxyType({RUN: "Run it", CHANGE: "Change it: I'll describe how"})
 NOT_HERE = frozenset({"copy", "exit", "resume"})
 """Commands for which an editor has its own ways."""
 
@@ -104,7 +104,7 @@ class EditorTalk(SessionCommands):
         Raises:
             UsageError: always.
         """
-        raise UsageError(f"that would begin another session in {opening.workdir}: begin or load one in the editor")
+        raise UsageError(f"that would start another session in {opening.workdir}: start or load one in the editor")
 
     async def send(self, prompt: str) -> None:
         """Have the agent answer a prompt, in this turn."""
@@ -161,7 +161,7 @@ class EditorTalk(SessionCommands):
         chosen = await self._person.choose(f"Run this plan: {goal}", "", PLAN_ANSWERS, "Drop it")
         if chosen == CHANGE:
             self._open_plan = loaded
-            self.say("Say in your next prompt how the plan is to be changed.")
+            self.say("Describe the change in your next prompt.")
             return PlanVerdict(VerdictKind.LATER)
         return PlanVerdict(VerdictKind.RUN if chosen == RUN else VerdictKind.DROP)
 

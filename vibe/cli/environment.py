@@ -103,10 +103,10 @@ def vibe_home(environ: Mapping[str, str], cwd: Path) -> Path:
         user_home = user_home_of(environ)
         home = Path(absolute(chosen, cwd, user_home)) if chosen else user_home / HOME_DIRECTORY
     except RuntimeError as error:
-        raise EnvironmentFailure(f"there is no home directory: set {HOME_VARIABLE} to a folder for vibe") from error
+        raise EnvironmentFailure(f"no home directory: set {HOME_VARIABLE} to a folder for vibe") from error
     if in_utf8(home) != str(home):
         raise EnvironmentFailure(
-            f"the home folder {in_utf8(home)!r} can't be used, for its name is not UTF-8: set {HOME_VARIABLE} to "
+            f"the home folder {in_utf8(home)!r} can't be used because its name is not UTF-8: set {HOME_VARIABLE} to "
             f"another"
         )
     return home

@@ -16,7 +16,7 @@ class NeitherFileNorPlanError(UsageError):
 
     def __init__(self, reference: str) -> None:
         super().__init__(
-            f"{reference!r} is no plan file here and no plan that has been run: check the path, or see `vibe plan list`"
+            f"{reference!r} is neither a plan file nor a plan that has run: check the path, or see `vibe plan list`"
         )
 
 

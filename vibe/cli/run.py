@@ -102,6 +102,4 @@ def _report(error: BaseException, code: ExitCode, env: CliEnvironment, *, debug:
 
 
 def _internal(error: BaseException) -> str:
-    return (
-        f"internal error ({type(error).__name__}: {error}); please report it with the output of the same with --debug"
-    )
+    return f"internal error ({type(error).__name__}: {error}); please report it with the output of --debug"

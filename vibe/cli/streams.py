@@ -178,7 +178,7 @@ def problem_of(stream: TextIO) -> OSError | None:
 def unwritten(problem: OSError) -> str:
     """The sentence about a problem of standard output."""
     why = "it is closed" if problem.errno == errno.EBADF else problem.strerror
-    return f"standard output can't be written ({why}): send it where there is room"
+    return f"standard output can't be written ({why}): check free space"
 
 
 def _text(descriptor: int, *, ci: bool, forgiving: bool = False) -> TextIO:

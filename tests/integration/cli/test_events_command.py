@@ -84,7 +84,7 @@ def test_list_as_json_is_what_the_registry_holds(surroundings: Surroundings, bus
 
 def test_list_without_runs_says_so(surroundings: Surroundings) -> None:
     assert surroundings.run("list") == 0
-    assert surroundings.out.getvalue() == "no run is publishing events now\n"
+    assert surroundings.out.getvalue() == "nothing is running\n"
 
 
 def test_tail_of_an_ended_run_prints_readable_lines(surroundings: Surroundings, bus: EventBus) -> None:

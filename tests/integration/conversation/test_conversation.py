@@ -429,7 +429,7 @@ async def test_others_may_prompt_steer_and_interrupt_over_the_control_address(ri
             assert (await send_command(run, Interrupt(session_id=conversation.session_id))).ok
 
         cut = await during(conversation.send("count"), meddle)
-        assert (await send_command(run, Interrupt())).message == "nothing is at work"
+        assert (await send_command(run, Interrupt())).message == "nothing is running"
 
     assert prompts == ["hi"]
     assert cut.acted.outcome is Outcome.INTERRUPTED

@@ -60,7 +60,7 @@ async def test_agent_model_and_approvals_are_told_and_changed(rig: Rig) -> None:
         ("/memory lose it", "/memory [add TEXT | forget ID]"),
         ("/memory add", "/memory [add TEXT | forget ID]"),
         ("/memory forget nothing", "no memory entry 'nothing'"),
-        ("/skills none", "no skill 'none'"),
+        ("/skills none", "unknown skill 'none'"),
         ("/permissions bash", "/permissions TOOL ARGUMENTS"),
         ("/permissions none at all", "/permissions none:"),
         ("/copy", "no answer yet"),

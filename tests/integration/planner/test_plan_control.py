@@ -148,7 +148,7 @@ def test_a_process_that_holds_the_plan_and_is_no_run_is_named_after_a_while(
 def test_a_lock_that_is_given_back_meanwhile_is_no_hindrance(host: Host, store: PlanStore) -> None:
     threading.Timer(0.2, store.close).start()
 
-    assert anyio.run(plan_router.cancel, host, store.plan_id).message == "cancelled; nobody was running it"
+    assert anyio.run(plan_router.cancel, host, store.plan_id).message == "cancelled; it was not running"
     assert find_plan(host.home, store.plan_id).state().status is PlanStatus.CANCELLED
 
 
@@ -213,9 +213,9 @@ async def test_what_is_said_to_a_step_is_refused_where_no_agent_hears_it() -> No
     of_nobody = await commands(Steer(text="stop", agent_id="b"))
 
     assert (of_no_step.ok, of_no_step.reason) == (unheard.ok, unheard.reason) == (False, "refused")
-    assert "say by step_id" in of_no_step.message
-    assert "the agent 'b' does no step just now" in of_nobody.message
-    assert unheard.message.startswith("no agent of step 'a' is at work: ")
+    assert "with step_id" in of_no_step.message
+    assert "the agent 'b' is not working on a step" in of_nobody.message
+    assert unheard.message.startswith("no agent is working on step 'a': ")
 
 
 @pytest.mark.parametrize("command", [Interrupt(), GivePrompt(text="go")])
@@ -223,8 +223,8 @@ async def test_what_a_plans_run_does_not_do_is_refused_with_what_it_does(command
     reply = await serving(PlanControl())(command)
 
     assert (reply.ok, reply.reason) == (False, "refused")
-    assert reply.message.startswith("this run carries out a plan; it takes pause, cancel, decide, revise, step_act")
-    assert reply.message.endswith(f"but no {tag_of(command)}")
+    assert reply.message.startswith("this run executes a plan; it takes pause, cancel, decide, revise, step_act")
+    assert reply.message.endswith(f", not {tag_of(command)}")
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,9 @@ async def test_a_run_that_asks_nobody_says_so(command: RunCommand) -> None:
     reply = await serving(PlanControl())(command)
 
     assert (reply.ok, reply.reason) == (False, "refused")
-    assert reply.message == "this run asks nobody: what needs approval is denied; --wait has it wait for an answer"
+    assert (
+        reply.message == "no one answers in this run: what needs approval is denied; with --wait it waits for an answer"
+    )
 
 
 def test_a_plan_given_up_while_it_is_taken_up_stays_given_up(host: Host, store: PlanStore) -> None:

@@ -32,7 +32,7 @@ def test_visual_goes_before_editor_and_may_have_words_of_its_own(tmp_path: Path)
 @pytest.mark.parametrize(
     ("environ", "said"),
     [
-        ({}, "there is no editor: set EDITOR to one, such as EDITOR=nano, or do without"),
+        ({}, "no editor: set EDITOR to one, such as EDITOR=nano, or do without"),
         ({"EDITOR": "false"}, "the editor 'false' ended with exit code 1, so nothing was changed: set VISUAL or EDITOR"),
         ({"EDITOR": "no-such-editor"}, "the editor 'no-such-editor' can't be started .*: set VISUAL or EDITOR to another"),
         ({"EDITOR": "vi '"}, "can't be started .No closing quotation.: .*, or do without$"),

@@ -85,7 +85,7 @@ class Answering:
         prompt, before = self._prompt, self._transcript
         told = await to_thread.run_sync(agent.told, prompt.text)
         if not told and not before.messages:
-            raise UsageError("the session has no message to go on from: give a prompt")
+            raise UsageError("the session has no message to continue from: give a prompt")
         loop = self._loop = AgentLoop(agent.kit, max_turns=prompt.limits.max_turns, turns_before=before.turns)
         async with agent.setup.engine.confinement.at_work():
             return await (loop.act(told, prompt.stop, images=prompt.images) if told else loop.resume(prompt.stop))
@@ -98,7 +98,7 @@ class Answering:
         limit = self._prompt.limits.time_limit
         if limit is None or self._scope.deadline > anyio.current_time():
             return self._so_far()
-        said = f"the time limit of {limit:g} s is used up"
+        said = f"the time limit of {limit:g} s is reached"
         return replace(self._so_far(), outcome=Outcome.LIMIT, reason="timeout", detail=said)
 
     def _so_far(self) -> ActResult:

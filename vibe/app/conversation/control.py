@@ -9,7 +9,7 @@ from ipc.control import refusal
 from vibe.app.engine.command_router import CommandRouter
 from vibe.app.engine.request_board import RequestBoard, serve_requests
 
-NOT_ASKED = "this run asks nobody: what needs approval is denied; only a run at a terminal asks"
+NOT_ASKED = "no one answers in this run: what needs approval is denied; only a run at a terminal asks"
 
 
 class ConversationControl:
@@ -44,7 +44,7 @@ class ConversationControl:
     async def _on_interrupt(self, command: Interrupt) -> Reply:
         if command.session_id not in {"", self._session_id()}:
             return _elsewhere(command.session_id)
-        message = "interrupted: what was said so far is kept" if self._interrupt() else "nothing is at work"
+        message = "interrupted: the conversation so far is kept" if self._interrupt() else "nothing is running"
         return Reply(ok=True, message=message)
 
     async def _on_steer(self, command: Steer) -> Reply:
@@ -52,13 +52,13 @@ class ConversationControl:
             return _elsewhere(command.step_id or command.agent_id)
         if self._steer(command.text):
             return Reply(ok=True, message="the agent reads it before its next turn")
-        return refusal("refused", "the agent is not at work: give it a prompt instead")
+        return refusal("refused", "the agent is not working: give it a prompt instead")
 
     async def _on_prompt(self, command: GivePrompt) -> Reply:
         if self._prompted is None or command.session_id not in {"", self._session_id()}:
             return _elsewhere(command.session_id)
         self._prompted(command.text)
-        return Reply(ok=True, message="the prompt was given")
+        return Reply(ok=True, message="prompt accepted")
 
 
 def _not_yet(*_: object) -> bool:

@@ -62,7 +62,7 @@ class BusyError(UsageError):
     """A conversation answers one prompt at a time."""
 
     def __init__(self) -> None:
-        super().__init__("the agent is at work: wait for its answer, steer it or interrupt it")
+        super().__init__("the agent is working: wait for its answer, steer it or interrupt it")
 
 
 class Lifetime:
@@ -99,7 +99,7 @@ class ClosedError(UsageError):
     """A conversation that was closed takes nothing more."""
 
     def __init__(self, session_id: str) -> None:
-        super().__init__(f"the conversation is closed: open session {session_id} again")
+        super().__init__(f"the conversation is closed: resume session {session_id} again")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

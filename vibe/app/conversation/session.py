@@ -317,7 +317,7 @@ def _repairs(dropped_bytes: int, closed_calls: int) -> str:
     """Return the repairs that resuming made, as a sentence; empty: none."""
     parts: list[str] = []
     if dropped_bytes:
-        parts.append(f"{dropped_bytes} bytes of a message that was not written to its end were dropped")
+        parts.append(f"{dropped_bytes} bytes of an incomplete message were dropped")
     if closed_calls:
         parts.append(f"{closed_calls} tool calls without a result were closed as interrupted")
-    return " and ".join(parts) and f"the session was cut off: {' and '.join(parts)}"
+    return " and ".join(parts) and f"the session was damaged: {' and '.join(parts)}"

@@ -185,7 +185,7 @@ class RequestBoard:
         }
         about = self._about(request.request_id, APPROVAL, request.summary, details)
         person = None if self._approver is None else partial(self._approver.approve, request)
-        late = ApprovalAnswer(allow=False, reason=f"there was no answer within {self._patience}", by=BY_TIMEOUT)
+        late = ApprovalAnswer(allow=False, reason=f"no answer within {self._patience}", by=BY_TIMEOUT)
         answer = await self._first(self._approvals, _Asked(about), person, late)
         return answer or ApprovalAnswer(allow=False, by=BY_NOBODY)
 
@@ -298,7 +298,7 @@ class RequestBoard:
         )
         if len(found) != 1:
             waiting = ", ".join(f"{_short(each)} ({each.summary[:SHOWN]})" for each in self.open) or "none"
-            problem = f"{given[:40]!r} fits several requests" if found else f"no request {given[:40]!r} is open"
+            problem = f"{given[:40]!r} matches several requests" if found else f"no request {given[:40]!r} is open"
             return refusal("refused", f"{problem}; open: {waiting}")
         (key,) = found
         if kinds.get(key, kind) != kind:
@@ -313,7 +313,7 @@ class RequestBoard:
         data = {"request_id": key, "by": first.by}
         if first == said:
             return Reply(ok=True, message=first.words, data=data)
-        return Reply(ok=False, message=f"it was {first.words} before, by {first.by}", reason="refused", data=data)
+        return Reply(ok=False, message=f"already {first.words} by {first.by}", reason="refused", data=data)
 
 
 def serve_requests(table: CommandRouter, board: RequestBoard | None, not_asked: str) -> None:
@@ -357,9 +357,9 @@ def _said(answer: ApprovalAnswer | _Replies) -> _Said:
 def _beyond(scope: ApprovalScope, details: Mapping[str, Any]) -> str:
     """Return why a yes can't reach so far; empty: it can."""
     if scope is ApprovalScope.EDITS and not details["edits"]:
-        return "this is no edit of a file: a yes to all edits does not cover it"
+        return "this is not a file edit, so approving all edits does not cover it"
     if scope in {ApprovalScope.SESSION, ApprovalScope.ALWAYS} and not details["covers"]:
-        return f"no yes to this lasts: it can be allowed once, but not for {scope}"
+        return f"this can be allowed once, but not for {scope}"
     return ""
 
 
@@ -370,9 +370,7 @@ def _answers(questions: Sequence[Mapping[str, Any]], command: AnswerQuestion) ->
         ValueError: they are none to these questions.
     """
     if command.answers and len(command.answers) != len(questions):
-        raise ValueError(
-            f"{len(questions)} answers are wanted, one for each question: {len(command.answers)} were given"
-        )
+        raise ValueError(f"give one answer per question: {len(questions)} expected, {len(command.answers)} given")
     return [_answer(question, given, command.by) for question, given in zip(questions, command.answers, strict=False)]
 
 
@@ -380,8 +378,8 @@ def _answer(question: Mapping[str, Any], given: Sequence[str], by: str) -> Answe
     labels = [option["label"] for option in question["options"]]
     is_other = not all(text in labels for text in given)
     if len(given) > 1 and (is_other or not question["multi_select"]):
-        most = f"labels among {', '.join(labels)}" if question["multi_select"] else "one answer"
-        raise ValueError(f"{question['question'][:SHOWN]!r} takes {most}: {', '.join(given)[:SHOWN]!r} was given")
+        most = f"labels from {', '.join(labels)}" if question["multi_select"] else "one answer"
+        raise ValueError(f"{question['question'][:SHOWN]!r} takes {most}; got {', '.join(given)[:SHOWN]!r}")
     return Answer(question=question["question"], answer=", ".join(given), is_other=is_other, by=by)
 
 

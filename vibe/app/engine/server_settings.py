@@ -23,14 +23,16 @@ class ServerKnownError(UsageError):
     """A server of that name is set already."""
 
     def __init__(self, name: str, label: str) -> None:
-        super().__init__(f"{label} has a server {name!r} already: `vibe mcp remove {name}` first, or give another name")
+        super().__init__(
+            f"{label} already has a server {name!r}: run `vibe mcp remove {name}` first, or choose another name"
+        )
 
 
 class ServerUnknownError(UsageError):
     """No server of that name is set in a file."""
 
     def __init__(self, name: str, label: str, known: list[str]) -> None:
-        there = f"there are: {', '.join(known)}" if known else "it has none"
+        there = f"it has {', '.join(known)}" if known else "it has none"
         super().__init__(f"{label} has no server {name!r}; {there}")
 
 
@@ -63,7 +65,7 @@ class ServerSettings:
             ConfigError, EnvironmentFailure: the file or the entry is wrong, or the disk refuses.
         """
         if not _NAME.fullmatch(name):
-            raise UsageError(f"{name[:80]!r} is no name of a server: letters, digits, `_`, `.` and `-`, at most 64")
+            raise UsageError(f"{name[:80]!r} is not a server name: use letters, digits, `_`, `.` and `-`, at most 64")
         if name in self._names():
             raise ServerKnownError(name, self.label)
         writer = self._settings.writer(project=self._project, key=GROUP)
@@ -99,17 +101,17 @@ def read_servers(text: str, label: str) -> Iterator[ForeignServer]:
     try:
         document: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{label} is no JSON ({error}): correct it first") from error
+        raise UsageError(f"{label} is not valid JSON ({error}): correct it first") from error
     fields = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
     found = next((fields[name] for name in TABLES if isinstance(fields.get(name), dict)), None)
     if found is None:
-        raise UsageError(f"{label} names no servers: it has no table {' or '.join(TABLES)}")
+        raise UsageError(f"{label} lists no servers: it has no object {' or '.join(TABLES)}")
     return (_foreign(str(name), given) for name, given in cast("dict[str, Any]", found).items())
 
 
 def _foreign(name: str, given: Any) -> ForeignServer:
     if not isinstance(given, dict):
-        return ForeignServer(name=name, problem="it is no table")
+        return ForeignServer(name=name, problem="it is not an object")
     table = cast("dict[str, Any]", given)
     kind = table.get("type") or table.get("transport") or ("http" if "url" in table else "stdio")
     if kind == "stdio":
@@ -117,9 +119,9 @@ def _foreign(name: str, given: Any) -> ForeignServer:
     elif kind in {"http", "streamable-http", "streamableHttp"}:
         kind, kept = "http", {key: table[key] for key in ("url", "headers") if table.get(key)}
     else:
-        return ForeignServer(name=name, problem=f"its transport {str(kind)[:40]!r} is none of ours: stdio or http")
+        return ForeignServer(name=name, problem=f"its transport {str(kind)[:40]!r} is not supported: use stdio or http")
     if _DEFAULTED.search(json.dumps(kept)):
-        return ForeignServer(name=name, problem="it says ${NAME:-...}, which is not known here: write ${NAME}")
+        return ForeignServer(name=name, problem="it uses ${NAME:-...}, which is not supported: write ${NAME}")
     if table.get("disabled") is True:
         kept["disabled"] = True
     ignored = tuple(key for key in table if key not in {"type", "transport", "disabled", *kept} and table[key])

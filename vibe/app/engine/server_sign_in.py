@@ -48,7 +48,7 @@ class ServerSignIns:
         config = _on_the_network(loaded, server)
         endpoint = endpoint_of(config, loaded.environ)
         if endpoint.has_key:
-            raise NoSignInError(server, "has a key of its own: take api_key_env or the Authorization header out first")
+            raise NoSignInError(server, "has its own key: remove api_key_env or the Authorization header first")
         await to_thread.run_sync(self._store.find, endpoint.url)  # a file that is damaged is told before, not after
         sign_in = await signed_in(server, endpoint, way, screen)
         problem = await to_thread.run_sync(keyring_problem)
@@ -68,7 +68,7 @@ class ServerSignIns:
         config = _on_the_network(load_config(self._request), server)
         sign_in = self._store.drop(config.url)
         if sign_in is None:
-            raise NoSignInError(server, "has no sign-in: there is nothing to forget")
+            raise NoSignInError(server, "is not signed in: nothing to forget")
         from vibe.core.tools.mcp.token_requests import revocation_problem  # noqa: PLC0415  it loads httpx2
 
         return revocation_problem(sign_in)
@@ -78,8 +78,8 @@ def _on_the_network(loaded: LoadedConfig, server: str) -> McpServerConfig:
     configs = {config.name: config for config in loaded.config.mcp_servers}
     config = configs.get(server)
     if config is None:
-        there = f"there are: {', '.join(configs)}" if configs else "none are; `vibe mcp add` adds one"
+        there = f"there are: {', '.join(configs)}" if configs else "none are; add one with `vibe mcp add`"
         raise NoSignInError(server, f"is not configured; {there}")
     if config.transport is McpTransport.STDIO:
-        raise NoSignInError(server, "is a command on this machine: nobody signs in to it")
+        raise NoSignInError(server, "is a command on this machine, which needs no sign-in")
     return config

@@ -44,7 +44,7 @@ class UnknownSettingError(UsageError):
 
     def __init__(self, key: Key) -> None:
         near = suggestion(key[-1], _section(key[:-1]), key[:-1])
-        hint = did_you_mean(near, "`vibe config show` lists them")
+        hint = did_you_mean(near, "see `vibe config show`")
         super().__init__(f"unknown setting {written(key)!r}: {hint}")
 
 

@@ -52,7 +52,7 @@ class ToolServers:
             VibeError: there is none.
         """
         if self._servers is None:
-            raise UsageError(f"there is no MCP server {server!r} any more")
+            raise UsageError(f"no MCP server {server!r} any more")
         return await self._servers.prompt_text(server, prompt, arguments)
 
     async def equip(self, sink: EventSink) -> Engine:
@@ -64,7 +64,7 @@ class ToolServers:
         """
         passed_over, self._passed_over = self._passed_over, ()
         for name in passed_over:
-            message = f"the front end's MCP server {name!r} is not used: one of that name is configured"
+            message = f"the front end's MCP server {name!r} is not used: one with that name is configured"
             sink.publish(WarningEvent(code="start", message=message))
         if self._servers is None or self._is_equipped:
             return self._engine
@@ -156,4 +156,4 @@ async def tool_servers(
 
 
 def _sentence(server: str, problem: str) -> str:
-    return f"MCP server {server!r} {problem}; its tools are missing: put that right, or set `enabled = false` for it"
+    return f"MCP server {server!r} {problem}; its tools are missing: fix it, or set `enabled = false` for it"

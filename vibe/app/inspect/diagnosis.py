@@ -84,7 +84,7 @@ def _findings(host: Host, workdir: Path, *, trust: bool, online: bool) -> Iterat
         yield from _model(host, loaded, online=online)
     yield _sandbox(SandboxMode.AUTO if loaded is None else loaded.config.sandbox.mode)
     yield _ripgrep()
-    yield _program("git", host.environ, "runs leave no snapshots to go back to, and plans no worktrees")
+    yield _program("git", host.environ, "no snapshots to rewind to, no worktrees for plans")
     yield _bus(host)
 
 
@@ -99,9 +99,9 @@ def _home(home: Path) -> Finding:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        detail = f"{home} can't be written ({error.strerror}): set VIBE_HOME to a folder that can"
+        detail = f"{home} can't be written ({error.strerror}): set VIBE_HOME to a writable folder"
         return Finding(subject="home", state=CheckState.FAILED, detail=detail)
-    return _ok("home", f"{home}{'' if home.exists() else ' (made when something is kept there)'}")
+    return _ok("home", f"{home}{'' if home.exists() else ' (created when first needed)'}")
 
 
 def _config_files(host: Host, workdir: Path, loaded: LoadedConfig) -> str:
@@ -120,7 +120,7 @@ def _model(host: Host, loaded: LoadedConfig, *, online: bool) -> Iterator[Findin
     provider = config.find_provider(model.provider) if model else None
     if model is None or provider is None:
         missing = "model" if model is None else "provider"
-        detail = f"active_model {config.active_model!r}: there is no such {missing}"
+        detail = f"active_model {config.active_model!r}: no such {missing}"
         yield Finding(subject="model", state=CheckState.FAILED, detail=detail)
         return
     yield _ok("model", f"{model.key} at {provider.name} ({provider.backend.value})")
@@ -213,7 +213,7 @@ def _sandbox(mode: SandboxMode) -> Finding:
 def _ripgrep() -> Finding:
     found = find_ripgrep(None)
     if found is None:
-        return Finding(subject="ripgrep", state=CheckState.WARNING, detail="not found: searching is slower without it")
+        return Finding(subject="ripgrep", state=CheckState.WARNING, detail="not found: search is slower without it")
     return _ok("ripgrep", f"{found} ({_first_line([found, '--version'])})")
 
 
@@ -237,9 +237,9 @@ def _bus(host: Host) -> Finding:
             home = host.home if host.home.exists() else Path(places.enter_context(TemporaryDirectory()))
             anyio.run(_sent_and_seen, home, host.runtime_dir)
     except (VibeError, IpcError, OSError, TimeoutError) as error:
-        detail = f"no other process can follow a run: {error or 'an event was sent and never came'}"
+        detail = f"other processes can't follow runs: {error or 'an event was sent but not received'}"
         return Finding(subject="bus", state=CheckState.FAILED, detail=detail)
-    return _ok("bus", f"an event was sent and seen, pynng {metadata.version('pynng')}")
+    return _ok("bus", f"event sent and received, pynng {metadata.version('pynng')}")
 
 
 async def _sent_and_seen(home: Path, runtime_dir: Path | None) -> None:

@@ -118,7 +118,7 @@ def _missing(
     model: ModelConfig, provider: ProviderConfig | None, config: VibeConfig, environ: Mapping[str, str]
 ) -> str | None:
     if provider is None:
-        return f"there is no provider {model.provider!r}"
+        return f"unknown provider {model.provider!r}"
     if provider.backend is BackendKind.LOCAL:
         return problem_with(config.local)
     key = provider.api_key_env_var
@@ -130,7 +130,7 @@ def _told(provider: ProviderConfig, environ: Mapping[str, str]) -> ModelOffer:
     if _can_be_asked(provider, environ):
         return offer_of(provider, environ)
     is_script = provider.backend is BackendKind.SCRIPTED
-    problem = "replays a script, which names no models" if is_script else f"{provider.api_key_env_var} is not set"
+    problem = "replays a script, which lists no models" if is_script else f"{provider.api_key_env_var} is not set"
     return ModelOffer(provider=provider.name, problem=problem)
 
 

@@ -77,7 +77,7 @@ class PermissionCheck:
         if not isinstance(given, str):
             return given
         if self._first is None:
-            raise ToolArgumentsError(self._tool.get_name(), ["it takes no arguments: give {}"])
+            raise ToolArgumentsError(self._tool.get_name(), ["it takes no arguments: use {}"])
         return {self._first: given}
 
 

@@ -70,7 +70,7 @@ async def ask_once(
         with anyio.fail_after(seconds):
             answered = await catalog.backend(model).complete(request, _Unheard())
     except TimeoutError:
-        problem = f"{model.provider!r} gave no answer within {seconds:g} s: check the network, or try again"
+        problem = f"{model.provider!r} did not answer within {seconds:g} s: check the network, or try again"
         return Trial(fault=TrialFault.ADDRESS, sentence=problem)
     except ModelError as error:
         return _failed(error, catalog, model, shown_key)
@@ -80,7 +80,7 @@ async def ask_once(
         with anyio.CancelScope(shield=True):
             await catalog.aclose()
     calls_tools = any(call.name == TOOL.name for call in answered.message.tool_calls)
-    words = "" if calls_tools else ", but in words: it calls no tools, and can change nothing here"
+    words = "" if calls_tools else ", but as text: it calls no tools, so it can't change anything here"
     sentence = f"{model.name} answered after {time.monotonic() - started:.1f} s{words}"
     return Trial(fault=None, sentence=sentence, calls_tools=calls_tools)
 

@@ -105,7 +105,7 @@ class Planning:
             outcome=outcome,
             exit_code=exit_code_of(outcome, None, unserved=refused or channel.bus.failed),
             reason=acted.reason if acted else "stopped",
-            detail=acted.detail if acted else "stopped before there was a plan",
+            detail=acted.detail if acted else "stopped before the plan was done",
             session_id=channel.session_id,
             result=acted.text if acted else "",
             duration_s=time.monotonic() - self._started,

@@ -73,7 +73,7 @@ def _as_it_stands(folder: PlanFolder) -> tuple[LoadedPlan, State]:
     """Return a plan and its state; reads files."""
     state = folder.state()
     if state.status not in OPEN_STATUSES | {PlanStatus.FAILED}:
-        raise PlanEndedError(state.status.value, "there is nothing left to change; run the edited plan file")
+        raise PlanEndedError(state.status.value, "nothing left to change; run the edited plan file")
     loaded = effective_plan(folder, state)
     if not state.is_run or state.status is not PlanStatus.ACTIVE:
         look(state, loaded, folder.settings().decisions)

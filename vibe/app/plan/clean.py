@@ -116,9 +116,9 @@ def what_is_left(host: Host, folder: PlanFolder) -> str:
     found = find_worktrees(_repository(folder, host), worktrees_folder(folder), folder.plan_id)
     if not found:
         return ""
-    kept = f"what was not merged is kept on {', '.join(found.branches)}" if found.branches else ""
-    left = "its worktrees are still there" if found.worktrees else ""
-    return f"{' and '.join(filter(None, (left, kept)))}; `vibe plan clean {folder.plan_id}` removes that"
+    kept = f"unmerged work is kept on {', '.join(found.branches)}" if found.branches else ""
+    left = "its worktrees still exist" if found.worktrees else ""
+    return f"{' and '.join(filter(None, (left, kept)))}; remove with `vibe plan clean {folder.plan_id}`"
 
 
 def _orphans(repository: Repository | None, host: Host) -> list[Orphans]:
@@ -147,7 +147,7 @@ def _clean_orphans(
     cleaned = [Cleaned(plan_id=orphans.plan_id, found=going)]
     if orphans.unmerged and not named:
         why = (
-            f"{', '.join(orphans.unmerged)} holds work that was not merged, and no plan of that id is in "
+            f"{', '.join(orphans.unmerged)} holds unmerged work, and no plan with that id is in "
             f"{str(root)!r}; "
             f"`vibe plan clean {orphans.plan_id}` removes it"
         )
@@ -174,13 +174,13 @@ def _other_user_of(sample: Path, folder: PlanFolder, host: Host) -> str:
     for plan in list_plans(host.home):
         other = plan.plan_id != folder.plan_id and plan.problem is None and _kept_because(plan)
         if other and sample_copy(PlanFolder(folder.path.parent / plan.plan_id).settings()) == sample:
-            return f"plan {plan.plan_id} works in its copy of the sample"
+            return f"plan {plan.plan_id} is using its copy of the sample"
     return ""
 
 
 def _kept_because(plan: PlanSummary) -> str:
     if plan.holder is not None:
-        return f"process {plan.holder} runs it"
+        return f"process {plan.holder} is running it"
     if plan.status in RESUMABLE:
         return f"it can be resumed; `vibe plan cancel {plan.plan_id}` ends it for good"
     return ""

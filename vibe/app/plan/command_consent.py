@@ -27,8 +27,8 @@ class PlanNotAcceptedError(VibeError):
     def __init__(self, where: str, lines: tuple[CommandLine, ...], writes: tuple[str, ...]) -> None:
         shown = some_of((f"{one.step_id}: {one.line!r}" for one in lines), SHOWN)
         super().__init__(
-            f"{where}: a model wrote this plan, and nobody has accepted the commands it would run ({shown}): "
-            "read them with --dry-run and give --accept-commands, or run it on a terminal to be asked"
+            f"{where}: a model wrote this plan, and its commands have not been accepted ({shown}): "
+            "read them with --dry-run and pass --accept-commands, or run it at a terminal to be asked"
         )
         self.lines = lines
         self.writes = writes

@@ -55,8 +55,8 @@ class NoAnswerError(EnvironmentFailure):
 
     def __init__(self, plan_id: str, entry: Entry) -> None:
         super().__init__(
-            f"plan {plan_id}: process {entry.pid} runs it and has not answered for {ANSWER_SECONDS:g} s; "
-            f"look how it stands with `vibe plan status {plan_id}`"
+            f"plan {plan_id}: process {entry.pid} is running it but has not answered for {ANSWER_SECONDS:g} s; "
+            f"check `vibe plan status {plan_id}`"
         )
         self.plan_id = plan_id
 
@@ -65,9 +65,9 @@ class NotRunningError(UsageError):
     """Nobody runs the plan, and only a run can do this."""
 
     def __init__(self, plan_id: str, status: PlanStatus, what: str) -> None:
-        on = f"`vibe plan resume {plan_id}` continues it" if status in RESUMABLE else "it has ended"
+        on = f"continue it with `vibe plan resume {plan_id}`" if status in RESUMABLE else "it has ended"
         standing = "interrupted" if status is PlanStatus.ACTIVE else status.value
-        super().__init__(f"plan {plan_id} is not being run ({standing}): there is nothing to {what}; {on}")
+        super().__init__(f"plan {plan_id} is not running ({standing}): nothing to {what}; {on}")
         self.plan_id = plan_id
 
 
@@ -109,7 +109,7 @@ async def cancel(host: Host, reference: str) -> Done:
         store.cancel("user")
         with suppress(EnvironmentFailure, OSError):  # what is left is said below
             give_up(host, store.folder)
-        return Done(plan_id=store.plan_id, message="cancelled; nobody was running it", running=False)
+        return Done(plan_id=store.plan_id, message="cancelled; it was not running", running=False)
 
     def with_what_is_left(done: Done) -> Done:
         with suppress(EnvironmentFailure, OSError):
@@ -132,7 +132,7 @@ async def decide(host: Host, reference: str, decision_id: str, selections: Seque
 
     def in_folder(store: PlanStore) -> Done:
         store.decide(decision_id, selections, "user")
-        message = f"decision {decision_id!r} taken: {', '.join(selections)}"
+        message = f"decided {decision_id!r}: {', '.join(selections)}"
         return Done(plan_id=store.plan_id, message=message, running=False, data=data)
 
     return await _carry_out(host, reference, Decide(decision_id=decision_id, selections=tuple(selections)), in_folder)
@@ -166,7 +166,7 @@ async def act_on_step(host: Host, reference: str, step_id: str, action: StepActi
     def in_folder(store: PlanStore) -> Done:
         if action is StepAction.RETRY:
             steps = store.reset([step_id])
-            message = f"to be done again: {', '.join(steps)}"
+            message = f"will run again: {', '.join(steps)}"
             return Done(plan_id=store.plan_id, message=message, running=False, data={"steps": list(steps)})
         store.take(command)
         return Done(plan_id=store.plan_id, message=ACTED[action].format(step_id), running=False)

@@ -18,14 +18,14 @@ VERDICT_SECONDS = 10.0
 """The time a command may wait for its turn in the run; askers wait a little longer."""
 
 PAUSING = "pausing: running steps finish their turn first"
-NOT_ASKED = "this run asks nobody: what needs approval is denied; --wait has it wait for an answer"
+NOT_ASKED = "no one answers in this run: what needs approval is denied; with --wait it waits for an answer"
 NO_AGENT = (
-    "no agent of step {!r} is at work: it does not run, is a command, or its checks are run just now; "
-    "`vibe plan status` shows how it stands"
+    "no agent is working on step {!r}: it is not running, is a command, or its checks are running; "
+    "see `vibe plan status`"
 )
 ACTED = {
     StepAction.CANCEL: "step {!r} is cancelled",
-    StepAction.RETRY: "step {!r} is done again",
+    StepAction.RETRY: "step {!r} runs again",
     StepAction.SKIP: "step {!r} is skipped",
 }
 STOPPING = "pausing: running steps are stopped, and continue on resume"
@@ -44,7 +44,7 @@ def plan_router(
     """
     commands = _PlanCommands(control, steering or Steering(), patience_s)
     table = (
-        CommandRouter("this run carries out a plan")
+        CommandRouter("this run executes a plan")
         .on(Pause, commands.pause)
         .on(Cancel, commands.cancel)
         .on(Decide, commands.decide)
@@ -76,7 +76,7 @@ class _PlanCommands:
         chosen = ", ".join(command.selections)
         done = Reply(
             ok=True,
-            message=f"decision {command.decision_id!r} taken: {chosen}",
+            message=f"decided {command.decision_id!r}: {chosen}",
             data={"decision_id": command.decision_id, "selections": list(command.selections)},
         )
         return await self._verdict(done, command)
@@ -98,8 +98,10 @@ class _PlanCommands:
     async def steer(self, command: Steer) -> Reply:
         step_id = command.step_id or self._steering.step_of(command.agent_id)
         if step_id is None:
-            whom = f"the agent {command.agent_id!r} does no step just now" if command.agent_id else "nobody is named"
-            return refusal("refused", f"{whom}: say by step_id which step's agent is meant")
+            whom = (
+                f"the agent {command.agent_id!r} is not working on a step" if command.agent_id else "no agent is named"
+            )
+            return refusal("refused", f"{whom}: name the step with step_id")
         with anyio.move_on_after(self._patience_s) as waiting:
             if await self._steering.tell(step_id, command.text):
                 return Reply(ok=True, message=f"the agent of step {step_id!r} reads it before its next turn")
@@ -128,4 +130,4 @@ class _PlanCommands:
 
 
 def _late(seconds: float) -> Reply:
-    return refusal("late", f"the run has said nothing for {seconds:g} s: look whether it does it yet")
+    return refusal("late", f"the run has not replied for {seconds:g} s: check its status")

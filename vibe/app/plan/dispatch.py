@@ -162,7 +162,7 @@ async def _width(wanted: int, sink: EventSink) -> int:
     width = await anyio.to_thread.run_sync(steps_at_once, wanted)
     if width < wanted:
         message = (
-            f"at most {width} steps run side by side, not {wanted}: the limit of open files is too low; "
+            f"at most {width} steps run in parallel, not {wanted}: the limit of open files is too low; "
             "raise it with `ulimit -n`"
         )
         sink.publish(WarningEvent(code="files.limit", message=message))

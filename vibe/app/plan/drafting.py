@@ -28,7 +28,7 @@ class NoVersionError(UsageError):
     """There is no version of the plan yet."""
 
     def __init__(self) -> None:
-        super().__init__("there is no plan yet: have it written first")
+        super().__init__("no plan yet: create it first")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

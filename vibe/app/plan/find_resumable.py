@@ -18,9 +18,8 @@ class PlanFileChangedError(UsageError):
 
     def __init__(self, plan_id: str, where: str) -> None:
         super().__init__(
-            f"{where} has changed since plan {plan_id} was begun from it: `vibe plan edit {plan_id} --file FILE` "
-            f"makes the "
-            f"changes there, `vibe plan cancel {plan_id}` gives it up"
+            f"{where} has changed since plan {plan_id} started from it: `vibe plan edit {plan_id} --file FILE` "
+            f"applies the changes, `vibe plan cancel {plan_id}` cancels it"
         )
         self.plan_id = plan_id
 

@@ -55,7 +55,7 @@ def check_surroundings(plan: Plan, parts: StepParts, default_model: str | None) 
 def _check_tools(step: Step, tools: ToolManager) -> None:
     for field, names in (("allowed_tools", step.allowed_tools or ()), ("denied_tools", step.denied_tools)):
         for name, hint in unknown_tools(tools, names):
-            raise UsageError(f"step {step.id!r}: {field} names {name!r}, which is no tool; {hint}")
+            raise UsageError(f"step {step.id!r}: {field} names {name!r}, which is not a tool; {hint}")
 
 
 def _check_model_of(step: Step, parts: StepParts, default_model: str | None, *, priced: bool) -> None:
@@ -88,9 +88,7 @@ def check_answers(plan: Plan, state: State, given: Mapping[str, tuple[str, ...]]
         before = state.decisions.get(decision_id)
         if before is not None and set(before.selections) != set(selections):
             taken = ", ".join(before.selections)
-            raise UsageError(
-                f"--decide {decision_id}={selections[0]}: it was decided before, for {taken}; leave it out"
-            )
+            raise UsageError(f"--decide {decision_id}={selections[0]}: already decided: {taken}; leave it out")
     waiting = open_decisions(plan, state)
     new = {name: chosen for name, chosen in given.items() if name not in state.decisions}
     own = {decision.id for decision in plan.decisions}

@@ -38,18 +38,18 @@ class PlanOverError(UsageError):
 
     def __init__(self, plan_id: str, status: PlanStatus) -> None:
         again = (
-            "a cancelled plan is not resumed; run the plan file again"
+            "a cancelled plan can't be resumed; run the plan file again"
             if status is PlanStatus.CANCELLED
             else f"`vibe plan retry {plan_id} STEP` repeats a step"
         )
-        super().__init__(f"plan {plan_id} has ended ({status.value}): there is nothing to resume; {again}")
+        super().__init__(f"plan {plan_id} has ended ({status.value}): nothing to resume; {again}")
 
 
 class PlanChangedError(UsageError):
     """Another process changed a plan while it was being taken up."""
 
     def __init__(self, plan_id: str) -> None:
-        super().__init__(f"plan {plan_id} was changed by another command just now: resume it again")
+        super().__init__(f"plan {plan_id} was just changed by another command: resume it again")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +243,9 @@ def engine_of_resume(
     """
     workdir = Path(settings.workspace)
     if not workdir.is_dir():
-        raise UsageError(f"the workspace of plan {settings.plan_id}, {str(workdir)!r}, is gone: restore it first")
+        raise UsageError(
+            f"the workspace of plan {settings.plan_id}, {str(workdir)!r}, does not exist: restore it first"
+        )
     flags = network_flags(on=settings.network)
     engine = build_engine(host, EngineRequest(workdir=workdir, flags=flags, trust=trust, replay=replay))
     check_surroundings(plan, engine, settings.model)

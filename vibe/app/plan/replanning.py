@@ -26,7 +26,7 @@ class PlannerDisabledError(UsageError):
     """The configuration says that no model writes or revises plans."""
 
     def __init__(self, where: str, wanted: str) -> None:
-        super().__init__(f"{wanted}: {SWITCH} is false ({where}); set it to true, or leave that out")
+        super().__init__(f"{wanted}: {SWITCH} is false ({where}); set it to true, or remove it")
 
 
 def check_enabled(engine: Engine, wanted: str) -> None:

@@ -37,7 +37,7 @@ class OtherWorkspaceError(UsageError):
 
     def __init__(self, earlier: str, there: str, here: Path) -> None:
         super().__init__(
-            f"--reuse {earlier}: that plan worked in {there}, and what it did is not in {here}; run with --workdir "
+            f"--reuse {earlier}: that plan ran in {there}, and its changes are not in {here}; run with --workdir "
             f"{there}"
         )
 
@@ -131,14 +131,14 @@ def _head_to_go_by(
     others = [name for name in names if name not in own and str(top / name) != origin and not matches_any(name, globs)]
     if not others:
         return left, ""
-    return head, f"; since then files changed that no step of it is known to write: {listed(others, SHOWN_FILES)}"
+    return head, f"; since then files changed that none of its steps wrote: {listed(others, SHOWN_FILES)}"
 
 
 def _gone(selection: Selection, workspace: Path) -> str:
     """Return what steps that are taken over changed and is not there any more; a later step may have meant it so."""
     files = dict.fromkeys(file for result in selection.taken.values() for file in result.files_changed)
     gone = [file for file in files if not (workspace / file).exists()]
-    return f"; not there any more though a step taken over changed it: {listed(gone, SHOWN_FILES)}" if gone else ""
+    return f"; missing although a reused step changed it: {listed(gone, SHOWN_FILES)}" if gone else ""
 
 
 def read_earlier(folder: PlanFolder) -> Earlier:
@@ -182,7 +182,7 @@ def _keyed(
     if run is not None:
         return run.keyed
     if side.loaded is None:
-        raise ValueError("a side is a plan that was run or a document")
+        raise ValueError("give a plan id or a plan file")
     plan, dag = side.loaded.plan, side.loaded.dag
     if beside is None or beside_run is None:
         return KeyedPlan(plan=plan, dag=dag, decisions={}, base_commit=None)
@@ -203,7 +203,7 @@ def workspace_of(earlier: PlanFolder, here: Path, *, is_sample: bool) -> Path:
     if is_sample:
         if not there.is_dir():
             raise UsageError(
-                f"--reuse {earlier.plan_id}: {there}, where that plan worked, is gone: run without --reuse"
+                f"--reuse {earlier.plan_id}: {there}, where that plan ran, does not exist: run without --reuse"
             )
         return there
     if there.resolve() != here.resolve():

@@ -28,9 +28,9 @@ class NotRecordedError(UsageError):
 
     def __init__(self, plan_id: str, step_id: str) -> None:
         super().__init__(
-            f"plan {plan_id}: what files step {step_id!r} found was not recorded (it has not run, no agent of the plan "
-            f"writes files, or git was missing); `vibe plan retry {plan_id} {step_id}` does it again on the files as "
-            f"they are"
+            f"plan {plan_id}: the files before step {step_id!r} were not recorded (it has not run, no agent of the "
+            f"plan writes files, or git was missing); `vibe plan retry {plan_id} {step_id}` reruns it on the files as "
+            "they are"
         )
 
 
@@ -69,7 +69,9 @@ def rewind_plan(host: Host, reference: str, step_id: str, clock: Callable[[], fl
             raise UnknownStepError(step_id, loaded.dag.dependencies)
         workspace = Path(store.settings.workspace)
         if not workspace.is_dir():
-            raise UsageError(f"the workspace of plan {store.plan_id}, {str(workspace)!r}, is gone: restore it first")
+            raise UsageError(
+                f"the workspace of plan {store.plan_id}, {str(workspace)!r}, does not exist: restore it first"
+            )
         state = look(store.folder.state(), loaded, store.settings.decisions)
         steps, results = with_dependants(loaded, state, [step_id]), state.results()
         log = StepFilesLog(workspace, store.folder.path, host.environ, clock)

@@ -27,7 +27,7 @@ def copy_sample(sample: Sample, plan_folder: Path, base: str | None) -> Path:
     """
     project = plan_folder / sample.project
     if not project.is_dir():
-        raise UsageError(f"the plan's sample project {str(project)!r} is no folder: keep it beside the plan file")
+        raise UsageError(f"the plan's sample project {str(project)!r} is not a folder: keep it beside the plan file")
     folder: str | None = None
     try:
         folder = tempfile.mkdtemp(prefix=_PREFIX, dir=base)

@@ -50,7 +50,7 @@ def check_executor(name: str) -> None:
         UsageError: there is none.
     """
     if name not in EXECUTORS:
-        raise UsageError(f"--executor {name!r}: there is no such executor; choose one of {', '.join(EXECUTORS)}")
+        raise UsageError(f"--executor {name!r}: no such executor; choose from {', '.join(EXECUTORS)}")
 
 
 @asynccontextmanager

@@ -42,7 +42,7 @@ def check_worktrees(plan: Plan, workspace: Path, host: Host, engine: Engine, *, 
         return
     if plan.sample is not None:
         raise UsageError(
-            "a demonstration runs on a copy of its files, which is no git repository: use workspace 'shared'"
+            "the demonstration runs on a copy of its files, which is not a git repository: use workspace 'shared'"
         )
     repository = _open(workspace, host, engine)
     check_startable(repository, allow_dirty=allow_dirty, not_counted=[Path(where)] if Path(where).is_absolute() else [])
@@ -72,13 +72,12 @@ def _open(workspace: Path, host: Host, engine: Engine) -> Repository:
         fix = (
             "move them from the included file to the repository's own configuration (`git config --local --edit`)"
             if trusted
-            else "see that they are yours (`git config --local --list`), then run with --trust, or trust the folder "
+            else "check that they are yours (`git config --local --list`), then run with --trust, or trust the folder "
             "with `vibe trust add`"
         )
         raise UsageError(
-            "worktree steps have git check out files and merge, and this repository's own configuration names "
-            "programs for "
-            f"that ({', '.join(repository.left_out)}): {fix}"
+            "worktree steps use git checkout and merge, and this repository's own configuration runs "
+            f"programs for that ({', '.join(repository.left_out)}): {fix}"
         )
     return repository
 
@@ -111,7 +110,7 @@ async def clear_worktrees(worktrees: WorktreeExecutor, outcome: RunResult, sink:
     try:
         await worktrees.clear({step.step_id for step in outcome.steps if step.status.is_final})
     except (WorktreeError, WorktreeRefusedError) as error:
-        sink.publish(WarningEvent(code="worktree.left", message=f"{error}; `vibe plan clean` removes what is left"))
+        sink.publish(WarningEvent(code="worktree.left", message=f"{error}; remove the rest with `vibe plan clean`"))
 
 
 def wants_worktrees(plan: Plan) -> bool:

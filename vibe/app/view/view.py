@@ -62,7 +62,7 @@ class RunView(Struct, kw_only=True, eq=False):
     """One run of a process, by its source. ``seq`` is the number of the last event taken from it.
 
     ``outcome`` and ``exit_code`` are those of its session, None while that goes on or if it has none. ``servers`` are
-    the servers of tools, as they last stood. ``lost``: its process is gone without a word.
+    the servers of tools, as they last stood. ``lost``: its process died without a word.
     """
 
     key: Key
@@ -337,7 +337,7 @@ def _anew(view: View, _: RunView, event: _New) -> Changed:
         text, code = "the conversation was cleared", CLEARED
     else:
         agent.transcript.take_back(event.message_index)
-        text, code = "the conversation was taken back", REWOUND
+        text, code = "the conversation was rewound", REWOUND
     view.kept += agent.transcript.size - before
     keys = _note(view, agent, event, text, code)
     newest = next(reversed(agent.entries.values()))

@@ -21,7 +21,7 @@ class RefusedEditError(UsageError):
     """The edited file is invalid; it is kept at ``kept``."""
 
     def __init__(self, error: ConfigError, kept: Path) -> None:
-        super().__init__(f"{error}\nnothing was changed; what you wrote is in {kept}")
+        super().__init__(f"{error}\nnothing was changed; your text is in {kept}")
         self.kept = kept
 
 
@@ -82,7 +82,7 @@ def _tell_what_wins(settings: Settings, args: argparse.Namespace, env: CliEnviro
         return  # what is wrong was wrong before, and every other command says it
     if not origin.startswith(label) and not args.key.startswith("tools."):
         why = (
-            f"{origin} sets it too, and wins"
+            f"{origin} also sets it, and takes precedence"
             if origin != "default"
             else "this folder is not trusted, so it is not read"
         )

@@ -67,7 +67,7 @@ def _list(output: str, env: CliEnvironment) -> None:
         env.stdout.write(msgspec.json.format(msgspec.json.encode([entry.public for entry in entries])).decode() + "\n")
         return
     if not entries:
-        env.stdout.write("no run is publishing events now\n")
+        env.stdout.write("nothing is running\n")
     for entry in entries:
         env.stdout.write(_entry_line(entry) + "\n")
 
@@ -82,7 +82,7 @@ def _entry_line(entry: Entry) -> str:
 def _watch(args: argparse.Namespace, env: CliEnvironment) -> int:
     if not env.stdout.isatty():
         env.stderr.write(
-            "vibe events watch: stdout is no terminal; to have the events as lines, run `vibe events tail --from 1`\n"
+            "vibe events watch: stdout is not a terminal; for events as lines, run `vibe events tail --from 1`\n"
         )
         return ExitCode.USAGE
     from vibe.cli.terminal.watching import watch  # noqa: PLC0415  not for those that print lines

@@ -73,7 +73,7 @@ async def _asked(entry: Entry, command: RunCommand) -> Reply:
     except TimeoutError:
         raise EnvironmentFailure(
             f"run {entry.source}: process {entry.pid} has not answered for {ANSWER_SECONDS:g} s: "
-            f"look whether it still works with `vibe events tail {entry.source}`"
+            f"check it with `vibe events tail {entry.source}`"
         ) from None
     if not reply.ok:
         raise AnswerRefusedError(entry.source, reply)
@@ -96,7 +96,7 @@ def _command(args: argparse.Namespace, requests: Sequence[Mapping[str, Any]]) ->
     word = words[0].casefold() if len(words) == 1 else ""
     if kind == "approval" or (request is None and (word in _YES or word == _NO)):
         if word not in _YES and word != _NO:
-            raise UsageError(f"{' '.join(words)!r} is no answer to a call: give {', '.join(_YES)} or {_NO}")
+            raise UsageError(f"{' '.join(words)!r} is not an answer to a call: give {', '.join(_YES)} or {_NO}")
         scope = _YES.get(word, "once")
         allow = word != _NO
         return Approve(request_id=args.request, allow=allow, reason=args.reason, scope=scope, by=args.by)
@@ -124,7 +124,7 @@ def _answers(words: Sequence[str], questions: Sequence[Mapping[str, Any]]) -> tu
         return ()
     given = [" ".join(words)] if len(questions) == 1 else words
     if len(given) != len(questions):
-        raise UsageError(f"{len(questions)} answers are wanted, one for each question: {len(given)} were given")
+        raise UsageError(f"give one answer per question: {len(questions)} expected, {len(given)} given")
     return tuple(_answer(text, question) for text, question in zip(given, questions, strict=True))
 
 

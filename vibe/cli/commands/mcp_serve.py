@@ -41,9 +41,7 @@ def serve(args: argparse.Namespace, env: CliEnvironment) -> int:
     if args.http is not None:
         return _serve_http(args.http, env, runtime, load)
     if env.stdin.isatty():
-        raise CommandLineError(
-            "`vibe mcp serve` speaks a protocol, not with people: have an MCP client start it, or use --http PORT"
-        )
+        raise CommandLineError("`vibe mcp serve` is started by an MCP client; to start it yourself, use --http PORT")
     with claimed_wire() as wire:
         return anyio.run(_served, env, runtime, partial(serve_stdio, wire, Handshake(tools, runtime.prepare), load))
 

@@ -39,5 +39,5 @@ def _list(store: MemoryStore, output: str, env: CliEnvironment) -> None:
         env.write_json(document)
         return
     if not entries:
-        env.stdout.write("nothing is remembered yet: `vibe memory add TEXT` adds a fact\n")
+        env.stdout.write("no facts yet: add one with `vibe memory add TEXT`\n")
     env.stdout.write("".join(f"{line}\n" for line in memory_lines(store)))

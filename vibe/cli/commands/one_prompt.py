@@ -152,9 +152,7 @@ def _prompt(args: argparse.Namespace, env: CliEnvironment) -> str:
     given = " ".join(part for part in (args.prompt or "", *args.words) if part and part != "-").strip()
     if args.prompt_file is not None:
         if given or args.prompt == "-":
-            raise CommandLineError(
-                "--prompt-file and a prompt on the command line exclude each other: give one of them"
-            )
+            raise CommandLineError("--prompt-file and a prompt on the command line can't be combined: give one of them")
         return _prompt_in(args.prompt_file, env)
     wants_stdin = args.prompt == "-" or (not given and not env.stdin.isatty())
     piped = env.stdin.buffer.read().decode("utf-8", "replace").strip() if wants_stdin else ""
@@ -176,7 +174,7 @@ def _prompt_in(name: str, env: CliEnvironment) -> str:
         raise UsageError(f"--prompt-file {name}: longer than {PROMPT_BYTES:,} bytes: name a shorter one")
     prompt = content.decode("utf-8-sig", "replace").strip()
     if not prompt:
-        raise UsageError(f"--prompt-file {name}: there is no prompt in it: write one, or give it with -p PROMPT")
+        raise UsageError(f"--prompt-file {name}: it is empty: write a prompt, or give one with -p PROMPT")
     return prompt
 
 

@@ -30,7 +30,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Have the change proposed, show it, and carry it out after a yes."""
     asks = args.output == "text" and env.stdin.isatty() and env.stderr.isatty()
     if not (asks or args.yes):
-        raise CommandLineError("--ask: nobody is here to say yes to the change: give --yes, or ask at a terminal")
+        raise CommandLineError("--ask: no one can confirm the change: add --yes, or run it at a terminal")
     folder = find_plan(env.home, args.plan)
     request = PlanningRequest(
         subject=args.ask,
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         )
         return record.exit_code
     if not change.operations:
-        why = one_line(change.reason or "the plan says it already", LINE_LENGTH)
+        why = one_line(change.reason or "the plan already says so", LINE_LENGTH)
         write_done(Done(plan_id=folder.plan_id, message=f"nothing to change: {why}", running=False), args.output, env)
         return ExitCode.DONE
     lines = tuple(_lines(change))
@@ -76,6 +76,6 @@ def _lines(change: ProposedChange) -> list[str]:
 
 
 def _says_yes(env: CliEnvironment) -> bool:
-    env.stderr.write("Change the plan so? [y/N] ")
+    env.stderr.write("Apply this change? [y/N] ")
     env.stderr.flush()
     return env.stdin.readline().strip().lower() in YES

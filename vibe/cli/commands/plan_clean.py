@@ -1,4 +1,4 @@
-"""``vibe plan clean``: remove the worktrees, branches and copies of samples that ended plans left."""
+"""``vibe plan clean``: remove worktrees, branches and sample copies of ended plans."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vibe.cli.render.event_text import one_line
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Clean the plans named, or all, and list what was removed."""
     if bool(args.plans) == args.all:
-        raise CommandLineError("name the plans to clean, or say --all")
+        raise CommandLineError("name the plans to clean, or pass --all")
     cleaned = clean_plans(env.host, args.plans, cwd=env.cwd, dry_run=args.dry_run, records=args.records)
     if args.output == "json":
         env.write_json([_document(one) for one in cleaned])

@@ -1,4 +1,4 @@
-"""``vibe plan diff A B``: which steps of two plans are the same, and why the others are not."""
+"""``vibe plan diff A B``: compare the steps of two plans, and say why they differ."""
 
 from __future__ import annotations
 

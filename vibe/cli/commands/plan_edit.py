@@ -36,10 +36,10 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Read the change, have it carried out, and print it."""
     limits = {name: getattr(args, name) for name in PlanBudget.model_fields if getattr(args, name) is not None}
     if args.yes and args.ask is None:
-        raise CommandLineError("--yes is for --ask: any other change is one you have written yourself")
+        raise CommandLineError("--yes works only with --ask")
     if args.ask is not None:
         if limits:
-            raise CommandLineError("a model changes no limits: give them without --ask")
+            raise CommandLineError("--ask can't change limits: give them without --ask")
         from vibe.cli.commands import plan_ask  # noqa: PLC0415  a model and all it needs, for this alone
 
         return plan_ask.run(args, env)
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         operations = operations_between(current.plan, read_plan_file(env.cwd / Path(args.file).expanduser()).plan)
         return _apply(host, args, operations, env)
     if not (env.stdin.isatty() and env.stdout.isatty()):
-        raise CommandLineError("there is no terminal for an editor: give --operations FILE or --file FILE")
+        raise CommandLineError("no terminal for an editor: give --operations FILE or --file FILE")
     return _edit(host, args, current, env)
 
 
@@ -115,7 +115,7 @@ def _apply_file(
 
 
 def _wants_another_try(env: CliEnvironment) -> bool:
-    env.stderr.write("Enter opens the editor again, q gives up: ")
+    env.stderr.write("Enter opens the editor again, q quits: ")
     env.stderr.flush()
     answer = env.stdin.readline()
     return bool(answer) and answer.strip().lower() not in {"q", "quit"}

@@ -84,7 +84,7 @@ def _validate(args: argparse.Namespace, env: CliEnvironment) -> int:
         path = loaded.dag.critical_path()
         env.stdout.write(
             f"{one_line(loaded.where, WHERE_LENGTH)} is a valid plan: {counted(len(loaded.plan.steps), 'step')}, "
-            f"{loaded.dag.width} side by side at most, critical path {len(path)}\n"
+            f"at most {loaded.dag.width} in parallel, critical path {len(path)}\n"
         )
     return ExitCode.DONE
 
@@ -137,7 +137,7 @@ def _about(plan: Plan) -> list[str]:
     budget = plan.budget.model_dump(exclude_none=True) if plan.budget else {}
     lines = [f"budget: {', '.join(f'{name} {value}' for name, value in budget.items())}"] if budget else []
     if plan.max_parallel_steps:
-        lines.append(f"at most {plan.max_parallel_steps} steps side by side")
+        lines.append(f"at most {plan.max_parallel_steps} steps in parallel")
     for decision in plan.decisions:
         options = ", ".join(option.id for option in decision.options)
         chosen = [decision.default] if isinstance(decision.default, str) else decision.default or []

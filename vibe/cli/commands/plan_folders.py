@@ -27,7 +27,7 @@ def _list(output: str, env: CliEnvironment) -> None:
         env.write_json([_document(plan) for plan in plans])
         return
     if not plans:
-        env.stdout.write("no plan has run yet; `vibe plan run FILE` runs one\n")
+        env.stdout.write("no plan has run yet; start one with `vibe plan run FILE`\n")
     for plan in plans:
         env.stdout.write(plan_line(plan) + "\n")
 

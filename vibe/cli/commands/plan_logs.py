@@ -47,7 +47,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         time.sleep(POLL_SECONDS)
     if printer.last is None:
         what = f"step {args.step!r}" if args.step else f"plan {folder.plan_id}"
-        env.stderr.write(f"vibe: {what} has printed nothing so far\n")
+        env.stderr.write(f"vibe: {what} has no output yet\n")
     return ExitCode.DONE
 
 

@@ -71,7 +71,7 @@ class _Refusals:
     def publish(self, event: Event) -> None:
         """Write a line if a plan was refused."""
         if isinstance(event, ToolResultEvent) and event.tool == PLAN_TOOL and event.status == "error":
-            self._out.write(f"plan sent back: {one_line(event.content, REASON_LENGTH)}\n")
+            self._out.write(f"plan rejected: {one_line(event.content, REASON_LENGTH)}\n")
             self._out.flush()
 
 
@@ -95,7 +95,7 @@ def _target(name: str | None, env: CliEnvironment) -> Path | None:
     if path.exists() or path.is_symlink():
         raise CommandLineError(f"-o {name}: already exists; delete it or choose another name")
     if not path.parent.is_dir():
-        raise CommandLineError(f"-o {name}: there is no folder {str(path.parent)!r}; make it first")
+        raise CommandLineError(f"-o {name}: no folder {str(path.parent)!r}; create it first")
     return path
 
 

@@ -73,7 +73,7 @@ def report_path(flag: str, name: str, env: CliEnvironment) -> Path:
     """
     path = env.cwd / Path(name).expanduser()
     if not path.parent.is_dir():
-        raise CommandLineError(f"{flag} {name}: there is no folder {str(path.parent)!r}; make it first")
+        raise CommandLineError(f"{flag} {name}: no folder {str(path.parent)!r}; create it first")
     return path
 
 

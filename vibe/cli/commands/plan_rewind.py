@@ -20,7 +20,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     files = rewound.files
     done = Done(
         plan_id=rewound.plan_id,
-        message=f"rewound to before {args.step!r}; to be done again: {', '.join(rewound.steps)}",
+        message=f"rewound to before {args.step!r}; will run again: {', '.join(rewound.steps)}",
         running=False,
         data={
             "steps": list(rewound.steps),
@@ -42,9 +42,9 @@ def _lines(rewound: PlanRewind) -> list[str]:
     if len(lines) > SHOWN_FILES:
         lines[SHOWN_FILES:] = [f"… and {len(lines) - SHOWN_FILES:,} more files"]
     lines += [
-        f"others had changed {one_line(conflict.path, 300)}: kept as {one_line(str(conflict.saved_as), 600)}"
+        f"changed by someone else: {one_line(conflict.path, 300)}: kept as {one_line(str(conflict.saved_as), 600)}"
         for conflict in files.conflicts
     ]
-    lines += [f"left as it is, since a git filter stands before it: {one_line(path, 300)}" for path in files.skipped]
-    lines += [f"the merge of {step_id} stays on the branch: take it back with git revert" for step_id in rewound.merged]
+    lines += [f"not restored because of a git filter: {one_line(path, 300)}" for path in files.skipped]
+    lines += [f"the merge of {step_id} stays on the branch: undo it with git revert" for step_id in rewound.merged]
     return lines or ["no files restored"]

@@ -37,9 +37,9 @@ from vibe.core.errors import EnvironmentFailure
 
 QUICKSTART = "quickstart.json"
 NO_PLAN = (
-    "no plan is named: give its file (`vibe plan run plan.json`), have one written (`vibe plan new GOAL -o "
+    "no plan given: name its file (`vibe plan run plan.json`), write one (`vibe plan new GOAL -o "
     "plan.json`), "
-    "or look at the demonstration (`vibe plan run --demo`)"
+    "or try the demonstration (`vibe plan run --demo`)"
 )
 
 TERMINATION_GRACE_SECONDS = 5.0
@@ -86,7 +86,7 @@ def _run_to_resume(args: argparse.Namespace, options: PlanRunOptions, env: CliEn
         return None
     if args.file == "-" or args.dry_run or args.only or args.reuse:
         raise CommandLineError(
-            "--resume goes on with the last run of a FILE, and without --dry-run, --only and --reuse"
+            "--resume continues the last run of a FILE; it can't be combined with --dry-run, --only or --reuse"
         )
     from vibe.app.plan.find_resumable import unfinished_run
 

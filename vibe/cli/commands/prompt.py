@@ -39,7 +39,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         from vibe.cli.plain.start import chat  # noqa: PLC0415  as above
 
         if not args.plain:
-            env.stderr.write("vibe: this terminal can't draw a screen (TERM, or no UTF-8): a conversation by lines\n")
+            env.stderr.write("vibe: this terminal can't draw a screen (TERM, or no UTF-8): chatting line by line\n")
         if args.setup and (code := _set_up(env)):
             return code
         return chat(*talk_of(args, env), env)
@@ -80,17 +80,15 @@ def _front(args: argparse.Namespace, env: CliEnvironment) -> _Front:
     one_prompt = args.prompt is not None or args.prompt_file is not None or args.output_dir is not None
     at_terminal = env.stdin.isatty() and env.stdout.isatty()
     if args.setup and (one_prompt or args.attach or args.output != "text" or not at_terminal):
-        raise CommandLineError("--setup asks at the terminal before a conversation: use `vibe setup` and its flags")
+        raise CommandLineError("--setup needs a terminal: use `vibe setup` and its flags")
     if args.attach:
         _check_attach(args, env, can=at_terminal and not one_prompt and not args.words and not args.plain)
         return _Front.SCREEN
     if args.plain:
         if one_prompt or args.output != "text":
-            raise CommandLineError(
-                "--plain talks at the terminal: leave -p, --prompt-file, --output and --output-dir out"
-            )
+            raise CommandLineError("--plain can't be combined with -p, --prompt-file, --output or --output-dir")
         if not at_terminal:
-            raise CommandLineError("--plain talks at the terminal, and there is none: use `vibe -p PROMPT`")
+            raise CommandLineError("--plain needs a terminal: use `vibe -p PROMPT`")
         return _Front.LINES
     if not at_terminal or one_prompt or args.output != "text":
         return _Front.ONE_PROMPT
@@ -104,7 +102,7 @@ def _check_attach(args: argparse.Namespace, env: CliEnvironment, *, can: bool) -
         CommandLineError: it can't.
     """
     if not can:
-        raise CommandLineError("--attach shows a run on a terminal's screen: give no prompt with it")
+        raise CommandLineError("--attach takes no prompt")
     if not _draws(env):
         raise CommandLineError(f"this terminal can't draw a screen: use `vibe events watch {args.attach}`")
 

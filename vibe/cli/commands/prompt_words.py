@@ -13,31 +13,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the words of a prompt run, and the list of commands to the help."""
     width = max(map(len, COMMANDS))
     listed = "\n".join(f"  {name:<{width}}  {about}" for name, about in COMMANDS.items())
-    parser.epilog = f"commands:\n{listed}\n\n`vibe COMMAND --help` tells more of each."
+    parser.epilog = f"commands:\n{listed}\n\nSee `vibe COMMAND --help` for each."
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("words", nargs="*", metavar="PROMPT", help="what to do; with -p or from a pipe")
     parser.add_argument(
         "-p", "--prompt", nargs="?", const="", metavar="PROMPT", help="answer and exit; '-': from stdin"
     )
-    parser.add_argument("--plain", action="store_true", help="talk at the terminal, line by line")
-    parser.add_argument("--attach", metavar="SOURCE", help="show a run of another process, answer and steer it")
-    parser.add_argument("--setup", action="store_true", help="choose provider, key, model and colours first, again")
-    parser.add_argument("--prompt-file", metavar="FILE", help="the prompt is in this file; answer and exit")
-    parser.add_argument("--output", choices=OUTPUTS, default="text", help="what stdout carries (default: text)")
+    parser.add_argument("--plain", action="store_true", help="chat at the terminal, line by line")
+    parser.add_argument("--attach", metavar="SOURCE", help="watch, answer and steer a run of another process")
+    parser.add_argument("--setup", action="store_true", help="choose provider, key, model and colours again first")
+    parser.add_argument("--prompt-file", metavar="FILE", help="read the prompt from this file; answer and exit")
+    parser.add_argument("--output", choices=OUTPUTS, default="text", help="format of stdout (default: text)")
     parser.add_argument(
         "--output-dir",
         metavar="DIR",
-        help="leave result.json, events.jsonl and messages.jsonl here; those of an earlier run are removed",
+        help="write result.json, events.jsonl and messages.jsonl here, replacing those of an earlier run",
     )
     parser.add_argument("--agent", metavar="NAME", help="agent profile (default: default_agent)")
     parser.add_argument("--model", metavar="ALIAS", help="model to use")
     parser.add_argument(
-        "--auto-approve", "--yolo", action="store_true", help="do whatever no rule denies, without asking"
+        "--auto-approve", "--yolo", action="store_true", help="run everything no rule denies, without asking"
     )
     add_common(parser, "network")
-    parser.add_argument("--max-turns", type=positive_int, metavar="N", help="stop after so many model calls")
+    parser.add_argument("--max-turns", type=positive_int, metavar="N", help="stop after N model calls")
     add_common(parser, "max-tokens", "max-price")
-    parser.add_argument("--time-limit", type=positive_number, metavar="SECONDS", help="stop after so long")
+    parser.add_argument("--time-limit", type=positive_number, metavar="SECONDS", help="stop after SECONDS")
     parser.add_argument(
         "--enabled-tools",
         action="append",

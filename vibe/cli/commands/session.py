@@ -56,7 +56,7 @@ def _list(args: argparse.Namespace, loader: SessionLoader, env: CliEnvironment) 
         env.write_json([_document(saved) for saved in sessions])
         return
     if not sessions:
-        env.stdout.write("no sessions yet: `vibe -p PROMPT` starts one\n")
+        env.stdout.write("no sessions yet: start one with `vibe -p PROMPT`\n")
     for saved in sessions:
         env.stdout.write(f"{saved.meta.session_id[:SHOWN_ID]}  {_line(saved)}\n")
 
@@ -138,5 +138,5 @@ def _rewind(args: argparse.Namespace, saved: SavedSession, env: CliEnvironment) 
         copy = one_line(str(conflict.saved_as), 400)
         env.stdout.write(f"changed by someone else since: {one_line(conflict.path)}, kept as {copy}\n")
     for name in files.skipped:
-        env.stdout.write(f"not restored, a git filter stands before it: {one_line(name)}\n")
+        env.stdout.write(f"not restored because of a git filter: {one_line(name)}\n")
     env.stdout.write(f"continue with: vibe --resume {report.session_id[:SHOWN_ID]} -p PROMPT\n")

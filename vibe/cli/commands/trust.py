@@ -24,7 +24,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     folder = _folder(args, env, home)
     if args.trust_command == "add":
         changed = file.add(folder)
-        said = f"{folder} is trusted now" if changed else f"{folder} was trusted already"
+        said = f"{folder} is trusted now" if changed else f"{folder} was already trusted"
     else:
         changed = file.remove(folder)
         said = f"{folder} is no longer trusted" if changed else f"{folder} was not trusted"
@@ -47,7 +47,7 @@ def _list(file: TrustFile, output: str, env: CliEnvironment) -> None:
         env.write_json({"trusted": trusted, "untrusted": untrusted})
         return
     if not trusted and not untrusted:
-        env.stdout.write("no folder is trusted: `vibe trust add` trusts the project you are in\n")
+        env.stdout.write("no trusted folders: trust this project with `vibe trust add`\n")
     for folder in trusted:
         env.stdout.write(f"trusted    {one_line(folder, 1_000)}" + "\n")
     for folder in untrusted:

@@ -18,7 +18,7 @@ ELSEWHERE = {
     "auth": "use `vibe setup`",
     "chat": "use `vibe -p PROMPT`",
     "exec": "use `vibe -p PROMPT`",
-    "init": "nothing need be set up here; `vibe setup` chooses provider, key and model",
+    "init": "use `vibe setup` to choose provider, key and model",
     "login": "use `vibe setup`",
     "resume": "use `vibe --resume [ID] -p PROMPT`, or `vibe plan resume ID`",
     "run": "use `vibe plan run FILE`",
@@ -57,5 +57,5 @@ def _refusal(words: Sequence[str]) -> str | None:
     if near:
         return f"unknown command {words[0]!r}: {did_you_mean(near)}"
     if word in ELSEWHERE and len([given for given in words if not given.startswith("-")]) <= NO_MORE_WORDS:
-        return f"there is no command {words[0]!r}: {ELSEWHERE[word]}"
+        return f"unknown command {words[0]!r}: {ELSEWHERE[word]}"
     return None

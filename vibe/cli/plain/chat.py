@@ -28,13 +28,13 @@ from vibe.core.plain_text import plain
 from vibe.core.skills.command_files import NoSuchCommandError
 
 IDLE_PROMPT = ">"
-BUSY_PROMPT = "(at work) >"
+BUSY_PROMPT = "(working) >"
 CLIPBOARD = "\x1b]52;c;{}\x07"
 """The sequence by which a terminal takes text, in base 64."""
 REASON_LENGTH = 1_000
 KEYS = (
     "!COMMAND: run it in your shell and tell the agent of its output; !!COMMAND: run it and tell nobody",
-    "A line typed while the agent works is told to it. Ctrl-C interrupts it, Ctrl-D leaves.",
+    "A line typed while the agent works is told to it. Ctrl-C interrupts it, Ctrl-D quits.",
 )
 
 
@@ -80,7 +80,7 @@ class PlainChat:
         """
         self._limits = limits
         self.conversation = await self.runtime.open_conversation(self.opening, self.seat)
-        self.say(f"session {self.conversation.session_id[:SHOWN_ID]}; /help tells the commands, Ctrl-D leaves")
+        self.say(f"session {self.conversation.session_id[:SHOWN_ID]}; /help lists commands, Ctrl-D quits")
         await self.refresh()
         was_at_work = False
         async with create_task_group() as self._tasks:
@@ -172,7 +172,7 @@ class PlainChat:
             line = (await self._lines.line()).strip()
         except KeyboardInterrupt:
             if not self.conversation.interrupt() and not self.plans.interrupt():
-                self.say("nothing is at work; Ctrl-D leaves")
+                self.say("nothing is running; Ctrl-D quits")
             return
         except EOFError:
             if not self._desk.give(None):
@@ -201,7 +201,7 @@ class PlainChat:
         elif self.conversation.steer(text):
             self.say("(the agent is told before its next step)")
         else:
-            self.say("the agent is about to end: say that again when it has")
+            self.say("the agent is about to finish: send that again when it has")
 
     async def _guarded(self, work: Callable[..., Awaitable[None]], arguments: tuple[object, ...]) -> None:
         try:

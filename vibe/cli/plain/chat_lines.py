@@ -57,7 +57,7 @@ class ChatLines:
         key = f"{event.message_id} {event.attempt}"
         if key != self._open and self._open.startswith(event.message_id):
             self._end_line()
-            self._write("(the connection broke: once more)\n")
+            self._write("(connection lost: retrying)\n")
         self._open = key
         text = plain(event.text)
         self._column = len(text) if "\n" in text else self._column + len(text)

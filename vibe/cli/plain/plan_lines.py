@@ -24,7 +24,7 @@ from vibe.cli.terminal.questions import TerminalUserInput
 from vibe.core.errors import VibeError
 from vibe.core.plain_text import plain
 
-ACCEPT = "Run it? [y] yes  [n] no  [e] edit  [s FILE] save, or say what to change  >"
+ACCEPT = "Run it? [y] yes  [n] no  [e] edit  [s FILE] save, or type what to change  >"
 LINE_LENGTH = 400
 YES, NO, EDIT = frozenset({"y", "yes"}), frozenset({"", "n", "no"}), frozenset({"e", "edit"})
 SAVE = frozenset({"s", "save"})

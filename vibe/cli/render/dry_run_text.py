@@ -18,11 +18,11 @@ def dry_run_lines(found: DryRun) -> Iterator[str]:
     yield one_line(plan.goal, LONG)
     if found.start.note:
         yield f"\n{one_line(found.start.note, 2 * LONG)}"
-    yield "\nOrder (steps of a line could run side by side):"
+    yield "\nOrder (steps on one line can run in parallel):"
     yield from (f"  {number}. {', '.join(level)}" for number, level in enumerate(found.order, start=1))
     path = bounds.critical_path
     yield f"\nCritical path, {len(path)} of {bounds.steps} steps: {' -> '.join(path)}"
-    yield f"Side by side at most: {found.side_by_side}"
+    yield f"Max parallel: {found.side_by_side}"
     yield from _bounds(found)
     yield from (f"note: {one_line(sentence, LONG)}" for sentence in found.said[1 + bool(bounds.model_steps) :])
     yield from _needs(found.steps)
@@ -32,7 +32,7 @@ def dry_run_lines(found: DryRun) -> Iterator[str]:
         yield "\nCommands that would run:"
         yield from commands
     if found.problems:
-        yield "\nIt could not start:"
+        yield "\nIt can't start:"
         yield from (f"  {one_line(problem, 2 * LONG)}" for problem in found.problems)
     yield "\nNothing was run."
 
@@ -40,14 +40,14 @@ def dry_run_lines(found: DryRun) -> Iterator[str]:
 def _bounds(found: DryRun) -> Iterator[str]:
     bounds, budget = found.bounds, found.plan.budget
     if not bounds.model_steps:
-        yield "\nTokens at the very most: 0, no step calls a model"
+        yield "\nTokens, worst case: 0, no step calls a model"
         return
-    price = "no price limit" if bounds.max_price is None else f"${bounds.max_price:,.2f} at the very most"
+    price = "no price limit" if bounds.max_price is None else f"${bounds.max_price:,.2f} at most"
     steps = counted(bounds.model_steps, "model-driven step")
-    yield f"\nTokens at the very most: {bounds.max_tokens:,} in {steps} ({price})"
-    yield f"Model calls at the very most: {bounds.max_turns:,}, {bounds.critical_turns:,} of them one after another"
+    yield f"\nTokens, worst case: {bounds.max_tokens:,} in {steps} ({price})"
+    yield f"Model calls, worst case: {bounds.max_turns:,}, {bounds.critical_turns:,} of them on the critical path"
     if budget and budget.max_seconds:
-        yield f"Time at the very most: {budget.max_seconds:g} s"
+        yield f"Time, worst case: {budget.max_seconds:g} s"
 
 
 def _needs(steps: tuple[StepNeeds, ...]) -> Iterator[str]:
@@ -56,10 +56,10 @@ def _needs(steps: tuple[StepNeeds, ...]) -> Iterator[str]:
     for step in steps:
         if step.model or step.problem:
             tools = ", ".join(step.tools) or "no tools"
-            state = f"NOT THERE: {step.problem}" if step.problem else tools
+            state = f"UNAVAILABLE: {step.problem}" if step.problem else tools
             kinds.setdefault((step.model or "no model", step.agent, state), []).append(step.id)
     if kinds:
-        yield "\nWhat agents would work with:"
+        yield "\nAgents and their tools:"
     for (model, agent, state), ids in kinds.items():
         who = some_of(ids, SHOWN_LEVEL)
         yield f"  {who}: {one_line(model)}{f' as {one_line(agent)}' if agent else ''}; {one_line(state, LONG)}"
@@ -72,5 +72,5 @@ def _decisions(found: DryRun) -> Iterator[str]:
         given = ", ".join(found.given.get(decision.id, ()))
         options = " / ".join(option.id for option in decision.options)
         default = decision.default if isinstance(decision.default, str) else ", ".join(decision.default or ())
-        state = f"taken: {given}" if given else f"open{f', default {default}' if default else ''}"
+        state = f"decided: {given}" if given else f"open{f', default {default}' if default else ''}"
         yield f"  {decision.id} ({options}), {state}: {one_line(decision.question, LONG)}"

@@ -129,11 +129,11 @@ def _conversation(event: _Conversation) -> str:
             return f"assistant{calls}{' (interrupted)' if event.interrupted else ''}: {event.text}"
         case e.ConversationConfiguredEvent():
             modes = ", ".join(filter(None, (event.thinking, event.approvals)))
-            return f"conversation goes on: {event.agent} with {event.model}{_because(modes)}"
+            return f"conversation continues: {event.agent} with {event.model}{_because(modes)}"
         case e.ConversationClearedEvent():
             return "conversation cleared"
         case e.ConversationRewoundEvent():
-            return f"conversation taken back to message {event.message_index}{_because(', '.join(event.files))}"
+            return f"conversation rewound to message {event.message_index}{_because(', '.join(event.files))}"
         case _:
             assert_never(event)
 
@@ -164,7 +164,7 @@ def _tools(event: _Tools) -> str:
         case e.ToolArgumentsEvent():
             return f"{event.tool} … {event.text}"
         case e.ToolQueuedEvent():
-            return f"{event.tool} waits its turn ({event.waits_for}): {event.summary}"
+            return f"{event.tool} queued ({event.waits_for}): {event.summary}"
         case e.ToolStreamEvent():
             return f"{event.tool}: {event.text}"
         case e.ToolResultEvent():
@@ -183,7 +183,7 @@ def _requests(event: _Requests) -> str:
     match event:
         case e.ApprovalRequestEvent():
             call = event.summary or event.arguments
-            return f"approval wanted for {event.tool} ({event.rule}): {call}{_because(event.reason)}"
+            return f"approval needed for {event.tool} ({event.rule}): {call}{_because(event.reason)}"
         case e.ApprovalDecisionEvent():
             return (
                 f"approval {event.request_id}: {event.decision} by {event.by} ({event.scope}){_because(event.reason)}"
@@ -242,16 +242,16 @@ def _decision(event: e.PlanDecisionEvent) -> str:
     if event.selections:
         return f"decision {event.decision_id} {', '.join(event.selections)} (by {event.by}): {event.question}"
     if event.by:
-        return f"decision {event.decision_id}: its time is over, and it has no default: {event.question}"
+        return f"decision {event.decision_id}: timed out, and it has no default: {event.question}"
     return f"decision {event.decision_id} open: {event.question} ({', '.join(event.options)})"
 
 
 def _stopping(event: _Stopping) -> str:
     match event:
         case e.PlanStoppingEvent():
-            return f"plan to be {event.status}{_because(event.reason)}"
+            return f"plan is being {event.status}{_because(event.reason)}"
         case e.PlanActEvent():
-            return f"step {event.step_id} to be {event.status} (by {event.by}): its attempt is stopped"
+            return f"step {event.step_id} is being {event.status} (by {event.by}): its attempt is stopped"
         case e.PlanPausedEvent():
             return f"plan paused{_because(event.reason)}"
         case e.PlanCompletedEvent():
@@ -268,11 +268,11 @@ def _redone(event: _Redone) -> str:
         case e.PlanAttemptEvent():
             return f"step {event.step_id} attempt {event.attempt} ended{_because(event.left)}"
         case e.PlanRetryEvent():
-            return f"step {event.step_id} may begin attempt {event.attempt}"
+            return f"step {event.step_id} starts attempt {event.attempt}"
         case e.PlanEditedEvent():
             return "plan changed by a command"
         case e.PlanResetEvent():
-            return f"steps to be done again: {', '.join(event.step_ids)}"
+            return f"steps will run again: {', '.join(event.step_ids)}"
         case e.PlanReusedEvent():
             return f"step {event.step_id} reused from plan {event.from_plan}"
         case _:

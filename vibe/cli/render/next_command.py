@@ -19,7 +19,7 @@ ID_LENGTH = 8
 
 def try_again(plan_id: str, failed: Sequence[str], outcome: Outcome | None) -> list[str]:
     """Return the commands that repeat the failed steps of a run with that outcome; none if none failed."""
-    more = f"give the whole plan more with: vibe plan edit {plan_id} --max-tokens N (or --max-price, --max-seconds)"
+    more = f"raise the plan's budget with: vibe plan edit {plan_id} --max-tokens N (or --max-price, --max-seconds)"
     if not failed:
         return [more] if outcome is Outcome.LIMIT else []
     step = failed[0] if len(failed) == 1 else "STEP"
@@ -28,7 +28,7 @@ def try_again(plan_id: str, failed: Sequence[str], outcome: Outcome | None) -> l
     if outcome is not Outcome.LIMIT:
         return [again]
     return [
-        f"{again} (a step gets twice the limits that it does not set itself)",
+        f"{again} (the retry gets twice the default limits)",
         more,
     ]
 

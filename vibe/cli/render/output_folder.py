@@ -23,7 +23,7 @@ class OutputFolderError(EnvironmentFailure):
 
     def __init__(self, folder: Path, error: OSError) -> None:
         super().__init__(
-            f"--output-dir {folder}: can't be written ({error.strerror or error}): choose a folder where there is room"
+            f"--output-dir {folder}: can't be written ({error.strerror or error}): choose a folder with free space"
         )
 
 
@@ -49,7 +49,7 @@ class OutputFolder:
             OutputFolderError: the folder can't be made or written.
         """
         if path.exists() and not path.is_dir():
-            raise UsageError(f"--output-dir {path}: this is a file; name a folder, it is made if it is not there")
+            raise UsageError(f"--output-dir {path}: this is a file; name a folder (created if needed)")
         try:
             path.mkdir(parents=True, exist_ok=True)
             for name in (RESULT, EVENTS, MESSAGES):

@@ -133,7 +133,7 @@ _FOLDED = (*get_args(Fact), SubAgentStartedEvent, SubAgentFinishedEvent, UsageEv
 
 def _beginning(event: PlanStartedEvent | PlanResumedEvent) -> str:
     if isinstance(event, PlanStartedEvent):
-        how = f"{counted(len(event.steps), 'step')}, at most {event.max_parallel_steps} side by side"
+        how = f"{counted(len(event.steps), 'step')}, at most {event.max_parallel_steps} in parallel"
         note = f"; {event.note}" if event.note else ""
         return f"plan {event.plan_id} started: {event.goal} ({how}){note}"
     return f"plan {event.plan_id} resumed: {event.goal} ({event.done} of {len(event.steps)} steps done)"

@@ -46,7 +46,7 @@ def removed_lines(steps: Sequence[RemovedRecord]) -> list[str]:
     lines: list[str] = []
     for step in steps:
         attempts = f" after {counted(step.attempts, 'attempt')}" if step.attempts else ""
-        lines.append(f"no longer part of the plan: {step.id}: {one_line(step.title)} ({step.status}{attempts})")
+        lines.append(f"removed from the plan: {step.id}: {one_line(step.title)} ({step.status}{attempts})")
     return lines
 
 

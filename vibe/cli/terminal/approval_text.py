@@ -27,7 +27,7 @@ SHOWN_BY_DIFF = frozenset({"content", "edits", "new_string", "old_string", "repl
 
 PROMPT = "  [y] once  [s] this session  [a] always here  [n] no, or: n WHY  > "
 EDIT_PROMPT = "  [y] once  [s] this session  [e] all edits of this run  [a] always here  [n] no, or: n WHY  > "
-UNCLEAR = "  Please answer with one of these letters.\n"
+UNCLEAR = "  Answer with one of these letters.\n"
 
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 _BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")

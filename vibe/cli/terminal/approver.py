@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from vibe.cli.environment import CliEnvironment
 
 YES = frozenset({"y", "yes"})
-TERMINAL_CLOSED = ApprovalAnswer(allow=False, reason="the terminal was closed before anybody answered")
+TERMINAL_CLOSED = ApprovalAnswer(allow=False, reason="the terminal was closed before anyone answered")
 
 
 class TerminalApprover:

@@ -115,7 +115,7 @@ def prompt_text(choosing: Choosing) -> str:
     elif choosing.own_words:
         what += " or your own words"
     taken = ", ".join(str(position + 1) for position in choosing.default)
-    enter = f"Enter takes {taken}, Esc: " if choosing.default else "Enter or Esc: "
+    enter = f"Enter: {taken}, Esc: " if choosing.default else "Enter or Esc: "
     return f"  [{what}; {enter}{choosing.declines}]  > "
 
 
@@ -142,9 +142,9 @@ def _picked(numbers: Sequence[int], choosing: Choosing) -> Reading:
         return Unclear(_wanted(choosing))
     positions = tuple(sorted({number - 1 for number in numbers}))
     if len(positions) > 1 and not choosing.several:
-        return Unclear("Only one of them, please.")
+        return Unclear("Choose only one.")
     return Picked(positions=positions)
 
 
 def _wanted(choosing: Choosing) -> str:
-    return f"Please answer with a number from 1 to {len(choosing.options)}."
+    return f"Answer with a number from 1 to {len(choosing.options)}."

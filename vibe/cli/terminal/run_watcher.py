@@ -13,9 +13,9 @@ from vibe.cli.render.event_text import one_line
 from vibe.cli.terminal.transcript_frame import transcript_lines
 from vibe.cli.terminal.tree_frame import frame
 
-TREE_KEYS = " ↑↓ or its number: choose a step · Enter: open it · q: leave (the run goes on)"
+TREE_KEYS = " ↑↓ or its number: choose a step · Enter: open it · q: leave (the run continues)"
 OPEN_KEYS = " ↑↓: scroll · Esc: back · q: back"
-CHAT_KEYS = " ↑↓: scroll · q: leave (the run goes on)"
+CHAT_KEYS = " ↑↓: scroll · q: leave (the run continues)"
 
 
 class RunWatcher:
@@ -94,7 +94,7 @@ class RunWatcher:
     ) -> Sequence[Text]:
         room = max(1, height - 2)
         lines = transcript_lines(agents, width, room + self._scrolled)
-        lines = lines or [Text("  nothing was said or done yet", style="dim")]
+        lines = lines or [Text("  nothing yet", style="dim")]
         self._scrolled = min(self._scrolled, max(0, len(lines) - room))
         end = len(lines) - self._scrolled
         title = Text(f" {one_line(heading, max(8, width - 1))}", style="bold")
@@ -103,5 +103,5 @@ class RunWatcher:
 
 def _about_agent(agent: AgentView | None) -> str:
     if agent is None:
-        return "nothing was announced yet"
+        return "no events yet"
     return " · ".join(filter(None, (agent.profile or "agent", agent.model, agent.doing())))

@@ -36,7 +36,7 @@ def transcript_lines(agents: Sequence[AgentView], width: int, wanted: int) -> li
         wanted -= len(lines)
         shown.append(lines)
     if wanted > 0 and any(agent.older for agent in agents):
-        shown.append([Text("  (what came before is in the run's journal)", style="dim")])
+        shown.append([Text("  (earlier output is in the run's journal)", style="dim")])
     return [line for lines in reversed(shown) for line in lines]
 
 

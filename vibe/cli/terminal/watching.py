@@ -108,9 +108,9 @@ def _tell_end(view: View, subscription: Subscription, env: CliEnvironment) -> in
         known = outcome in Outcome.__members__.values()
         return EXIT_CODES[Outcome(outcome)] if known else _code_of(plan.status)
     lose(view, source)
-    why = "its process is gone" if subscription.ended == "died" else f"its events {subscription.ended}"
-    go_on = f"; `vibe plan resume {plan.id}` goes on with its plan" if plan is not None and plan.id else ""
-    env.stdout.write(f"run {source} did not say how it ended: {why}{go_on}\n")
+    why = "its process died" if subscription.ended == "died" else f"its events {subscription.ended}"
+    go_on = f"; `vibe plan resume {plan.id}` continues its plan" if plan is not None and plan.id else ""
+    env.stdout.write(f"run {source} ended without a result: {why}{go_on}\n")
     return ExitCode.FAILED
 
 

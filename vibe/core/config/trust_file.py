@@ -32,7 +32,7 @@ class TrustFile:
         return tuple(map(str, document.get(TRUSTED, []))), tuple(map(str, document.get(UNTRUSTED, [])))
 
     def add(self, folder: Path) -> bool:
-        """Trust a folder and what is below it; False if it was trusted already.
+        """Trust a folder and what is below it; False if it was already trusted.
 
         Raises:
             EnvironmentFailure: the file can't be written.

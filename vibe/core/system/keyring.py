@@ -110,7 +110,7 @@ def _asked(ask: Callable[[_Backend], T], seconds: float) -> T:
         return answer.result(timeout=seconds)
     except TimeoutError as error:
         if not answer.done():
-            raise KeyringError(f"it gave no answer within {seconds:g} s") from error
+            raise KeyringError(f"it did not answer within {seconds:g} s") from error
         raise KeyringError(_problem(error)) from error
     except KeyringError:
         raise

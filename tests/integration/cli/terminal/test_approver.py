@@ -95,7 +95,7 @@ async def test_anything_else_is_asked_again(person: Person) -> None:
         group.start_soon(type_after, person, "sure\n", 1)
         group.start_soon(type_after, person, "\n", 2)
         assert (await ask(person, "y\n", prompts=3)).allow
-    assert person.terminal.sent().count("Please answer with one of these letters.") == 2
+    assert person.terminal.sent().count("Answer with one of these letters.") == 2
 
 
 async def test_what_was_typed_before_the_question_approves_nothing(person: Person) -> None:

@@ -107,7 +107,7 @@ async def test_an_answer_from_outside_withdraws_the_question_here(given: str, *,
     assert (again.ok, again.message) == (True, said)
     other = await board.answer_approval(yes(allow=not allow))
     assert (other.ok, other.reason) == (False, "refused")
-    assert other.message == f"it was {said} before, by control"
+    assert other.message == f"already {said} by control"
 
 
 async def test_who_comes_after_the_person_is_told_what_was_said() -> None:
@@ -116,10 +116,10 @@ async def test_who_comes_after_the_person_is_told_what_was_said() -> None:
     board = RequestBoard(person, person.ask)
     assert await board.approve(asking()) == ApprovalAnswer(allow=False, reason="mine", by="user")
     reply = await board.answer_approval(yes())
-    assert (reply.ok, reply.message) == (False, "it was denied before, by user")
+    assert (reply.ok, reply.message) == (False, "already denied by user")
     assert [each.answer for each in await board.ask([AUTH], "question1") or ()] == ["Cookies"]
     reply = await board.answer_question(AnswerQuestion(request_id="question1", answers=(("JWT",),), by="page"))
-    assert (reply.ok, reply.message) == (False, "it was answered (Cookies) before, by user")
+    assert (reply.ok, reply.message) == (False, "already answered (Cookies) by user")
     assert reply.data["by"] == "user"
 
 
@@ -131,17 +131,17 @@ async def test_of_two_who_answer_the_second_is_told_who_was_first() -> None:
         lambda: board.answer_approval(yes(by="ben")),
     )
     assert (answer.by, first.ok) == ("ana", True)
-    assert (second.ok, second.message) == (False, "it was allowed before, by ana")
+    assert (second.ok, second.message) == (False, "already allowed by ana")
 
 
 async def test_with_nobody_there_a_request_waits_and_is_denied_in_the_end() -> None:
     board = RequestBoard(patience_s=0.01)
     answer = await board.approve(asking())
     assert (answer.allow, answer.by) == (False, "timeout")
-    assert (await board.answer_approval(yes())).message == "it was denied before, by timeout"
+    assert (await board.answer_approval(yes())).message == "already denied by timeout"
     assert await board.ask([AUTH], "question1") is None
     late = await board.answer_question(AnswerQuestion(request_id="question1", answers=(("JWT",),)))
-    assert late.message == "it was declined before, by timeout"
+    assert late.message == "already declined by timeout"
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ async def test_with_nobody_there_a_request_waits_and_is_denied_in_the_end() -> N
         ("abc", "no request"),
         ("zzzz", "no request"),
         ("ab\x1b[2J", "no request"),
-        ("abcd", "fits several requests"),
+        ("abcd", "matches several requests"),
     ],
 )
 async def test_what_names_no_request_is_refused_with_those_that_are_open(given: str, problem: str) -> None:
@@ -182,9 +182,9 @@ async def test_a_request_that_was_withdrawn_is_not_open() -> None:
 @pytest.mark.parametrize(
     ("scope", "more", "problem"),
     [
-        ("session", {}, "no yes to this lasts"),
-        ("always", {}, "no yes to this lasts"),
-        ("edits", {"covers": ("bash:make",)}, "no edit of a file"),
+        ("session", {}, "this can be allowed once"),
+        ("always", {}, "this can be allowed once"),
+        ("edits", {"covers": ("bash:make",)}, "not a file edit"),
         ("session", {"covers": ("bash:make",)}, ""),
         ("always", {"covers": ("bash:make",)}, ""),
         ("edits", {"is_edit": True}, ""),
@@ -235,8 +235,8 @@ async def test_somebody_may_rather_not_answer() -> None:
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ((("JWT",), ("JWT",)), "1 answers are wanted, one for each question: 2 were given"),
-        ((("JWT", "Cookies"),), "'Which one?' takes one answer: 'JWT, Cookies' was given"),
+        ((("JWT",), ("JWT",)), "give one answer per question: 1 expected, 2 given"),
+        ((("JWT", "Cookies"),), "'Which one?' takes one answer; got 'JWT, Cookies'"),
     ],
 )
 async def test_answers_that_are_none_to_the_questions_are_refused(given: Any, problem: str) -> None:

@@ -277,7 +277,7 @@ def test_a_server_that_says_nothing_is_not_waited_for_long(setting: Setting, ser
     trial = tried(flow, selected(flow), seconds=0.3)
 
     assert trial.fault is TrialFault.ADDRESS
-    assert "gave no answer within 0.3 s" in trial.sentence
+    assert "did not answer within 0.3 s" in trial.sentence
 
 
 def test_a_server_at_its_limit_is_asked_once(setting: Setting, server: ModelServer) -> None:

@@ -153,7 +153,7 @@ def test_a_conversation_stays_one_under_other_session_ids_and_is_cleared_and_tak
     assert list(seen.agents) == ["one"]
     assert [entry.text for entry in seen.agents["one"].entries.values()] == [
         "a",
-        "the conversation was taken back",
+        "the conversation was rewound",
         "d",
     ]
     assert [entry.number for entry in seen.agents["one"].entries.values()] == [1, 4, 5]
@@ -174,7 +174,7 @@ def test_what_a_summary_stands_in_for_is_not_taken_back_with_what_came_after_it(
     entries = view_of(started, *told, ended, after, back).agents["one"].entries.values()
     assert [(entry.text, entry.message_index) for entry in entries] == [
         *(("0", None), ("1", None), ("2", None), ("3", None), ("4", 1)),
-        ("the conversation was taken back", 2),
+        ("the conversation was rewound", 2),
     ]
 
 

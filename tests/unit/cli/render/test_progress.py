@@ -142,7 +142,7 @@ def test_the_plan_begins_with_its_id_and_a_decision_with_its_options() -> None:
     started = PlanStartedEvent(plan_id="20260101-abcdef", goal="Try", steps=(outline,), max_parallel_steps=4)
     open_decision = PlanDecisionEvent(decision_id="d", question="Ship?", options=("yes", "no"), selections=(), by="")
 
-    assert written(started) == ["plan 20260101-abcdef started: Try (1 step, at most 4 side by side)"]
+    assert written(started) == ["plan 20260101-abcdef started: Try (1 step, at most 4 in parallel)"]
     assert written(open_decision) == ["decision d open: Ship? (yes, no)"]
 
 

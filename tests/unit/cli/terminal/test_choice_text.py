@@ -30,19 +30,19 @@ TYPED = Choosing(options=OPTIONS, own_words=True, typed=True)
         (ONE, " 1) ", Picked(positions=(0,))),
         (ONE, "", Declined()),
         (ONE, "\x1b", Declined()),
-        (ONE, "1,2", Unclear("Only one of them, please.")),
+        (ONE, "1,2", Unclear("Choose only one.")),
         (ONE, "2 2", Picked(positions=(1,))),
         (SEVERAL, "3, 1", Picked(positions=(0, 2))),
-        (SEVERAL, "3;9", Unclear("Please answer with a number from 1 to 3.")),
-        (ONE, "0", Unclear("Please answer with a number from 1 to 3.")),
-        (ONE, "4", Unclear("Please answer with a number from 1 to 3.")),
-        (ONE, ",", Unclear("Please answer with a number from 1 to 3.")),
-        (ONE, "SQLite", Unclear("Please answer with a number from 1 to 3.")),
+        (SEVERAL, "3;9", Unclear("Answer with a number from 1 to 3.")),
+        (ONE, "0", Unclear("Answer with a number from 1 to 3.")),
+        (ONE, "4", Unclear("Answer with a number from 1 to 3.")),
+        (ONE, ",", Unclear("Answer with a number from 1 to 3.")),
+        (ONE, "SQLite", Unclear("Answer with a number from 1 to 3.")),
         (WITH_DEFAULT, "", Picked(positions=(1,))),
         (WITH_DEFAULT, "\x1b", Declined()),
         (FREE, "4", OwnWords()),
         (FREE, "neither, use Redis", Picked(words="neither, use Redis")),
-        (FREE, "5", Unclear("Please answer with a number from 1 to 3.")),
+        (FREE, "5", Unclear("Answer with a number from 1 to 3.")),
         (TYPED, "1", Picked(words="1")),
         (TYPED, "", Declined()),
     ],
@@ -57,7 +57,7 @@ def test_the_answers_are_numbered_and_what_enter_takes_is_marked() -> None:
         "  *2) SQLite",
         "   3) Files",
     ]
-    assert "Enter takes 2, Esc: not now" in prompt_text(WITH_DEFAULT)
+    assert "Enter: 2, Esc: not now" in prompt_text(WITH_DEFAULT)
 
 
 def test_own_words_are_one_more_answer_only_where_they_are_wanted() -> None:

@@ -130,14 +130,14 @@ def test_a_diff_is_shown_for_an_edit_and_a_denial_is_said() -> None:
 
 def test_a_run_without_a_plan_shows_its_own_agent() -> None:
     watcher = RunWatcher()
-    assert shown(watcher, View())[0] == " nothing was announced yet"
+    assert shown(watcher, View())[0] == " no events yet"
     started = e.SessionStartedEvent(workspace="/w", model="m", agent="default", session_id="s", source="r")
     told = e.UserMessageEvent(text="hello", session_id="s", source="r")
     view = view_of(started, told)
     assert shown(watcher, view) == [
         " default · m · waiting for the model",
         "> hello",
-        " ↑↓: scroll · q: leave (the run goes on)",
+        " ↑↓: scroll · q: leave (the run continues)",
     ]
     assert watcher.press("up", view)
     assert not watcher.press("q", view)

@@ -111,7 +111,7 @@ def test_what_was_taken_back_or_cleared_is_not_among_them(vibe_home: Path) -> No
 
     assert [entry.text for entry in entries] == [
         *("the conversation was cleared", "message 0", "message 1"),
-        *("the conversation was taken back", "again"),
+        *("the conversation was rewound", "again"),
     ]
 
 
