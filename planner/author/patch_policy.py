@@ -129,7 +129,7 @@ def _lines(plan: Plan, revised: Plan, *, new_commands: bool) -> Iterator[Problem
     for line in after:
         if line not in before and not new_commands:
             fix = "use the lines the plan has: nobody is there to accept another"
-            yield Problem(path="operations", message=f"{quoted(line, 200)} is no command of the plan", fix=fix)
+            yield Problem(path="operations", message=f"{quoted(line, 200)} is not a command of the plan", fix=fix)
 
 
 def _command_lines(plan: Plan) -> dict[str, None]:

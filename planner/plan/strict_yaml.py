@@ -68,7 +68,7 @@ class _Builder:
             case yaml.DocumentStartEvent():
                 self.documents += 1
                 if self.documents > 1:
-                    raise self._refused(event, "has several documents", "put each plan into a file of its own")
+                    raise self._refused(event, "has several documents", "put each plan in its own file")
             case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
                 self._begin(event)
             case yaml.MappingEndEvent() | yaml.SequenceEndEvent():

@@ -37,7 +37,7 @@ class StepsWentOnError(VibeError):
     """Steps that a revision is about have begun, or ended, since it was looked at."""
 
     def __init__(self, step_ids: Iterable[str]) -> None:
-        super().__init__(f"steps have changed meanwhile: {listed(step_ids)}")
+        super().__init__(f"steps have changed since: {listed(step_ids)}")
 
 
 TOO_LATE = "the run is over: nothing was changed"

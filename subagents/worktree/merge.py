@@ -100,7 +100,7 @@ def _checked_state(repository: Repository, base: Base) -> RepositoryState:
         raise MergeRefusedError("the repository has unresolved conflicts: resolve them, then merge the branch")
     if state.ref != base.ref:
         was, now = base.ref or "a detached HEAD", state.ref or "a detached HEAD"
-        raise MergeRefusedError(f"the repository is at {now} now and was at {was} when the step began")
+        raise MergeRefusedError(f"the repository is at {now}, but was at {was} when the step began")
     return state
 
 

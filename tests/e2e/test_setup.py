@@ -98,9 +98,9 @@ def test_without_a_test_nothing_is_asked(vibe: VibeCommand, server: ModelServer)
 @pytest.mark.parametrize(
     ("words", "stdin", "said"),
     [
-        (("setup",), "", "--provider is missing, and there is no terminal to ask at: name one of served, mistral"),
+        (("setup",), "", "--provider is missing, and there is no terminal to ask: name one of served, mistral"),
         (("setup", "--provider", "srved"), "", "unknown provider 'srved': did you mean 'served'"),
-        (("setup", "--provider", "served"), "", "--key-from is missing, and there is no terminal to ask at"),
+        (("setup", "--provider", "served"), "", "--key-from is missing, and there is no terminal to ask"),
         (("setup", "--provider", "served", "--key-from", "-"), KEY, "--model is missing, and there is no terminal"),
         ((*BY_FLAGS, "--key-from", "-"), "", "there is nothing on standard input: write the key to it"),
         ((*BY_FLAGS, "--key-from", KEY), "", "there is no key in a variable of that name"),

@@ -131,7 +131,7 @@ class EditorTalk(SessionCommands):
         Raises:
             UsageError: always.
         """
-        raise UsageError(f"there is no other editor for {name} ({len(text)} characters): save it to a file instead")
+        raise UsageError(f"no other editor for {name} ({len(text)} characters): save it to a file instead")
 
     def leave(self) -> None:
         """Refuse to end a session, which is the editor's to close.

@@ -47,7 +47,7 @@ def _entry(args: argparse.Namespace) -> dict[str, object]:
         env = _pairs("--env", args.env)
         return {"transport": "stdio", "command": target, **({"env": env} if env else {})}
     if len(target) > 1 or args.env:
-        raise CommandLineError(f"{target[0]}: an address stands alone, without --env and further words")
+        raise CommandLineError(f"{target[0]}: an address takes no --env and no further words")
     headers = _pairs("--header", args.header)
     key = {"api_key_env": args.key_env} if args.key_env else {}
     return {"transport": "http", "url": target[0], **({"headers": headers} if headers else {}), **key}
@@ -68,7 +68,7 @@ def _import(servers: ServerSettings, name: str, env: CliEnvironment) -> int:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "is no UTF-8 text"
+        why = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
         raise UsageError(f"{name} can't be read ({why}): name the file with the servers") from error
     left_out = 0
     for found in read_servers(text, name):

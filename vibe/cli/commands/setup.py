@@ -88,7 +88,7 @@ def _key(place: str, env: CliEnvironment) -> str:
             raise CommandLineError(f"--key-from: there is no key in a variable of that name ({len(place)} characters)")
         return env.environ[place].strip()
     if env.stdin.isatty():
-        raise CommandLineError("--key-from -: standard input is a terminal: leave it out, and type the key unseen")
+        raise CommandLineError("--key-from -: standard input is a terminal: omit it, and type the key unseen")
     key = env.stdin.read(MOST_KEY).strip()
     if not key:
         raise CommandLineError("--key-from -: there is nothing on standard input: write the key to it")
@@ -99,9 +99,9 @@ def _selection(flow: FirstUse, choice: ProviderChoice | None, key: str, model: s
     """The choices that the flags make.
 
     Raises:
-        CommandLineError: one is left open, and there is no terminal to ask at.
+        CommandLineError: one is left open, and there is no terminal to ask.
     """
-    nobody = "there is no terminal to ask at"
+    nobody = "there is no terminal to ask"
     if choice is None:
         names = ", ".join(one.name for one in flow.choices)
         raise CommandLineError(f"--provider is missing, and {nobody}: name one of {names}")

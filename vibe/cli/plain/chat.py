@@ -33,8 +33,8 @@ CLIPBOARD = "\x1b]52;c;{}\x07"
 """The sequence by which a terminal takes text, in base 64."""
 REASON_LENGTH = 1_000
 KEYS = (
-    "!COMMAND: run it in your shell and tell the agent of its output; !!COMMAND: run it and tell nobody",
-    "A line typed while the agent works is told to it. Ctrl-C interrupts it, Ctrl-D quits.",
+    "!COMMAND: run it in your shell and give the agent its output; !!COMMAND: run it without that",
+    "A line typed while the agent works is sent to it. Ctrl-C interrupts it, Ctrl-D quits.",
 )
 
 
@@ -199,7 +199,7 @@ class PlainChat:
         if not self.conversation.is_busy:
             self.begin(self._send, text)
         elif self.conversation.steer(text):
-            self.say("(the agent is told before its next step)")
+            self.say("(sent to the agent before its next step)")
         else:
             self.say("the agent is about to finish: send that again when it has")
 

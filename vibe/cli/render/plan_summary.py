@@ -111,4 +111,4 @@ def _sample(ended: PlanRun) -> list[str]:
     """Return a line about the folder of a demonstration, which the user would not find otherwise."""
     if not ended.is_sample or ended.status is PlanStatus.PAUSED:
         return []
-    return [f"look at its copy of the project, then remove it with `vibe plan clean {ended.record.plan_id}` removes it"]
+    return [f"look at its copy of the project, then remove it with `vibe plan clean {ended.record.plan_id}`"]

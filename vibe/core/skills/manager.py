@@ -120,7 +120,7 @@ def _discover(sources: SkillSources, warnings: list[str]) -> dict[str, SkillInfo
     found: dict[str, SkillInfo] = {}
     for folder in sources.configured:
         if not folder.is_dir():
-            warnings.append(f"skill_paths: {str(folder)!r} is no folder, correct it")
+            warnings.append(f"skill_paths: {str(folder)!r} is not a folder, correct it")
     for path in _files((*sources.configured, *sources.project, *sources.user)):
         try:
             parsed = parse_skill(path)

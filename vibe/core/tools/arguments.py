@@ -67,4 +67,4 @@ def _parts(value: object) -> Iterable[object]:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")

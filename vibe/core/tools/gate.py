@@ -182,7 +182,7 @@ class Gate:
     async def _ask(self, approver: Approver, request: ApprovalRequest) -> CallRefusal | None:
         self._sink.publish(request.as_event())
         end: Event = RequestWithdrawnEvent(
-            request_id=request.request_id, kind="approval", reason="the call was given up"
+            request_id=request.request_id, kind="approval", reason="the call was aborted"
         )
         try:
             answer = await approver.approve(request)

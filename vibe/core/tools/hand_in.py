@@ -146,7 +146,7 @@ class HandIn:
             encoded = msgspec.json.encode(value)
             kept = msgspec.json.decode(encoded) == value
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            return f"value: is no JSON that can be kept: {error}"
+            return f"value: is not JSON that can be kept: {error}"
         if not kept:
             return "value: holds a number that is too large to be kept"
         if len(encoded) > self.max_bytes:

@@ -60,7 +60,7 @@ def schema_problems(schema: Mapping[str, Any]) -> tuple[SchemaProblem, ...]:
 
     declared = schema.get("$schema", "")
     if not isinstance(declared, str) or (declared and cast("Any", validator_for)(schema, default=None) is None):
-        return (SchemaProblem(path=("$schema",), message=f"{_short(declared)} is no dialect known here"),)
+        return (SchemaProblem(path=("$schema",), message=f"{_short(declared)} is not a supported dialect"),)
     try:
         _dialect(schema).check_schema(schema)
     except SchemaError as error:

@@ -69,7 +69,7 @@ def derive_arguments(name: str, run: Callable[..., Any]) -> type[BaseModel]:
     fields: dict[str, Any] = {}
     for index, parameter in enumerate(argument_parameters(run)):
         if parameter.kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
-            raise SignatureProblem(f"run takes {parameter}, which is no named argument")
+            raise SignatureProblem(f"run takes {parameter}, which is not a named argument")
         default = ... if parameter.default is parameter.empty else parameter.default
         plain = not hasattr(BaseModel, parameter.name) and not parameter.name.startswith(("_", "model_"))
         field_name = parameter.name if plain else f"argument{index}"

@@ -57,7 +57,7 @@ def _name_problem(cls: type[BaseTool[Any, Any, Any, Any]]) -> str | None:
 def _run_problem(cls: type[BaseTool[Any, Any, Any, Any]]) -> str | None:
     run = cls.run
     if isinstance(inspect.getattr_static(cls, "run"), (staticmethod, classmethod)):
-        return "run is no ordinary method: it needs self"
+        return "run is not an ordinary method: it needs self"
     if not (inspect.iscoroutinefunction(run) or inspect.isasyncgenfunction(run)):
         return "run is not async: write async def run"
     parameters = list(inspect.signature(run).parameters.values())
@@ -96,4 +96,4 @@ def _schema_problem(cls: type[BaseTool[Any, Any, Any, Any]]) -> str | None:
         schema = cls.get_parameters()
     except (PydanticUserError, PydanticUndefinedAnnotation, SchemaError) as error:
         return f"{model.__name__} has no JSON Schema ({str(error).splitlines()[0]})"
-    return None if schema.get("type") == "object" else f"{model.__name__} is no object with named fields"
+    return None if schema.get("type") == "object" else f"{model.__name__} is not an object with named fields"

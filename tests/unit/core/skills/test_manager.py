@@ -63,7 +63,7 @@ def test_a_pattern_that_matches_nothing_is_said(tmp_path: Path) -> None:
 
 def test_a_configured_folder_that_is_missing_is_said(tmp_path: Path) -> None:
     found = SkillManager(SkillSources(configured=(tmp_path / "gone",)))
-    assert found.warnings == (f"skill_paths: '{tmp_path}/gone' is no folder, correct it",)
+    assert found.warnings == (f"skill_paths: '{tmp_path}/gone' is not a folder, correct it",)
 
 
 def test_the_list_is_escaped(tmp_path: Path) -> None:

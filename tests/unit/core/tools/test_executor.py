@@ -135,7 +135,7 @@ async def test_each_message_is_recorded_before_the_next_writer_starts(tmp_path: 
         ('"name"', ("is a string, not an object",)),
         ("null", ("is null, not an object",)),
         ("7", ("is a number, not an object",)),
-        ('{"name": NaN}', ("NaN is no JSON number",)),
+        ('{"name": NaN}', ("NaN is not a JSON number",)),
         ('{"name": "\\ud800"}', ("surrogate",)),
         ('{"name": ' + "1" * 5000 + "}", ("not valid JSON",)),
         ("[" * 100_000, ("not valid JSON",)),
@@ -660,7 +660,7 @@ async def test_a_question_is_withdrawn_when_the_call_is_cancelled(tmp_path: Path
     assert rigged.recorded[0].status == "cancelled"
     withdrawn = rigged.sink.events[2]
     assert isinstance(withdrawn, RequestWithdrawnEvent)
-    assert (withdrawn.kind, withdrawn.reason) == ("approval", "the call was given up")
+    assert (withdrawn.kind, withdrawn.reason) == ("approval", "the call was aborted")
 
 
 async def test_a_record_that_fails_ends_the_batch_with_its_own_error(tmp_path: Path) -> None:

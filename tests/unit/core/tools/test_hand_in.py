@@ -121,7 +121,7 @@ async def test_a_check_of_the_host_can_refuse(tmp_path: Path) -> None:
         ({"files": ["x" * MAX_BYTES]}, "bytes long"),
         ({"files": [], "deep": json.loads("[" * 100 + "]" * 100)}, "nested deeper than 64"),
         ({"files": [], "number": float("inf")}, "too large to be kept"),
-        ({"files": ["\ud800"]}, "no JSON that can be kept"),
+        ({"files": ["\ud800"]}, "not JSON that can be kept"),
     ],
 )
 def test_what_can_not_be_kept_is_refused(value: Any, said: str) -> None:

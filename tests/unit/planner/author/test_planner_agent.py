@@ -339,7 +339,7 @@ NOT_FOR_MODELS: list[tuple[list[dict[str, Any]], str]] = [
     ([{"op": "update_step", "id": "b", "changes": {"verify": []}}], "no step would run 'pytest -q' any more"),
     (
         [{"op": "update_step", "id": "b", "changes": {"verify": ["pytest -q", "curl x | sh"]}}],
-        "'curl x | sh' is no command of the plan",
+        "'curl x | sh' is not a command of the plan",
     ),
     ([{"op": "update_step", "id": "b", "changes": {"writes": ["**"]}}], "'**' lies outside what the failing step"),
     ([{"op": "update_step", "id": "b", "changes": {"denied_tools": []}}], "denied_tools"),

@@ -90,7 +90,7 @@ class BadPatternError(ToolError):
     """A pattern that is no regular expression."""
 
     def __init__(self, pattern: str, problem: str) -> None:
-        super().__init__(f"{pattern!r} is no regular expression: {problem}; escape what is meant literally")
+        super().__init__(f"{pattern!r} is not a regular expression: {problem}; escape what is meant literally")
         self.pattern = pattern
         self.problem = problem
 

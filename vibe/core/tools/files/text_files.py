@@ -315,7 +315,7 @@ def _require_regular(found: os.stat_result, name: str) -> None:
         return
     if stat.S_ISLNK(found.st_mode):
         raise FileAccessError(name, "has become a link while it was used", "look at it again")
-    problem = next((words for is_kind, words in KINDS if is_kind(found.st_mode)), "is no regular file")
+    problem = next((words for is_kind, words in KINDS if is_kind(found.st_mode)), "is not a regular file")
     advice = "list it with bash (ls), or name a file in it" if stat.S_ISDIR(found.st_mode) else "name a regular file"
     raise FileAccessError(name, problem, advice)
 
@@ -326,7 +326,7 @@ def _access_error(error: OSError, path: Path, name: str) -> FileAccessError:
     if isinstance(error, PermissionError):
         return FileAccessError(name, "may not be accessed by this user", "its mode would have to change")
     if isinstance(error, NotADirectoryError):
-        return FileAccessError(name, "leads through something that is no folder", "check the path")
+        return FileAccessError(name, "leads through something that is not a folder", "check the path")
     return FileAccessError(name, f"can't be used: {error.strerror or error}")
 
 

@@ -33,7 +33,7 @@ class CommandLostError(ToolError):
     """A command of which nobody knows how it ended; the message ends with what it had printed."""
 
     def __init__(self, problem: str, printed: str) -> None:
-        said = f"it is unknown how the command ended: {problem}; look at what it has done before you run it again"
+        said = f"it is unknown how the command ended: {problem}; check what it has done before you run it again"
         super().__init__(f"{said}\n{printed}".rstrip())
         self.problem = problem
 

@@ -219,7 +219,7 @@ class Flow(Expansions):
             known = state.scope.get(name, ()) if child.type in {"simple_expansion", "expansion"} else ()
             texts = [word.text for word in known if word.text and " " in word.text]
             if texts:
-                self.surprise("it runs what a variable holds", barred=True)
+                self.surprise("it runs the value of a variable", barred=True)
             for text in texts:
                 self.commands.append(ShellCommand(words=tuple(Word(text=part) for part in text.split())))
 

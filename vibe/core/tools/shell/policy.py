@@ -140,7 +140,7 @@ def _first_doubt(line: ShellLine, allowed: frozenset[tuple[str, ...]], workspace
         if one.doubt:
             return _Doubt(one.doubt)
         if not line.plain and not _only_reads(command):
-            return _Doubt(f"{command.argv[0]!r} stands among variables or conditions")
+            return _Doubt(f"{command.argv[0]!r} is mixed with variables or conditions")
     everywhere = frozenset(place for command in line.commands for place in command.places)
     named = [(path, command.places) for command, one in judged for path in one.paths]
     named += [(NamedPath(text=text, fed=True), everywhere) for text in line.inputs]

@@ -65,7 +65,7 @@ def parse_url(text: str) -> WebUrl:
         parts = urlsplit(text)
         port = parts.port
     except ValueError as error:
-        raise UrlError(text, f"is no URL ({error}); give one such as https://example.com/page") from error
+        raise UrlError(text, f"is not a URL ({error}); give one such as https://example.com/page") from error
     if parts.scheme.lower() not in _DEFAULT_PORTS:
         raise UrlError(text, "is not http or https; give a URL such as https://example.com/page")
     if parts.username is not None or parts.password is not None:
@@ -84,7 +84,7 @@ def refusal(address: str) -> str | None:
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
-        return "is no IP address"
+        return "is not an IP address"
     ip = _embedded(ip)
     if ip.is_unspecified:
         return "means this machine"
@@ -93,7 +93,7 @@ def refusal(address: str) -> str | None:
         (ip.is_link_local, "is a link-local address"),
         (ip.is_multicast, "is a multicast address"),
         (ip.is_private, "is a private address"),
-        (not ip.is_global, "is no public address"),
+        (not ip.is_global, "is not a public address"),
         (ip.is_reserved, "is a reserved address"),
         (isinstance(ip, IPv6Address) and ip.is_site_local, "is a private address"),
     ):

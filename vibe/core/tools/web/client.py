@@ -177,7 +177,7 @@ def _checked_backend(network: NetworkAccess) -> Any:
 
 async def _public_addresses(host: str, network: NetworkAccess) -> Sequence[str]:
     """The addresses of a host, all of them public."""
-    addresses = [host] if refusal(host) != "is no IP address" else await network.resolve(host)
+    addresses = [host] if refusal(host) != "is not an IP address" else await network.resolve(host)
     if not addresses:
         raise OSError(f"{host} has no address")
     for address in addresses:

@@ -66,7 +66,7 @@ async def test_a_call_that_is_cancelled_stops_its_terminal(tmp_path: Path) -> No
 
 async def test_a_terminal_that_dies_is_an_error_with_what_it_had_printed(tmp_path: Path) -> None:
     terminals = ScriptedTerminals(("so far\n", Closed(LOST)))
-    with pytest.raises(CommandLostError, match=f"how the command ended: {LOST}; look at what(.|\n)*so far"):
+    with pytest.raises(CommandLostError, match=f"how the command ended: {LOST}; check what(.|\n)*so far"):
         await Caller(root=tmp_path, commands=terminals).call(make(Bash), command="make all")
 
 

@@ -119,7 +119,7 @@ async def test_matches_and_bytes_are_bounded_and_that_is_said(root: Path, use_ri
 
 @pytest.mark.parametrize("use_ripgrep", BACKENDS)
 async def test_a_pattern_that_is_no_expression_is_a_clear_error(root: Path, use_ripgrep: bool) -> None:  # noqa: FBT001  pytest's parameter
-    with pytest.raises(BadPatternError, match=r"'needle\(' is no regular expression: .*; escape"):
+    with pytest.raises(BadPatternError, match=r"'needle\(' is not a regular expression: .*; escape"):
         await Caller(root=root).call(make(Grep, use_ripgrep=use_ripgrep), pattern="needle(")
 
 

@@ -147,7 +147,7 @@ async def test_a_missing_file_brings_the_closest_names(caller: Caller) -> None:
         await caller.call(make(ReadFile), path="src/Schedular.py")
     with pytest.raises(FileAccessError, match=r"'scr' is missing in .*did you mean 'src'\?"):
         await caller.call(make(ReadFile), path="scr/scheduler.py")
-    with pytest.raises(FileAccessError, match="leads through something that is no folder"):
+    with pytest.raises(FileAccessError, match="leads through something that is not a folder"):
         await caller.call(make(ReadFile), path="src/scheduler.py/x")
 
 
