@@ -49,8 +49,8 @@ class Ping(BaseCommand, frozen=True, kw_only=True, tag="ping"):
 class Pause(BaseCommand, frozen=True, kw_only=True, tag="pause"):
     """Start nothing more; running steps stop at the end of their turn.
 
-    At the latest after ``grace_seconds`` (0: at once; null: however long the turn takes); they go on with the resume.
-    ``by`` says who asks, here and below.
+    At the latest after ``grace_seconds`` (0: at once; null: no limit); they continue on resume. ``by`` says who asks,
+    here and below.
     """
 
     grace_seconds: Annotated[float, Meta(ge=0)] | None = None
@@ -58,13 +58,13 @@ class Pause(BaseCommand, frozen=True, kw_only=True, tag="pause"):
 
 
 class Cancel(BaseCommand, frozen=True, kw_only=True, tag="cancel"):
-    """Stop what runs at once, and give the rest up."""
+    """Stop what runs at once, and cancel the rest."""
 
     by: str = "user"
 
 
 class Decide(BaseCommand, frozen=True, kw_only=True, tag="decide"):
-    """Take a decision; ``selections`` are ids of its options."""
+    """Make a decision; ``selections`` are ids of its options."""
 
     decision_id: str
     selections: Annotated[tuple[str, ...], Meta(min_length=1)]
@@ -88,7 +88,7 @@ class StepAction(StrEnum):
 
 
 class Act(BaseCommand, frozen=True, kw_only=True, tag="step_act"):
-    """Cancel one step of the plan, skip it, or have it done again."""
+    """Cancel one step of the plan, skip it, or run it again."""
 
     step_id: Text
     action: StepAction
@@ -96,7 +96,7 @@ class Act(BaseCommand, frozen=True, kw_only=True, tag="step_act"):
 
 
 class Requests(BaseCommand, frozen=True, kw_only=True, tag="requests"):
-    """List what the run waits to be told; ``data["requests"]`` has each with all that an answer needs.
+    """List the run's open requests; ``data["requests"]`` has each with everything an answer needs.
 
     Each has ``request_id``, ``kind`` (``approval``, ``question`` or ``decision``), ``answer_with`` (the ``type`` of the
     command that answers it), ``summary``, and where it comes from: ``session_id``, ``plan_id``, ``agent_id`` and
@@ -105,10 +105,11 @@ class Requests(BaseCommand, frozen=True, kw_only=True, tag="requests"):
 
 
 class Approve(BaseCommand, frozen=True, kw_only=True, tag="approve"):
-    """Answer an ``approval.requested``; ``reason`` is for the model, and ``scope`` the reach of a yes.
+    """Answer an ``approval.requested``; ``reason`` is for the model, and ``scope`` how far the approval reaches.
 
-    The first answer holds, whoever gives it. ``request_id`` may be cut to its first characters, four at least. The same
-    answer again changes nothing; another one is refused with who answered first.
+    The first answer counts. ``request_id`` may
+    be cut to its first characters, four at least. The same answer again changes nothing; another one is refused with
+    who answered first.
     """
 
     request_id: str
@@ -121,7 +122,7 @@ class Approve(BaseCommand, frozen=True, kw_only=True, tag="approve"):
 class AnswerQuestion(BaseCommand, frozen=True, kw_only=True, tag="answer"):
     """Answer a ``question.asked``: for each of its questions, in order, the labels picked, or one text of your own.
 
-    An empty list of answers says that you would rather not. First answers and ``request_id`` are as for ``approve``.
+    An empty list of answers declines. First answers and ``request_id`` are as for ``approve``.
     """
 
     request_id: str
@@ -130,7 +131,7 @@ class AnswerQuestion(BaseCommand, frozen=True, kw_only=True, tag="answer"):
 
 
 class GivePrompt(BaseCommand, frozen=True, kw_only=True, tag="prompt"):
-    """Give a conversation its next prompt; ``session_id`` tells which, where the run has several."""
+    """Give a conversation its next prompt; ``session_id`` names it, if the run has several."""
 
     text: Text
     session_id: str = ""
@@ -138,9 +139,9 @@ class GivePrompt(BaseCommand, frozen=True, kw_only=True, tag="prompt"):
 
 
 class Steer(BaseCommand, frozen=True, kw_only=True, tag="steer"):
-    """Tell an agent at work something, which it reads before its next turn.
+    """Send a message to a working agent, which reads it before its next turn.
 
-    ``agent_id`` or ``step_id`` says whom; without either it is the agent of the run's conversation.
+    ``agent_id`` or ``step_id`` names the agent; without either it is that of the run's conversation.
     """
 
     text: Text
@@ -150,7 +151,7 @@ class Steer(BaseCommand, frozen=True, kw_only=True, tag="steer"):
 
 
 class Interrupt(BaseCommand, frozen=True, kw_only=True, tag="interrupt"):
-    """Stop what a conversation's agent does, and keep what it said; ``session_id`` as for ``prompt``."""
+    """Stop a conversation's agent, and keep what it said; ``session_id`` as for ``prompt``."""
 
     session_id: str = ""
     by: By = "user"
@@ -169,8 +170,8 @@ class Reply(Struct, frozen=True, kw_only=True):
     """Reply to a request. ``ok``: it was done, or is being done. ``message`` is one sentence for people.
 
     ``reason`` says in a stable word why it was not done: ``token``, ``version``, ``unknown`` (no such request),
-    ``invalid`` (its form), ``refused`` (the run can't, as things stand), ``late`` (it said nothing in time, and may do
-    it yet), ``ended`` (the run is over) or ``defect``.
+    ``invalid`` (its form), ``refused`` (not possible now), ``late`` (no reply in time; it may still be done), ``ended``
+    (the run has ended) or ``defect``.
     """
 
     ok: bool
@@ -181,7 +182,7 @@ class Reply(Struct, frozen=True, kw_only=True):
 
 
 class Envelope(Struct, frozen=True):
-    """Header of a request, read before the rest of it is believed."""
+    """Header of a request, checked before the rest is read."""
 
     type: str
     token: str = ""

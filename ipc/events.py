@@ -136,10 +136,10 @@ __all__ = [
 
 
 class PromptStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="prompt.started"):
-    """An agent set to work on a prompt; all until ``prompt.ended`` is for it.
+    """An agent started on a prompt; everything until ``prompt.ended`` belongs to it.
 
-    ``conversation_id`` stays while a conversation goes on under other session ids. ``origin``: ``user``, ``resume`` (a
-    conversation that was cut off goes on) or ``shell`` (the user's own command line, no model).
+    ``conversation_id`` stays the same while a conversation continues under other session ids. ``origin``: ``user``,
+    ``resume`` (an interrupted conversation continues) or ``shell`` (the user's own command line, no model).
     """
 
     prompt_id: str
@@ -150,7 +150,7 @@ class PromptStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="prompt.start
 class PromptEndedEvent(BaseEvent, frozen=True, kw_only=True, tag="prompt.ended"):
     """The work on a prompt ended. ``outcome``, ``reason`` and ``detail`` as in the result record.
 
-    ``usage`` and ``cost_usd`` (None: unknown) are this prompt's alone, its subagents' among them.
+    ``usage`` and ``cost_usd`` (None: unknown) are for this prompt only, its subagents included.
     """
 
     prompt_id: str
@@ -168,7 +168,8 @@ class UserMessageEvent(BaseEvent, frozen=True, kw_only=True, tag="user.message")
     """A prompt went to an agent.
 
     ``message_index`` is its place in the conversation, from 0 (None: unknown); ``images`` counts the pictures in it.
-    ``origin``: ``prompt`` begins the work, ``steer`` came while it went on, ``host`` is a notice of the program's own.
+    ``origin``: ``prompt`` begins the work, ``steer`` came while the agent worked, ``host`` is a notice from the
+    program.
     """
 
     text: str
@@ -180,8 +181,8 @@ class UserMessageEvent(BaseEvent, frozen=True, kw_only=True, tag="user.message")
 class AssistantDeltaEvent(BaseEvent, frozen=True, kw_only=True, tag="assistant.delta"):
     """A piece of an answer, as it streams.
 
-    A higher ``attempt`` for the same ``message_id`` replaces everything that lower attempts showed (the stream was
-    cut and the request repeated).
+    A higher ``attempt`` for the same ``message_id`` replaces everything lower attempts showed (the stream broke and the
+    request was repeated).
     """
 
     message_id: str
@@ -200,7 +201,7 @@ class ReasoningDeltaEvent(BaseEvent, frozen=True, kw_only=True, tag="assistant.r
 class AssistantEvent(BaseEvent, frozen=True, kw_only=True, tag="assistant.message"):
     """A whole answer of the model, as it went into the history.
 
-    ``message_index`` as in ``user.message``. ``interrupted``: it is as far as it had come when a person stopped it.
+    ``message_index`` as in ``user.message``. ``interrupted``: the user stopped it here.
     """
 
     message_id: str
@@ -212,9 +213,9 @@ class AssistantEvent(BaseEvent, frozen=True, kw_only=True, tag="assistant.messag
 
 
 class ConversationConfiguredEvent(BaseEvent, frozen=True, kw_only=True, tag="conversation.configured"):
-    """A conversation goes on with another agent, model, thinking or approval mode, from its next turn on.
+    """A conversation continues with another agent, model, thinking or approval mode, from its next turn on.
 
-    All of them are told; ``changed`` names those that are others now. ``by`` says who changed them.
+    All of them are given; ``changed`` names those that changed. ``by`` says who changed them.
     """
 
     agent: str
@@ -227,14 +228,14 @@ class ConversationConfiguredEvent(BaseEvent, frozen=True, kw_only=True, tag="con
 
 
 class ConversationClearedEvent(BaseEvent, frozen=True, kw_only=True, tag="conversation.cleared"):
-    """A conversation goes on without a message: the next has index 0. ``new_session_id`` is where it goes on."""
+    """A conversation was cleared: the next message has index 0, in the session ``new_session_id``."""
 
     conversation_id: str = ""
     new_session_id: str = ""
 
 
 class ConversationRewoundEvent(BaseEvent, frozen=True, kw_only=True, tag="conversation.rewound"):
-    """A conversation was taken back: messages from ``message_index`` on are gone, ``files`` are as they were then."""
+    """A conversation was rewound: messages from ``message_index`` on are gone, ``files`` are restored."""
 
     message_index: int
     files: tuple[str, ...] = ()
@@ -260,10 +261,10 @@ class ModelStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="model.started
 
 
 class ModelEndedEvent(BaseEvent, frozen=True, kw_only=True, tag="model.ended"):
-    """A model has answered (``ok``), could not be had (``failed``) or was stopped (``cancelled``).
+    """A model has answered (``ok``), could not be reached (``failed``) or was stopped (``cancelled``).
 
-    ``first_token_s`` is how long it took until the last ``attempt`` said something (None: it streamed nothing),
-    ``duration_s`` how long all attempts took. ``usage`` tells the tokens.
+    ``first_token_s`` is the time until the last ``attempt`` streamed its first token (None: it streamed nothing),
+    ``duration_s`` that of all attempts. ``usage`` counts the tokens.
     """
 
     message_id: str
@@ -288,9 +289,8 @@ class PlannedCommand(Struct, frozen=True, kw_only=True):
 class PlanBounds(Struct, frozen=True, kw_only=True):
     """Bounds on a plan, not guesses; tokens are prompt plus completion.
 
-    ``width`` steps at most can run side by side; ``max_price`` None: there is no limit. ``worst_price`` is what
-    ``max_tokens`` cost at most, within that limit; None: a price is unknown. ``notes`` say what a person should know, a
-    sentence each.
+    At most ``width`` steps can run in parallel; ``max_price`` None: there is no limit. ``worst_price`` is what
+    ``max_tokens`` cost at most, within that limit; None: a price is unknown. ``notes`` are sentences for the user.
     """
 
     steps: int
@@ -305,10 +305,10 @@ class PlanBounds(Struct, frozen=True, kw_only=True):
 
 
 class PlanProposedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.proposed"):
-    """A plan was written for a goal; nothing of it runs before a person says so.
+    """A plan was written for a goal; nothing runs before the user accepts it.
 
-    ``document`` is the plan as its file would say it, ``commands`` all that it would have run. ``draft`` counts the
-    proposals for one goal, ``repairs`` say what was put right in the model's own.
+    ``document`` is the plan as in a file, ``commands`` are all it would run.
+    ``draft`` counts the proposals for one goal, ``repairs`` say what was fixed in the model's output.
     """
 
     goal: str
@@ -323,9 +323,9 @@ class PlanProposedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.proposed
 class PlanWaitingEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.waiting"):
     """A step that could start waits for something.
 
-    ``waits_for``: ``files`` (``step_ids`` write there), ``retry`` (for ``seconds``), ``revision`` (a better plan is
-    looked for) or ``slot`` (as many steps run as may; a pending step of which nothing is said waits for that, too). Its
-    next ``plan.step`` ends that. Where many wait for files it is told of some.
+    ``waits_for``: ``files`` (``step_ids`` write there), ``retry`` (for ``seconds``), ``revision`` (the plan is being
+    replanned) or ``slot`` (the maximum number of steps is running; a pending step without this event waits for that
+    too). Its next ``plan.step`` ends the wait. Where many wait for files, only some are announced.
     """
 
     step_id: str
@@ -337,9 +337,9 @@ class PlanWaitingEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.waiting")
 class WorktreeEvent(BaseEvent, frozen=True, kw_only=True, tag="worktree.state"):
     """The worktree of a step changed state; ``subagent_step_id`` names the step.
 
-    ``status``: ``created`` (or taken up again), ``conflict`` (in ``files``; a subagent resolves it, the ``round``-th
-    one), ``resolved``, ``merged`` (``files`` were changed in the workspace) or ``kept`` (on its branch: it was not
-    merged, ``detail`` says why). ``left_out``: files that were merged but not committed.
+    ``status``: ``created`` (or resumed), ``conflict`` (in ``files``; a subagent resolves it, the ``round``-th one),
+    ``resolved``, ``merged`` (``files`` were changed in the workspace) or ``kept`` (on its branch: it was not merged,
+    ``detail`` says why). ``left_out``: files that were merged but not committed.
     """
 
     status: str
@@ -356,7 +356,7 @@ class WorktreeEvent(BaseEvent, frozen=True, kw_only=True, tag="worktree.state"):
 
 
 class SubAgentStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="subagent.started"):
-    """A subagent took a step. ``max_tokens`` and ``max_turns`` are its budget.
+    """A subagent started a step. ``max_tokens`` and ``max_turns`` are its budget.
 
     ``agent`` is its profile (blank: none), ``folder`` where it works, ``pid`` its process.
     """
@@ -405,7 +405,7 @@ class CompactStartEvent(BaseEvent, frozen=True, kw_only=True, tag="compact.start
 class CompactEndEvent(BaseEvent, frozen=True, kw_only=True, tag="compact.end"):
     """The history was summarised; sizes in tokens. ``messages_after`` of ``messages_before`` messages are left.
 
-    A conversation goes on under another session id from here on, and under its ``conversation_id``.
+    A conversation continues under another session id from here on, with the same ``conversation_id``.
     """
 
     tokens_before: int
@@ -435,7 +435,7 @@ class SessionEndedEvent(BaseEvent, frozen=True, kw_only=True, tag="session.ended
 
 
 class ToolServerEvent(BaseEvent, frozen=True, kw_only=True, tag="server.state"):
-    """A server of tools is in another state. ``status``: ``starting``, ``ready`` or ``failed``, ``detail`` says why.
+    """A tool server changed state. ``status``: ``starting``, ``ready`` or ``failed``, ``detail`` says why.
 
     ``tools`` counts what it offers; that may change while it is ``ready``.
     """
@@ -458,9 +458,9 @@ class UsageEvent(BaseEvent, frozen=True, kw_only=True, tag="usage"):
 
 
 class WarningEvent(BaseEvent, frozen=True, kw_only=True, tag="warning"):
-    """Something a person should know that stopped nothing; ``code`` is stable, ``message`` is for people.
+    """Something the user should know that stopped nothing; ``code`` is stable, ``message`` is for people.
 
-    ``wait_seconds``: so long nothing more is to be expected of this, if that is known.
+    ``wait_seconds``: how long until something happens again, if known.
     """
 
     code: str

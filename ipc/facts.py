@@ -40,8 +40,8 @@ class WorkOrder(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     """A step's task and its bounds, as the plan says it; a field that is left out has its default.
 
     ``prompt`` is what its agent is told, its first characters if that is long; a step with a ``command`` has no agent.
-    ``verify`` are its checks. ``on`` names the dependencies that must have ended otherwise than by completing:
-    ``finished`` or ``failed``. ``when`` are decisions that must have fallen so. ``writes`` None: it may write anything;
+    ``verify`` are its checks. ``on`` names the dependencies whose required end is not completion: ``finished`` or
+    ``failed``. ``when`` are decisions and their required options. ``writes`` None: it may write anything;
     ``allowed_tools`` None: those of its mode. A limit of None is the one that is configured.
     """
 
@@ -96,11 +96,11 @@ class WorkDone(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 
 
 class StepOutline(Struct, frozen=True, kw_only=True, gc=False):
-    """A step as a plan announces it. ``reason`` says why it stands so from the start.
+    """A step as a plan announces it.
 
-    ``reused``: another plan did it, and its result stands; ``only``: this run was not to be about it. ``workspace`` is
-    ``shared``, or ``worktree`` if what it does is merged at its end. ``attempt`` is the one that comes next, or was the
-    last. ``order`` is all the rest of it.
+    ``reason`` explains its initial status. ``reused``: the result of another plan is used; ``only``: left out of this
+    run. ``workspace`` is ``shared``, or ``worktree`` if its work is merged at the end. ``attempt`` is the one that
+    comes next, or was the last. ``order`` is all the rest of it.
     """
 
     id: str
@@ -117,7 +117,7 @@ class StepOutline(Struct, frozen=True, kw_only=True, gc=False):
 class PlanStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.started"):
     """A plan began to run; ``steps`` outlines the whole DAG.
 
-    ``note`` says which steps the run is about, if not all; ``reused_from`` is the plan whose results were taken over.
+    ``note`` says which steps the run is about, if not all; ``reused_from`` is the plan whose results were reused.
     ``max_tokens`` is the whole plan's budget (None: no limit). ``pid`` and ``version`` are those of the process.
     """
 
@@ -135,7 +135,7 @@ class PlanStepUpdateEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.step")
     """A step changed status. Durations in seconds; ``reason`` says why it ended, if not by completing.
 
     ``attempt`` is the one that runs, has ended or comes next. ``tolerated``: it failed, or was cancelled, and the plan
-    goes on as if it had not. ``work`` is what the attempt came to that has ended by this; the plan's journal has it in
+    continues as if it had not. ``work`` is the result of the attempt that ended; the plan's journal has it in
     ``plan.attempt``.
     """
 
@@ -152,12 +152,12 @@ class PlanStepUpdateEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.step")
 
 
 class PlanAttemptEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.attempt"):
-    """An attempt at a step came to its end. It stands in the plan's journal.
+    """An attempt at a step ended. It is recorded in the plan's journal.
 
-    ``plan.step`` tells what becomes of the step.
+    ``plan.step`` has the step's new status.
 
     ``result`` is the whole result, one JSON object. ``left`` says how the attempt was left if the step is not final by
-    it: ``retrying`` (another one follows), ``asking`` (a person is asked), ``revising`` (a better plan is looked for),
+    it: ``retrying`` (another one follows), ``asking`` (the user is asked), ``revising`` (the plan is being replanned),
     ``stopped`` (at a turn's end) or ``cut`` (in the middle of something). ``tolerated`` as in ``plan.step``.
     """
 
@@ -171,7 +171,7 @@ class PlanAttemptEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.attempt")
 class PlanActEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.act"):
     """A running step was stopped for good, by ``by``: it is ``status`` once its attempt has ended.
 
-    That is ``cancelled`` or ``skipped``; it is ``completed`` if the attempt was done before it could be stopped.
+    That is ``cancelled`` or ``skipped``; it is ``completed`` if the attempt ended first.
     """
 
     step_id: str
@@ -188,14 +188,14 @@ class PlanRetryEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.retry"):
 
 
 class PlanDecisionEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.decision"):
-    """A decision opened (no ``selections``) or was taken.
+    """A decision opened (no ``selections``) or was made.
 
     ``by``: ``user``, ``flag``, ``default``, ``timeout`` or ``reuse``. One of the plan's own has no ``kind``; one about
     an ``attempt`` at a step says how that ended: ``failed`` or ``interrupted``. Without ``selections`` and by
-    ``timeout``: its time is over, and it has no default.
+    ``timeout``: it timed out, and has no default.
 
-    ``options`` are ids; ``labels`` and ``descriptions`` say what each stands for. ``default`` is taken when
-    ``timeout_seconds`` (0: never) have passed since it opened.
+    ``options`` are ids; ``labels`` and ``descriptions`` describe them. ``default`` is taken when ``timeout_seconds``
+    (0: never) have passed since it opened.
     """
 
     decision_id: str
@@ -230,7 +230,7 @@ class PlanRevisedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.revised")
 class PlanStoppingEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.stopping"):
     """Nothing more is started; once nothing runs the plan is ``status``: ``paused``, ``cancelled`` or ``failed``.
 
-    ``outcome``: what a provider's refusal came to, if that is the matter.
+    ``outcome``: that of a provider's refusal, if that is the cause.
     """
 
     status: str
@@ -239,14 +239,14 @@ class PlanStoppingEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.stopping
 
 
 class PlanPausedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.paused"):
-    """Nothing more is started; the plan can be resumed. ``outcome``: what the run came to that ended so."""
+    """Nothing more is started; the plan can be resumed. ``outcome``: that of the run that ended here."""
 
     reason: str
     outcome: str | None = None
 
 
 class PlanResumedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.resumed"):
-    """A plan goes on after a pause or the end of its process; ``done`` counts the steps already final.
+    """A plan was resumed after a pause or the end of its process; ``done`` counts the steps already final.
 
     ``tokens`` of ``max_tokens`` (None: no limit) were recorded as spent before. ``pid`` and ``version`` are the
     process's.
@@ -264,7 +264,7 @@ class PlanResumedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.resumed")
 class PlanCompletedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.completed"):
     """The plan ended. ``status``: ``completed``, ``failed`` or ``cancelled``; ``counts``: steps per status.
 
-    ``outcome``: what the run came to that ended so.
+    ``outcome``: that of the run that ended here.
     """
 
     status: str
@@ -275,19 +275,19 @@ class PlanCompletedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.complet
 
 
 class PlanEditedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.edited"):
-    """A command took the plan up while nobody ran it; what follows, up to the next process, is its doing."""
+    """A command changed the plan while it was not running; the facts up to the next process are its changes."""
 
     pid: int = 0
 
 
 class PlanResetEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.reset"):
-    """Steps are to be done again; their attempts count on."""
+    """Steps will run again; their attempts keep counting."""
 
     step_ids: tuple[str, ...]
 
 
 class PlanReusedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.reused"):
-    """Another plan did this very step: its result stands for this plan's, which spent nothing on it."""
+    """The step's result was reused from another plan, at no cost."""
 
     step_id: str
     from_plan: str
@@ -295,7 +295,7 @@ class PlanReusedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.reused"):
 
 
 class PlanLeftEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.left"):
-    """A process let go of the plan while the workspace's repository stood at this commit."""
+    """A process released the plan with the workspace's repository at this commit."""
 
     commit: str
 

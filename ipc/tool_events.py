@@ -29,10 +29,10 @@ class DiffDisplay(_Display, frozen=True, kw_only=True, tag="diff"):
 
 
 class CommandDisplay(_Display, frozen=True, kw_only=True, tag="command"):
-    """A command line. ``exit_code`` None: it has not ended, or was stopped before it could say.
+    """A command line. ``exit_code`` None: it has not ended, or was stopped.
 
-    ``output_files`` hold the whole of an output that the result shows in part; ``handle`` names a command that runs on
-    in the background.
+    ``output_files`` hold the whole of an output that the result shows in part; ``handle`` names a command that
+    continues in the background.
     """
 
     command: str
@@ -59,7 +59,7 @@ class TodoDisplay(_Display, frozen=True, kw_only=True, tag="todo"):
 
 
 class FilesDisplay(_Display, frozen=True, kw_only=True, tag="files"):
-    """Files read or found, the first of them; ``total`` counts all (None: there may be more, nobody counted)."""
+    """The first files read or found; ``total`` counts all (None: there may be more, uncounted)."""
 
     paths: tuple[str, ...] = ()
     total: int | None = None
@@ -83,7 +83,7 @@ Display: TypeAlias = DiffDisplay | CommandDisplay | TodoDisplay | FilesDisplay |
 class ToolCallEvent(BaseEvent, frozen=True, kw_only=True, tag="tool.call"):
     """The model asked for a tool.
 
-    ``arguments`` are as parsed, or ``{}`` with ``raw`` set if they were no JSON object.
+    ``arguments`` are as parsed, or ``{}`` with ``raw`` set if they were not a JSON object.
     """
 
     tool_call_id: str
@@ -109,7 +109,7 @@ class ToolArgumentsEvent(BaseEvent, frozen=True, kw_only=True, tag="tool.argumen
 
 
 class ToolQueuedEvent(BaseEvent, frozen=True, kw_only=True, tag="tool.queued"):
-    """A call waits its turn: for the ``calls`` before it in the same answer, or for another open ``request``."""
+    """A call is queued: behind the ``calls`` before it in the same answer, or behind another open ``request``."""
 
     tool_call_id: str
     tool: str
@@ -149,12 +149,12 @@ class ToolResultEvent(BaseEvent, frozen=True, kw_only=True, tag="tool.result"):
 
 
 class ApprovalRequestEvent(BaseEvent, frozen=True, kw_only=True, tag="approval.requested"):
-    """A call waits for a person's yes; ``diff`` is what it would change in a file.
+    """A call waits for approval; ``diff`` is what it would change in a file.
 
     ``summary`` is the call on one line, ``preview`` what it would do as data (None: the arguments say it). ``covers``
-    is what a yes for the ``session``, or for ``always``, would let pass from then on; if there is nothing, only
-    ``once`` is offered. ``edits``: a yes to all edits covers it. ``cwd`` is where it would run; ``confined`` says
-    whether in a sandbox (None: it runs no command).
+    is what approval for the ``session``, or for ``always``, would allow from then on; if empty, only ``once`` is
+    offered. ``edits``: approving all edits covers it. ``cwd`` is where it would run; ``confined`` says whether in a
+    sandbox (None: it runs no command).
     """
 
     request_id: str
@@ -208,7 +208,7 @@ class AnswerEvent(BaseEvent, frozen=True, kw_only=True, tag="question.answered")
 
 
 class RequestWithdrawnEvent(BaseEvent, frozen=True, kw_only=True, tag="request.withdrawn"):
-    """Nobody need answer any more: who asked is gone. ``kind`` of the request: ``approval`` or ``question``."""
+    """No answer is needed any more: the asker is gone. ``kind`` of the request: ``approval`` or ``question``."""
 
     request_id: str
     kind: str
@@ -216,7 +216,7 @@ class RequestWithdrawnEvent(BaseEvent, frozen=True, kw_only=True, tag="request.w
 
 
 class BackgroundStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="background.started"):
-    """A command runs on while its agent works; ``handle`` names it for that agent."""
+    """A command runs in the background while its agent works; ``handle`` names it for that agent."""
 
     handle: str
     command: str
@@ -224,9 +224,10 @@ class BackgroundStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="backgrou
 
 
 class BackgroundEndedEvent(BaseEvent, frozen=True, kw_only=True, tag="background.ended"):
-    """A background command ended. ``status``: ``exited``, ``stopped``, ``timeout`` or ``lost`` (nobody knows how).
+    """A background command ended.
 
-    ``output`` is the end of what it printed; ``output_files`` hold the whole of what is long.
+    ``status``: ``exited``, ``stopped``, ``timeout`` or ``lost`` (unknown how). ``output`` is the end of its output;
+    ``output_files`` hold all of it, if long.
     """
 
     handle: str
