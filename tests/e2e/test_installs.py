@@ -131,7 +131,7 @@ def test_the_action_installs_runs_and_tells(tmp_path: Path) -> None:
     assert unkeyed.returncode == 3, unkeyed.stderr
     assert not (workspace / "hacked").exists()
     odd = as_github(1, {"plan": "good.json", "model": "--auto-approve", "workdir": "--network"}, env)
-    assert "vibe: --workdir --network: there is no such folder" in odd.stderr  # an input is never a flag
+    assert "vibe: --workdir --network: no such folder" in odd.stderr  # an input is never a flag
 
     it_answers_a_prompt(tmp_path, env)
     a_job_that_is_cancelled_leaves_a_paused_plan(env)

@@ -83,7 +83,7 @@ def test_files_and_conversation_are_taken_back(vibe: VibeCommand) -> None:
     assert messages_of(vibe, report["session_id"]) == []
     assert len(messages_of(vibe, session)) == 4
     refused = vibe("session", "rewind", session, "2")
-    assert (refused.code, "message 2 is no place" in refused.err) == (2, True)
+    assert (refused.code, "message 2 is not a point to rewind to" in refused.err) == (2, True)
 
 
 def test_a_conversation_that_was_summarised_goes_on_in_a_session_of_its_own(vibe: VibeCommand) -> None:
@@ -159,7 +159,7 @@ def test_a_killed_run_is_taken_up_again_and_what_was_lost_is_said(
 
     assert ended.code == 4
     said = " ".join(ended.document["warnings"]) + ended.err
-    assert "15 bytes of a message" in said
+    assert "15 bytes of an incomplete message" in said
     assert "1 tool calls without a result" in said
     statuses = [message.get("status") for message in messages_of(vibe, folder.name) if message["role"] == "tool"]
     assert statuses[0] == "interrupted"

@@ -166,11 +166,11 @@ def test_a_conversation_looks_once_a_day_and_the_next_one_tells(
     vibe.run([str(python), "-m", "vibe", "-p", "hi"])
     assert not state.exists()  # nobody is there to read it
     assert "is available" not in talk(
-        "--plain", seen="/help tells", folder="off", more={"VIBE_UPDATES__CHECK": "false"}
+        "--plain", seen="/help lists", folder="off", more={"VIBE_UPDATES__CHECK": "false"}
     )
     assert not state.exists()
 
-    first = talk("--plain", seen="/help tells", folder="first")
+    first = talk("--plain", seen="/help lists", folder="first")
     assert "is available" not in first
     assert json.loads(state.read_text())["newest"] == "99.0.0"
     requests = len(index.hosts)
