@@ -54,7 +54,7 @@ def test_a_servers_prompt_is_listed_and_sent_and_never_taken_for_a_command(vibe:
     with Tmux(tmp_path) as tmux:
         begin(tmux, vibe)
         tmux.type("/pen:review")
-        tmux.wait_for("review needs place: type PLACE [TONE] behind it")
+        tmux.wait_for("review needs place: type PLACE [TONE] after it")
         tmux.type("/pen:review src very frank")
         tmux.wait_for("Reviewed.")
         leave(tmux)
@@ -81,7 +81,7 @@ def test_on_the_screen_a_servers_prompt_is_offered_also_once_another_session_is_
         tmux.wait_for("> Ask")
         begin_prompt(tmux)
         tmux.press("Enter", "Enter")  # the first takes what is offered
-        tmux.wait_for("review needs place: type PLACE [TONE] behind it")
+        tmux.wait_for("review needs place: type PLACE [TONE] after it")
         tmux.type(" src very frank")
         tmux.wait_for("Reviewed.")
         session = next((vibe.home / "logs" / "session").iterdir()).name

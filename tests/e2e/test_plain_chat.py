@@ -248,7 +248,7 @@ def test_a_proposal_is_saved_and_edited_by_lines(vibe: VibeCommand, tmux: Tmux, 
         tmux.type("s kept.json")
         tmux.wait_for("written to ")
         tmux.type("s kept.json")
-        tmux.wait_for("kept.json is there already")
+        tmux.wait_for("kept.json already exists")
         tmux.type("e")
         tmux.wait_for("really?")
         tmux.type("no")

@@ -134,7 +134,7 @@ def test_a_long_session_opens_with_its_newest_messages_older_ones_come_and_words
     tmux.type("/find question 4711")
     tmux.wait_for("> question 4711")
     tmux.type("/find no such words")
-    tmux.wait_for("these words are nowhere in this conversation")
+    tmux.wait_for("not found in this conversation")
     tmux.press("C-c", "C-d")
     tmux.wait_for("EXIT 0")
 
@@ -206,7 +206,7 @@ def test_setting_up_is_had_again_before_a_conversation_and_within_one(vibe: Vibe
     tmux.type("/setup")
     tmux.wait_for("Welcome to vibe.")
     tmux.press("Enter")
-    tmux.wait_for("Who is to answer?")
+    tmux.wait_for("Choose a provider")
     tmux.press("Escape")
     until(lambda: any(line.startswith(">") for line in tmux.screen()))
     tmux.press("C-d")

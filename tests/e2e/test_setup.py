@@ -189,7 +189,7 @@ def test_what_can_be_neither_kept_nor_removed_is_told(
 
 def start(tmux: Tmux, vibe: VibeCommand) -> None:
     tmux.start([VIBE, "setup"], cwd=vibe.workdir, env=vibe.variables())
-    tmux.wait_for("Who is to answer?")
+    tmux.wait_for("Choose a provider")
     tmux.wait_for_last("Esc: leave]  > ")
 
 
@@ -236,7 +236,7 @@ def test_at_a_terminal_the_key_goes_into_a_keyring_that_works(
     tmux.wait_for_last("]  > ")
     tmux.type("2")
     if kind is FileKeyring:
-        tmux.wait_for("Where is the key to be kept?")
+        tmux.wait_for("Where should the key be stored?")
         tmux.wait_for_last("]  > ")
         tmux.type("1")
     tmux.wait_for("EXIT 0")

@@ -27,7 +27,7 @@ async def test_help_tells_every_command(rig: Rig) -> None:
     async with talking(rig) as talk:
         talk.keys = ["!COMMAND: run it"]
         told = await talk.do("/help")
-        assert await talk.do("/help /cost") == "/cost: say what this conversation has used"
+        assert await talk.do("/help /cost") == "/cost: show the tokens and cost of this conversation"
 
     assert told.endswith("!COMMAND: run it")
     assert [line for line in SlashTable() if f"/{line}" not in told] == []
@@ -68,7 +68,7 @@ async def test_agent_model_and_approvals_are_told_and_changed(rig: Rig) -> None:
         ("/copy code 0", "no block of code yet"),
         ("/resume nowhere", "nowhere"),
         ("/help copie", "did you mean 'copy'?"),
-        ("/clear that", "/clear takes nothing behind it: leave out 'that'"),
+        ("/clear that", "/clear takes no arguments: leave out 'that'"),
         ("/exit now", "leave out 'now'"),
     ],
 )
@@ -102,7 +102,7 @@ async def test_the_conversation_is_cleared_taken_back_and_gone_on_with(rig: Rig)
 
 async def test_without_a_prompt_there_is_nothing_to_go_back_to(rig: Rig) -> None:
     async with talking(rig) as talk:
-        assert await talk.do("/rewind") == "nothing was said yet that could be taken back"
+        assert await talk.do("/rewind") == "there is no prompt to go back to yet"
 
 
 async def test_a_session_gets_the_title_it_is_given(rig: Rig) -> None:
@@ -140,7 +140,7 @@ async def test_settings_are_shown_and_changed(rig: Rig) -> None:
 
 async def test_notes_are_kept_and_forgotten(rig: Rig) -> None:
     async with talking(rig) as talk:
-        assert "nothing is remembered yet" in await talk.do("/memory")
+        assert "no notes yet" in await talk.do("/memory")
         await talk.do("/memory add Tests need a database")
         assert "Tests need a database" in await talk.do("/memory")
         assert await talk.values("memory") == ["add", "forget"]
@@ -172,7 +172,7 @@ async def test_hooks_that_are_on_are_told(rig: Rig) -> None:
 
 async def test_permissions_are_those_of_the_conversation(rig: Rig) -> None:
     async with talking(rig) as talk:
-        assert "allowed nothing" in await talk.do("/permissions")
+        assert "nothing is allowed beyond one call" in await talk.do("/permissions")
         assert (await talk.do("/permissions bash touch x")).startswith("allow (")
         await talk.do("/approvals ask")
         assert (await talk.do("/permissions bash touch x")).startswith("ask (")

@@ -97,7 +97,7 @@ async def test_a_proposal_is_changed_saved_and_loaded_again(rig: Rig) -> None:
         answers = Answers(talk, *verdicts)
         rig.server.enqueue(hand_in(BUILD), hand_in(BUILD, CHECK))
         told = await talk.do("/plan new list all of it")
-        assert told.count("plan.json is there already") == 1
+        assert told.count("plan.json already exists") == 1
         assert "the plan is dropped" in told
         saved = await to_thread.run_sync(content, rig.folder / "plan.json")
         await talk.do("/plan load plan.json")
@@ -135,7 +135,7 @@ async def test_a_plan_that_ended_can_be_edited_no_more_and_saved(rig: Rig) -> No
         ("/retry a b", "/retry STEP: name a step of the plan"),
         ("/cancel", "/cancel STEP: name a step of the plan"),
         ("/cancel one", "no plan has been run in this folder"),
-        ("/pause now", "/pause stands alone"),
+        ("/pause now", "/pause takes nothing after it"),
         ("/pause", "no plan is running"),
     ],
 )
@@ -177,7 +177,7 @@ async def test_planning_is_stopped_at_once_and_leaves_what_was_proposed(rig: Rig
         assert not talk.plans.is_taken
         async with create_task_group() as tasks:
             tasks.start_soon(stopped_by, interrupt, 3)
-            assert "planning was stopped: the plan is as it was" in await talk.do("/plan Build it")
+            assert "planning was stopped: the plan is unchanged" in await talk.do("/plan Build it")
         assert not talk.plans.interrupt()
 
     assert answers.asked == [["build"], ["build"]]

@@ -174,7 +174,7 @@ def test_a_file_that_became_a_folder_goes_back(tmp_path: Path) -> None:
 
 
 def test_a_place_in_the_middle_of_a_turn_is_refused_before_anything_happens(story: Story) -> None:
-    with pytest.raises(NoSuchMessageError, match="message 2 is no place"):
+    with pytest.raises(NoSuchMessageError, match="message 2 is not a point to rewind to"):
         story.manager.rewind(story.saved, 2)
 
     assert content(story.root)["a.txt"] == "three"

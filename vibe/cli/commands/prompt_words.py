@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--plain", action="store_true", help="chat at the terminal, line by line")
     parser.add_argument("--attach", metavar="SOURCE", help="watch, answer and steer a run of another process")
-    parser.add_argument("--setup", action="store_true", help="choose provider, key, model and colours again first")
+    parser.add_argument("--setup", action="store_true", help="set up provider, key, model and theme first")
     parser.add_argument("--prompt-file", metavar="FILE", help="read the prompt from this file; answer and exit")
     parser.add_argument("--output", choices=OUTPUTS, default="text", help="format of stdout (default: text)")
     parser.add_argument(

@@ -28,7 +28,7 @@ def custom_commands(guidance: Guidance, taken: Collection[str], warnings: list[s
         )
     for name, skill in guidance.skills.commands.items():
         if name in taken or name in found:
-            by = "built in" if name in taken else "a command of your own"
+            by = "built in" if name in taken else "custom command"
             warnings.append(
                 f"the skill {skill.name!r} can't be started as /{name}, which is {by}: the agent can load it"
             )

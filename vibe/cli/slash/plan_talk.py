@@ -89,7 +89,7 @@ class PlanTalk:
             UsageError: none does.
         """
         if self.session is None:
-            raise UsageError("no plan is running: /plan GOAL has one written")
+            raise UsageError("no plan is running: /plan GOAL proposes one")
         return self.session
 
     @contextmanager

@@ -53,10 +53,10 @@ def given_arguments(prompt: RemotePrompt, text: str) -> Mapping[str, str]:
             last = prompt.arguments[-1]
             given[last] = f"{given[last]} {word}"
         else:
-            raise UsageError(f"{prompt.name} takes no arguments: {one_line(text, ABOUT_LENGTH)!r} is too much")
+            raise UsageError(f"{prompt.name} takes no arguments: leave out {one_line(text, ABOUT_LENGTH)!r}")
     missing = [name for name in prompt.arguments if name in prompt.required and name not in given]
     if missing:
-        raise UsageError(f"{prompt.name} needs {', '.join(missing)}: type {_usage(prompt)} behind it")
+        raise UsageError(f"{prompt.name} needs {', '.join(missing)}: type {_usage(prompt)} after it")
     return given
 
 

@@ -19,7 +19,7 @@ TITLE_LENGTH = 70
 
 def too_much(typed: Typed) -> UsageError:
     """Return what is wrong with text behind a command that takes none."""
-    return UsageError(f"/{typed.name} takes nothing behind it: leave out {one_line(typed.rest, TITLE_LENGTH)!r}")
+    return UsageError(f"/{typed.name} takes no arguments: leave out {one_line(typed.rest, TITLE_LENGTH)!r}")
 
 
 def setup_line(talk: Talk) -> str:

@@ -28,7 +28,7 @@ from vibe.core.errors import EnvironmentFailure
 from vibe.core.system.keyring import keyring_problem
 
 WELCOME = """
-This sets up vibe: who answers, with which key, by which model. Esc leaves it; until the end nothing is changed.
+Set up vibe: provider, API key and model. Esc quits; nothing is changed before the end.
 """
 LEAVE = "leave"
 MOST_MODELS = 15
@@ -38,7 +38,7 @@ NEXT = {
     "key": MenuItem(label="another key"),
     "model": MenuItem(label="another model"),
     "again": MenuItem(label="try again"),
-    "keep": MenuItem(label="keep it as it is"),
+    "keep": MenuItem(label="save it anyway"),
 }
 
 
@@ -118,7 +118,7 @@ class SetupTalk:
     async def _provider(self, dialogue: Dialogue) -> ProviderChoice:
         choices = self._flow.choices
         items = [MenuItem(label=choice.name, description=choice.about) for choice in choices]
-        return choices[await _picked(dialogue, "Who is to answer?", items, default=self._flow.likely)]
+        return choices[await _picked(dialogue, "Choose a provider", items, default=self._flow.likely)]
 
     async def _place(self, dialogue: Dialogue) -> KeyStore:
         """Return where the key is to be kept; where no keyring works there is nothing to ask."""
@@ -126,7 +126,7 @@ class SetupTalk:
             return KeyStore.FILE
         items = [MenuItem(label=KEYRING), MenuItem(label=self._flow.env_file)]
         return (KeyStore.KEYRING, KeyStore.FILE)[
-            await _picked(dialogue, "Where is the key to be kept?", items, default=0)
+            await _picked(dialogue, "Where should the key be stored?", items, default=0)
         ]
 
     async def _key(self, dialogue: Dialogue, choice: ProviderChoice) -> str:
@@ -166,7 +166,7 @@ class SetupTalk:
         return replace(selection, model=await _model(dialogue, menu))
 
     async def _try_out(self, dialogue: Dialogue, selection: SetupSelection) -> Trial:
-        await dialogue.say(f"\n  asking {one_line(selection.model, LONGEST)} a first question ...\n")
+        await dialogue.say(f"\n  testing {one_line(selection.model, LONGEST)} ...\n")
         trial = await self._flow.try_out(selection)
         await _tell(dialogue, trial.sentence)
         return trial

@@ -126,10 +126,10 @@ class VibeApp(App[None]):
         """Open an address of the web in the person's browser; the model wrote it, so no other kind is opened."""
         url, environ = message.url, self._env.environ
         if not url.startswith(WEB):
-            self.notify(f"not opened, as it leads to no web page: {url}", severity="warning", markup=False)
+            self.notify(f"not opened, as it is not a web page: {url}", severity="warning", markup=False)
         elif sys.platform == "linux" and not any(environ.get(name) for name in SHOWS_PAGES):
             self.copy_to_clipboard(url)  # a browser for terminals would take this one
-            self.notify(f"there is no browser here; the address is on the clipboard: {url}", markup=False)
+            self.notify(f"no browser here; the address was copied: {url}", markup=False)
         else:
             self.run_worker(partial(self.open_url, url), thread=True, group="links", exit_on_error=False)
 
@@ -185,7 +185,7 @@ class VibeApp(App[None]):
             self.controller.leave()
         else:
             self._pressed_at = time.monotonic()
-            self.notify("Ctrl+C once more leaves", timeout=LEAVE_SECONDS)
+            self.notify("Ctrl+C again to quit", timeout=LEAVE_SECONDS)
 
     def action_leave_if_blank(self) -> None:
         """Leave, where nothing is typed."""

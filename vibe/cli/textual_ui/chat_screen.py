@@ -46,7 +46,7 @@ ROOMY = 170
 HISTORY_FILE = "history"
 SAID_SECONDS = 3.0
 """For which something that is said is shown over another screen than the chat."""
-GREETING = "/plan GOAL has a plan written · /help tells all commands · Ctrl+P finds one"
+GREETING = "/plan GOAL proposes a plan · /help lists commands · Ctrl+P searches them"
 HINT = "Ask · / commands · @ files · ! shell"
 
 Chosen = TypeVar("Chosen")

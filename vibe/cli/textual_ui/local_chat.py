@@ -33,9 +33,9 @@ from vibe.core.tools.files.text_files import FileAccessError
 
 SIGNATURE_BYTES = 32
 KEYS = (
-    "!COMMAND: run it in your shell and tell the agent of its output; !!COMMAND: run it and tell nobody",
+    "!COMMAND: run it in your shell, and show the agent its output; !!COMMAND: without the agent",
     "@PATH: name a file; a pasted path of an image sends the image",
-    "A prompt sent while the agent works waits its turn: Ctrl+S tells the agent at once, Alt+Up takes the last back.",
+    "A prompt sent while the agent works is queued: Ctrl+S sends it at once, Alt+Up edits the last one.",
     "Esc stops the agent. Up, Ctrl+R: earlier prompts. Ctrl+G: your editor. Ctrl+O: all tool calls. Ctrl+T: overview.",
     "Tab goes to the chat: j and k mark an entry, Enter folds it, c copies it, b copies its last code block.",
 )
@@ -77,12 +77,12 @@ class LocalTalk:
         async with create_task_group() as self._tasks:
             self._stage.opened(LocalChat(self, self._stage, self._limits), self.opening.prompt)
             if self.conversation.setup.missing_key is not None:
-                self._stage.say(f"{self.conversation.setup.missing_key}; /setup does it here", "warning")
+                self._stage.say(f"{self.conversation.setup.missing_key}; here: /setup", "warning")
             self.begin(self.refresh)
             self.begin(look_for_update, self.runtime.host, self.conversation.setup.engine.config.updates, self.say)
             await self._leaving.wait()
             if self.plans.session is not None:
-                self.say("leaving, once the plan is paused")
+                self.say("quitting once the plan is paused")
             await self.plans.stop()
             was_at_work = self.conversation.interrupt()
             self._tasks.cancel_scope.cancel()
@@ -218,7 +218,7 @@ class LocalChat:
         else:
             main = self._stage.store.view.main
             heard = main is not None and main.id == agent_id and self._conversation.steer(text)
-        self._talk.say("it is told before its next step" if heard else "nobody heard that: this agent is not at work")
+        self._talk.say("it reads that before its next step" if heard else "not sent: this agent is not working")
 
     async def _next_agent(self) -> None:
         setup = self._conversation.setup
@@ -286,7 +286,7 @@ def _images(files: tuple[Path, ...]) -> tuple[Image, ...]:
             raise UsageError(f"{path} can't be read ({error.strerror}): leave it out, or name another") from error
         kind = image_type(data[:SIGNATURE_BYTES])
         if kind is None:
-            raise UsageError(f"{path} is no image that models take: make it a PNG, JPEG, GIF or WebP file")
+            raise UsageError(f"{path} is not an image that models accept: use a PNG, JPEG, GIF or WebP file")
         try:
             images.append(as_image(data, kind, str(path)))
         except FileAccessError as error:

@@ -43,13 +43,13 @@ REPLY_SECONDS = 15.0
 """The time that a run has to answer."""
 BY = "attached screen"
 USAGE = MappingProxyType({
-    "pause": "/pause: start nothing more of the plan",
-    "cancel": "/cancel [STEP]: give the plan up, or one of its steps",
-    "retry": "/retry STEP: have a step done again",
-    "skip": "/skip STEP: leave a step out",
-    "steer": "/steer STEP TEXT: tell the agent of a step something",
-    "exit": "/exit: leave; the run goes on",
-    "help": "/help: tell these commands",
+    "pause": "/pause: pause the plan",
+    "cancel": "/cancel [STEP]: cancel the plan, or one step",
+    "retry": "/retry STEP: run a step again",
+    "skip": "/skip STEP: skip a step",
+    "steer": "/steer STEP TEXT: tell a step's agent something",
+    "exit": "/exit: leave; the run continues",
+    "help": "/help: list these commands",
 })
 """The commands to a run elsewhere; the rest belong to the process that holds the conversation."""
 
@@ -69,9 +69,7 @@ class RemoteChat:
         """Show the run until ``leave``; the run goes on. Its end is said, and the screen stays."""
         async with create_task_group() as self._tasks:
             self._stage.opened(self, "")
-            self._stage.say(
-                f"run {self._entry.source} of process {self._entry.pid}: /help tells what can be sent to it"
-            )
+            self._stage.say(f"run {self._entry.source} of process {self._entry.pid}: /help lists what you can send it")
             self._tasks.start_soon(self._follow)
             await self._leaving.wait()
             self._tasks.cancel_scope.cancel()
@@ -120,7 +118,7 @@ class RemoteChat:
 
     def next_agent(self) -> None:
         """Refuse it."""
-        self._stage.say("the agent of a run elsewhere is changed where it was started")
+        self._stage.say("change the agent where the run was started")
 
     def tell_agent(self, agent_id: str, text: str) -> None:
         """Say something to one of the run's agents at work."""
@@ -141,7 +139,7 @@ class RemoteChat:
         elif wish is not None:
             self._wish(wish)
         else:
-            known = USAGE.get(name) or f"/{name} is no command to a run elsewhere: /help tells those there are"
+            known = USAGE.get(name) or f"/{name} can't be sent to an attached run: /help lists what can"
             self._stage.give_back(line, known)
 
     def leave(self) -> None:
@@ -188,7 +186,7 @@ class RemoteChat:
                 async for record in records:
                     self._take(record.event)
         except IpcError as error:
-            self._stage.say(f"its events can't be followed any more: {error}")
+            self._stage.say(f"its events can no longer be followed: {error}")
         if self._subscription.ended == "died":
             lose(store.view, self._entry.source)
         self._ask({})

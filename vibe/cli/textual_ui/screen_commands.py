@@ -51,19 +51,19 @@ class ScreenCommands:
             "find": SlashCommand(
                 name="find",
                 usage="WORDS",
-                about="scroll up to the next place of these words; once more goes on from there",
+                about="search the chat upwards; repeat for the next match",
                 handler=self._find,
             ),
             "resume": SlashCommand(
-                name="resume", usage="[ID]", about="go on with another session", handler=self._resume
+                name="resume", usage="[ID]", about="switch to another session", handler=self._resume
             ),
             "setup": SlashCommand(
-                name="setup", about="choose provider, key, model and colours again", handler=self._set_up
+                name="setup", about="set up provider, key, model and theme again", handler=self._set_up
             ),
             "theme": SlashCommand(
                 name="theme",
                 usage="[NAME]",
-                about="list the colours, or have others from now on",
+                about="list themes, or switch to one",
                 handler=self._theme,
                 choices=self._themes,
             ),
@@ -86,7 +86,7 @@ class ScreenCommands:
         if not typed.rest:
             raise UsageError("/find WORDS: say what to look for")
         if not await self._find_above(typed.rest):
-            raise UsageError("/find: these words are nowhere in this conversation")
+            raise UsageError("/find: not found in this conversation")
 
     async def _resume(self, talk: Talk, typed: Typed) -> None:
         load = partial(_sessions, talk.runtime.host.home)
@@ -112,7 +112,7 @@ class ScreenCommands:
             talk.say("\n".join(f"{'*' if name == self._app.theme else ' '} {name}" for name in names))
             return
         if typed.rest not in names:
-            raise UsageError(f"/theme {typed.rest}: there is no such theme; there are {', '.join(names)}")
+            raise UsageError(f"/theme {typed.rest}: unknown theme; choose from {', '.join(names)}")
         self._app.theme = typed.rest
         writer = Settings(talk.runtime.host, talk.opening.workdir).writer(project=False, key="ui.theme")
         await to_thread.run_sync(writer.set, "ui.theme", typed.rest)

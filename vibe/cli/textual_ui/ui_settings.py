@@ -30,13 +30,13 @@ def read_settings(home: Path) -> UiSettings:
     except FileNotFoundError:
         return UiSettings()
     except (OSError, ValueError) as error:
-        return UiSettings(problem=f"{CONFIG_FILE} can't be read ({error}): the screen is as usual")
+        return UiSettings(problem=f"{CONFIG_FILE} can't be read ({error}): using the defaults")
     given = cast("dict[str, Any]", table) if isinstance(table, dict) else {}
     usual = UiSettings()
     known = {one.name for one in fields(UiSettings)} - {"problem"}
     good = {name: value for name, value in given.items() if name in known and _fits(value, getattr(usual, name))}
     bad = [name for name in given if name in known and name not in good]
-    return UiSettings(**good, problem=f"[ui] {bad[0]} has a value it can't have: it is as usual" if bad else "")
+    return UiSettings(**good, problem=f"[ui] {bad[0]}: invalid value, using the default" if bad else "")
 
 
 def _fits(value: object, usual: object) -> bool:

@@ -173,7 +173,7 @@ async def test_a_planner_that_tries_to_write_finds_no_tool_for_it(tmp_path: Path
     assert draft.plan is not None
     assert os.listdir(tmp_path) == []  # noqa: PTH208  pathlib blocks the loop
     assert len(desk.tool_results) == len(tries)
-    assert all("no tool" in result or "not available" in result for result in desk.tool_results), desk.tool_results
+    assert all("unknown tool" in result or "not available" in result for result in desk.tool_results), desk.tool_results
     offered = {tool.name for tool in desk.models.model.requests[0].tools}
     assert offered == {"read_file", "glob", "list_dir", "hand_in_plan"}
 

@@ -25,9 +25,7 @@ async def run(talk: Talk, _typed: Typed) -> None:
     talk.say(f"log: {VibePaths(talk.runtime.host.home).log_file}")
     talk.say(f"transcript: {talk.conversation.session.folder.transcript} (read it before you pass it on)")
     address = await to_thread.run_sync(_address)
-    talk.say(
-        f"report to: {address}" if address else "this build names no address for reports: tell whom you have it from"
-    )
+    talk.say(f"report to: {address}" if address else "this build has no address for reports")
     talk.say("nothing was sent")
 
 

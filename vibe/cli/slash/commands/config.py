@@ -18,7 +18,7 @@ async def run(talk: Talk, typed: Typed) -> None:
     key, _, word = typed.rest.partition(" ")
     if key and word:
         path = await to_thread.run_sync(_set, settings, key, word.strip())
-        talk.say(f"{key} is set in {path}; /reload takes it up")
+        talk.say(f"{key} is set in {path}; /reload applies it")
         return
     shown = await to_thread.run_sync(lambda: settings.get(key) if key else tuple(settings.shown()))
     talk.say("\n".join(setting_line(setting, origin=True) for setting in shown))

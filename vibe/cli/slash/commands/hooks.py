@@ -12,7 +12,7 @@ async def run(talk: Talk, _typed: Typed) -> None:
     """List the hooks."""
     engine = talk.conversation.setup.engine
     if not engine.config.enable_experimental_hooks:
-        talk.say("hooks are off: /config enable_experimental_hooks true turns them on")
+        talk.say("hooks are off: turn them on with /config enable_experimental_hooks true")
         return
     for hook in engine.guidance.hooks:
         whose = "user" if hook.project_dir is None else "project"

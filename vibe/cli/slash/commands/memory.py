@@ -26,10 +26,10 @@ async def run(talk: Talk, typed: Typed) -> None:
     match word:
         case "":
             lines = await to_thread.run_sync(memory_lines, store)
-            talk.say("\n".join(lines) or "nothing is remembered yet: /memory add TEXT adds a fact")
+            talk.say("\n".join(lines) or "no notes yet: /memory add TEXT adds one")
         case "add" if rest.strip():
             entry = await to_thread.run_sync(partial(store.add, rest, MemoryScope.PROJECT, by="user"))
-            talk.say(f"kept as {entry.id}; conversations are told from their start on")
+            talk.say(f"kept as {entry.id}; new conversations will know it")
         case "forget" if rest.strip():
             _, entry = await to_thread.run_sync(store.remove, rest.strip())
             talk.say(one_line(f"forgotten: {entry.text}", MAX_TEXT + 20))

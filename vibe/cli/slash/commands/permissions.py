@@ -30,7 +30,7 @@ async def run(talk: Talk, typed: Typed) -> None:
         return
     talk.say(setup_line(talk))
     yeses = talk.conversation.approvals.yeses
-    talk.say("allowed from now on, as you said:" if yeses else "you have allowed nothing for longer than once")
+    talk.say("allowed by you:" if yeses else "nothing is allowed beyond one call")
     for yes in yeses:
         talk.say(f"  {one_line(yes, YES_LENGTH)}")
 

@@ -58,7 +58,7 @@ async def run(talk: Talk, typed: Typed) -> None:
         wanted = max(1, WORDS[typed.name].least) if typed.name in WITH_STEPS else 0
         if given != wanted:
             raise UsageError(
-                f"/{typed.name} STEP: name a step of the plan" if wanted else f"/{typed.name} stands alone"
+                f"/{typed.name} STEP: name a step of the plan" if wanted else f"/{typed.name} takes nothing after it"
             )
         await WORDS[typed.name].act(talk, typed.rest)
         return

@@ -14,4 +14,4 @@ async def run(talk: Talk, _typed: Typed) -> None:
     for warning in talk.conversation.setup.engine.warnings:
         talk.say(f"warning: {warning}")
     await talk.refresh()
-    talk.say(f"reloaded: {setup_line(talk)}; MCP servers go on as they were started")
+    talk.say(f"reloaded: {setup_line(talk)}; MCP servers keep running as they were started")

@@ -20,7 +20,7 @@ async def run(talk: Talk, typed: Typed) -> None:
         for number, (_, text) in enumerate(prompts, start=1):
             talk.say(f"{number}) {text}")
         if not prompts:
-            talk.say("nothing was said yet that could be taken back")
+            talk.say("there is no prompt to go back to yet")
         return
     if not typed.rest.isdecimal() or not 1 <= int(typed.rest) <= len(prompts):
         raise UsageError(f"/rewind {typed.rest}: say the number of a prompt; /rewind lists them")

@@ -40,7 +40,7 @@ async def cancel(talk: Talk, step_id: str) -> None:
         await act(talk, step_id, StepAction.CANCEL)
     elif talk.plans.session is not None:
         talk.plans.session.control.request_cancel()
-        talk.say("cancelling: what runs is stopped")
+        talk.say("cancelling: running steps are stopped")
     elif not talk.plans.interrupt():
         talk.plans.check_free()  # else what is meant is the plan that is proposed
         folder = await plan_meant(talk)
@@ -66,7 +66,7 @@ async def act(talk: Talk, step_id: str, action: StepAction) -> None:
         return
     folder = await plan_meant(talk)
     done = await plan_commands.act_on_step(talk.runtime.host, folder.plan_id, step_id, action)
-    talk.say(f"plan {folder.plan_id}: {done.message}; /plan resume goes on with it")
+    talk.say(f"plan {folder.plan_id}: {done.message}; /plan resume continues it")
 
 
 async def decide(talk: Talk, rest: str) -> None:
@@ -79,7 +79,7 @@ async def decide(talk: Talk, rest: str) -> None:
         return
     folder = await plan_meant(talk)
     done = await plan_commands.decide(talk.runtime.host, folder.plan_id, decision, selections)
-    talk.say(f"plan {folder.plan_id}: {done.message}; /plan resume goes on with it")
+    talk.say(f"plan {folder.plan_id}: {done.message}; /plan resume continues it")
 
 
 async def edit(talk: Talk, reference: str) -> None:

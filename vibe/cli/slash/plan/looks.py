@@ -30,7 +30,7 @@ async def plan_meant(talk: Talk, reference: str = "") -> PlanFolder:
     running = talk.plans.session
     if not reference and running is not None:
         if running.plan_id is None:
-            raise UsageError("the plan is about to begin: say that again in a moment")
+            raise UsageError("the plan is about to start: try again in a moment")
         reference = running.plan_id
     return await to_thread.run_sync(_found, talk.runtime.host.home, talk.opening.workdir, reference)
 
@@ -53,7 +53,7 @@ async def show_plan(talk: Talk, reference: str) -> None:
 async def list_all(talk: Talk, _rest: str) -> None:
     """List the plans that have been run, in whatever folder."""
     plans = await to_thread.run_sync(plans_that_ran, talk.runtime.host.home)
-    talk.say("\n".join(map(plan_line, plans)) or "no plan has been run yet: /plan GOAL has one written")
+    talk.say("\n".join(map(plan_line, plans)) or "no plan has been run yet: /plan GOAL proposes one")
 
 
 async def save_plan(talk: Talk, name: str) -> None:
@@ -79,4 +79,4 @@ def _found(home: Path, workdir: Path, reference: str) -> PlanFolder:
                 return folder
         except BrokenPlanError:  # nobody's last
             continue
-    raise UsageError("no plan has been run in this folder: /plan GOAL has one written")
+    raise UsageError("no plan has been run in this folder: /plan GOAL proposes one")

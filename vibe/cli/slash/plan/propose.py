@@ -65,7 +65,7 @@ def _write(loaded: LoadedPlan, folder: Path, name: str) -> Path:
         with path.open("xb") as file:
             file.write(loaded.source_bytes)
     except FileExistsError:
-        raise UsageError(f"{name} is there already: delete it, or choose another name") from None
+        raise UsageError(f"{name} already exists: delete it, or choose another name") from None
     except (OSError, RuntimeError) as error:
         raise UsageError(f"{name} can't be written ({error}): choose another name") from error
     return path
@@ -143,7 +143,7 @@ async def _plan(talk: Talk, draft: PlanDraft, work: Callable[[], Awaitable[Draft
         return
     if draft.acted is None:
         draft.acted = before
-        talk.say("planning was stopped" + (": the plan is as it was" if draft.versions else ""))
+        talk.say("planning was stopped" + (": the plan is unchanged" if draft.versions else ""))
     else:
         talk.say(f"no plan: {one_line(draft.acted.detail or draft.acted.outcome.value, REASON_LENGTH)}")
 

@@ -350,7 +350,7 @@ class PromptInput(Widget):
     def _show_mark(self) -> None:
         """Show mark and hint, where they are others now: each change has the screen laid out again."""
         mark = self._mark_now()
-        hint = "words of an earlier prompt" if self._draft is not None else self._reason or self._placeholder
+        hint = "search earlier prompts" if self._draft is not None else self._reason or self._placeholder
         if (mark, hint) != self._shown:
             self._shown = mark, hint
             self._mark.update(Content(mark))
@@ -374,7 +374,7 @@ class PromptInput(Widget):
         try:
             entries = [plain(entry) for entry in file.load()]
         except OSError as error:
-            self.post_message(self._Trouble(f"the prompts of earlier times can't be read: {error}"))
+            self.post_message(self._Trouble(f"the prompt history can't be read: {error}"))
         else:
             self.post_message(self._HistoryRead(entries))
 
@@ -383,4 +383,4 @@ class PromptInput(Widget):
         try:
             file.append(text)
         except OSError as error:
-            self.post_message(self._Trouble(f"the prompt is not in the history for the next time: {error}"))
+            self.post_message(self._Trouble(f"the prompt was not saved to the history: {error}"))

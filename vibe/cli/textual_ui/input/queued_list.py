@@ -16,7 +16,7 @@ from vibe.core.plain_text import plain_line, shortened
 MOST_SHOWN: Final = 5
 """Rows of prompts; of more, the next ones and the last are shown."""
 LONGEST: Final = 1_000
-KEYS: Final = "Ctrl+S tells the agent now · Alt+Up takes the last back"
+KEYS: Final = "Ctrl+S sends now · Alt+Up edits the last"
 
 
 class QueuedList(Static):

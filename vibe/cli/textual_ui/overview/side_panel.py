@@ -37,8 +37,8 @@ from vibe.cli.textual_ui.overview.ticker import is_live
 
 SECONDS_PER_TICK = 1.0
 KEYS = "↑↓ choose · Enter open · Esc back"
-WAY_IN = "F2 chooses a step or an agent"
-NO_PLAN = "no plan: /plan GOAL has one written"
+WAY_IN = "F2 opens a step or agent"
+NO_PLAN = "no plan yet: /plan GOAL proposes one"
 
 
 class SidePanel(Widget):

@@ -58,7 +58,7 @@ class ApprovalPanel(PanelFrame):
         if key not in {name for name, _ in self.keys()}:
             return key in {"enter", "space"} | SCOPES.keys()
         if key == "n":
-            self.ask_words("why not? Enter without words gives no reason", self._refuse)
+            self.ask_words("reason (optional)", self._refuse)
         else:
             self.reply(self._pending, ApprovalReply(allow=True, scope=SCOPES.get(key, "edits")))
         return True
@@ -115,13 +115,11 @@ def _about(event: ApprovalRequestEvent) -> list[Line]:
     lines = [Line(text=visible(why(event)), style="$text-warning", indent=2)]
     where = [f"in {visible(event.cwd)}"] if event.cwd else []
     if event.confined is not None:
-        where.append("confined in a sandbox" if event.confined else "not confined: it can reach all that you can")
+        where.append("confined in a sandbox" if event.confined else "not sandboxed: it can do anything you can")
     if where:
         lines.append(Line(text=", ".join(where), style="$foreground-muted", indent=2))
     if event.covers:
         lines.append(Line(text=f"2 allows in this session, 3 in this folder always: {covered(event)}", indent=2))
     else:
-        lines.append(
-            Line(text="a yes to this does not last: it can be allowed once", style="$foreground-muted", indent=2)
-        )
+        lines.append(Line(text="this can only be allowed once", style="$foreground-muted", indent=2))
     return lines

@@ -52,7 +52,7 @@ class DecisionPanel(PanelFrame):
         several = self._event.multi_select
         return [
             (f"1-{min(9, self._chooser.count)}", "pick" if several else "decide"),
-            ("Enter", "done" if several else "takes the marked one"),
+            ("Enter", "done" if several else "take the marked one"),
             LATER_KEY,
         ]
 

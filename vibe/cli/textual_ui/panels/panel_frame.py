@@ -256,7 +256,7 @@ class PanelFrame(Vertical):
 
     def _draw_keys(self) -> None:
         if self.asleep:
-            text = Content("you were typing: keys count once you pause")
+            text = Content("you were typing: keys work once you pause")
         else:
             keys = [("Enter", "send"), ("Esc", "back")] if self._used_words is not None else list(self.keys())
             below = self._view.rows_below

@@ -112,7 +112,7 @@ class ProposalPanel(PanelFrame):
             case "e":
                 self.post_message(self.EditWanted())
             case "r":
-                self.ask_words("what should be different?", self._revise)
+                self.ask_words("what should change?", self._revise)
             case "s":
                 self.ask_words(f"file to write; Enter: {DEFAULT_PATH}", self._save)
             case _:

@@ -43,7 +43,7 @@ def proposal_lines(event: PlanProposedEvent, before: PlanProposedEvent | None, c
         lines += [Line(), *_commands(event.commands)]
     lines += _decisions(event.document)
     lines += [
-        Line(text=f"put right: {plain_line(text)}", style="$foreground-muted", indent=2) for text in event.repairs
+        Line(text=f"corrected: {plain_line(text)}", style="$foreground-muted", indent=2) for text in event.repairs
     ]
     return lines
 
@@ -113,13 +113,13 @@ def _bounds(event: PlanProposedEvent) -> list[Line]:
     if found is None:
         return []
     worst_price = found.max_price if found.worst_price is None else found.worst_price
-    price = "no limit in money" if worst_price is None else f"${worst_price:,.2f}"
+    price = "no price limit" if worst_price is None else f"${worst_price:,.2f}"
     steps = f"{found.steps} step{'' if found.steps == 1 else 's'}, {found.model_steps} by a model"
     worst = f"at worst {found.max_turns:,} model calls, {found.max_tokens:,} tokens, {price}"
     lines = [Line(text=f"{steps}, up to {found.width} side by side; {worst}", style="$text-warning", indent=2)]
     if len(found.critical_path) > 1:
         chain = " → ".join(map(plain_line, found.critical_path))
-        lines.append(Line(text=f"longest chain: {chain}", style="$foreground-muted", indent=2))
+        lines.append(Line(text=f"critical path: {chain}", style="$foreground-muted", indent=2))
     return [*lines, *(Line(text=f"note: {plain_line(note)}", style="$text-warning", indent=2) for note in found.notes)]
 
 

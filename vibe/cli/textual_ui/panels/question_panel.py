@@ -52,7 +52,7 @@ class QuestionPanel(PanelFrame):
         numbers = (f"1-{chooser.count}", "pick" if several else "answer")
         return [
             *([] if chooser.choosing.typed else [numbers]),
-            ("Enter", "done" if several else "takes the marked one"),
+            ("Enter", "done" if several else "take the marked one"),
             *back,
             ("Esc", "rather not say"),
         ]

@@ -113,7 +113,7 @@ class RequestQueue:
     async def answer(self, pending: PendingRequest, reply: RequestReply) -> str:
         """Give the person's reply; returns why it was not taken, or nothing. A second reply changes nothing."""
         if self._pending.get(pending.id) is not pending:
-            return "it is answered already, or nobody waits for it any more"
+            return "already answered, or withdrawn"
         problem = await pending.give(reply)
         if not problem:
             self._remove(pending)

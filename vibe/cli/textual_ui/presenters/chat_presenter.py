@@ -107,7 +107,7 @@ class ChatPresenter:
             try:
                 unshown = await self._read("" if self._agent is None else self._agent.id, parts)
             except IpcError as error:
-                unshown, problem = [], f"what was before can't be shown: {error}"
+                unshown, problem = [], f"earlier messages can't be shown: {error}"
             if self._dropped is not parts:
                 return  # something else is shown by now
         before = [self._still(entry) for entry in unshown[-CHUNK:]]
@@ -122,7 +122,7 @@ class ChatPresenter:
         try:
             before = await saved.older()
         except VibeError as error:
-            before = [LogEntry("note", f"what was before can't be shown: {error}")]
+            before = [LogEntry("note", f"earlier messages can't be shown: {error}")]
         if self._saved is saved:
             self._log.prepend(before, more=self.has_older)
 
@@ -319,7 +319,7 @@ def _where_older_is(agent: AgentView) -> str:
     """A line that stands for entries that the view dropped before they were shown."""
     source, (first, _) = next(iter(agent.older.items()))
     shown_by = f"vibe plan logs {agent.plan_id} {agent.step_id}" if agent.step_id else ""
-    return f"more was said and done here: `{shown_by or f'vibe events tail {source} --from {first}'}` shows it"
+    return f"earlier entries are not shown: `{shown_by or f'vibe events tail {source} --from {first}'}` shows it"
 
 
 def _after(agent: AgentView, number: int) -> list[EntryView]:

@@ -28,7 +28,7 @@ CHUNK: Final = 200
 TITLE_LENGTH: Final = 400
 NOTICE_LENGTH: Final = 1_000
 """Characters of a notice of the host to the agent."""
-SUMMARISED: Final = "the history was summarised here"
+SUMMARISED: Final = "the conversation was summarised here"
 _arguments = msgspec.json.Decoder(dict[str, object])
 
 

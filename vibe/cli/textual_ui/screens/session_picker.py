@@ -80,9 +80,9 @@ class SessionPicker(ModalScreen[str | None]):
         """A line to search with, the sessions, and the keys."""
         with Vertical() as box:
             box.border_title = "Sessions"
-            yield Input(placeholder="search titles, folders and what was said")
+            yield Input(placeholder="search titles, folders and messages")
             yield OptionList()
-            yield Static(Content("Enter go on · Ctrl+A all folders · Esc back"), id="keys")
+            yield Static(Content("Enter open · Ctrl+A all folders · Esc back"), id="keys")
 
     def on_mount(self) -> None:
         """Read the sessions behind the picture."""

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 LONGEST_ROW = 200
 LONGEST_SENTENCE = 600
 WELCOME = (
-    "Welcome to vibe.\n\nA provider serves the model that works for you. Choose one, give its key and choose a model; "
-    "a first question tells whether they go together. The key stays in your keyring, or in your vibe folder where "
-    "nobody else can read it. Until the model has answered nothing is changed."
+    "Welcome to vibe.\n\nChoose a provider, give its API key and choose a model. A test question checks that they work "
+    "together. The key is stored in your keyring, or in a file that only you can read. Nothing is changed until the "
+    "model has answered."
 )
-ANOTHER_KEY, ANOTHER_MODEL, TRY_AGAIN, KEEP = "another key", "another model", "try again", "keep it as it is"
+ANOTHER_KEY, ANOTHER_MODEL, TRY_AGAIN, KEEP = "another key", "another model", "try again", "save it anyway"
 
 
 class SetupStep(Enum):
@@ -50,11 +50,11 @@ class SetupStep(Enum):
 KEYS = {
     SetupStep.WELCOME: "Enter begin · Esc skip",
     SetupStep.PROVIDER: "↑↓ Enter choose · Esc skip",
-    SetupStep.KEY: "Enter go on · Esc skip",
+    SetupStep.KEY: "Enter continue · Esc skip",
     SetupStep.MODEL: "↑↓ Enter choose · type to find · Esc skip",
     SetupStep.TRIAL: "↑↓ Enter choose · Esc skip",
     SetupStep.PLACE: "↑↓ Enter choose · Esc skip",
-    SetupStep.THEME: "↑↓ look · Enter choose · Esc leave it as it was",
+    SetupStep.THEME: "↑↓ preview · Enter choose · Esc keep the old one",
     SetupStep.DONE: "Enter or Esc close",
 }
 """The keys that count in each."""
@@ -191,7 +191,7 @@ class SetupScreen(Screen[bool]):
         if self._flow is None:  # it comes when it is loaded; else the problem is on the screen
             return
         choices = self._flow.choices
-        self._show(SetupStep.PROVIDER, "Who is to answer?")
+        self._show(SetupStep.PROVIDER, "Choose a provider")
         rows = [f"{choice.name}: {choice.about}" for choice in choices]
         self._list([choice.name for choice in choices], rows, marked=self._flow.likely)
 
@@ -209,7 +209,7 @@ class SetupScreen(Screen[bool]):
         choice = self._choice
         if choice is None:
             return
-        found = f" Enter alone takes the one that is in {choice.key_place}." if choice.key_place else ""
+        found = f" Enter alone uses the one in {choice.key_place}." if choice.key_place else ""
         self._show(SetupStep.KEY, f"The key of {choice.name} ({choice.variable}).{found}", problem)
         self._type(placeholder="paste the key; it is not shown", secret=True)
 
@@ -244,7 +244,7 @@ class SetupScreen(Screen[bool]):
             return
         self._show(SetupStep.MODEL, f"Which model of {choice.name}?", menu.problem)
         self._menu = menu
-        self._type(placeholder="a part of the name, or any name that the provider knows")
+        self._type(placeholder="type to filter, or any name that the provider knows")
         self._list(menu.names, menu.names)
 
     def _take_model(self) -> None:
@@ -259,7 +259,7 @@ class SetupScreen(Screen[bool]):
 
     def _try_out(self, selection: SetupSelection) -> None:
         self._selection = selection
-        self._show(SetupStep.TRIAL, f"Asking {plain_line(selection.model)} a first question ...")
+        self._show(SetupStep.TRIAL, f"Testing {plain_line(selection.model)} ...")
         self.run_worker(self._ask(selection), exclusive=True)
 
     async def _ask(self, selection: SetupSelection) -> None:
@@ -286,7 +286,7 @@ class SetupScreen(Screen[bool]):
         elif word == TRY_AGAIN:
             self._try_out(selection)
         else:
-            self._show(SetupStep.TRIAL, "Keeping it as it is ...")
+            self._show(SetupStep.TRIAL, "Saving it ...")
             self.run_worker(self._ask_place(selection, ""), exclusive=True)
 
     # --- the key's place
@@ -300,7 +300,7 @@ class SetupScreen(Screen[bool]):
         if self._flow is None or problem is not None:
             await self._keep(selection, answered)
             return
-        self._show(SetupStep.PLACE, "Where is the key to be kept?")
+        self._show(SetupStep.PLACE, "Where should the key be stored?")
         self._list(["keyring", "file"], ["the keyring", self._flow.env_file])
 
     def _take_place(self) -> None:
@@ -309,7 +309,7 @@ class SetupScreen(Screen[bool]):
         word, selection = self._marked(), self._selection
         if word is None or selection is None:
             return
-        self._show(SetupStep.TRIAL, "Keeping it ...")
+        self._show(SetupStep.TRIAL, "Saving it ...")
         self.run_worker(self._keep(replace(selection, store=KeyStore(word)), self._told), exclusive=True)
 
     async def _keep(self, selection: SetupSelection, answered: str) -> None:
@@ -337,7 +337,7 @@ class SetupScreen(Screen[bool]):
         app = self._our_app
         self._theme_before = app.theme
         names = sorted(app.available_themes)
-        self._show(SetupStep.THEME, "Which colours? You see them as you go through the list.")
+        self._show(SetupStep.THEME, "Choose a theme. The screen previews it.")
         self._list(names, names, marked=names.index(app.theme) if app.theme in names else 0)
 
     def _take_theme(self) -> None:

@@ -29,7 +29,7 @@ Steer: TypeAlias = Callable[[str, str], object]
 Act: TypeAlias = Callable[[str, str, str], object]
 """Told ``cancel``, ``skip`` or ``retry``, the id of a plan and that of its step."""
 
-NOTHING_YET = "nothing was said or done here yet"
+NOTHING_YET = "nothing here yet"
 LOG_KEYS = "Esc back · s talk to it · Enter fold"
 STEP_KEYS = " · x stop · k skip · r retry"
 AGENT_KEYS = " · ←→ agent"

@@ -225,7 +225,7 @@ async def test_a_history_that_cannot_be_written_is_said_and_the_text_is_sent(tmp
         await history_done(pilot)
 
         assert app.texts == ["hi"]
-        assert "not in the history" in app.notices[-1]
+        assert "not saved to the history" in app.notices[-1]
 
 
 async def test_its_import_loads_nothing_heavy() -> None:

@@ -35,7 +35,7 @@ async def test_what_waits_is_listed_in_order_and_takes_no_room_once_it_is_sent()
             "waiting:",
             "1. first",
             "2. second of two lines",
-            "Ctrl+S tells the agent now · Alt+Up takes the last back",
+            "Ctrl+S sends now · Alt+Up edits the last",
         ]
         app.wait_with()
         await pilot.pause()

@@ -97,7 +97,7 @@ async def test_plan_agents_todo_context_and_cost_are_in_it() -> None:
             " ▸ Write the fix",
             "context ███▍······         34% of 100k",
             "spent                  75k tok · $0.17",
-            "F2 chooses a step or an agent",
+            "F2 opens a step or agent",
         ]
 
 
@@ -118,7 +118,7 @@ async def test_without_a_plan_it_says_how_to_get_one() -> None:
     async with app.run_test(size=(120, 36)) as pilot:
         app.query_one(SidePanel).present(view_of(*TALKED))
         await until(pilot, lambda: any("default" in line for line in shown(app)))
-        assert shown(app)[0] == "no plan: /plan GOAL has one written"
+        assert shown(app)[0] == "no plan yet: /plan GOAL proposes one"
 
 
 async def test_keys_choose_a_step_and_open_it() -> None:

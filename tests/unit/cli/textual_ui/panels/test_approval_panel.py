@@ -39,7 +39,7 @@ async def test_the_screen_shows_the_call_the_rule_and_the_reach_of_a_yes() -> No
             "bash wants to run  for step: Clean up",
             "│ rm -rf build",
             "bash needs your approval",
-            "in /work/here, not confined: it can reach all that you can",
+            "in /work/here, not sandboxed: it can do anything you can",
             "2 allows in this session, 3 in this folder always: bash: rm",
         ]
         assert "1 once  2 this session  3 always  n no  Esc not now" in on.screen
@@ -85,7 +85,7 @@ async def test_a_lasting_yes_that_covers_nothing_is_not_offered() -> None:
 
         assert on.answers == []
         assert "this session" not in on.screen
-        assert "it can be allowed once" in on.screen
+        assert "this can only be allowed once" in on.screen
         await on.press("1")
         assert on.answers == [ApprovalAnswer(allow=True)]
 

@@ -33,7 +33,7 @@ async def test_who_is_typing_goes_on_typing_and_answers_nothing() -> None:
         assert on.answers == []
         assert on.app.prompt.text == "take 123n\n"
         assert "Permission" in on.screen
-        assert "keys count once you pause" in on.screen
+        assert "keys work once you pause" in on.screen
         assert "1 once" not in on.screen
 
         on.app.clock.now += 1

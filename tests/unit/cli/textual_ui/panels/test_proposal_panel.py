@@ -76,7 +76,7 @@ async def test_all_that_a_yes_is_about_is_shown() -> None:
         assert on.lines == [
             "version 1: Keep notes",
             "3 steps, 2 by a model, up to 1 side by side; at worst 60 model calls, 400,000 tokens, $1.50",
-            "longest chain: store → cli → run",
+            "critical path: store → cli → run",
             "note: cli has no check",
             "",
             "▸ ◆ store  The store",
@@ -94,7 +94,7 @@ async def test_all_that_a_yes_is_about_is_shown() -> None:
             "│ make demo",
             "",
             "decision db: Which? (A / b)",
-            "put right: a step without a title was given one",
+            "corrected: a step without a title was given one",
         ]
 
 

@@ -310,13 +310,13 @@ async def test_what_was_said_before_a_summary_comes_above_it() -> None:
     async with shown() as chat:
         messages = [stand_in("In short.", "", ()), UserMessage("third")]
         chat.presenter.resume(SavedPart(messages, read))
-        assert chat.said == [("reasoning", "the history was summarised here"), ("user", "third")]
+        assert chat.said == [("reasoning", "the conversation was summarised here"), ("user", "third")]
         for _ in range(3):
             await chat.presenter.show_older()
 
         assert [text for _, text in chat.said] == [
-            "what was before can't be shown: the session is gone",
-            *("first", "second", "the history was summarised here", "third"),
+            "earlier messages can't be shown: the session is gone",
+            *("first", "second", "the conversation was summarised here", "third"),
         ]
         assert [entry.message_index for entry in chat.log.entries] == [None, None, None, 0, 1]
         assert (chat.log.entries[3].folded, chat.log.entries[3].text) == (True, "In short.")
@@ -464,7 +464,7 @@ async def test_that_older_entries_can_not_be_read_is_a_line() -> None:
         await chat.presenter.show_older()
         await chat.presenter.show_older()
 
-        assert chat.said[0][1].startswith("what was before can't be shown: ")
+        assert chat.said[0][1].startswith("earlier messages can't be shown: ")
         assert len(chat.log.entries) == MOST_ENTRIES + 1
 
 

@@ -143,7 +143,7 @@ async def test_a_model_that_does_not_answer_is_kept_only_if_one_says_so(home: Pa
         await pilot.press(*"huge")
         assert app.rows() == []
         await pilot.press("enter")
-        await until(pilot, lambda: app.rows() == ["another key", "another model", "try again", "keep it as it is"])
+        await until(pilot, lambda: app.rows() == ["another key", "another model", "try again", "save it anyway"])
         assert "'served' does not serve the model 'huge'" in app.text("#problem")
         assert app.setup.query_one(OptionList).highlighted == 1
         assert not kept(home)
@@ -162,7 +162,7 @@ async def test_a_key_that_is_there_is_taken_with_enter(home: Path, server: Model
     async with app.run_test(size=SIZE) as pilot:
         await begin(pilot, app)
         await pilot.press("enter")
-        assert "Enter alone takes the one that is in ~/home/.env" in app.text("#words")
+        assert "Enter alone uses the one in ~/home/.env" in app.text("#words")
         await pilot.press("enter")
         await until(pilot, lambda: app.rows() == ["large", "small"])
         await pilot.press("enter")

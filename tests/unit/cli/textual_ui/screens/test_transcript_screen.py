@@ -120,7 +120,7 @@ async def test_an_agent_that_works_on_no_step_can_be_opened_and_not_skipped() ->
 async def test_a_step_that_has_no_agent_yet_shows_the_first_that_comes() -> None:
     app = OpeningApp(view_of(*SURVEYED), step=("plan", "shorten"))
     async with app.run_test(size=(120, 36)) as pilot:
-        await until(pilot, lambda: "nothing was said or done" in app.line(".head", 1))
+        await until(pilot, lambda: "nothing here yet" in app.line(".head", 1))
         app.see(
             moved("shorten", "in_progress", ts=1081.0),
             e.UserMessageEvent(text="go", plan_id="plan", subagent_id="new", subagent_step_id="shorten"),
