@@ -213,6 +213,31 @@ def test_setting_up_is_had_again_before_a_conversation_and_within_one(vibe: Vibe
     tmux.wait_for("EXIT 0")
 
 
+def test_wrong_settings_are_said_and_waited_for_and_early_prompts_are_kept(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.replay(turns({"text": "Hello after all."}))
+    settings = vibe.home / "config.toml"
+    good = settings.read_text()
+    settings.write_text(good + "\n[tools.bash\n")
+    start(tmux, vibe)
+    tmux.wait_for("vibe continues once this is corrected and saved")
+    tmux.type("are you there?")
+    tmux.wait_for("are you there?")
+    settings.write_text(good.replace("[[models]]", '[tools.bash]\npermission = "sometimes"\n[[models]]', 1))
+    tmux.wait_for("sometimes")
+    settings.write_text(good)
+    tmux.wait_for("Hello after all.")
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+
+
+def test_wrong_settings_can_be_left(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.configure("[[[\n")
+    start(tmux, vibe)
+    tmux.wait_for("Ctrl+D quits")
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+
+
 def test_a_click_opens_a_web_page_and_nothing_else(vibe: VibeCommand, tmux: Tmux, tmp_path: Path) -> None:
     browser, opened = tmp_path / "browser", tmp_path / "opened"
     browser.write_text(f'#!/bin/sh\necho "$1" >> {opened}\n')

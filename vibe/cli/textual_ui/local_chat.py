@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from anyio import Event, create_task_group, to_thread
+from anyio import Event, create_task_group, sleep, to_thread
 from anyio.abc import TaskGroup
 
 from ipc.errors import IpcError
@@ -23,8 +23,9 @@ from vibe.cli.textual_ui.controllers.app_controller import ChatAbout, Stage
 from vibe.cli.textual_ui.controllers.planner_controller import PlannerController
 from vibe.cli.textual_ui.presenters.older import SavedPart
 from vibe.core.agents.profiles import AgentType
-from vibe.core.config.paths import VibePaths
-from vibe.core.errors import UsageError, VibeError
+from vibe.core.config.errors import InvalidConfigError
+from vibe.core.config.paths import CONFIG_FILE, VibePaths
+from vibe.core.errors import ConfigError, UsageError, VibeError
 from vibe.core.messages import Image, Message
 from vibe.core.outcome import Outcome
 from vibe.core.skills.command_files import NoSuchCommandError
@@ -32,6 +33,8 @@ from vibe.core.tools.files.images import as_image, image_type
 from vibe.core.tools.files.text_files import FileAccessError
 
 SIGNATURE_BYTES = 32
+RETRY_SECONDS = 1.0
+"""Between two attempts to read settings that are wrong."""
 KEYS = (
     "!COMMAND: run it in your shell, and show the agent its output; !!COMMAND: without the agent",
     "@PATH: name a file; a pasted path of an image sends the image",
@@ -72,7 +75,7 @@ class LocalTalk:
         Raises:
             UsageError, EnvironmentFailure, ipc.errors.IpcError: it could not be opened, or not be closed.
         """
-        self.conversation = await self.runtime.open_conversation(self.opening, self.seat)
+        self.conversation = await self._opened()
         was_at_work = False
         async with create_task_group() as self._tasks:
             self._stage.opened(LocalChat(self, self._stage, self._limits), self.opening.prompt)
@@ -87,6 +90,20 @@ class LocalTalk:
             was_at_work = self.conversation.interrupt()
             self._tasks.cancel_scope.cancel()
         await self.conversation.aclose(Outcome.INTERRUPTED if was_at_work else Outcome.COMPLETED)
+
+    async def _opened(self) -> Conversation:
+        """Open the conversation; a settings file that is wrong is waited for until it is corrected."""
+        told = ""
+        while True:
+            try:
+                return await self.runtime.open_conversation(self.opening, self.seat)
+            except ConfigError as error:
+                if not _is_in_a_file(error):
+                    raise
+                if f"{error}" != told:
+                    told = f"{error}"
+                    self._stage.say(f"{told}\nvibe continues once this is corrected and saved; Ctrl+D quits", "error")
+            await sleep(RETRY_SECONDS)
 
     def leave(self) -> None:
         """End the conversation, from wherever this is called."""
@@ -262,6 +279,11 @@ class LocalChat:
             self._stage.give_back(line, f"{error}")
 
 
+def _is_in_a_file(error: ConfigError) -> bool:
+    problems = error.problems if isinstance(error, InvalidConfigError) else (error,)
+    return all(CONFIG_FILE in problem.where for problem in problems)
+
+
 def _saved(paths: VibePaths, session_id: str, messages: Sequence[Message]) -> SavedPart:
     """The messages of a session as far as they are saved, and the way to those before a summary."""
 
@@ -309,5 +331,8 @@ async def hold_chat(host: Host, talk: tuple[Opening, PromptLimits], stage: Stage
 
 
 def _is_due(open_flow: Callable[[], FirstUse]) -> bool:
-    """Return whether the person has no key yet for any model; reads the settings."""
-    return open_flow().is_due
+    """Return whether the user has no key yet for any model; reads the settings. False if they are wrong."""
+    try:
+        return open_flow().is_due
+    except ConfigError:
+        return False
