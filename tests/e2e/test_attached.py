@@ -131,7 +131,7 @@ def test_commands_to_a_run_elsewhere(vibe: VibeCommand, write_plan: WritePlan, t
     tmux.type("/skip after")
     tmux.wait_for("skip")
     tmux.type("/nonsense")
-    tmux.wait_for("/nonsense is no command to a run elsewhere")
+    tmux.wait_for("/nonsense can't be sent to an attached run")
     (vibe.workdir / "go").touch()
     tmux.wait_for("has ended")
     process.communicate(timeout=120)

@@ -60,7 +60,7 @@ def test_the_last_server_leaves_no_list_behind(vibe: VibeCommand) -> None:
     [
         (("add", "first", "https://x.example/mcp"), "already"),
         (("add", "a b", "https://x.example/mcp"), "not a server name"),
-        (("add", "x", "https://x.example/mcp", "more"), "stands alone"),
+        (("add", "x", "https://x.example/mcp", "more"), "an address takes no --env"),
         (("add", "x", "--header", "A=b", "--", "cat"), "for a server with an address"),
         (("add", "x", "--env", "A", "--", "cat"), "NAME=VALUE"),
         (("remove", "second"), "it has first"),

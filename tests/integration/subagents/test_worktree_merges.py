@@ -197,7 +197,7 @@ async def test_a_detached_head_moves_and_no_branch_does(rig: Rig) -> None:
 
 
 REFUSALS: dict[str, tuple[str, str]] = {
-    "another branch": ("git checkout -q -b elsewhere", "at refs/heads/elsewhere now and was at refs/heads/main"),
+    "another branch": ("git checkout -q -b elsewhere", "at refs/heads/elsewhere, but was at refs/heads/main"),
     "a merge under way": (
         "git checkout -q -b x; echo 1 > b.txt; git commit -qam 1; git checkout -q main; echo 2 > b.txt; git commit -qam 2; ! git merge x",
         "a merge is in progress",
