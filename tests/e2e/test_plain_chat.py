@@ -58,7 +58,7 @@ def until(condition: Callable[[], bool]) -> None:
 def masked(screen: list[str]) -> str:
     """A screen without what differs from run to run, and without prompts behind which nothing was typed."""
     text = "\n".join(line for line in screen if line not in {">", "(working) >"})
-    text = re.sub(r"(?m)^\(at work\) > ", "> ", text)
+    text = re.sub(r"(?m)^\(working\) > ", "> ", text)
     text = re.sub(r"\b[0-9a-f]{6}-\d{8}\b", "PLAN", text)
     text = re.sub(r"\b[0-9a-f]{8}\b", "SESSION", text)
     text = re.sub(r"\b[\d.]+ s\b", "TIME", text)

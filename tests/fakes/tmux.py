@@ -82,10 +82,15 @@ class Tmux:
             time.sleep(0.05)
 
     def wait_for_last(self, ending: str) -> None:
-        """Return once the last line ends so and nothing was typed behind it."""
+        """Return once the last line ends so, nothing was typed behind it, and no more is printed for a moment."""
         deadline = time.monotonic() + SECONDS
-        while not f"{self.screen()[-1]} ".endswith(ending) or self.screen()[-1].startswith("(working)"):
-            assert time.monotonic() < deadline, "\n".join([f"no {ending!r} at the end of:", *self.screen()])
+        before: list[str] = []
+        while True:
+            *_, last = screen = self.screen()
+            if screen == before and f"{last} ".endswith(ending) and not last.startswith("(working)"):
+                return
+            before = screen
+            assert time.monotonic() < deadline, "\n".join([f"no {ending!r} at the end of:", *screen])
             time.sleep(0.05)
 
     def _tmux(self, *words: str, check: bool = True) -> str:

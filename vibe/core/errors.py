@@ -44,7 +44,10 @@ class UsageError(VibeError):
 
 
 class ConfigError(UsageError):
-    """A setting is wrong. ``where`` is ``file:line`` or the variable or flag, ``key`` the dotted key."""
+    """A setting is wrong. ``where`` is ``file:line`` or the variable or flag, ``key`` the dotted key.
+
+    ``problems`` are all that were found, itself the first.
+    """
 
     def __init__(self, where: str, key: str, problem: str) -> None:
         at = f"{where}: {key}" if key else where
@@ -52,6 +55,7 @@ class ConfigError(UsageError):
         self.where = where
         self.key = key
         self.problem = problem
+        self.problems: tuple[ConfigError, ...] = (self,)
 
 
 class EnvironmentFailure(VibeError):

@@ -23,7 +23,6 @@ from vibe.cli.textual_ui.controllers.app_controller import ChatAbout, Stage
 from vibe.cli.textual_ui.controllers.planner_controller import PlannerController
 from vibe.cli.textual_ui.presenters.older import SavedPart
 from vibe.core.agents.profiles import AgentType
-from vibe.core.config.errors import InvalidConfigError
 from vibe.core.config.paths import CONFIG_FILE, VibePaths
 from vibe.core.errors import ConfigError, UsageError, VibeError
 from vibe.core.messages import Image, Message
@@ -280,8 +279,7 @@ class LocalChat:
 
 
 def _is_in_a_file(error: ConfigError) -> bool:
-    problems = error.problems if isinstance(error, InvalidConfigError) else (error,)
-    return all(CONFIG_FILE in problem.where for problem in problems)
+    return all(CONFIG_FILE in problem.where for problem in error.problems)
 
 
 def _saved(paths: VibePaths, session_id: str, messages: Sequence[Message]) -> SavedPart:

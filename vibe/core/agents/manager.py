@@ -16,7 +16,6 @@ from vibe.core.agents.errors import (
 )
 from vibe.core.agents.files import read_agent_file
 from vibe.core.agents.profiles import BUILTIN_PROFILES, AgentProfile, AgentType
-from vibe.core.config.errors import InvalidConfigError
 from vibe.core.config.paths import shown
 from vibe.core.config.patterns import left_out
 from vibe.core.errors import ConfigError
@@ -136,8 +135,7 @@ class AgentManager:
         try:
             profile = read_agent_file(path, label)
         except ConfigError as error:
-            problems = error.problems if isinstance(error, InvalidConfigError) else (error,)
-            self._refuse(path, problems)
+            self._refuse(path, error.problems)
             return
         holder = self._profiles.get(profile.name)
         if holder is not None and holder.file is None:
