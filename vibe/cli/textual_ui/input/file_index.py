@@ -20,8 +20,10 @@ OLD_SECONDS = 15.0
 LONGEST_LISTING_SECONDS = 30.0
 POLL_SECONDS = 0.1
 CHUNK = 500
-"""Paths that are looked at between two pauses: other threads, such as that of the screen, can't run meanwhile."""
+"""Paths between two looks at the clock, and at whether the search is still wanted."""
 MASK_CHUNK = 4_000
+WORK_SECONDS = 0.002
+"""Between two pauses: other threads, such as that of the screen, can't run meanwhile."""
 PAUSE_SECONDS = 0.0005
 OFFERED_AT_ONCE = 100
 """Paths that are known to be the first ones before anything is typed."""
@@ -221,7 +223,10 @@ def _name(listed: bytes) -> str:
 
 
 def _chunks(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    """Yield the items by so many, with a pause after each."""
+    """Yield the items by so many, with a pause every now and then."""
+    paused = time.monotonic()
     for start in range(0, len(items), size):
         yield items[start : start + size]
-        time.sleep(PAUSE_SECONDS)
+        if time.monotonic() - paused >= WORK_SECONDS:
+            time.sleep(PAUSE_SECONDS)
+            paused = time.monotonic()
