@@ -107,7 +107,7 @@ def test_a_servers_form_is_filled_in_and_what_does_not_fit_is_asked_again(vibe: 
         tmux.type("none")
         tmux.wait_for("A gift (may be left blank)")
         tmux.type("1")
-        tmux.wait_for("Not taken: 'none' is no whole number")
+        tmux.wait_for("Not taken: 'none' is not a whole number")
         tmux.type("1")
         tmux.wait_for("Ordered.")
         leave(tmux)

@@ -118,8 +118,8 @@ class FormField:
             if isinstance(said, str) and (check := FORMATS.get(str(self.schema.get("format")))):
                 check(said)
         except ValueError as error:
-            kind = NUMBERS.get(self.kind) or f"no valid {self.schema.get('format')}"
-            raise InvalidAnswerError(f"{_line(said)!r} is {kind}") from error
+            kind = NUMBERS.get(self.kind) or f"a valid {self.schema.get('format')}"
+            raise InvalidAnswerError(f"{_line(said)!r} is not {kind}") from error
         if problems := value_problems(self.schema, value):
             raise InvalidAnswerError(problems[0].removeprefix("value: "))
         return value
@@ -229,7 +229,7 @@ def _email(said: str) -> None:
         raise ValueError
 
 
-NUMBERS: Final = MappingProxyType({"integer": "no whole number", "number": "no number"})
+NUMBERS: Final = MappingProxyType({"integer": "a whole number", "number": "a number"})
 FORMATS: Final[Mapping[str, Callable[[str], object]]] = MappingProxyType({
     "date": date.fromisoformat,
     "date-time": datetime.fromisoformat,
@@ -240,8 +240,8 @@ FORMATS: Final[Mapping[str, Callable[[str], object]]] = MappingProxyType({
 
 def _limits(schema: Mapping[str, Any]) -> Sequence[str]:
     """Return what a value must be like, in words."""
-    kind = NUMBERS.get(str(schema.get("type")), "")
-    hints = [kind.replace("no ", "a ", 1)] if kind else []
+    kind = NUMBERS.get(str(schema.get("type")))
+    hints = [kind] if kind else []
     words = {
         "minimum": "at least {}",
         "maximum": "at most {}",

@@ -61,13 +61,13 @@ CASES = {
         schema={"type": "integer", "default": 3, "minimum": 1, "maximum": 5},
         options=["3", DECLINE],
         taken={"3": 3, "5": 5, " 1 ": 1},
-        refused={"0": "less than the minimum", "6": "greater than the maximum", "2.5": "no whole number", "": "no"},
+        refused={"0": "less than the minimum", "6": "greater than the maximum", "2.5": "not a whole number", "": "no"},
     ),
     "number": Case(
         schema={"type": "number"},
         options=[DECLINE, NOT_NOW],
         taken={"2.5": 2.5, "-1e3": -1000.0},
-        refused={"nan": "no number", "inf": "no number", "1,5": "no number"},
+        refused={"nan": "not a number", "inf": "not a number", "1,5": "not a number"},
     ),
     "boolean": Case(
         schema={"type": "boolean"},
@@ -108,13 +108,13 @@ CASES = {
         schema={"type": "string", "format": "date"},
         options=[DECLINE, NOT_NOW],
         taken={"2026-02-28": "2026-02-28"},
-        refused={"2026-02-30": "no valid date", "tomorrow": "no valid date"},
+        refused={"2026-02-30": "not a valid date", "tomorrow": "not a valid date"},
     ),
     "email": Case(
         schema={"type": "string", "format": "email"},
         options=[DECLINE, NOT_NOW],
         taken={"a@b.example": "a@b.example"},
-        refused={"a@b": "no valid email", "a b@c.example": "no valid email"},
+        refused={"a@b": "not a valid email", "a b@c.example": "not a valid email"},
     ),
 }
 
@@ -205,4 +205,4 @@ async def test_whoever_gives_no_fitting_answer_three_times_is_asked_no_more() ->
     assert getattr(answer, "action", "") == "cancel"
     assert len(asked) == 2 + 1 + 1
     assert asked[0].startswith("MCP server 'shop' asks: Order\nn (a whole number)")
-    assert "'many' is no whole number" in asked[2]
+    assert "'many' is not a whole number" in asked[2]
