@@ -12,7 +12,7 @@ from heapq import nsmallest
 from pathlib import Path
 from typing import TypeVar
 
-from vibe.cli.textual_ui.input.fuzzy import MIDDLE_COST, NOTHING_YET, PATH_COST, cost, letters
+from vibe.cli.textual_ui.input.fuzzy import MIDDLE_COST, NOTHING_YET, PATH_COST, SPREAD_COST, cost, letters
 from vibe.core.system.ignore import Ignores, walk_files
 
 MOST_FILES = 300_000
@@ -163,6 +163,9 @@ def _better(
             if at < 0 or (at_its_start and at > base):
                 places.append(place)
                 continue
+        if query not in path and SPREAD_COST + len(path) >= worst:
+            places.append(place)
+            continue
         known = cost(query, path)
         if known is not None:
             places.append(place)

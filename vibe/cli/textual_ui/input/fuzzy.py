@@ -10,6 +10,8 @@ MIDDLE_COST = 3 * _TIER
 """Nearer are only paths whose basename begins with the query."""
 PATH_COST = 5 * _TIER
 """Nearer are only paths that have the query in their basename."""
+SPREAD_COST = 7 * _TIER
+"""With the length of the path, the least cost of one that has the query's letters only with others between them."""
 NOTHING_YET = 9 * _TIER
 """Every path that fits is nearer."""
 
