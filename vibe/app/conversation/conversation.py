@@ -99,7 +99,7 @@ class ClosedError(UsageError):
     """A conversation that was closed takes nothing more."""
 
     def __init__(self, session_id: str) -> None:
-        super().__init__(f"the conversation is closed: resume session {session_id} again")
+        super().__init__(f"the conversation is closed: resume session {session_id}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

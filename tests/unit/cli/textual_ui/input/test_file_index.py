@@ -83,7 +83,7 @@ def test_a_search_that_becomes_stale_stops_soon(monkeypatch: pytest.MonkeyPatch)
     assert asked < 16
 
 
-@pytest.mark.parametrize("query", ["m", "ma", "main", "mn", "o/m", "tsm", "s", "py", "xq"])
+@pytest.mark.parametrize("query", ["m", "ma", "main", "mn", "o/m", "tsm", "s", "py", "xq", "moo", "sos"])
 def test_of_many_files_the_same_are_best_as_of_few(query: str) -> None:
     parts = ["main", "my", "other", "some_main", "Models", "x"]
     paths = [f"{a}/{b}/{c}_{d}.{a[:2]}" for a in parts for b in parts for c in parts for d in parts]

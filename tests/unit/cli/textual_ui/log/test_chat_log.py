@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import gc
 
+from textual.strip import Strip
+
 from tests.unit.cli.textual_ui.log.page import LogPage, numbered
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.cli.textual_ui.log.rows import Row
@@ -193,3 +195,16 @@ async def test_of_a_long_log_that_was_paged_through_but_some_rows_are_kept() -> 
             page.log_view.action_page_up()
         assert "first of 0" in page.text()
         assert 100 < rows_kept() - before < 1_100
+
+
+async def test_styles_that_never_come_again_are_not_remembered() -> None:
+    page = LogPage(*numbered(300))
+    async with page.run_test(size=(60, 30)) as pilot:
+        await pilot.pause()
+        while page.log_view.scroll_offset.y:
+            page.log_view.action_page_up()
+            for y in range(page.log_view.size.height):
+                page.log_view.render_line(y).render(page.console)  # as for a terminal
+        remembered = Strip.render_ansi.cache_info().currsize
+
+    assert 0 < remembered < 3_000
