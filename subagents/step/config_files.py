@@ -20,8 +20,8 @@ from fnmatch import translate
 from pathlib import Path
 from typing import Literal
 
+from vibe.core.system.globs import expand_braces, matches_any
 from vibe.core.system.ignore import DEFAULT_IGNORES
-from vibe.core.tools.workspace import matches_any
 
 STEERING_FILES: Mapping[str, tuple[str, ...]] = {
     "Python": (
@@ -111,7 +111,8 @@ def is_looked_at(name: str) -> bool:
 
 def names_file(name: str, writes: Sequence[str] | None) -> bool:
     """Return whether one of ``writes`` covers a path and ends with the file's own name."""
-    return any(_last(glob) == _last(name) and matches_any(name, [glob]) for glob in writes or ())
+    globs = (one for glob in writes or () for one in expand_braces(glob))
+    return any(_last(glob) == _last(name) and matches_any(name, [glob]) for glob in globs)
 
 
 def steering_files(root: Path, folders: Iterable[Path]) -> Iterator[str]:

@@ -48,8 +48,8 @@ from subagents.step_model import Step
 from vibe.core.errors import shortage
 from vibe.core.modes import ExecutionMode
 from vibe.core.system.files import replace_file
+from vibe.core.system.globs import matches_any
 from vibe.core.system.ignore import walk_files
-from vibe.core.tools.workspace import matches_any
 
 RECORD_FILES = "verification*.json"
 """The names of the files, in the folders of steps, that record how these files were."""

@@ -24,7 +24,7 @@ from planner.store.folder import PlanFolder
 from planner.store.store import PlanStore
 from vibe.app.engine.base_commit import changed_files, head_commit
 from vibe.core.errors import UsageError
-from vibe.core.tools.workspace import matches_any
+from vibe.core.system.globs import matches_any
 
 SHOWN_FILES = 6
 LEFT_OUT = "not asked for with --only"

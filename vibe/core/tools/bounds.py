@@ -11,6 +11,7 @@ from pathlib import Path
 from vibe.core.config.paths import user_home_of
 from vibe.core.sandbox.confinement import Confinement
 from vibe.core.sandbox.control import control_paths
+from vibe.core.system.globs import expand_braces
 from vibe.core.tools.permissions import CONTROL_FOLDERS, is_control, is_sensitive
 
 KEYS_FILE = ".env"
@@ -77,9 +78,11 @@ class Bounds:
 
 
 def glob_matches(name: str, glob: str) -> bool:
-    """Return whether ``glob`` matches a path, or names a folder above it."""
+    """Return whether ``glob`` matches a path, or names a folder above it; its ``*`` spans folders."""
     pattern = os.path.expanduser(glob).removesuffix("/")  # noqa: PTH111  a glob is no path
-    return fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}/*")
+    if name == pattern or name.startswith(f"{pattern}/"):
+        return True
+    return any(fnmatchcase(name, one) or fnmatchcase(name, f"{one}/*") for one in expand_braces(pattern))
 
 
 def any_matches(names: Iterable[str], globs: Iterable[str]) -> bool:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import unicodedata
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 
+from vibe.core.system.globs import matches_any, seen_from
 from vibe.core.tools.bounds import Bounds, any_matches
 from vibe.core.tools.errors import (
     PathError,
@@ -32,7 +31,7 @@ class Workspace:
     """Workspace of one agent.
 
     ``extra_roots`` are as good as ``root``; below ``read_roots`` nothing may be written. ``writes`` are the globs
-    (relative to ``root``; ``*`` within a name, ``**`` across folders) of what may be written; None: anything inside.
+    of what may be written, relative to ``root`` (see ``vibe.core.system.globs``); None: anything inside.
     ``protected`` are resolved files that may not be written all the same: the work is checked with them; ``steering``
     are resolved paths, of files or not, that change what these checks do. ``bounds`` are the places on the user's
     machine that stay closed, inside or not. ``stands_for`` is the folder that ``root`` is a copy of, for as long as a
@@ -116,9 +115,14 @@ class Workspace:
             return PathHeldError(path)
         if resolved in self.steering:
             return PathSteersError(path)
-        if self.writes is None or matches_any(self.relative(resolved), self.writes):
+        if self.writes is None or matches_any(self.relative(resolved), self._claims()):
             return None
         return PathNotClaimedError(path, self.writes)
+
+    def _claims(self) -> Iterator[str]:
+        """``writes`` as seen from here: one that is whole may name the folder that this one is a copy of."""
+        roots = {str(self.root), *([str(self.stands_for)] if self.stands_for else [])}
+        return (seen_from(root, glob) for glob in self.writes or () for root in roots)
 
     def readable(self, path: str) -> Path:
         """The resolved path, which is inside.
@@ -179,71 +183,6 @@ class ReadTracker:
     def is_current(self, path: Path, data: bytes) -> bool:
         """Return whether ``data``, the file's bytes now, is what the agent has seen last."""
         return self._seen.get(path) == _digest(data)
-
-
-_WILDCARD = re.compile(r"[*?\[]")
-
-
-def matches_any(name: str, globs: Sequence[str]) -> bool:
-    """Return whether a path with ``/`` matches one of ``globs``.
-
-    A plain name such as ``docs`` covers everything below it.
-    """
-    return any(_glob_regex(glob).fullmatch(name) for glob in globs)
-
-
-@lru_cache(maxsize=1024)
-def _glob_regex(glob: str) -> re.Pattern[str]:
-    """``*``, ``?`` and ``[...]`` stay within one name; ``**`` as a whole name spans any number of folders.
-
-    What stands between two of a kind is looked for once, from the left (``(?>...)``): where it is found first, most is
-    left for the rest, so that going back could find nothing new, and no glob takes long.
-    """
-    cleaned = glob.removeprefix("./")
-    if cleaned.endswith("/"):
-        cleaned += "**"
-    parts = [part for part in cleaned.split("/") if part != "."]
-    runs: list[list[str]] = [[]]
-    for part in parts:
-        if part == "**":
-            runs.append([])
-        else:
-            runs[-1].append(part)
-    first, *others = runs
-    pattern = "".join(f"{_name_regex(part)}/" for part in first)
-    for run in others[:-1]:
-        if run:
-            pattern += f"(?>(?:[^/]+/)*?{''.join(f'{_name_regex(part)}/' for part in run)})"
-    last = (others or [first])[-1]
-    if others:
-        pattern += ".*" if not last else "(?:[^/]+/)*"
-        pattern += "".join(f"{_name_regex(part)}/" for part in last)
-    if last:
-        pattern = pattern.removesuffix("/") + ("" if _WILDCARD.search(last[-1]) else "(?:/.*)?")
-    try:
-        return re.compile(pattern, re.DOTALL)
-    except re.error:  # such as [z-a]
-        return re.compile(re.escape(cleaned))
-
-
-def _name_regex(part: str) -> str:
-    """One name of a glob as a regular expression."""
-    pieces: list[str] = [""]
-    for token in re.findall(r"\[[!^]?\]?[^\]/]*\]|.", part, re.DOTALL):
-        if token == "*":  # noqa: S105  glob syntax, no password
-            pieces.append("")
-        elif token == "?":  # noqa: S105  as above
-            pieces[-1] += "[^/]"
-        elif token.startswith("[") and len(token) > 1:
-            negated = token[1] in "!^"
-            body = token[2 if negated else 1 : -1].replace("\\", r"\\").replace("[", r"\[").replace("]", r"\]")
-            pieces[-1] += f"(?!/)[{'^' if negated else ''}{body}]"
-        else:
-            pieces[-1] += re.escape(token)
-    if len(pieces) == 1:
-        return pieces[0]
-    between = "".join(f"(?>[^/]*?{piece})" for piece in pieces[1:-1] if piece)
-    return f"{pieces[0]}{between}[^/]*{pieces[-1]}"
 
 
 def _real(root: Path) -> Path:

@@ -11,6 +11,7 @@ from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field
 
 from ipc.events import FilesDisplay
+from vibe.core.system.globs import matches_any
 from vibe.core.system.ignore import walk_files
 from vibe.core.tools.base import (
     Assessment,
@@ -22,7 +23,7 @@ from vibe.core.tools.base import (
     ToolPermission,
 )
 from vibe.core.tools.builtins._folders import folder_at, shown_lines
-from vibe.core.tools.workspace import Workspace, matches_any
+from vibe.core.tools.workspace import Workspace
 
 LONGEST_WALK_SECONDS = 20.0
 
