@@ -17,6 +17,7 @@ from vibe.core.system.git.calls import git_environ
 from vibe.core.system.git.discovery import BARE, Located, OddRepositoryError, locate, small_text
 from vibe.core.system.git.index_paths import gone_and_there, stdin_of
 from vibe.core.system.git.shelter import take_shelter
+from vibe.core.system.own_places import NO_OWN_PLACES, OwnPlaces
 
 UNDER_WAY = (
     ("MERGE_HEAD", "a merge"), ("rebase-merge", "a rebase"), ("rebase-apply", "a rebase"),
@@ -73,8 +74,8 @@ class RepositoryState:
 class Repository:
     """A repository and the workspace in it. Everything here blocks: call it in a thread.
 
-    ``prefix`` is the workspace's path from ``top``, with a ``/`` at its end if it is not the top itself. ``outside``
-    are pathspecs of what is no part of the user's work though it lies below ``top``; ``keep`` is
+    ``prefix`` is the workspace's path from ``top``, with a ``/`` at its end if it is not the top itself. ``own``
+    are places that are no part of the user's work though they may lie below ``top``; ``keep`` is
     where git's settings are (see ``take_shelter``), ``left_out`` are those of the repository's own that would have git
     run programs, and that it does not go by. ``share`` are paths of the workspace that worktrees get links to.
     """
@@ -87,9 +88,14 @@ class Repository:
     prefix: str
     hash_name: str
     keep: Path
-    outside: tuple[str, ...] = ()
+    own: OwnPlaces = NO_OWN_PLACES
     left_out: tuple[str, ...] = ()
     share: tuple[str, ...] = ()
+
+    @property
+    def outside(self) -> tuple[str, ...]:
+        """Pathspecs that leave out what is vibe's own."""
+        return tuple(f":(top,exclude,literal){path}" for path in _below(self.top, self.own.below(self.top)))
 
     @property
     def scratch(self) -> Path:
@@ -176,10 +182,10 @@ def open_repository(
     environ: Mapping[str, str],
     keep: Path,
     *,
-    not_work: Sequence[Path] = (),
+    own: OwnPlaces = NO_OWN_PLACES,
     programs: bool = False,
 ) -> Repository:
-    """The repository of a workspace, if worktree steps can run there; ``not_work`` are folders that hold no work.
+    """The repository of a workspace, if worktree steps can run there; ``own`` are places that hold no work.
 
     ``keep`` and ``programs``: see ``take_shelter``.
 
@@ -209,7 +215,7 @@ def open_repository(
         hash_name=hash_name,
         keep=keep,
         left_out=shelter.left_out,
-        outside=tuple(f":(top,exclude,literal){path}" for path in _below(located.top, not_work)),
+        own=own,
     )
 
 

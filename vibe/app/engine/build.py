@@ -26,6 +26,7 @@ from vibe.core.llm.limiter import CallLimiter
 from vibe.core.sandbox.confinement import Confinement, remove_abandoned_placeholders
 from vibe.core.sandbox.records import put_back_abandoned, records_of
 from vibe.core.sandbox.temporary import remove_abandoned
+from vibe.core.system.own_places import OwnPlaces
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.bounds import bounds_of
 from vibe.core.tools.files.text_files import DISK
@@ -75,6 +76,8 @@ class Engine:
     """Makes a run's approvals from its mode and the person who can be asked (None: there is none)."""
     warnings: tuple[str, ...]
     """Sentences for the user."""
+    own_places: OwnPlaces
+    """The places in a workspace that are no part of the work."""
 
     @property
     def config(self) -> VibeConfig:
@@ -174,6 +177,7 @@ def build_engine(host: Host, request: EngineRequest) -> Engine:
             *agents.warnings,
             *guidance.warnings,
         ),
+        own_places=host.own_places,
     )
 
 

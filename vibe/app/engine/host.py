@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vibe.core.system.own_places import OwnPlaces
+
 if TYPE_CHECKING:
     from vibe.app.engine.workspaces import Workspaces
     from vibe.core.llm.limiter import CallLimiter
@@ -42,6 +44,13 @@ class Host:
     """The folders that its runs work in."""
     limiters: dict[str, CallLimiter] = field(default_factory=dict["str", "CallLimiter"])
     """The limiters of calls by provider, which all runs of this host share."""
+    results: tuple[Path, ...] = ()
+    """The files that its runs are to leave for a caller."""
+
+    @property
+    def own_places(self) -> OwnPlaces:
+        """The places where its runs keep what is no part of anyone's work."""
+        return OwnPlaces(home=self.home, environ=self.environ, results=self.results)
 
 
 def allow_open_files() -> None:

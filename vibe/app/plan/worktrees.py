@@ -66,7 +66,7 @@ def _open(workspace: Path, host: Host, engine: Engine) -> Repository:
     """
     trusted = engine.request.trust or TrustStore(host.home).is_trusted(workspace)
     keep = git_folder(host.home)
-    repository = open_repository(workspace, engine.environ, keep, not_work=[host.home], programs=trusted)
+    repository = open_repository(workspace, engine.environ, keep, own=host.own_places, programs=trusted)
     repository = replace(repository, share=engine.config.worktree.share)
     if repository.left_out:
         fix = (

@@ -55,7 +55,8 @@ def run_prompt(args: argparse.Namespace, env: CliEnvironment) -> int:
             closing.callback(folder.abandon)
         seat = _seat(args, env)
         seat = replace(seat, listeners=[*seat.listeners, listener, *([] if folder is None else [folder])])
-        record = anyio.run(answered, env.host, opening, seat, limits)
+        host = env.host if folder is None else replace(env.host, results=folder.files)
+        record = anyio.run(answered, host, opening, seat, limits)
         closing.callback(_print, record, args.output, env)  # whatever the folder's disk says
         if folder is not None:
             folder.save(record, SessionFolder(VibePaths(env.home).sessions / record.session_id).transcript)

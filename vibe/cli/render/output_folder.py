@@ -59,6 +59,11 @@ class OutputFolder:
         except OSError as error:
             raise OutputFolderError(path, error) from error
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files of the folder that are this run's, while it lasts and afterwards."""
+        return (self._draft, *(self._path / name for name in (RESULT, EVENTS, MESSAGES)))
+
     def publish(self, event: Event) -> None:
         """Keep an event; what the disk refuses is told by ``save``."""
         if self._failure is None:

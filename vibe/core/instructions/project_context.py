@@ -11,6 +11,7 @@ from vibe.core.config.models import ProjectContextConfig
 from vibe.core.instructions.git_facts import GitQuestion, GitView, git_view
 from vibe.core.instructions.project_tree import TreeLimits, draw_tree
 from vibe.core.instructions.system_prompt import PromptLibrary, filled
+from vibe.core.system.own_places import OwnPlaces
 
 CONTEXT_TEMPLATE = "project_context"
 DANGEROUS_TEMPLATE = "dangerous_directory"
@@ -52,7 +53,8 @@ def project_context(request: ContextRequest) -> str:
         template = request.library.load(DANGEROUS_TEMPLATE)
         return filled(template, {"abs_path": str(request.workdir), "reason": reason})
     view = _git_view(request)
-    tree = draw_tree(request.workdir, view.paths if view else None, _tree_limits(request.limits))
+    own = OwnPlaces(home=request.home, environ=request.environ).below(request.workdir)
+    tree = draw_tree(request.workdir, view.paths if view else None, _tree_limits(request.limits), own)
     values = {
         "abs_path": str(request.workdir),
         "structure": tree.text,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
@@ -55,22 +55,24 @@ class _Folder:
     more: int = 0
 
 
-def draw_tree(root: Path, listed: Iterable[str] | None, limits: TreeLimits) -> ProjectTree:
+def draw_tree(root: Path, listed: Iterable[str] | None, limits: TreeLimits, own: Collection[Path] = ()) -> ProjectTree:
     """A line an entry, two spaces a level; folders end with a slash. Blocks.
 
     ``listed`` are the project's files if they are known, relative to ``root``; a folder among them ends with a
-    slash and is read from disk.
+    slash and is read from disk. What is in ``own`` places is not drawn.
     """
-    top = _Folder(on_disk=True) if listed is None else _of_paths(listed, _Rules.of(root, top=True), limits.depth)
-    return _Drawing(root, limits).draw(top)
+    hidden = frozenset(place.relative_to(os.path.realpath(root)).as_posix() for place in own)
+    rules = _Rules.of(root, top=True)
+    top = _Folder(on_disk=True) if listed is None else _of_paths(listed, rules, limits.depth, hidden)
+    return _Drawing(root, limits, hidden).draw(top)
 
 
-def _of_paths(listed: Iterable[str], rules: _Rules, depth: int) -> _Folder:
+def _of_paths(listed: Iterable[str], rules: _Rules, depth: int, hidden: frozenset[str]) -> _Folder:
     top = _Folder()
 
     @cache
     def is_left_out(path: str, name: str, *, is_folder: bool) -> bool:
-        return _is_generated(name) or rules.ignores(path, is_folder=is_folder)
+        return path in hidden or _is_generated(name) or rules.ignores(path, is_folder=is_folder)
 
     for path in listed:
         names = path.rstrip("/").split("/", depth)
@@ -91,8 +93,9 @@ def _of_paths(listed: Iterable[str], rules: _Rules, depth: int) -> _Folder:
 
 
 class _Drawing:
-    def __init__(self, root: Path, limits: TreeLimits) -> None:
+    def __init__(self, root: Path, limits: TreeLimits, hidden: frozenset[str]) -> None:
         self._root = root
+        self._hidden = hidden
         self._limits = limits
         self._room = max(limits.chars, 0)
         self._files = limits.files
@@ -146,6 +149,8 @@ class _Drawing:
         except OSError:
             return rules
         for name, is_folder in found.items():
+            if (path / name).relative_to(self._root).as_posix() in self._hidden:
+                continue
             if not _is_generated(name) and not rules.ignores_path(path / name, is_folder=is_folder):
                 folder.inside.setdefault(name, _Folder(on_disk=True) if is_folder else None)
         return rules

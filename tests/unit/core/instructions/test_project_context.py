@@ -238,3 +238,18 @@ def test_the_readme_of_a_folder_that_is_not_trusted_is_marked(request_of: Contex
     text = project_context(replace(request_of, trusted=trusted))
     assert ('<project-readme trusted="no">' in text) is not trusted
     assert ("may want to mislead you" in text) is not trusted
+
+
+@pytest.mark.parametrize("is_repository", [True, False], ids=["repository", "folder"])
+def test_the_state_of_vibe_in_the_workspace_is_not_drawn(request_of: ContextRequest, *, is_repository: bool) -> None:
+    if is_repository:
+        repository(request_of.workdir)
+    home = request_of.workdir / "ci" / "state"
+    write(home / "logs" / "vibe.log")
+    write(request_of.workdir / "ci" / "run.sh")
+
+    section = project_context(replace(request_of, home=home))
+
+    assert "run.sh" in section
+    assert "vibe.log" not in section
+    assert "state/" not in section
