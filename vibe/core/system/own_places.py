@@ -1,4 +1,4 @@
-"""OwnPlaces: what vibe keeps for itself may lie in a folder it works in, and is no part of the work there."""
+"""OwnPlaces: places of vibe's own that may lie in a folder it works in, and are no part of the work there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 STATE = (".env", "git", "locks", "logs", "plans", "run")
-"""What a home holds that vibe alone keeps; whoever works in that very folder works on the rest."""
+"""Parts of a home that vibe alone keeps; whoever works in that very folder works on the rest."""
 TEMPORARY = "vibe-*"
 """The names of a run's own temporary files and folders."""
 
