@@ -42,7 +42,8 @@ def test_a_junit_file_tells_what_failed_and_what_was_not_done(vibe: VibeCommand,
     assert "not ok 1 - <it> & that" in failure.attrib["message"]
     assert cases["after"].find("skipped") is not None
     assert "s3cr3t-of-mine" not in text
-    assert (vibe.workdir / "out.json").exists()
+    (vibe.workdir / "mine").touch()
+    assert (vibe.workdir / "out.json").stat().st_mode == (vibe.workdir / "mine").stat().st_mode
     assert vibe("plan", "report", "latest", "--format", "junit").out == text
 
 

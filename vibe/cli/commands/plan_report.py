@@ -13,7 +13,7 @@ from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.cli.render.ci_log import write_command
 from vibe.core.errors import EnvironmentFailure, UsageError
-from vibe.core.system.files import replace_file
+from vibe.core.system.files import put_file
 from vibe.core.tools.redaction import redact
 
 FORMATS = {
@@ -86,7 +86,7 @@ def write_report(folder: PlanFolder, path: Path, form: ReportFormat, env: CliEnv
     """
     text = written(read_report(folder), form, env.environ)
     try:
-        replace_file(path, text.encode(), sync=False)
+        put_file(path, text.encode())
     except OSError as error:
         raise UnwrittenReportError(path, error, folder.plan_id) from error
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from vibe.core.config.dotenv import parsed_line
 from vibe.core.config.toml_source import read_text
-from vibe.core.config.writer import ConfigWriteError, changing_alone
-from vibe.core.system.files import replace_file
+from vibe.core.config.writer import changing_alone, put_settings
+from vibe.core.system.files import PRIVATE
 
 _HARMLESS = re.compile(r"[\w.~+/=:@%-]*", re.ASCII)
 _IN_QUOTES = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*\"""")
@@ -24,9 +24,8 @@ def write_variable(path: Path, label: str, name: str, value: str) -> None:
         ConfigWriteError: the disk refuses; the old file stays.
         ConfigBusyError: another process is changing it.
     """
-    target = Path(os.path.realpath(path))  # a link to a user's own folder of settings stays a link
-    with changing_alone(target, label):
-        _put(target, label, with_variable(read_text(target, label) or "", name, value))
+    with changing_alone(path, label):
+        _put(path, label, with_variable(read_text(path, label) or "", name, value))
 
 
 def remove_variable(path: Path, label: str, name: str) -> bool:
@@ -35,15 +34,14 @@ def remove_variable(path: Path, label: str, name: str) -> bool:
     Raises:
         ConfigError, ConfigWriteError, ConfigBusyError: as ``write_variable``.
     """
-    target = Path(os.path.realpath(path))
-    if not target.exists():
+    if not path.exists():
         return False
-    with changing_alone(target, label):
-        lines = (read_text(target, label) or "").splitlines(keepends=True)
+    with changing_alone(path, label):
+        lines = (read_text(path, label) or "").splitlines(keepends=True)
         kept = [line for line in lines if not _sets(line, name)]
         if len(kept) == len(lines):
             return False
-        _put(target, label, "".join(kept))
+        _put(path, label, "".join(kept))
     return True
 
 
@@ -65,11 +63,10 @@ def _sets(line: str, name: str) -> bool:
     return pair is not None and pair[0] == name
 
 
-def _put(target: Path, label: str, text: str) -> None:
-    try:
-        replace_file(target, text.encode(), sync=True)
-    except OSError as error:
-        raise ConfigWriteError(label, error) from error
+def _put(path: Path, label: str, text: str) -> None:
+    with suppress(OSError):  # there is none, or it is another user's
+        path.chmod(PRIVATE)
+    put_settings(path, label, text)
 
 
 def _changed(line: str, value: str) -> str:

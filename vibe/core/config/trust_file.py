@@ -8,8 +8,7 @@ from typing import Any, cast
 from vibe.core.config.paths import VibePaths, shown
 from vibe.core.config.toml_source import read_text
 from vibe.core.config.trust import TrustStore
-from vibe.core.errors import EnvironmentFailure
-from vibe.core.system.files import replace_file
+from vibe.core.config.writer import changing_alone, put_settings
 
 TRUSTED, UNTRUSTED = "trusted", "untrusted"
 
@@ -22,6 +21,7 @@ class TrustFile:
 
     def __init__(self, home: Path, user_home: Path) -> None:
         self._path = VibePaths(home).trusted_file
+        self._label = shown(self._path, user_home)
         self._user_home = user_home
         self._store = TrustStore(home, user_home=user_home)
 
@@ -35,36 +35,40 @@ class TrustFile:
         """Trust a folder and what is below it; False if it was already trusted.
 
         Raises:
-            EnvironmentFailure: the file can't be written.
+            ConfigWriteError: the file can't be written.
+            ConfigBusyError: another process is changing it.
         """
-        if self._store.is_trusted(folder):
-            return False
-        document = self._document()
-        self._drop(document, UNTRUSTED, folder)
-        self._append(document, TRUSTED, folder)
-        self._write(document)
+        with changing_alone(self._path, self._label):
+            if self._store.is_trusted(folder):
+                return False
+            document = self._document()
+            self._drop(document, UNTRUSTED, folder)
+            self._append(document, TRUSTED, folder)
+            self._write(document)
         return True
 
     def remove(self, folder: Path) -> bool:
         """Trust a folder no longer, even where one above it is trusted; False if it was not trusted.
 
         Raises:
-            EnvironmentFailure: the file can't be written.
+            ConfigWriteError: the file can't be written.
+            ConfigBusyError: another process is changing it.
         """
-        if not self._store.is_trusted(folder):
-            return False
-        document = self._document()
-        self._drop(document, TRUSTED, folder)
-        self._write(document)
-        if self._store.is_trusted(folder):
-            self._append(document, UNTRUSTED, folder)
+        with changing_alone(self._path, self._label):
+            if not self._store.is_trusted(folder):
+                return False
+            document = self._document()
+            self._drop(document, TRUSTED, folder)
             self._write(document)
+            if self._store.is_trusted(folder):
+                self._append(document, UNTRUSTED, folder)
+                self._write(document)
         return True
 
     def _document(self) -> Any:
         import tomlkit
 
-        return tomlkit.parse(read_text(self._path, shown(self._path, self._user_home)) or "")
+        return tomlkit.parse(read_text(self._path, self._label) or "")
 
     def _append(self, document: Any, key: str, folder: Path) -> None:
         import tomlkit
@@ -86,9 +90,4 @@ class TrustFile:
     def _write(self, document: Any) -> None:
         import tomlkit
 
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            replace_file(self._path, tomlkit.dumps(document).encode(), sync=True)
-        except OSError as error:
-            problem = f"{shown(self._path, self._user_home)} can't be written ({error.strerror})"
-            raise EnvironmentFailure(f"{problem}: set VIBE_HOME to a writable folder") from error
+        put_settings(self._path, self._label, tomlkit.dumps(document))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from vibe.core.config.schema import Key, written
 from vibe.core.config.toml_source import read_text, read_toml
 from vibe.core.errors import ConfigError, EnvironmentFailure
-from vibe.core.system.files import PRIVATE, replace_file
+from vibe.core.system.files import PRIVATE, put_file, trial_file
 from vibe.core.system.locks import wait_for_lock
 
 if TYPE_CHECKING:
@@ -61,13 +61,16 @@ def parse_key(text: str) -> Key:
 def changing_alone(path: Path, label: str) -> Generator[None]:
     """One writer of ``path`` at a time, by a lock on its folder, which is made: it leaves nothing behind.
 
+    The folder is the real one: a link to a user's own folder of settings leads there.
+
     Raises:
         ConfigWriteError: there can be no such folder.
         ConfigBusyError: another process is at it all the time.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        folder = os.open(path.parent, os.O_RDONLY)
+        parent = Path(os.path.realpath(path)).parent
+        parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder = os.open(parent, os.O_RDONLY)
     except OSError as error:
         raise ConfigWriteError(label, error) from error
     try:
@@ -77,6 +80,18 @@ def changing_alone(path: Path, label: str) -> Generator[None]:
         yield
     finally:
         os.close(folder)
+
+
+def put_settings(path: Path, label: str, text: str) -> None:
+    """Let ``text`` be a whole settings file, which is private if it is new. Blocks.
+
+    Raises:
+        ConfigWriteError: the disk refuses; the old file stays.
+    """
+    try:
+        put_file(path, text.encode(), sync=True, mode=PRIVATE)
+    except OSError as error:
+        raise ConfigWriteError(label, error) from error
 
 
 class ConfigWriter:
@@ -215,10 +230,11 @@ class ConfigWriter:
 
     def _put(self, text: str) -> None:
         try:
-            mode = self._path.stat().st_mode & 0o777 if self._path.exists() else PRIVATE
-            replace_file(self._path, text.encode(), sync=True, mode=mode, check=self._check)
+            with trial_file(self._path, text.encode()) as draft:
+                self._check(draft)
         except OSError as error:
             raise ConfigWriteError(self._label, error) from error
+        put_settings(self._path, self._label, text)
 
 
 def _item(value: Any) -> Any:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
+import tempfile
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 PRIVATE = 0o600
+_NOT_REPLACED = {errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES, errno.EROFS}
+"""Errors of putting a file in the place of another, which may be written all the same."""
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _DESCRIPTORS = Path("/proc/self/fd")
@@ -23,51 +28,196 @@ def text_of(path: Path) -> str:
         return ""
 
 
-def replace_file(
-    path: Path | str,
-    data: bytes,
-    *,
-    sync: bool,
-    mode: int | None = PRIVATE,
-    check: Callable[[Path], None] | None = None,
-) -> None:
+def replace_file(path: Path | str, data: bytes, *, sync: bool, mode: int | None = PRIVATE) -> None:
     """Put ``data`` at ``path`` as a whole: a reader, or the next process, sees the old file or the new. Blocks.
 
-    With ``sync`` it survives a power failure, too: it is on disk before it gets its name. ``mode`` holds whatever the
-    umask is, None leaves it to the umask. ``check`` is given the draft's path and may raise. A link at ``path`` is
-    replaced.
+    For files of our own. With ``sync`` it survives a power failure, too: it is on disk before it gets its name.
+    ``mode`` holds whatever the umask is, None leaves it to the umask. A link at ``path`` is replaced.
 
     Raises:
         OSError: the disk is full or refuses, or the folder is missing; the old file stays.
     """
+    with _opened_folder(path) as (folder, name), drafted(folder, name, data, sync=sync, mode=mode) as draft:
+        draft.rename(name)
+
+
+def put_file(path: Path | str, data: bytes, *, sync: bool = False, mode: int | None = None) -> None:
+    """Put ``data`` into a file that is the user's: through links, and all else about it stays. Blocks.
+
+    A new one has ``mode``, or what the umask leaves. What is no regular file is written to.
+
+    Raises:
+        OSError: the disk is full or refuses, or the folder is missing; the old content stays.
+    """
+    target = Path(os.path.realpath(path))
+    if Path(path).exists() and not target.is_file():
+        Path(path).write_bytes(data)
+        return
+    if not target.exists():
+        replace_file(target, data, sync=sync, mode=mode)
+        return
+    with _opened_folder(target) as (folder, name):
+        overwrite(folder, name, data, sync=sync, in_place=target.stat().st_nlink > 1)
+
+
+def overwrite(
+    folder: int,
+    name: str,
+    data: bytes,
+    *,
+    sync: bool,
+    in_place: bool = False,
+    look: Callable[[int], None] = lambda _: None,
+) -> None:
+    """Let ``data`` be all of a regular file in an open folder; mode, owner and attributes stay. Blocks.
+
+    A reader sees the old content or the new. Only with ``in_place``, and where another file can't take its place (a
+    mount point, a folder that may not be written, an owner or an attribute that can't be given away), its own bytes are
+    changed, while a copy of the old ones is kept. ``look`` is given the file, open for reading, at the last moment, and
+    may raise.
+
+    Raises:
+        OSError: the disk is full or refuses, or there is no such file; the old content stays.
+    """
+    try:
+        if in_place:
+            raise PermissionError(errno.EPERM, "its other names would be left behind")
+        with drafted(folder, name, data, sync=sync) as draft, _read(folder, name) as old:
+            look(old)
+            _make_alike(draft.descriptor, old)
+            draft.rename(name)
+    except OSError as error:
+        if error.errno not in _NOT_REPLACED:
+            raise
+        with _read(folder, name) as old:
+            look(old)
+            _write_in_place(folder, name, old, data)
+
+
+@contextmanager
+def trial_file(path: Path, data: bytes) -> Generator[Path]:
+    """A file with ``data`` beside ``path``, for whoever looks at it before it counts; gone afterwards. Blocks.
+
+    Raises:
+        OSError: the disk is full or refuses, or the folder is missing.
+    """
+    with _opened_folder(path) as (folder, name), drafted(folder, name, data, sync=False, mode=PRIVATE) as draft:
+        draft.give_name()
+        yield path.with_name(draft.name)
+
+
+@contextmanager
+def drafted(
+    folder: int, name: str, data: bytes, *, sync: bool, mode: int | None = None
+) -> Generator[FileDraft, None, None]:
+    """A draft with all of ``data`` in it; gone afterwards unless it was given a name.
+
+    Raises:
+        OSError: the disk is full or refuses.
+    """
+    draft = FileDraft(folder, name)
+    try:
+        if mode is not None:
+            os.fchmod(draft.descriptor, mode)
+        write_all(draft.descriptor, data)
+        if sync:
+            os.fsync(draft.descriptor)
+        yield draft
+    finally:
+        os.close(draft.descriptor)
+        draft.drop()
+
+
+@contextmanager
+def _opened_folder(path: Path | str) -> Generator[tuple[int, str]]:
     parent, name = os.path.split(path)
     folder = os.open(parent or ".", _FOLDER)
     try:
-        with _drafted(folder, name, data, sync=sync, mode=mode) as draft:
-            if check is not None:
-                check(Path(parent, draft.name))
-            draft.rename(name)
+        yield folder, name
     finally:
         os.close(folder)
 
 
 @contextmanager
-def _drafted(folder: int, name: str, data: bytes, *, sync: bool, mode: int | None) -> Generator[FileDraft]:
-    """A draft with all of ``data`` under its own name; gone afterwards unless it was given another."""
-    draft = FileDraft(folder, name)
+def _read(folder: int, name: str) -> Generator[int]:
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
     try:
-        try:
-            if mode is not None:
-                os.fchmod(draft.descriptor, mode)
-            write_all(draft.descriptor, data)
-            if sync:
-                os.fsync(draft.descriptor)
-            draft.give_name()
-        finally:
-            os.close(draft.descriptor)
-        yield draft
+        yield descriptor
     finally:
-        draft.drop()
+        os.close(descriptor)
+
+
+def _make_alike(descriptor: int, model: int) -> None:
+    """Give a file the owner, the mode and the attributes of another, access lists among them.
+
+    Raises:
+        PermissionError: one of them can't be given.
+    """
+    wanted = os.fstat(model)
+    given = os.fstat(descriptor)
+    if (given.st_uid, given.st_gid) != (wanted.st_uid, wanted.st_gid):
+        os.fchown(descriptor, wanted.st_uid, wanted.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(wanted.st_mode))
+    attributes, own = _attributes(model), _attributes(descriptor)
+    with suppress(OSError):  # what differs then is seen below
+        for attribute in own.keys() - attributes.keys():
+            os.removexattr(descriptor, attribute)
+        for attribute, value in attributes.items():
+            if own.get(attribute) != value:
+                os.setxattr(descriptor, attribute, value)
+    if attributes != own and _attributes(descriptor) != attributes:
+        raise PermissionError(errno.EPERM, "its attributes can't be given to another file")
+
+
+def _attributes(descriptor: int) -> dict[str, bytes]:
+    """The extended attributes of an open file; none where the system or the file system has no such thing."""
+    with suppress(OSError, AttributeError):
+        return {name: os.getxattr(descriptor, name) for name in os.listxattr(descriptor)}
+    return {}
+
+
+def _write_in_place(folder: int, name: str, old: int, data: bytes) -> None:
+    """Change the bytes of a file. Whatever ends this process meanwhile, the old ones are there, or beside it."""
+    file = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
+    try:
+        if not os.path.samestat(os.fstat(file), os.fstat(old)):
+            raise OSError(errno.EBUSY, "it was replaced meanwhile")
+        with os.fdopen(os.dup(old), "rb") as reader:
+            reader.seek(0)
+            previous = reader.read()
+        with _copied(folder, name, previous) as copy:
+            try:
+                _write_from_start(file, data)
+            except OSError:
+                copy.is_kept = True
+                _write_from_start(file, previous)  # most have room for that: nothing was cut off yet
+                copy.is_kept = False
+                raise
+    finally:
+        os.close(file)
+
+
+def _write_from_start(file: int, data: bytes) -> None:
+    os.lseek(file, 0, os.SEEK_SET)
+    write_all(file, data)
+    os.ftruncate(file, len(data))
+    os.fsync(file)
+
+
+@contextmanager
+def _copied(folder: int, name: str, data: bytes) -> Generator[FileDraft]:
+    """A copy under a name of its own for as long as it may be needed: beside the file, else among temporary files."""
+    with ExitStack() as held:
+        try:
+            copy = held.enter_context(drafted(folder, name, data, sync=True, mode=PRIVATE))
+            copy.give_name()
+        except OSError as error:
+            if error.errno not in _NOT_REPLACED:
+                raise
+            elsewhere, _ = held.enter_context(_opened_folder(Path(tempfile.gettempdir(), name)))
+            copy = held.enter_context(drafted(elsewhere, name, data, sync=True, mode=PRIVATE))
+            copy.give_name()
+        yield copy
 
 
 class FileDraft:
@@ -82,6 +232,8 @@ class FileDraft:
         self.name = f".{name[:100]}.{os.urandom(6).hex()}.tmp"
         unnamed = _open_unnamed(folder)
         self._has_name = unnamed is None
+        self.is_kept = False
+        """Its temporary name stays: what it holds is nowhere else."""
         self.descriptor = os.open(self.name, _CREATE, 0o666, dir_fd=folder) if unnamed is None else unnamed
 
     def link(self, name: str) -> None:
@@ -114,7 +266,7 @@ class FileDraft:
 
     def drop(self) -> None:
         """Take the temporary name away, if it has one still."""
-        if self._has_name:
+        if self._has_name and not self.is_kept:
             with suppress(FileNotFoundError):
                 os.unlink(self.name, dir_fd=self._folder)
 

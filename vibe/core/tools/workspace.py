@@ -19,7 +19,7 @@ from vibe.core.tools.errors import (
     PathSealedError,
     PathSteersError,
 )
-from vibe.core.tools.files.text_files import DISK
+from vibe.core.tools.files.text_files import DISK, link_again, names_of
 from vibe.core.tools.ports import Files
 
 MAX_PATH_BYTES = 4_095
@@ -158,6 +158,30 @@ class Workspace:
         if problem is not None:
             raise problem
         return resolved
+
+    def replace(self, path: Path, name: str, data: bytes, *, previous: bytes) -> str:
+        """Let ``data`` be all of a writable file; return what is to be said of its other names (hard links). Blocks.
+
+        They stay names of it where all are found and each may be written, too. What is linked from elsewhere, such as
+        from a package store, is not changed.
+
+        Raises:
+            ToolError: its bytes are no longer ``previous``, or it can't be written; nothing has changed.
+        """
+        shared = names_of(path, self.root)
+        self.files.replace(path, name, data, previous=previous)
+        if shared is None:
+            return ""
+        together = shared.are_all and all(map(self._is_open, shared.others))
+        linked = [link_again(path, other, shared.file) for other in shared.others if together]
+        if together and all(linked):
+            names = ", ".join(sorted(map(self.relative, shared.others)))
+            return f"{names} changed with it: they are the same file (hard links)"
+        return "the file had other names (hard links); not all of them have the new content"
+
+    def _is_open(self, resolved: Path) -> bool:
+        closed = self.bounds.is_sealed(resolved) or self.is_secret(resolved, write=True) or self.steers(resolved)
+        return not closed and self.contains(resolved, write=True) and self.claim_problem("", resolved) is None
 
     def relative(self, path: Path) -> str:
         """The path as people name it: relative to ``root`` if it is below, else whole; always with ``/``."""

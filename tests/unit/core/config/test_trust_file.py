@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -83,3 +85,28 @@ def test_a_list_that_is_not_valid_is_refused_and_left_alone(home: Path, tmp_path
         with pytest.raises(ConfigError):
             trust_file(home).add(tmp_path)
         assert file.read_text() == text
+
+
+def test_a_linked_list_stays_a_link_and_keeps_its_mode(home: Path, tmp_path: Path) -> None:
+    home.mkdir(parents=True)
+    real = tmp_path / "dotfiles" / "trusted.toml"
+    real.parent.mkdir()
+    real.write_text("trusted = []\n")
+    real.chmod(0o640)
+    (home / "trusted_folders.toml").symlink_to(real)
+    TrustFile(home, tmp_path).add(tmp_path / "work")
+    assert (home / "trusted_folders.toml").is_symlink()
+    assert "work" in real.read_text()
+    assert real.stat().st_mode & 0o777 == 0o640
+
+
+def test_all_who_trust_at_once_are_heard(home: Path, tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from vibe.core.config.trust_file import TrustFile\n"
+        "home, base, who = map(Path, sys.argv[1:])\n"
+        "for n in range(5): TrustFile(home, base).add(base / f'{who}-{n}')"
+    )
+    writers = [subprocess.Popen([sys.executable, "-c", program, home, tmp_path, str(who)]) for who in range(4)]
+    assert [writer.wait() for writer in writers] == [0] * 4
+    trusted, _ = TrustFile(home, tmp_path).folders()
+    assert len(trusted) == 20

@@ -27,7 +27,7 @@ from vibe.core.tools.base import (
 from vibe.core.tools.builtins._blocks import Block, apply_blocks, parse_blocks
 from vibe.core.tools.builtins._closest import LEAST_SIMILAR
 from vibe.core.tools.files.diffs import FileDiff, diff_of, file_diff
-from vibe.core.tools.files.text_files import DecodedText, decode, read_whole
+from vibe.core.tools.files.text_files import DecodedText, decode, encoded_as, read_whole
 from vibe.core.tools.ports import CallOutlook
 from vibe.core.tools.workspace import Workspace
 
@@ -180,11 +180,10 @@ def _edited(args: SearchReplaceArgs, workspace: Workspace, config: SearchReplace
 def _edit(args: SearchReplaceArgs, ctx: InvokeContext, config: SearchReplaceConfig) -> SearchReplaceResult:
     edited = _edited(args, ctx.workspace, config)
     path, name, data, text = edited.path, edited.name, edited.data, edited.text
-    changed = _encoded(edited.decoded, text, name)
+    changed = encoded_as(edited.decoded, text, name)
     backup = _back_up(path, data, ctx) if config.create_backup else None
     seen = ctx.reads.is_current(path, data)
-    if changed != data:
-        ctx.workspace.files.replace(path, name, changed, previous=data)
+    linked = ctx.workspace.replace(path, name, changed, previous=data) if changed != data else ""
     if seen:
         ctx.reads.note(path, changed)
     diff = FileDiff() if ctx.workspace.is_secret(path) else file_diff(name, edited.decoded.text, text)
@@ -193,7 +192,7 @@ def _edit(args: SearchReplaceArgs, ctx: InvokeContext, config: SearchReplaceConf
         blocks_applied=len(edited.blocks),
         lines_changed=sum(map(_lines_changed, edited.blocks)),
         content=args.content,
-        warnings=_warnings(path, edited.decoded.text, text),
+        warnings=[*_warnings(path, edited.decoded.text, text), *filter(None, [linked])],
         backup=backup,
         diff=diff.text,
         added=diff.added,
@@ -234,21 +233,11 @@ def _format_problem(suffix: str, text: str) -> str:
     return ""
 
 
-def _encoded(decoded: DecodedText, text: str, name: str) -> bytes:
-    try:
-        return decoded.encode(text)
-    except UnicodeEncodeError as error:
-        character = text[error.start]
-        raise ToolError(
-            f"{name!r} is encoded as {decoded.encoding}, which lacks {character!r}; use characters it has"
-        ) from error
-
-
 def _back_up(path: Path, data: bytes, ctx: InvokeContext) -> str:
     backup, files = ctx.workspace.writable(f"{path}.bak"), ctx.workspace.files
     name = ctx.workspace.relative(backup)
     if files.exists(backup):
-        files.replace(backup, name, data, previous=read_whole(files, backup, name))
+        ctx.workspace.replace(backup, name, data, previous=read_whole(files, backup, name))
     else:
         files.create(backup, name, data)
     return name

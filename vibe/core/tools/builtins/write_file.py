@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from anyio import to_thread
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
@@ -21,9 +21,11 @@ from vibe.core.tools.base import (
     ToolError,
 )
 from vibe.core.tools.files.diffs import FileDiff, diff_of, file_diff
-from vibe.core.tools.files.text_files import FileAccessError, decode, read_whole
+from vibe.core.tools.files.text_files import DecodedText, FileAccessError, decode, encoded_as, read_whole
 from vibe.core.tools.ports import CallOutlook
 from vibe.core.tools.workspace import Workspace
+
+_NEW = DecodedText(text="", encoding="utf-8")
 
 
 class WriteFileArgs(BaseModel):
@@ -38,7 +40,10 @@ class WriteFileArgs(BaseModel):
 
 
 class WriteFileResult(BaseModel):
-    """What was written; ``diff`` is what became of a file that existed. ``added`` and ``removed`` count lines."""
+    """What was written; ``diff`` is what became of a file that existed. ``added`` and ``removed`` count lines.
+
+    ``kept`` names what is not usual about the bytes of that file and stayed: encoding, line ends.
+    """
 
     path: str
     bytes_written: int
@@ -48,6 +53,8 @@ class WriteFileResult(BaseModel):
     diff: str = ""
     added: int = 0
     removed: int = 0
+    kept: str = ""
+    warnings: list[str] = []
 
 
 class WriteFileConfig(BaseToolConfig):
@@ -60,7 +67,7 @@ class WriteFileConfig(BaseToolConfig):
 class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, WriteFileConfig, BaseToolState]):
     """Writes text files."""
 
-    description: ClassVar[str] = "Create a UTF-8 text file, or replace one you have read."
+    description: ClassVar[str] = "Create a UTF-8 text file, or replace one you have read, in its own encoding."
     edits_files: ClassVar[bool] = True
 
     async def run(self, args: WriteFileArgs, ctx: InvokeContext) -> AsyncGenerator[WriteFileResult, None]:
@@ -79,9 +86,11 @@ class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, WriteFileConfig, BaseTo
 
     def format_result(self, result: WriteFileResult) -> str:
         """One line; the model knows the content."""
+        kept = f"; kept as it was: {result.kept}" if result.kept else ""
+        done = f"{'replaced' if result.file_existed else 'created'} {result.path} ({result.bytes_written} bytes{kept})"
         if result.appended:
-            return f"added {result.bytes_written} bytes to {result.path}"
-        return f"{'replaced' if result.file_existed else 'created'} {result.path} ({result.bytes_written} bytes)"
+            done = f"added {result.bytes_written} bytes to {result.path}"
+        return "\n".join([done, *(f"[{warning}]" for warning in result.warnings)])
 
     def outlook(self, args: WriteFileArgs, workspace: Workspace, *, sandboxed: bool) -> CallOutlook:
         """The file, and how many lines come and go; fails where that can't be told."""
@@ -121,84 +130,53 @@ class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, WriteFileConfig, BaseTo
 def _write(args: WriteFileArgs, ctx: InvokeContext, config: WriteFileConfig) -> WriteFileResult:
     path = ctx.workspace.writable(args.path)
     name = ctx.workspace.relative(path)
-    data = _encoded(args.content, name, config.max_write_bytes)
-    files = ctx.workspace.files
-    existed = files.exists(path)
-    if existed and args.append:
-        return _append(path, name, args, ctx)
-    if existed:
-        previous = _seen(path, name, args, ctx)
-        files.replace(path, name, data, previous=previous)
-        diff = _diff(path, name, previous, data, ctx)
-    else:
-        if not config.create_parent_dirs and not path.parent.is_dir():
-            raise FileAccessError(name, "lies in a folder that does not exist", "make it first, or write elsewhere")
-        files.create(path, name, data)
-        diff = FileDiff(added=len(args.content.splitlines()))
+    _require_short(args.content, name, config.max_write_bytes)
+    if ctx.workspace.files.exists(path):
+        return _rewrite(path, name, args, ctx)
+    if not config.create_parent_dirs and not path.parent.is_dir():
+        raise FileAccessError(name, "lies in a folder that does not exist", "make it first, or write elsewhere")
+    data = encoded_as(_NEW, args.content, name)
+    ctx.workspace.files.create(path, name, data)
     ctx.reads.note(path, data)
-    return WriteFileResult(
-        path=name, bytes_written=len(data), file_existed=existed, content=args.content, **_told(diff)
-    )
+    added = len(args.content.splitlines())
+    return WriteFileResult(path=name, bytes_written=len(data), file_existed=False, content=args.content, added=added)
 
 
-def _told(diff: FileDiff) -> dict[str, Any]:
-    return {"diff": diff.text, "added": diff.added, "removed": diff.removed}
+def _rewrite(path: Path, name: str, args: WriteFileArgs, ctx: InvokeContext) -> WriteFileResult:
+    """Replace a text file, or add to its end, in its own encoding and with its own line ends.
 
-
-def _diff(path: Path, name: str, before: bytes, after: bytes, ctx: InvokeContext) -> FileDiff:
-    """From one version to the next; nothing where a version is no text, or may hold secrets."""
-    if ctx.workspace.is_secret(path):
-        return FileDiff()
-    try:
-        return file_diff(name, decode(before, name).text, decode(after, name).text)
-    except FileAccessError:
-        return FileDiff()
-
-
-def _append(path: Path, name: str, args: WriteFileArgs, ctx: InvokeContext) -> WriteFileResult:
-    """Add to the end of a text file, in its own encoding and with its own line ends; it need not have been read."""
-    old = read_whole(ctx.workspace.files, path, name)
+    What is only added to need not have been read.
+    """
+    old = read_whole(ctx.workspace.files, path, name) if args.append else _seen(path, name, args, ctx)
     decoded = decode(old, name)
-    content = args.content.replace("\r\n", "\n").replace("\n", "\r\n") if _is_crlf(decoded.text) else args.content
-    try:
-        data = old + content.encode("utf-8" if decoded.encoding == "utf-8-sig" else decoded.encoding)
-    except UnicodeEncodeError as error:
-        character = content[error.start]
-        raise ToolError(
-            f"{name!r} is encoded as {decoded.encoding}, which lacks {character!r}; use characters it has"
-        ) from error
-    seen = ctx.reads.is_current(path, old)
-    ctx.workspace.files.replace(path, name, data, previous=old)
+    content = decoded.fitted(args.content)
+    data = encoded_as(decoded, decoded.text + content if args.append else content, name)
+    seen = not args.append or ctx.reads.is_current(path, old)
+    linked = ctx.workspace.replace(path, name, data, previous=old)
     if seen:
         ctx.reads.note(path, data)
+    diff = FileDiff() if ctx.workspace.is_secret(path) else file_diff(name, decoded.text, decode(data, name).text)
     return WriteFileResult(
         path=name,
-        bytes_written=len(data) - len(old),
+        bytes_written=len(data) - (len(old) if args.append else 0),
         file_existed=True,
         content=args.content,
-        appended=True,
-        **_told(_diff(path, name, old, data, ctx)),
+        appended=args.append,
+        kept=decoded.kept(),
+        warnings=list(filter(None, [linked])),
+        diff=diff.text,
+        added=diff.added,
+        removed=diff.removed,
     )
 
 
-def _is_crlf(text: str) -> bool:
-    return 2 * text.count("\r\n") > text.count("\n")
-
-
-def _encoded(content: str, name: str, most: int) -> bytes:
-    try:
-        data = content.encode()
-    except UnicodeEncodeError as error:
+def _require_short(content: str, name: str, most: int) -> None:
+    size = len(content.encode(errors="surrogatepass"))
+    if size > most:
         raise ToolError(
-            f"the content for {name!r} holds half a surrogate pair at character {error.start}; write the character "
-            "itself"
-        ) from error
-    if len(data) > most:
-        raise ToolError(
-            f"the content for {name!r} has {len(data)} bytes, more than {most}; "
+            f"the content for {name!r} has {size} bytes, more than {most}; "
             "write a first part, then the rest with `append`"
         )
-    return data
 
 
 def _seen(path: Path, name: str, args: WriteFileArgs, ctx: InvokeContext) -> bytes:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from vibe.core.suggestion import closest, did_you_mean
-from vibe.core.system.files import FileDraft, write_all
+from vibe.core.system.files import drafted, overwrite
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.ports import Files
 
@@ -24,8 +25,12 @@ __all__ = [
     "DecodedText",
     "DiskFiles",
     "FileAccessError",
+    "SharedFile",
     "create_file",
     "decode",
+    "encoded_as",
+    "link_again",
+    "names_of",
     "open_file",
     "read_whole",
     "replace_file",
@@ -34,6 +39,7 @@ __all__ = [
 ]
 
 SNIFF_BYTES = 8_192
+LONGEST_LOOK_SECONDS = 2.0
 LARGEST_WHOLE_BYTES = 10 * 1024 * 1024
 """A larger file is not edited: it is never read whole, so it can't be known to have been seen."""
 CONTROL_BYTES = frozenset(range(32)) - set(b"\t\n\r\f\v\b\x1b")
@@ -107,7 +113,21 @@ class DecodedText:
             UnicodeEncodeError: a character the encoding lacks.
         """
         bom = next((bom for bom, name in BOMS if name == self.encoding and name != "utf-8-sig"), b"")
-        return bom + text.encode(self.encoding)
+        return bom + text.removeprefix("\ufeff").encode(self.encoding)
+
+    @property
+    def is_crlf(self) -> bool:
+        """Most lines end with CRLF."""
+        return 2 * self.text.count("\r\n") > self.text.count("\n")
+
+    def fitted(self, content: str) -> str:
+        """``content``, whose lines end with LF as they are shown, with the line ends of this text."""
+        return content.replace("\r\n", "\n").replace("\n", "\r\n") if self.is_crlf else content
+
+    def kept(self) -> str:
+        """Encoding and line ends of these bytes where they are not the usual ones, for they stay."""
+        marks = ("CRLF",) if self.is_crlf else ()
+        return ", ".join((*(() if self.encoding == "utf-8" else (self.encoding,)), *marks))
 
 
 def sniff(head: bytes, path: str, size: int) -> str:
@@ -144,6 +164,25 @@ def decode(data: bytes, path: str) -> DecodedText:
             if bom or encoding == "utf-8-sig":
                 raise BinaryFileError(path, f"a {encoding} byte order mark, then something else", len(data)) from None
     raise BinaryFileError(path, "unknown binary data", len(data))
+
+
+def encoded_as(decoded: DecodedText, text: str, name: str) -> bytes:
+    """A new text for the file ``name``, in the encoding it has.
+
+    Raises:
+        ToolError: a character that can't be encoded.
+    """
+    try:
+        return decoded.encode(text)
+    except UnicodeEncodeError as error:
+        character = text[error.start]
+        if "\ud800" <= character <= "\udfff":
+            problem = f"the text for {name!r} holds half a surrogate pair at character {error.start}"
+            raise ToolError(f"{problem}; write the character itself") from error
+        raise ToolError(
+            f"{name!r} is encoded as {decoded.encoding}, which lacks {character!r}; use characters it has, or convert "
+            "it to UTF-8 first (bash: iconv)"
+        ) from error
 
 
 def _is_utf8(head: bytes) -> bool:
@@ -197,35 +236,89 @@ def create_file(path: Path, name: str, data: bytes) -> None:
     Raises:
         FileAccessError: something is there, or it can't be written.
     """
-    with _folder(path, name, make=True) as folder, _written(folder, path, name, data) as draft:
+    with (
+        _folder(path, name, make=True) as folder,
+        _told(path, name),
+        drafted(folder, path.name, data, sync=True) as draft,
+    ):
         try:
             draft.link(path.name)
-        except FileExistsError:
-            raise FileAccessError(name, "exists by now", "read it first, then set overwrite") from None
         except OSError:
-            # No hard links on this file system: the check and the rename are two steps then.
+            # There, or no hard links on this file system: the check and the rename are two steps then.
             if _stat(path.name, folder) is not None:
                 raise FileAccessError(name, "exists by now", "read it first, then set overwrite") from None
             draft.rename(path.name)
 
 
 def replace_file(path: Path, name: str, data: bytes, *, previous: bytes) -> None:
-    """Replace the file at a resolved path in one go, keeping its mode and owner; a reader sees old or new. Blocks.
+    """Let ``data`` be the content of the file at a resolved path; all else about it stays, but for other names. Blocks.
 
     Raises:
         FileAccessError: its bytes are no longer ``previous``, or it can't be written.
     """
-    with _folder(path, name) as folder, _written(folder, path, name, data) as draft:
-        with open_file(path, name) as file:
+
+    def look(descriptor: int) -> None:
+        _require_regular(os.fstat(descriptor), name)
+        with os.fdopen(os.dup(descriptor), "rb") as file:
             if file.read(len(previous) + 1) != previous:
                 raise FileAccessError(name, "has changed meanwhile", "read it again")
-            old = os.fstat(file.fileno())
         if not os.access(path.name, os.W_OK, dir_fd=folder):
             raise FileAccessError(name, "is write-protected", "leave it, or have its mode changed")
-        with suppress(PermissionError):
-            os.fchown(draft.descriptor, old.st_uid, old.st_gid)
-        os.fchmod(draft.descriptor, stat.S_IMODE(old.st_mode))
-        draft.rename(path.name)
+
+    with _folder(path, name) as folder, _told(path, name):
+        found = _stat(path.name, folder)
+        if found is not None:
+            _require_regular(found, name)
+        overwrite(folder, path.name, data, sync=True, look=look)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedFile:
+    """A file with several names (hard links) as it is, and those that were found besides the one it was asked by."""
+
+    file: os.stat_result
+    others: tuple[Path, ...]
+
+    @property
+    def are_all(self) -> bool:
+        """The names are all there are."""
+        return len(self.others) + 1 == self.file.st_nlink
+
+
+def names_of(path: Path, root: Path) -> SharedFile | None:
+    """The names below ``root`` of a file with several, as far as they are found in time; None: it has one. Blocks."""
+    file = path.lstat() if path.exists() else None
+    if file is None or file.st_nlink < 2:
+        return None
+    found: set[Path] = set()
+    folders = [root]
+    deadline = time.monotonic() + LONGEST_LOOK_SECONDS
+    while folders and len(found) < file.st_nlink and time.monotonic() < deadline:
+        with suppress(OSError), os.scandir(folders.pop()) as entries:
+            inside = list(entries)
+            folders += [Path(entry.path) for entry in inside if entry.is_dir(follow_symlinks=False)]
+            alike = [entry for entry in inside if entry.inode() == file.st_ino]
+            found.update(Path(one.path) for one in alike if os.path.samestat(file, one.stat(follow_symlinks=False)))
+    return SharedFile(file=file, others=tuple(found - {path}))
+
+
+def link_again(path: Path, other: Path, old: os.stat_result) -> bool:
+    """Let ``other``, a name of the file that was at ``path``, be one of that which is there now. Blocks."""
+    draft = f".{other.name[:100]}.{os.urandom(6).hex()}.tmp"
+    try:
+        with _folder(path, path.name) as source, _folder(other, other.name) as folder:
+            found = _stat(other.name, folder)
+            if found is None or not os.path.samestat(found, old) or os.path.samestat(old, path.lstat()):
+                return found is not None
+            os.link(path.name, draft, src_dir_fd=source, dst_dir_fd=folder, follow_symlinks=False)
+            try:
+                os.rename(draft, other.name, src_dir_fd=folder, dst_dir_fd=folder)
+            except OSError:
+                os.unlink(draft, dir_fd=folder)
+                raise
+    except (OSError, FileAccessError):
+        return False
+    return True
 
 
 class DiskFiles:
@@ -258,23 +351,12 @@ def read_whole(files: Files, path: Path, name: str) -> bytes:
 
 
 @contextmanager
-def _written(folder: int, path: Path, name: str, data: bytes) -> Generator[FileDraft, None, None]:
-    """A draft in the same folder with ``data`` on disk; gone afterwards unless it was given a name."""
+def _told(path: Path, name: str) -> Generator[None, None, None]:
+    """Say what the system refuses in words."""
     try:
-        draft = FileDraft(folder, path.name)
+        yield
     except OSError as error:
         raise _access_error(error, path, name) from error
-    try:
-        try:
-            write_all(draft.descriptor, data)
-            os.fsync(draft.descriptor)
-            yield draft
-        finally:
-            os.close(draft.descriptor)
-    except OSError as error:
-        raise _access_error(error, path, name) from error
-    finally:
-        draft.drop()
 
 
 @contextmanager

