@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -382,3 +387,76 @@ def test_a_plan_is_proposed_changed_by_a_sentence_and_run(vibe: VibeCommand, tmu
     assert (vibe.workdir / "built.txt").read_text() == "ready\n"
     status = json.loads(vibe("plan", "status", "latest", "--output", "json").out)
     assert status["status"] == "completed"
+
+
+def vibe_of(tmux: Tmux, workdir: Path) -> int:
+    """The process of the command in a window whose shell has its files in ``workdir``."""
+    found: list[int] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            is_ours = str(VIBE) in (process / "cmdline").read_text(errors="replace").split("\0")
+            if is_ours and (process / "cwd").readlink() == workdir:
+                found.append(int(process.name))
+    assert len(found) == 1, tmux.screen()
+    return found[0]
+
+
+def answered(tmux: Tmux, words: str, answer: str) -> bool:
+    """Type words and send them, if they are not on the screen yet; returns whether the answer is."""
+    shown = "\n".join(tmux.screen())
+    if answer not in shown:
+        tmux.type("" if words in shown else words)
+    return answer in shown
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_signals_that_stop_and_continue_it_in_any_order_leave_a_screen_that_works(
+    vibe: VibeCommand, tmux: Tmux, seed: int
+) -> None:
+    vibe.replay(turns({"text": "Hello."}, {"text": "Still here."}))
+    start(tmux, vibe, "hi")
+    tmux.wait_for("Hello.")
+    pid, chance = vibe_of(tmux, vibe.workdir), Random(seed)
+    which = [signal.SIGSTOP, signal.SIGCONT, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGWINCH]
+    for _ in range(20):
+        os.kill(pid, chance.choice([*which, signal.SIGUSR1]))
+        time.sleep(chance.choice([0, 0.001, 0.05, 0.15]))
+    os.kill(pid, signal.SIGCONT)
+    tmux.wait_for("Ask ·")
+    until(lambda: answered(tmux, "well?", "Still here."))  # what is typed while it is drawn anew may be lost
+    os.kill(pid, signal.SIGTERM)
+    os.kill(pid, signal.SIGCONT)  # as `timeout` does
+    tmux.wait_for("EXIT 143")
+
+    assert tmux.is_plain
+
+
+@pytest.mark.parametrize("which", [signal.SIGTSTP, signal.SIGSTOP])
+def test_a_screen_that_was_stopped_is_drawn_again_in_the_foreground(
+    vibe: VibeCommand, tmux: Tmux, which: signal.Signals
+) -> None:
+    vibe.replay(turns({"text": "Hello."}, {"text": "Still here."}))
+    shell = ["bash", "--norc", "--noprofile", "-i"]
+    tmux.start(shell, cwd=vibe.workdir, env=vibe.variables())
+    tmux.type(f"{VIBE} hi")
+    tmux.wait_for("Hello.")
+    os.kill(vibe_of(tmux, vibe.workdir), which)
+    tmux.wait_for("Stopped")
+    tmux.type("bg")
+    tmux.type("clear; fg")
+    tmux.wait_for("Hello.")
+    tmux.wait_for("Ask ·")
+    tmux.type("well?")
+    tmux.wait_for("Still here.")
+    tmux.press("C-d")
+    tmux.wait_for("continue with: vibe --resume ")
+
+
+def test_a_screen_is_drawn_where_the_person_is_though_errors_go_to_a_file(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.replay(turns({"text": "Hello."}))
+    tmux.start(["sh", "-c", f"{VIBE} hi 2> errors"], cwd=vibe.workdir, env=vibe.variables())
+    tmux.wait_for("Hello.")
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+
+    assert (vibe.workdir / "errors").read_text() == ""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 import time
 from codecs import getincrementaldecoder
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from selectors import EVENT_READ, SelectSelector
 from typing import Any, Final, TextIO, cast
 
@@ -26,6 +29,8 @@ SOON_SECONDS: Final = 0.02
 """The wait for the rest of a paste that may begin, and between two looks at whether an escape was a key."""
 ESCAPE_SECONDS: Final = 2 * ESCAPE_DELAY
 """After what was read last, an escape in it is a key or not."""
+STILL_SECONDS: Final = 0.2
+"""After a process was told to go on, in which it is not stopped: the two may have been sent in the other order."""
 PASTE_SECONDS: Final = 2.0
 """Without a sign of the terminal after which a paste that has no end is over."""
 
@@ -58,21 +63,86 @@ class _Lasting:
 
 
 class TerminalDriver(LinuxDriver):
-    """The driver, with an end that a lost terminal does not hold up.
+    """The driver, with an end that neither a lost terminal nor signals in any order hold up.
 
     Pastes are taken out of what is read before Textual's parser, which looks at each character.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)  # pyright: ignore[reportUnknownMemberType]  Textual's has no type
-        self._file = cast("TextIO", _Lasting(self._file))
+        self._file = cast("TextIO", _Lasting(_screen_of_terminal()))
+        self._is_drawn = False
+        self._is_resting = False
+        """The screen was left, to be drawn when the process is told to go on."""
+        self._told_to_go_on = float("-inf")
+        for which in (signal.SIGUSR1, signal.SIGUSR2):
+            signal.signal(which, _pass)  # it would end the process, and leave the terminal as it is
+
+    def start_application_mode(self) -> None:
+        """See ``Driver``; a screen that is drawn already stays."""
+        if not self._is_drawn:
+            super().start_application_mode()
+            self._is_drawn = self._writer_thread is not None  # not while in the background
+            self._is_resting = not self._is_drawn
+            self._app.call_later(partial(self._app.refresh, layout=True))  # a size that is as before moves nothing
+
+    def stop_application_mode(self) -> None:
+        """See ``Driver``; nothing where no screen is drawn."""
+        if self._is_drawn:
+            super().stop_application_mode()
+            self._is_drawn = False
+
+    def close(self) -> None:
+        """See ``Driver``."""
+        super().close()
+        self._writer_thread = None
+        self._is_resting = False
+
+    def write(self, data: str) -> None:
+        """Write to the terminal; dropped while another program has it."""
+        if self._writer_thread is not None:
+            super().write(data)
+
+    def _sigtstp_application(self, *_: object) -> None:
+        if self._auto_restart:
+            self._soon(self._rest)
+        else:
+            os.kill(os.getpid(), signal.SIGSTOP)  # another program has the terminal, and the loop waits for it
+
+    def _sigcont_application(self, *_: object) -> None:
+        self._told_to_go_on = time.monotonic()
+        if self._auto_restart:
+            self._soon(self._go_on)
+
+    def _soon(self, act: Callable[[], None]) -> None:
+        """Act in the loop: a signal comes anywhere, also where a lock is held that the act wants."""
+        with suppress(RuntimeError):  # the loop is closed, and the screen with it
+            self._loop.call_soon_threadsafe(act)
+
+    def _rest(self) -> None:
+        """Leave the screen and stop the process, unless it was told to go on meanwhile."""
+        if self._is_drawn:
+            self.suspend_application_mode()
+            self._is_resting = True
+        if time.monotonic() - self._told_to_go_on < STILL_SECONDS:
+            self._go_on()
+        else:
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    def _go_on(self) -> None:
+        """Draw the screen anew: what the terminal showed and how it was set while we were stopped is not known."""
+        if self._is_drawn:
+            self.suspend_application_mode()
+            self._is_resting = True
+        if self._is_resting:
+            self.resume_application_mode()
 
     def run_input_thread(self) -> None:
         """Read what the terminal sends until the driver ends, and hand keys and pastes on."""
         parser = XTermParser(self._debug)
-        with SelectSelector() as selector:
-            selector.register(self.fileno, EVENT_READ)
-            for item in self._read(selector):
+        with SelectSelector() as selector, _keyboard(self.fileno) as keyboard:
+            selector.register(keyboard, EVENT_READ)
+            for item in self._read(selector, keyboard):
                 if isinstance(item, str):
                     self._hand_on(parser.feed(item))
                 elif item.text:
@@ -81,7 +151,7 @@ class TerminalDriver(LinuxDriver):
         with suppress(EOFError, ParseError):
             list(parser.feed(""))
 
-    def _read(self, selector: SelectSelector) -> Iterator[str | Pasted]:
+    def _read(self, selector: SelectSelector, keyboard: int) -> Iterator[str | Pasted]:
         """Yield keys and pastes as they come, and an empty paste every now and then."""
         stream = PasteStream()
         decode = getincrementaldecoder("utf-8")(errors="replace").decode
@@ -89,7 +159,10 @@ class TerminalDriver(LinuxDriver):
         while not self.exit_event.is_set():
             is_soon = stream.is_holding or time.monotonic() - read_at < ESCAPE_SECONDS
             if selector.select(SOON_SECONDS if is_soon else TICK_SECONDS):
-                data = os.read(self.fileno, READ_BYTES)
+                try:
+                    data = os.read(keyboard, READ_BYTES)
+                except BlockingIOError:
+                    continue  # a shell took it while we were stopped
                 if not data:
                     return  # the terminal is gone
                 yield from stream.feed(decode(data))
@@ -103,3 +176,27 @@ class TerminalDriver(LinuxDriver):
     def _hand_on(self, events: Iterable[Message]) -> None:
         for event in events:
             self.process_message(event)
+
+
+@contextmanager
+def _keyboard(descriptor: int) -> Generator[int]:
+    """Give a descriptor to read the terminal with that never waits; the given one, if there is no other way to it."""
+    try:
+        keyboard = os.open(os.ttyname(descriptor), os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
+    except OSError:
+        yield descriptor
+        return
+    try:
+        yield keyboard
+    finally:
+        os.close(keyboard)
+
+
+def _screen_of_terminal() -> TextIO:
+    """The stream that reaches the terminal; standard error may have been sent elsewhere."""
+    streams = [stream for stream in (sys.__stderr__, sys.__stdout__) if stream is not None]
+    return next((stream for stream in streams if stream.isatty()), streams[0])
+
+
+def _pass(*_: object) -> None:
+    """Do nothing."""
