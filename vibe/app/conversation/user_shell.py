@@ -13,12 +13,14 @@ from ipc.tool_events import CommandDisplay, ToolCallEvent, ToolResultEvent, Tool
 from vibe.core.plain_text import plain
 from vibe.core.tools.process.runner import (
     CommandResult,
+    OutputLimit,
     OutputPiece,
     RunningCommand,
     TerminalCommand,
     run_to_end,
     shell_argv,
 )
+from vibe.core.tools.process.screen import shown
 
 SHELL = "shell"
 """The tool that events name for it."""
@@ -55,7 +57,8 @@ async def run_for_user(
     content, seconds = "", 0.0
     try:
         kind = TerminalCommand if in_colour else RunningCommand
-        running = await kind.start(_argv(command, environ), cwd=workdir, environ={**environ, **NO_PAGER})
+        argv, limit = _argv(command, environ), OutputLimit(raw=in_colour)
+        running = await kind.start(argv, cwd=workdir, environ={**environ, **NO_PAGER}, limit=limit)
         result = await run_to_end(running, show)
         status, content, seconds = "ok" if result.is_success else "error", _output(result), result.duration_s
         display = CommandDisplay(command=command, exit_code=result.exit_code, duration_s=seconds)
@@ -70,8 +73,7 @@ async def run_for_user(
 
 def as_told(command: str, result: CommandResult) -> str:
     """Return a command and its output as the model is told of it: without colours, of rewritten lines the last."""
-    lines = (line.rstrip("\r").rpartition("\r")[2] for line in _output(result).split("\n"))
-    printed = plain("\n".join(lines))
+    printed = plain(shown(_output(result)))
     return f"I ran this in the shell:\n$ {command}\n{printed}\n[exit code {result.exit_code}]"
 
 

@@ -75,13 +75,16 @@ class StatusLine:
     async def _run(self, document: str) -> None:
         from vibe.core.tools.process.runner import (  # noqa: PLC0415  after the first frame
             CommandStartError,
+            OutputLimit,
             run_command,
             shell_argv,
         )
 
         argv: Sequence[str] = [*_WITH_INPUT, document, *shell_argv(self._command, self._environ)]
         try:
-            ended = await run_command(argv, cwd=self._folder, environ=self._environ, timeout=MOST_SECONDS)
+            ended = await run_command(
+                argv, cwd=self._folder, environ=self._environ, timeout=MOST_SECONDS, limit=OutputLimit(raw=True)
+            )
         except CommandStartError as error:
             self._fail(f"can't be started: {error}")
         else:

@@ -15,6 +15,7 @@ from ipc.events import BackgroundEndedEvent, BackgroundStartedEvent
 from ipc.sink import EventSink
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.process.port import StartedCommand
+from vibe.core.tools.process.screen import Screen
 
 MOST_AT_ONCE = 8
 KEPT_CHARACTERS = 16_000
@@ -67,7 +68,9 @@ class _Command:
         self.news = anyio.Event()
         self.unread = ""
         self.dropped = 0
+        self.screen = Screen()
         self.last = ""
+        self.last_screen = Screen()
         self.status = "stopped"
 
     async def read(self) -> None:
@@ -80,6 +83,7 @@ class _Command:
         finally:
             await self.running.stop()
             self._take(await self.after())
+            self.last = (self.last + self.last_screen.flush())[-TOLD_CHARACTERS:]
             self.duration = time.monotonic() - self.started
             self.ended.set()
             self.news.set()
@@ -87,13 +91,17 @@ class _Command:
     def _take(self, text: str) -> None:
         if not text:
             return
-        self.last = (self.last + text)[-TOLD_CHARACTERS:]
+        self.last = (self.last + self.last_screen.feed(text))[-TOLD_CHARACTERS:]
+        self.keep(self.screen.feed(text))
+        self.news.set()
+
+    def keep(self, text: str) -> None:
+        """Keep it, or its end, until it is read."""
         self.unread += text
         surplus = len(self.unread) - KEPT_CHARACTERS
         if surplus > 0:
             self.unread = self.unread[surplus:]
             self.dropped += surplus
-        self.news.set()
 
 
 class BackgroundCommands:
@@ -190,6 +198,7 @@ class BackgroundCommands:
         return self._taken(handle, command)
 
     def _taken(self, handle: str, command: _Command) -> BackgroundReport:
+        command.keep(command.screen.flush())
         output, dropped = command.unread, command.dropped
         command.unread, command.dropped = "", 0
         result = command.running.result()

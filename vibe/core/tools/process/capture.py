@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import itertools
 import os
 import re
@@ -14,6 +15,7 @@ from anyio import to_thread
 
 from vibe.core.tools.files.text_files import whole_characters
 from vibe.core.tools.process.output_log import OutputLog
+from vibe.core.tools.process.screen import Screen
 from vibe.core.tools.redaction import LONGEST, safe_cut
 
 LIVE_BYTES = 8_000
@@ -27,6 +29,7 @@ class OutputLimit:
 
     Where there is more, up to ``kept`` bytes go to ``<name>-<stream>.txt`` in ``keep_in``, if that is given. ``log``
     gets all of it, both streams as they come. ``masked`` takes secrets out of what is kept and shown, before it is cut.
+    Both are what a terminal would show in the end, unless ``raw``.
     """
 
     shown: int = 16_000
@@ -35,6 +38,7 @@ class OutputLimit:
     kept: int = 64 * 1024 * 1024
     log: OutputLog | None = None
     masked: Callable[[str], str] | None = None
+    raw: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,8 @@ class Capture:
         self._live_skipped = 0
         self._room = limit.kept if limit.keep_in is not None else 0
         self._is_cut = False
+        self._screen = None if limit.raw else Screen()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
 
     def feed(self, data: bytes) -> None:
         """Take a piece of output; none means the end."""
@@ -74,6 +80,14 @@ class Capture:
             return
         if self._limit.log is not None:
             self._limit.log.feed(self._stream, data)
+        self._take(data if self._screen is None else _encoded(self._screen.feed(self._decoder.decode(data))))
+        self._live += data
+        retained = LIVE_BYTES + 3 * LONGEST
+        if len(self._live) > 2 * retained:
+            self._skip_live(len(self._live) - retained)
+
+    def _take(self, data: bytes) -> None:
+        """Take what does not change any more."""
         before = self._total
         self._total += len(data)
         if self._room > 0 and self._total > self._limit.shown:
@@ -88,10 +102,6 @@ class Capture:
         retained = self._limit.shown + 3 * LONGEST
         if len(self._tail) > 2 * retained:
             del self._tail[:-retained]
-        self._live += data
-        retained = LIVE_BYTES + 3 * LONGEST
-        if len(self._live) > 2 * retained:
-            self._skip_live(len(self._live) - retained)
 
     @property
     def is_waiting(self) -> bool:
@@ -134,7 +144,10 @@ class Capture:
         raise AssertionError
 
     async def finish(self) -> None:
-        """Write the rest to disk."""
+        """Take what could change until now, and write the rest to disk."""
+        if self._screen is not None:
+            rest = self._screen.feed(self._decoder.decode(b"", final=True)) + self._screen.flush()
+            self._take(_encoded(rest))
         if self.to_keep or self.file is not None:
             await to_thread.run_sync(partial(self.keep, final=True))
 
@@ -205,3 +218,7 @@ class Capture:
         self._live_skipped += count
         del self._live[:count]
         return count
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode(errors="surrogateescape")
