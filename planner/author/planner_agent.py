@@ -112,15 +112,15 @@ class PlannerAgent:
         self._mended: Counter[str] = Counter()
         self._state: PlanState | None = None
 
-    async def plan(self, goal: str, stop: StopSignal | None = None) -> Draft:
-        """A plan for the goal. What goes wrong with the work is in the draft.
+    async def plan(self, goal: str, stop: StopSignal | None = None, *, piped: str = "") -> Draft:
+        """A plan for the goal, with what came beside it. What goes wrong with the work is in the draft.
 
         Raises:
             UsageError: the model can't be had.
         """
         reader = ReadOnlyAgent(CALLER, self._context, self._limits)
         offer = PlanOffer(goal, {"model": reader.model.key}, schema=_schema_for(reader))
-        return await self._drafted(reader, goal_prompt(goal, attended=self._is_attended), offer, stop)
+        return await self._drafted(reader, goal_prompt(goal + piped, attended=self._is_attended), offer, stop)
 
     async def redraft(self, proposal: Plan, sentence: str, stop: StopSignal | None = None) -> Draft:
         """The next version of a proposed plan, changed as the user says. What goes wrong is in the draft.

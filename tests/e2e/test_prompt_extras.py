@@ -25,7 +25,7 @@ def test_the_prompt_may_stand_in_a_file(vibe: VibeCommand) -> None:
     (vibe.workdir / "ask.md").write_bytes(b"\xef\xbb\xbfSay h\xc3\xa9llo.\n\n")
 
     for words in (("--prompt-file", "ask.md"), ("-p", "--prompt-file", str(vibe.workdir / "ask.md"))):
-        events = vibe(*words, "--output", "streaming", stdin="not this\n").lines
+        events = vibe(*words, "--output", "streaming").lines
         said = [event["text"] for event in events if event["type"] == "user.message"]
         assert said == ["Say héllo."]
         assert events[-1]["result"] == "hello"

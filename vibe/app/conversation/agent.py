@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from ipc.sink import EventSink
 from subagents.agent.agent_factory import AgentParts, AgentState, agent_kit
@@ -13,6 +14,7 @@ from vibe.app.conversation.mentions import with_mentioned_files
 from vibe.app.conversation.opening import Seat
 from vibe.app.conversation.session import ChatSession
 from vibe.app.conversation.setup import Setup
+from vibe.app.engine.piped import with_piped
 from vibe.core.guidance import AgentGuidance, AgentPlace
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.process.background import BackgroundCommands
@@ -42,6 +44,7 @@ class ConversationAgent:
     spawner: Spawner
     taught: AgentGuidance
     workspace: Workspace
+    outputs: Path
 
     @classmethod
     def make(cls, setup: Setup, session: ChatSession, belongings: Belongings) -> ConversationAgent:
@@ -89,13 +92,19 @@ class ConversationAgent:
                 keeps_partial=True,
             ),
         )
-        return cls(setup=setup, kit=kit, spawner=spawner, taught=taught, workspace=workspace)
+        return cls(
+            setup=setup, kit=kit, spawner=spawner, taught=taught, workspace=workspace, outputs=session.folder.outputs
+        )
 
-    def told(self, prompt: str) -> str:
-        """Return the prompt with the command or skill it names and the files it mentions, read; reads files.
+    def told(self, prompt: str, piped: bytes = b"") -> str:
+        """Return the prompt with the command or skill it names, what was piped in, and the files it mentions.
+
+        Reads files, and keeps what was piped in if that is long. Nothing in it is a command or a mention.
 
         Raises:
             UsageError: there is no such command, or its file can't be used.
+            EnvironmentFailure: the disk refuses what was piped in.
         """
         started = self.setup.engine.guidance.started(prompt)
-        return with_mentioned_files(self.taught.calls.prompt(started), self.workspace)
+        text = self.taught.calls.prompt(started)
+        return with_mentioned_files(text, self.workspace, with_piped(text, piped, self.outputs))

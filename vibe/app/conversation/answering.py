@@ -23,12 +23,16 @@ from vibe.core.stop import StopSignal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """A prompt and how far to go for it; an empty text goes on where the conversation was cut off."""
+    """A prompt and how far to go for it; an empty text goes on where the conversation was cut off.
+
+    ``piped`` is data that came with it on standard input.
+    """
 
     text: str
     images: tuple[Image, ...] = ()
     limits: PromptLimits = NO_LIMITS
     stop: StopSignal | None = None
+    piped: bytes = b""
 
 
 class Answering:
@@ -83,7 +87,7 @@ class Answering:
 
     async def _act(self, agent: ConversationAgent) -> ActResult:
         prompt, before = self._prompt, self._transcript
-        told = await to_thread.run_sync(agent.told, prompt.text)
+        told = await to_thread.run_sync(agent.told, prompt.text, prompt.piped)
         if not told and not before.messages:
             raise UsageError("the session has no message to continue from: give a prompt")
         loop = self._loop = AgentLoop(agent.kit, max_turns=prompt.limits.max_turns, turns_before=before.turns)

@@ -182,10 +182,12 @@ class Conversation:
         images: tuple[Image, ...] = (),
         limits: PromptLimits = NO_LIMITS,
         stop: StopSignal | None = None,
+        piped: bytes = b"",
     ) -> PromptResult:
         """Have a prompt answered; what goes wrong with the work is in the answer. Empty: go on where it was cut off.
 
-        ``stop`` ends the work at the end of a turn; cancelling this call interrupts it.
+        ``stop`` ends the work at the end of a turn; cancelling this call interrupts it. ``piped`` is put below the
+        prompt as data.
 
         Raises:
             BusyError: another prompt is being answered.
@@ -196,7 +198,7 @@ class Conversation:
         if self._setup.missing_key is not None:
             raise self._setup.missing_key
         self._pool.renew()
-        asked = Prompt(text=prompt, images=images, limits=limits, stop=stop)
+        asked = Prompt(text=prompt, images=images, limits=limits, stop=stop, piped=piped)
         self._answering = Answering(asked, self.session.transcript, self._prompt_account)
         if self._parts.control.cancelled:
             self._answering.interrupt()

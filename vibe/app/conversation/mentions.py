@@ -16,21 +16,21 @@ _MENTION = re.compile(r'(?<!\S)@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>[^\s"]+))')
 _CLOSING = ".,;:!?)]}"
 
 
-def with_mentioned_files(prompt: str, workspace: Workspace) -> str:
-    """``prompt``, followed by the text files of the workspace it mentions, while there is room. Reads files.
+def with_mentioned_files(prompt: str, workspace: Workspace, told: str | None = None) -> str:
+    """``prompt``, or ``told`` in its place, followed by the text files it mentions, while there is room. Reads files.
 
     A mention of anything else is a word like others: what lies outside, holds a secret or may not be read stays unread.
     """
     shown: list[tuple[str, str]] = []
     room = MAX_BYTES
     for name in dict.fromkeys(_mentioned(prompt)):
-        found = _text_of(name, workspace, room) if room else None
+        found = _text_of(name, workspace, room)
         if found is not None:
             text, cut = found
             room -= len(text.encode())
             note = "\n[cut here: read_file shows the rest]" if cut else ""
             shown.append((name, f"{text}{note}"))
-    return with_files(prompt, shown)
+    return with_files(prompt if told is None else told, shown)
 
 
 def _mentioned(prompt: str) -> Iterator[str]:

@@ -50,6 +50,10 @@ class PlanningRequest:
     trust: bool = False
     bus_address: str | None = None
     wanted_by: str = "vibe plan new"
+    piped: bytes = b""
+    """Data that came with the goal on standard input."""
+    notes: tuple[str, ...] = ()
+    """Warnings from before it began."""
 
 
 class Planning:
@@ -57,6 +61,7 @@ class Planning:
 
     def __init__(self, engine: Engine, context: AgentContext, limits: PlanningLimits, channel: Publishing) -> None:
         self.context = context
+        self.session_id = channel.session_id
         self._engine = engine
         self._limits = limits
         self._channel = channel
@@ -135,7 +140,7 @@ async def planning(
             channel.sink.publish(
                 SessionStartedEvent(workspace=str(request.workdir), model=model.key, agent=CALLER, version=__version__)
             )
-            for warning in engine.warnings:
+            for warning in (*engine.warnings, *request.notes):
                 channel.sink.publish(WarningEvent(code="start", message=warning))
             run = Planning(engine, _context(request, engine, channel, user_input), limits, channel)
             try:

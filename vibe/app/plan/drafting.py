@@ -62,6 +62,8 @@ class PlanDraft:
     agents: AgentManager
     versions: list[DraftVersion] = field(default_factory=list[DraftVersion])
     """Every one there was, the last is the proposal."""
+    piped: str = ""
+    """Text that came with the goal, for whoever writes the plan."""
     acted: ActResult | None = None
     """Result of the last piece of planning; None: there was none, or it was cancelled."""
 
@@ -103,7 +105,9 @@ class PlanDraft:
             UsageError: the model can't be had.
         """
         self.acted = None
-        return await self._take(await PlannerAgent(self.context, self.limits).plan(self.goal, stop), "")
+        return await self._take(
+            await PlannerAgent(self.context, self.limits).plan(self.goal, stop, piped=self.piped), ""
+        )
 
     async def revise(self, sentence: str, stop: StopSignal | None = None) -> DraftVersion | None:
         """Have the proposal changed as a sentence says; None: it stays as it is, and ``acted`` says why.

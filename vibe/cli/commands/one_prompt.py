@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from signal import Signals
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import anyio
 from anyio import CancelScope
@@ -24,6 +24,7 @@ from vibe.app.engine.result_record import RunRecord
 from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.parser import CommandLineError
+from vibe.cli.piped import read_all, read_context
 from vibe.cli.render.event_text import one_line
 from vibe.cli.render.output import TROUBLE, JsonLinesSink, LineSink, write_record
 from vibe.cli.render.output_folder import OutputFolder
@@ -42,9 +43,18 @@ PROMPT_BYTES = 1_000_000
 """More than any model reads: a larger file is a mistake."""
 
 
+class PipedPrompt(NamedTuple):
+    """A prompt, what standard input brought beside it, and what is to be known of that."""
+
+    text: str
+    piped: bytes = b""
+    note: str = ""
+
+
 def run_prompt(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Answer the prompt and return the exit code."""
-    opening, limits = opening_of(args, env, _prompt(args, env)), limits_of(args)
+    prompt = _prompt(args, env)
+    opening, limits = opening_of(args, env, prompt.text), limits_of(args)
     streaming = args.output == "streaming"
     said_as_it_happens = (WarningEvent,) if args.output == "text" else TROUBLE  # text ends with a sentence on errors
     listener: EventSink = JsonLinesSink(env.stdout) if streaming else LineSink(env.stderr, said_as_it_happens)
@@ -56,7 +66,7 @@ def run_prompt(args: argparse.Namespace, env: CliEnvironment) -> int:
         seat = _seat(args, env)
         seat = replace(seat, listeners=[*seat.listeners, listener, *([] if folder is None else [folder])])
         host = env.host if folder is None else replace(env.host, results=folder.files)
-        record = anyio.run(answered, host, opening, seat, limits)
+        record = anyio.run(answered, host, opening, seat, limits, prompt)
         closing.callback(_print, record, args.output, env)  # whatever the folder's disk says
         if folder is not None:
             folder.save(record, SessionFolder(VibePaths(env.home).sessions / record.session_id).transcript)
@@ -103,7 +113,7 @@ def limits_of(args: argparse.Namespace) -> PromptLimits:
     )
 
 
-async def answered(host: Host, opening: Opening, seat: Seat, limits: PromptLimits) -> RunRecord:
+async def answered(host: Host, opening: Opening, seat: Seat, limits: PromptLimits, prompt: PipedPrompt) -> RunRecord:
     """Hold a conversation of one prompt; a signal interrupts it.
 
     Raises:
@@ -120,7 +130,9 @@ async def answered(host: Host, opening: Opening, seat: Seat, limits: PromptLimit
         conversation: Conversation | None = None
         async with Runtime(host) as runtime, handled_signals(host, on_signal) as signals:
             conversation = await runtime.open_conversation(opening, seat)
-            answer = await conversation.send(opening.prompt, limits=limits)
+            if prompt.note:
+                conversation.channel.sink.publish(WarningEvent(code="stdin", message=prompt.note))
+            answer = await conversation.send(prompt.text, limits=limits, piped=prompt.piped)
             record = prompt_record(conversation, answer, signals.exit_code)
             await conversation.aclose(record.outcome, record.exit_code)
             return record
@@ -148,19 +160,20 @@ def _in_foreground(terminal: TextIO) -> bool:
         return True
 
 
-def _prompt(args: argparse.Namespace, env: CliEnvironment) -> str:
-    """The words after -p, and whatever a pipe brings, in that order."""
+def _prompt(args: argparse.Namespace, env: CliEnvironment) -> PipedPrompt:
+    """The words after -p, or the file, with what a pipe brings beside them; without any, what a pipe brings."""
+    waits = "-" in (args.prompt, *args.words)
     given = " ".join(part for part in (args.prompt or "", *args.words) if part and part != "-").strip()
     if args.prompt_file is not None:
         if given or args.prompt == "-":
             raise CommandLineError("--prompt-file and a prompt on the command line can't be combined: give one of them")
-        return _prompt_in(args.prompt_file, env)
-    wants_stdin = args.prompt == "-" or (not given and not env.stdin.isatty())
-    piped = env.stdin.buffer.read().decode("utf-8", "replace").strip() if wants_stdin else ""
-    prompt = "\n\n".join(part for part in (readable(given), piped) if part)
+        given = _prompt_in(args.prompt_file, env)
+    if given:
+        return PipedPrompt(readable(given), *read_context(env, waits=waits))
+    prompt = read_all(env).decode("utf-8-sig", "replace").strip() if waits or not env.stdin.isatty() else ""
     if not prompt and args.resume is None:
         raise CommandLineError("no prompt: give one with `vibe -p PROMPT`, or pipe it in; see `vibe --help`")
-    return prompt
+    return PipedPrompt(prompt)
 
 
 def _prompt_in(name: str, env: CliEnvironment) -> str:

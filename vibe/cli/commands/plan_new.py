@@ -21,6 +21,7 @@ from vibe.cli.commands.planning_runs import NewPlan, new_plan
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
+from vibe.cli.piped import read_all, read_context
 from vibe.cli.render.event_text import counted, one_line
 from vibe.cli.render.output import TROUBLE, LineSink
 from vibe.cli.streams import forgive
@@ -35,9 +36,11 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Write the plan to the file, or to stdout, and return the exit code of the record."""
     target = _target(args.to, env)
     base = _base(args.base, env)
-    sentence = _goal(args.goal, env)
+    sentence, piped, note = _goal(args.goal, env)
     request = PlanningRequest(
         subject=sentence,
+        piped=piped,
+        notes=(note,) if note else (),
         workdir=existing_folder("--workdir", args.workdir, env.cwd),
         model=args.model,
         max_tokens=args.max_tokens,
@@ -80,11 +83,15 @@ def _base(name: str | None, env: CliEnvironment) -> LoadedPlan | None:
     return None if name is None else read_plan_file(env.cwd / Path(name).expanduser())
 
 
-def _goal(words: list[str], env: CliEnvironment) -> str:
-    goal = env.stdin.read() if words == ["-"] else " ".join(words)
-    if not goal.strip():
+def _goal(words: list[str], env: CliEnvironment) -> tuple[str, bytes, str]:
+    """The goal, what standard input brings beside it, and what is to be known of that."""
+    goal = " ".join(word for word in words if word != "-").strip()
+    piped, note = read_context(env, waits="-" in words) if goal else (b"", "")
+    if words == ["-"]:
+        goal = read_all(env).decode("utf-8-sig", "replace").strip()
+    if not goal:
         raise CommandLineError("the goal is empty: say what the plan must achieve")
-    return goal.strip()
+    return goal, piped, note
 
 
 def _target(name: str | None, env: CliEnvironment) -> Path | None:

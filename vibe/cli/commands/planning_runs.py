@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import anyio.to_thread
 from anyio import CancelScope
 
 from ipc.sink import EventSink
 from planner.plan.loader import LoadedPlan
 from planner.store.folder import PlanFolder
 from vibe.app.engine.host import Host
+from vibe.app.engine.piped import outputs_of, with_piped
 from vibe.app.engine.result_record import RunRecord
 from vibe.app.plan.author import PlanningRequest, planning
 from vibe.app.plan.change_proposal import ProposedChange
@@ -47,8 +49,11 @@ async def new_plan(
         planning(request, host, listeners, user_input) as run,
     ):
         draft = run.draft(request.subject)
+        outputs = outputs_of(host.home, run.session_id)
+        draft.piped = await anyio.to_thread.run_sync(with_piped, "", request.piped, outputs)
+        draft.context = replace(run.context, workspace=run.context.workspace.granting([outputs], write=False))
         with scope:
-            await _write(draft, base, request.subject)
+            await _write(draft, base, request.subject + draft.piped)
         record = run.end(draft.acted, draft.versions[-1].repairs if draft.versions else (), signals.exit_code)
         if record.outcome is not Outcome.COMPLETED:
             return NewPlan(record=record)

@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listed = "\n".join(f"  {name:<{width}}  {about}" for name, about in COMMANDS.items())
     parser.epilog = f"commands:\n{listed}\n\nSee `vibe COMMAND --help` for each."
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("words", nargs="*", metavar="PROMPT", help="what to do; with -p or from a pipe")
+    parser.add_argument("words", nargs="*", metavar="PROMPT", help="what to do; '-': wait for stdin")
     parser.add_argument(
         "-p", "--prompt", nargs="?", const="", metavar="PROMPT", help="answer and exit; '-': from stdin"
     )

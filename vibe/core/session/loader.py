@@ -10,6 +10,8 @@ from vibe.core.session.errors import AmbiguousSessionError, BrokenSessionError, 
 from vibe.core.session.folder import SessionFolder
 from vibe.core.session.meta import META_FILE, SessionMeta, read_meta
 
+FILES = ("messages.jsonl", META_FILE)
+"""A folder without either holds no session."""
 LAST_RESORT = 200
 """Of the newest folders so many are looked at for the last session of a workspace."""
 
@@ -74,8 +76,9 @@ class SessionLoader:
         """The folders that hold something, the newest first."""
         if not self._sessions.is_dir():
             return []
-        folders = [entry for entry in os.scandir(self._sessions) if entry.is_dir(follow_symlinks=False)]
-        return [entry.name for entry in sorted(folders, key=lambda entry: _updated(Path(entry.path)), reverse=True)]
+        folders = [Path(entry.path) for entry in os.scandir(self._sessions) if entry.is_dir(follow_symlinks=False)]
+        sessions = [path for path in folders if any((path / name).exists() for name in FILES)]
+        return [path.name for path in sorted(sessions, key=_updated, reverse=True)]
 
     def _id_of(self, name: str) -> str:
         """The id of the session in a folder that may be called otherwise; blank if it can't be understood."""
@@ -101,7 +104,7 @@ class SessionLoader:
 
 def _updated(folder: Path) -> float:
     """Return when something was last said, else when the session began."""
-    for name in ("messages.jsonl", META_FILE):
+    for name in FILES:
         try:
             return (folder / name).stat().st_mtime
         except OSError:

@@ -1,4 +1,4 @@
-"""What a program printed, as a terminal shows it in the end: of lines that were rewritten the last, and no colours."""
+"""Printed text as a terminal shows it in the end: of lines that were rewritten the last, and no colours."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class _Grid:
         return taken
 
     def as_text(self) -> str:
-        """What shows it again, cursor and all."""
+        """Return text that shows it again, cursor and all."""
         up, is_at_end = len(self._rows) - 1 - self._row, self._column == len(self._rows[self._row])
         moves = (f"\x1b[{up}A" if up else "") + ("" if is_at_end and not up else f"\x1b[{self._column + 1}G")
         return "\n".join(self._rows) + moves

@@ -1,4 +1,4 @@
-"""What a terminal would show in the end: of rewritten lines the last, without colours, in any pieces."""
+"""Printed text as a terminal shows it in the end: of rewritten lines the last, without colours, in any pieces."""
 
 from __future__ import annotations
 

@@ -1,0 +1,69 @@
+"""Text that a pipe or a file brings on standard input beside a prompt: never waited for without an end."""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import stat
+
+from vibe.cli.environment import CliEnvironment
+from vibe.core.errors import UsageError
+
+FIRST_BYTE_SECONDS = 3.0
+MOST_BYTES = 64 * 1024 * 1024
+CHUNK = 64 * 1024
+NOTHING_CAME = (
+    f"standard input is a pipe that brought nothing in {FIRST_BYTE_SECONDS:g} s, so it is not used; to wait for it, "
+    "add -"
+)
+
+
+def read_context(env: CliEnvironment, *, waits: bool) -> tuple[bytes, str]:
+    """Return what standard input brings beside a prompt, and what the user must know; ``waits``: however long.
+
+    A terminal and a device bring nothing, unless they are waited for. A pipe has 3 s until its first byte.
+
+    Raises:
+        UsageError: it is longer than 64 MiB.
+    """
+    try:
+        descriptor = env.stdin.fileno()
+        mode = os.fstat(descriptor).st_mode
+    except (OSError, ValueError):  # none of the system's: it was put in its place
+        return (b"" if env.stdin.closed else read_all(env)), ""
+    if waits:
+        return read_all(env), ""
+    is_pipe = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+    if is_pipe and not select.select([descriptor], [], [], FIRST_BYTE_SECONDS)[0]:
+        return b"", NOTHING_CAME
+    return (read_all(env) if is_pipe or stat.S_ISREG(mode) else b""), ""
+
+
+def read_all(env: CliEnvironment) -> bytes:
+    """Return standard input to its end, however slow it comes.
+
+    Raises:
+        UsageError: it is longer than 64 MiB.
+    """
+    data = bytearray()
+    while chunk := _next(env):
+        data += chunk
+        if len(data) > MOST_BYTES:
+            raise UsageError("standard input is longer than 64 MiB: put it in a file and name that in the prompt")
+    return bytes(data)
+
+
+def _next(env: CliEnvironment) -> bytes:
+    try:
+        descriptor = env.stdin.fileno()
+    except io.UnsupportedOperation:
+        return env.stdin.buffer.read(CHUNK)
+    while True:
+        select.select([descriptor], [], [])
+        try:
+            return os.read(descriptor, CHUNK)
+        except BlockingIOError:  # who else has it made it so
+            continue
+        except OSError as error:
+            raise UsageError(f"standard input can't be read ({error.strerror})") from error
