@@ -18,6 +18,7 @@ from subagents.step.failing_lines import failing_line, failing_part
 from vibe.core.config.models import Network
 from vibe.core.outcome import Outcome
 from vibe.core.sandbox.confinement import Confinement, Place
+from vibe.core.system.programs import command_environ
 from vibe.core.tools.process.confined import MOST_STARTS, shell_command
 from vibe.core.tools.process.output_log import OutputLog
 from vibe.core.tools.process.runner import (
@@ -96,7 +97,7 @@ class HostCommands:
         """
         call_id = uuid4().hex
         own = purpose is Purpose.STEP
-        environ = {**self._environ, **NOT_INTERACTIVE} if own else child_environ(self._environ)
+        environ = command_environ(self._environ) | NOT_INTERACTIVE if own else child_environ(self._environ)
 
         async def stream(piece: OutputPiece) -> None:
             self._sink.publish(

@@ -18,6 +18,7 @@ from vibe.core.system.git.discovery import BARE, Located, OddRepositoryError, lo
 from vibe.core.system.git.index_paths import gone_and_there, stdin_of
 from vibe.core.system.git.shelter import take_shelter
 from vibe.core.system.own_places import NO_OWN_PLACES, OwnPlaces
+from vibe.core.system.programs import find_program, shunned
 
 UNDER_WAY = (
     ("MERGE_HEAD", "a merge"), ("rebase-merge", "a rebase"), ("rebase-apply", "a rebase"),
@@ -227,9 +228,11 @@ def find_repository(workspace: Path, environ: Mapping[str, str]) -> Located:
     """
     if not workspace.is_dir():
         raise WorktreeRefusedError(workspace, "the folder does not exist", "restore it, or run the plan elsewhere")
-    if not shutil.which("git", path=environ.get("PATH")):
-        raise WorktreeRefusedError(workspace, "git is not installed", f"install git {OLDEST[0]}.{OLDEST[1]} or later")
-    version = git_version(Git(folder=workspace, environ=git_environ(environ)))
+    own = git_environ(environ, workspace)
+    if find_program("git", own) is None:
+        problem = f"git is not installed{shunned('git', environ)}"
+        raise WorktreeRefusedError(workspace, problem, f"install git {OLDEST[0]}.{OLDEST[1]} or later")
+    version = git_version(Git(folder=workspace, environ=own))
     if version < OLDEST:
         found = ".".join(map(str, version)) or "of an unknown version"
         raise WorktreeRefusedError(workspace, f"git {found} is too old", f"install {OLDEST[0]}.{OLDEST[1]} or later")

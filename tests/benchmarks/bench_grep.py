@@ -113,7 +113,7 @@ async def _row(what: str, ours: Callable[[], Awaitable[Any]], words: Sequence[st
 
 
 async def _ripgrep(flags: Sequence[str], words: Sequence[str], root: Path) -> float:
-    rg = find_ripgrep(PATH)
+    rg = find_ripgrep({"PATH": PATH})
     if rg is None:
         raise SystemExit("there is no ripgrep to compare with")
     command = [rg, "--no-config", "--line-number", "--hidden", *flags, "--", *words]

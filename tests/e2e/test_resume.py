@@ -365,7 +365,7 @@ def test_a_resume_of_a_plan_that_has_ended_takes_away_what_a_killed_process_left
 def test_what_kept_places_empty_for_a_killed_command_is_taken_away_without_a_word(
     vibe: VibeCommand, write_plan: WritePlan, words: str
 ) -> None:
-    if not sys.platform.startswith("linux") or isinstance(find_bubblewrap(), str):
+    if not sys.platform.startswith("linux") or isinstance(find_bubblewrap({}), str):
         pytest.skip("only bubblewrap needs anything to stand there")
     vibe("plan", "run", write_plan(command_step("a", "true")))
     (ended,) = vibe.plan_ids()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import subprocess
 import tempfile
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from vibe.cli.environment import CliEnvironment
 from vibe.core.errors import EnvironmentFailure
+from vibe.core.system.programs import find_program
 
 
 class EditorError(EnvironmentFailure):
@@ -27,8 +27,9 @@ def open_editor(path: Path, env: CliEnvironment, instead: str = "") -> None:
         raise EditorError(f"no editor: set EDITOR to one, such as EDITOR=nano{instead}")
     env.stdout.flush()
     try:
-        words = [*shlex.split(command), os.fspath(path)]
-        code = subprocess.run(words, cwd=env.cwd, env=dict(env.environ), check=False).returncode  # noqa: S603  the user's own
+        program, *words = shlex.split(command)
+        found = find_program(program, env.environ) or program
+        code = subprocess.run([found, *words, path], cwd=env.cwd, env=dict(env.environ), check=False).returncode  # noqa: S603  the user's own
         problem = f"ended with exit code {code}, so nothing was changed" if code else ""
     except (OSError, ValueError) as error:
         problem = f"can't be started ({error})"

@@ -13,6 +13,7 @@ from vibe.app.engine.host import Host
 from vibe.cli.streams import standard_streams
 from vibe.core.config.paths import absolute, in_utf8, user_home_of
 from vibe.core.errors import EnvironmentFailure
+from vibe.core.system.programs import guarded
 
 if TYPE_CHECKING:
     from vibe.core.llm.retry import RetryPolicy
@@ -46,8 +47,8 @@ class CliEnvironment:
         Raises:
             EnvironmentFailure: it has no directory any more, or no home.
         """
-        environ = MappingProxyType(dict(os.environ))
         cwd = _working_directory()
+        environ = MappingProxyType(guarded(os.environ, [cwd]))
         stdin, stdout, stderr = standard_streams(environ)
         return cls(
             home=vibe_home(environ, cwd),

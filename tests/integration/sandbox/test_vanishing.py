@@ -35,7 +35,7 @@ exec {real} "$@"
 
 @pytest.fixture
 def confinement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Confinement:
-    found = bubblewrap.find_bubblewrap() if sys.platform.startswith("linux") else "it is for Linux only"
+    found = bubblewrap.find_bubblewrap({}) if sys.platform.startswith("linux") else "it is for Linux only"
     if isinstance(found, str):
         pytest.skip(found)
     real = found.wrap(["true"], {}, SandboxPolicy(writable=(), temp=tmp_path / "temp")).argv[0]

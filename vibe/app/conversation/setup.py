@@ -79,7 +79,7 @@ def set_up(host: Host, opening: Opening, *, attended: bool) -> Setup:
         trust=opening.trust,
         snapshot=True,
     )
-    engine = build_engine(host, wanted)
+    engine = build_engine(host.beside(opening.extra_roots), wanted)
     profile = engine.chosen
     models, alias = engine.models, opening.model or profile.active_model
     model = models.resolve_priced(alias) if opening.priced else models.resolve(alias)

@@ -11,6 +11,7 @@ from uuid import uuid4
 from ipc.sink import EventSink
 from ipc.tool_events import CommandDisplay, ToolCallEvent, ToolResultEvent, ToolStreamEvent
 from vibe.core.plain_text import plain
+from vibe.core.system.programs import command_environ
 from vibe.core.tools.process.runner import (
     CommandResult,
     OutputLimit,
@@ -58,7 +59,8 @@ async def run_for_user(
     try:
         kind = TerminalCommand if in_colour else RunningCommand
         argv, limit = _argv(command, environ), OutputLimit(raw=in_colour)
-        running = await kind.start(argv, cwd=workdir, environ={**environ, **NO_PAGER}, limit=limit)
+        variables = {**command_environ(environ), **NO_PAGER}
+        running = await kind.start(argv, cwd=workdir, environ=variables, limit=limit)
         result = await run_to_end(running, show)
         status, content, seconds = "ok" if result.is_success else "error", _output(result), result.duration_s
         display = CommandDisplay(command=command, exit_code=result.exit_code, duration_s=seconds)
@@ -81,7 +83,7 @@ def _argv(command: str, environ: Mapping[str, str]) -> list[str]:
     """The user's own shell with a line, where it is one that takes lines so; else what runs other lines."""
     shell = environ.get("SHELL", "")
     known = Path(shell).name in SHELLS and os.access(shell, os.X_OK)
-    return [shell, "-c", command] if known else shell_argv(command, environ)
+    return [shell, "-c", command] if known else shell_argv(command)
 
 
 def _output(result: CommandResult) -> str:

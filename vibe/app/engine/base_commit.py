@@ -30,7 +30,7 @@ def _asked(folder: Path, environ: Mapping[str, str], *words: str) -> GitOutput |
         if located is None:
             return None
         # What a partial clone lacks would be fetched by a program that its settings name.
-        surroundings = located.surroundings(without_fetching(git_environ(environ)))
+        surroundings = located.surroundings(without_fetching(git_environ(environ, folder)))
         answer = run_git(GitCall(words=words, folder=located.top, environ=surroundings))
     except (OSError, ValueError, subprocess.SubprocessError):
         return None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vibe.core.system.own_places import OwnPlaces
+from vibe.core.system.programs import guarded
 
 if TYPE_CHECKING:
     from vibe.app.engine.workspaces import Workspaces
@@ -51,6 +52,10 @@ class Host:
     def own_places(self) -> OwnPlaces:
         """The places where its runs keep what is no part of anyone's work."""
         return OwnPlaces(home=self.home, environ=self.environ, results=self.results)
+
+    def beside(self, folders: Iterable[Path]) -> Host:
+        """The same for work that may write in these folders, too: vibe starts no program that lies in them."""
+        return replace(self, environ=guarded(self.environ, folders))
 
 
 def allow_open_files() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -35,6 +34,7 @@ from vibe.core.llm.backend.local_server import problem_with
 from vibe.core.llm.backend.transport import import_httpx, system_tls
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.sandbox.choose import choose_sandbox
+from vibe.core.system.programs import find_program, guarded, shunned
 from vibe.core.tools.files.search import find_ripgrep
 from vibe.core.tools.redaction import redact
 
@@ -82,9 +82,10 @@ def _findings(host: Host, workdir: Path, *, trust: bool, online: bool) -> Iterat
         for note in loaded.foreign:
             yield _ok("config", redact(note, loaded.environ))
         yield from _model(host, loaded, online=online)
-    yield _sandbox(SandboxMode.AUTO if loaded is None else loaded.config.sandbox.mode)
-    yield _ripgrep()
-    yield _program("git", host.environ, "no snapshots to rewind to, no worktrees for plans")
+    own = guarded(host.environ, [workdir]) if loaded is None else loaded.environ
+    yield _sandbox(SandboxMode.AUTO if loaded is None else loaded.config.sandbox.mode, own)
+    yield _ripgrep(own)
+    yield _program("git", own, "no snapshots to rewind to, no worktrees for plans")
     yield _bus(host)
 
 
@@ -198,9 +199,9 @@ def _clock(ahead: float) -> Finding:
     return Finding(subject="clock", state=CheckState.WARNING, detail=detail)
 
 
-def _sandbox(mode: SandboxMode) -> Finding:
+def _sandbox(mode: SandboxMode, environ: Mapping[str, str]) -> Finding:
     try:
-        choice = choose_sandbox(mode)
+        choice = choose_sandbox(mode, environ)
     except VibeError as error:
         return Finding(subject="sandbox", state=CheckState.FAILED, detail=str(error))
     if choice.sandbox is None:
@@ -210,17 +211,17 @@ def _sandbox(mode: SandboxMode) -> Finding:
     return _ok("sandbox", f"{choice.reason} (mode {mode.value}){limits}")
 
 
-def _ripgrep() -> Finding:
-    found = find_ripgrep(None)
+def _ripgrep(environ: Mapping[str, str]) -> Finding:
+    found = find_ripgrep(environ)
     if found is None:
         return Finding(subject="ripgrep", state=CheckState.WARNING, detail="not found: search is slower without it")
     return _ok("ripgrep", f"{found} ({_first_line([found, '--version'])})")
 
 
 def _program(name: str, environ: Mapping[str, str], without: str) -> Finding:
-    found = shutil.which(name, path=environ.get("PATH"))
+    found = find_program(name, environ)
     if found is None:
-        return Finding(subject=name, state=CheckState.WARNING, detail=f"not found: {without}")
+        return Finding(subject=name, state=CheckState.WARNING, detail=f"not found{shunned(name, environ)}: {without}")
     return _ok(name, f"{found} ({_first_line([found, '--version'])})")
 
 

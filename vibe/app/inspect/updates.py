@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -23,6 +22,7 @@ from vibe.app.engine.host import Host
 from vibe.core.config.models import UpdatesConfig
 from vibe.core.config.paths import VibePaths
 from vibe.core.system.files import replace_file
+from vibe.core.system.programs import find_program
 from vibe.core.tools.process.runner import CommandStartError, run_command
 
 PACKAGE = "vibe-orchestrator"
@@ -61,7 +61,7 @@ def find_installation(environ: Mapping[str, str], prefix: Path, python: str = sy
     if found is None or found.read_text("direct_url.json") is not None:
         return None
     installer = (found.read_text("INSTALLER") or "").strip()
-    if installer == "uv" and (uv := shutil.which("uv", path=environ.get("PATH"))):
+    if installer == "uv" and (uv := find_program("uv", environ)):
         options = ("--dry-run", "--no-deps", "--no-build", "--upgrade", "--python", str(prefix))
         question = (uv, "pip", "install", *options, PACKAGE)
         upgrade = f"uv pip install --upgrade --python {shlex.quote(str(prefix))} {PACKAGE}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import webbrowser
 from collections.abc import Mapping
 from signal import Signals
 
@@ -17,6 +16,7 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.render.event_text import one_line
 from vibe.cli.signals import handled_signals
+from vibe.core.system.programs import guarded, open_browser
 from vibe.core.tools.mcp.login import SignInScreen, SignInWay
 
 LINE_LENGTH = 400
@@ -28,7 +28,7 @@ def sign_in_or_out(args: argparse.Namespace, env: CliEnvironment) -> int:
     workdir = existing_folder("--workdir", args.workdir, env.cwd)
     sign_ins = ServerSignIns(env.host, workdir, trust=args.trust)
     if args.mcp_command == "login":
-        return anyio.run(_login, args, env, sign_ins)
+        return anyio.run(_login, args, env, sign_ins, guarded(env.environ, [workdir]))
     problem, name = sign_ins.sign_out(args.name), one_line(args.name)
     became = {"": "revoked", None: "forgotten here; it revokes none, so they end by themselves"}
     env.stdout.write(f"signed out of {name}: its tokens are {became.get(problem, 'forgotten here')}\n")
@@ -41,14 +41,16 @@ def sign_in_or_out(args: argparse.Namespace, env: CliEnvironment) -> int:
     return ExitCode.ENVIRONMENT
 
 
-async def _login(args: argparse.Namespace, env: CliEnvironment, sign_ins: ServerSignIns) -> int:
+async def _login(
+    args: argparse.Namespace, env: CliEnvironment, sign_ins: ServerSignIns, environ: Mapping[str, str]
+) -> int:
     name = one_line(args.name)
 
     async def show(address: str) -> None:
         env.stdout.write(f"To sign in to {name}, open this address in a browser on this machine:\n\n  {address}\n\n")
         env.stdout.flush()
-        if not args.no_browser and _has_browser(env.environ):
-            await to_thread.run_sync(webbrowser.open, address, abandon_on_cancel=True)
+        if not args.no_browser and _has_browser(environ):
+            await to_thread.run_sync(open_browser, address, environ, abandon_on_cancel=True)
 
     def notice(sentence: str) -> None:
         env.stderr.write(f"vibe: {one_line(sentence, LINE_LENGTH)}\n")

@@ -28,6 +28,7 @@ from vibe.cli.textual_ui.readable import readable
 from vibe.cli.textual_ui.screen_commands import ScreenCommands
 from vibe.cli.textual_ui.state_store import UIStateStore
 from vibe.cli.textual_ui.ui_settings import read_settings
+from vibe.core.system.programs import open_browser
 
 FRAME_SECONDS = 0.05
 """Between two looks at what changed: what comes alone is shown at once."""
@@ -131,7 +132,7 @@ class VibeApp(App[None]):
             self.copy_to_clipboard(url)  # a browser for terminals would take this one
             self.notify(f"no browser here; the address was copied: {url}", markup=False)
         else:
-            self.run_worker(partial(self.open_url, url), thread=True, group="links", exit_on_error=False)
+            self.run_worker(partial(open_browser, url, environ), thread=True, group="links", exit_on_error=False)
 
     @on(AppBlur)
     def _look_away(self) -> None:

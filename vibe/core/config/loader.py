@@ -13,10 +13,11 @@ from vibe.core.config.dotenv import EnvFile, read_env_file
 from vibe.core.config.foreign_keys import foreign_summary
 from vibe.core.config.layers import DEFAULT_ORIGIN, Layer, default_layer, merge, plain, read_layer
 from vibe.core.config.models import VibeConfig
-from vibe.core.config.paths import CONFIG_FILE, VibePaths, find_project_dir, shown, user_home_of
+from vibe.core.config.paths import CONFIG_FILE, VibePaths, absolute, find_project_dir, shown, user_home_of
 from vibe.core.config.schema import Key, annotation_at, leaves, parse_word, written
 from vibe.core.config.toml_source import TomlSource, read_toml
 from vibe.core.config.trust import TrustStore
+from vibe.core.system.programs import guarded
 
 VARIABLE_PREFIX = "VIBE_"
 NOT_SETTINGS = frozenset({
@@ -105,8 +106,10 @@ def load_config(request: ConfigRequest) -> LoadedConfig:
     ]
     merged = merge(layers)
     looks = () if request.drafts else drop_bad_looks(merged)
+    config = validate(merged)
+    writable = (Path(absolute(place, request.workdir, user_home)) for place in config.sandbox.writable)
     return LoadedConfig(
-        config=validate(merged),
+        config=config,
         origins=MappingProxyType(_origins(merged)),
         warnings=(
             *env_file.warnings,
@@ -117,7 +120,7 @@ def load_config(request: ConfigRequest) -> LoadedConfig:
         ),
         foreign=tuple(merged.foreign),
         project_dir=project_dir,
-        environ=MappingProxyType(environ),
+        environ=MappingProxyType(guarded(environ, (request.workdir, *writable))),
     )
 
 

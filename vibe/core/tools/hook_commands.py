@@ -27,7 +27,7 @@ class ShellHooks:
 
     def __init__(self, cwd: Path, environ: Mapping[str, str]) -> None:
         self._cwd = cwd
-        self._environ = child_environ(environ)
+        self._environ = child_environ(environ, by_vibe=True)
 
     async def run(self, hook: Hook, payload: str) -> HookRun:
         """See ``HookCommands``."""

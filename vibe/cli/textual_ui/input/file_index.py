@@ -183,7 +183,7 @@ def workspace_files(root: Path, is_stale: Callable[[], bool]) -> Iterator[str]:
     def is_over() -> bool:
         return is_stale() or time.monotonic() > deadline
 
-    ripgrep = find_ripgrep(None)
+    ripgrep = find_ripgrep({})
     names = _walked(root, is_over) if ripgrep is None else _listed(ripgrep, root, is_over)
     for number, name in enumerate(names):
         if number >= MOST_FILES:
@@ -205,7 +205,7 @@ def _listed(ripgrep: str, root: Path, is_over: Callable[[], bool]) -> Iterator[s
     if (root / ignores.file).is_file():
         argv.append(f"--ignore-file={ignores.file}")
     quiet = subprocess.DEVNULL
-    with subprocess.Popen(argv, cwd=root, stdin=quiet, stdout=subprocess.PIPE, stderr=quiet) as process:  # noqa: S603  ripgrep, with arguments of ours
+    with subprocess.Popen(argv, cwd=root, env={}, stdin=quiet, stdout=subprocess.PIPE, stderr=quiet) as process:  # noqa: S603  ripgrep, with arguments of ours
         listed: bytes | None = None
         while listed is None:
             if is_over():

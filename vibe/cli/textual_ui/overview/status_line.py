@@ -80,7 +80,7 @@ class StatusLine:
             shell_argv,
         )
 
-        argv: Sequence[str] = [*_WITH_INPUT, document, *shell_argv(self._command, self._environ)]
+        argv: Sequence[str] = [*_WITH_INPUT, document, *shell_argv(self._command)]
         try:
             ended = await run_command(
                 argv, cwd=self._folder, environ=self._environ, timeout=MOST_SECONDS, limit=OutputLimit(raw=True)

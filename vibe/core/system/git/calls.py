@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from vibe.core.system.programs import OF_COMMANDS, guarded
+
 GIT_SECONDS = 120.0
 """The time one git command may take; a checkout of a large repository takes seconds."""
 
@@ -26,7 +28,9 @@ OPTIONS = (
 PROTOCOLS = "https:http:ssh:git"
 """Ways to fetch the objects that a partial clone lacks."""
 
-_KEPT = re.compile(r"GIT_(CONFIG_.*|(AUTHOR|COMMITTER)_(NAME|EMAIL)|EXEC_PATH|CEILING_DIRECTORIES|SSL_.*)")
+_KEPT = re.compile(
+    r"GIT_(CONFIG_(?!PARAMETERS$).*|(AUTHOR|COMMITTER)_(NAME|EMAIL)|EXEC_PATH|CEILING_DIRECTORIES|SSL_.*)"
+)
 """Of the variables that steer git, those that say who the user is and where the configuration lies."""
 
 
@@ -80,7 +84,7 @@ def run_git(call: GitCall) -> GitOutput:
     """
     options = [word for option in OPTIONS for word in ("-c", option)]
     with _Git(
-        ["git", "--no-pager", *options, *call.words],  # the user's git, wherever it is
+        ["git", "--no-pager", *options, *call.words],  # the user's git, where its PATH has it
         cwd=call.folder,
         env=dict(call.environ),
         stdin=subprocess.PIPE,
@@ -112,9 +116,17 @@ class _Git(subprocess.Popen[bytes]):
         return super().wait(timeout)
 
 
-def git_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """The user's surroundings without what would lead git elsewhere or let it ask."""
-    kept = {name: value for name, value in environ.items() if not name.startswith("GIT_") or _KEPT.fullmatch(name)}
+def git_environ(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """The user's surroundings without what would lead git elsewhere or let it ask; no program is started in ``folder``.
+
+    Reads the file system.
+    """
+    own = guarded(environ, [folder])
+    kept = {
+        name: value
+        for name, value in own.items()
+        if not name.startswith(("GIT_", OF_COMMANDS)) or _KEPT.fullmatch(name)
+    }
     quiet = {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_EDITOR": ":"}
     return {**kept, **quiet, "GIT_ALLOW_PROTOCOL": PROTOCOLS}
 

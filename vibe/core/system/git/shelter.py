@@ -78,7 +78,7 @@ def take_shelter(located: Located, environ: Mapping[str, str], keep: Path, *, pr
         subprocess.TimeoutExpired: git takes too long.
         ValueError: git can't read the settings.
     """
-    surroundings = git_environ(environ)
+    surroundings = git_environ(environ, located.top)
     settings = read_repository_settings(located, surroundings)
     text = _config_text([setting for setting in settings if _may_stay(setting, programs=programs)])
     digest = hashlib.sha256(b"\0".join((os.fsencode(located.common_dir), text.encode("utf-8", "surrogateescape"))))

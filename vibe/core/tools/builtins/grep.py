@@ -88,7 +88,7 @@ class Grep(BaseTool[GrepArgs, GrepResult, GrepConfig, BaseToolState]):
             max_bytes=self.config.max_output_bytes,
             ignores=Ignores(names=tuple(self.config.exclude_patterns), file=self.config.codeignore_file),
         )
-        ripgrep = find_ripgrep(ctx.environ.get("PATH")) if self.config.use_ripgrep else None
+        ripgrep = find_ripgrep(ctx.environ) if self.config.use_ripgrep else None
         try:
             with fail_after(self.config.default_timeout):
                 found = await (search_with_ripgrep(ripgrep, query) if ripgrep else search_in_python(query))

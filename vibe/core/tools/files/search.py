@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import stat
 import sysconfig
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +18,7 @@ from anyio import CancelScope, EndOfStream, create_task_group, open_process, sle
 from anyio.abc import Process
 
 from vibe.core.system.ignore import Ignores, walk_files
+from vibe.core.system.programs import find_program
 from vibe.core.system.shield import shielded
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.files.text_files import BinaryFileError, decode
@@ -95,10 +96,10 @@ class BadPatternError(ToolError):
         self.problem = problem
 
 
-def find_ripgrep(search_path: str | None) -> str | None:
-    """The ``rg`` installed beside this Python, else the one on ``search_path``."""
+def find_ripgrep(environ: Mapping[str, str]) -> str | None:
+    """The ``rg`` installed beside this Python, else the one that vibe may start."""
     beside = Path(sysconfig.get_path("scripts")) / "rg"
-    return str(beside) if os.access(beside, os.X_OK) else shutil.which("rg", path=search_path or os.defpath)
+    return str(beside) if os.access(beside, os.X_OK) else find_program("rg", environ)
 
 
 IN_ORDER = "--sort=path"

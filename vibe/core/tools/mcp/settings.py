@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from vibe.core.config.mcp_models import McpServerConfig
+from vibe.core.system.programs import find_program, shunned
 from vibe.core.tools.mcp.errors import ServerSettingError
 
 INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "VIBE_DEPTH")
@@ -52,7 +52,9 @@ def launch_of(config: McpServerConfig, environ: Mapping[str, str], cwd: Path) ->
     found = _program(program, variables.get("PATH"), cwd)
     if found is None:
         raise ServerSettingError(
-            config.name, f"can't be started: there is no command {program!r}; install it, or correct `command`"
+            config.name,
+            f"can't be started: there is no command {program!r}{shunned(program, environ)}; install it, or correct "
+            "`command`",
         )
     return Launch(argv=(found, *rest), environ=variables, cwd=cwd)
 
@@ -86,7 +88,7 @@ def _argv(config: McpServerConfig) -> list[str]:
 
 def _program(name: str, search_path: str | None, cwd: Path) -> str | None:
     if os.sep not in name:
-        return shutil.which(name, path=search_path) if name else None
+        return find_program(name, {"PATH": search_path or os.defpath}) if name else None
     path = Path(os.path.normpath(cwd / Path(name).expanduser()))
     return str(path) if path.is_file() and os.access(path, os.X_OK) else None
 

@@ -67,7 +67,7 @@ async def shell_command(
         SandboxUnavailableError: a sandbox is required and none works.
         ReadOnlyUnavailableError: the place is ``read_only``, and that can't be had.
     """
-    argv = tuple(shell_argv(line, environ))
+    argv = tuple(shell_argv(line))
     if stateful:
         argv = stateful_argv(argv)
     if confinement is None:

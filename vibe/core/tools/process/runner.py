@@ -6,17 +6,16 @@ import errno
 import os
 import re
 import selectors
-import shutil
 import tempfile
 import termios
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from fnmatch import translate
-from functools import lru_cache
 from pathlib import Path
 
 from anyio import CancelScope, move_on_after, to_thread, wait_readable
 
+from vibe.core.system.programs import command_environ, find_shell, is_internal
 from vibe.core.tools.process.capture import Capture, OutputLimit, OutputPiece
 from vibe.core.tools.process.output_log import ROOM, OutputLog
 from vibe.core.tools.process.port import CommandOrder, CommandResult, CommandStartError
@@ -82,12 +81,16 @@ TERMINAL_SIZE = (24, 76)
 IS_SECRET = re.compile("|".join(translate(pattern) for pattern in SECRET_NAMES))
 
 
-def child_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """``environ`` without secrets and what misleads, with what tells programs that nobody is there to answer."""
+def child_environ(environ: Mapping[str, str], *, by_vibe: bool = False) -> dict[str, str]:
+    """``environ`` without secrets and what misleads, with what tells programs that nobody is there to answer.
+
+    ``by_vibe``: vibe starts the command unasked and unconfined, so that it finds no programs in a workspace.
+    """
+    given = environ if by_vibe else command_environ(environ)
     kept = {
         name: value
-        for name, value in environ.items()
-        if name not in MISLEADING_NAMES and not IS_SECRET.match(name.upper())
+        for name, value in given.items()
+        if name not in MISLEADING_NAMES and not is_internal(name) and not IS_SECRET.match(name.upper())
     }
     return kept | NOT_INTERACTIVE
 
@@ -180,7 +183,7 @@ class RunningCommand:
         Raises:
             CommandStartError: there is no such folder, or the system refuses a process.
         """
-        argv = shell_argv(command, environ) if isinstance(command, str) else list(command)
+        argv = shell_argv(command) if isinstance(command, str) else list(command)
         ours, theirs = cls._ends()
         report = await to_thread.run_sync(_open_report) if reports else None
         try:
@@ -372,14 +375,9 @@ def _terminal() -> tuple[int, int]:
     return ours, theirs
 
 
-def shell_argv(command: str, environ: Mapping[str, str]) -> list[str]:
-    """The shell that runs a line: bash, else whatever ``/bin/sh`` is."""
-    return [_shell(environ.get("PATH")), "-c", command]
-
-
-@lru_cache(maxsize=8)
-def _shell(path: str | None) -> str:
-    return shutil.which("bash", path=path) or "/bin/sh"
+def shell_argv(command: str) -> list[str]:
+    """The shell that runs a line, with it."""
+    return [find_shell(), "-c", command]
 
 
 def _open_report() -> int:

@@ -189,18 +189,8 @@ def _spawn(wanted: CommandSpec, descriptors: list[int], **where: Any) -> int:
         *((os.POSIX_SPAWN_DUP2, source, REPORT) for source in report),
     ]
     signals = (*RESTORED, *IGNORED)
-    return os.posix_spawn(
-        _program(wanted), wanted.argv, wanted.environ, file_actions=actions, setsigdef=signals, **where
-    )
-
-
-def _program(wanted: CommandSpec) -> str:
-    name = wanted.argv[0]
-    if "/" in name:
-        return name
-    found = (f"{folder or '.'}/{name}" for folder in wanted.environ.get("PATH", os.defpath).split(":"))
-    runnable = (one for one in found if os.access(one, os.X_OK) and os.path.isfile(one))  # noqa: PTH113  no pathlib
-    return next(runnable, name)
+    program = wanted.argv[0]
+    return os.posix_spawn(program, wanted.argv, wanted.environ, file_actions=actions, setsigdef=signals, **where)
 
 
 def _become(wanted: CommandSpec, descriptors: list[int], launch: Callable[[], int]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ def never() -> bool:
     return False
 
 
-def no_program(_search_path: str | None) -> str | None:
+def no_program(_environ: Mapping[str, str]) -> str | None:
     return None
 
 

@@ -12,7 +12,7 @@ from vibe.core.system.git.calls import GitCall, git_environ, run_git
 
 def call(script: str, folder: Path, seconds: float = 60) -> GitCall:
     words = ("-c", f"alias.script=!{script} #", "script")
-    return GitCall(words=words, folder=folder, environ=git_environ(os.environ), seconds=seconds)
+    return GitCall(words=words, folder=folder, environ=git_environ(os.environ, folder), seconds=seconds)
 
 
 def test_a_command_that_takes_too_long_is_given_up(tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ async def test_ripgrep_is_killed_when_the_call_is_cancelled(
         return str(slow.parent)
 
     monkeypatch.setattr("sysconfig.get_path", scripts)
-    assert find_ripgrep(None) == str(slow)
+    assert find_ripgrep({}) == str(slow)
     searcher = 0
     async with create_task_group() as tasks:
         tasks.start_soon(lambda: Caller(root=root).call(make(Grep), pattern="x"))
