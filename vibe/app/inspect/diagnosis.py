@@ -34,8 +34,7 @@ from vibe.core.llm.backend.local_server import problem_with
 from vibe.core.llm.backend.transport import import_httpx, system_tls
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.sandbox.choose import choose_sandbox
-from vibe.core.system.programs import find_program, guarded, shunned
-from vibe.core.tools.files.search import find_ripgrep
+from vibe.core.system.programs import find_program, find_ripgrep, guarded, shunned
 from vibe.core.tools.redaction import redact
 
 PROGRAM_SECONDS = 5

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -73,6 +72,14 @@ def shunned(name: str, environ: Mapping[str, str]) -> str:
     return f" ({found} is not used, for commands may change what is there)" if found else ""
 
 
+def find_ripgrep(environ: Mapping[str, str]) -> str | None:
+    """The ``rg`` installed beside this Python, else the one that vibe may start."""
+    import sysconfig  # noqa: PLC0415  costs what --help must not
+
+    beside = Path(sysconfig.get_path("scripts")) / "rg"
+    return str(beside) if os.access(beside, os.X_OK) else find_program("rg", environ)
+
+
 def find_shell() -> str:
     """Return the shell that runs lines: the system's bash, else whatever ``/bin/sh`` is."""
     return next((shell for shell in SHELLS if os.access(shell, os.X_OK)), "/bin/sh")
@@ -80,6 +87,8 @@ def find_shell() -> str:
 
 def open_browser(address: str, environ: Mapping[str, str]) -> None:
     """Open an address in the user's browser. Blocks."""
+    import subprocess  # noqa: PLC0415  costs what --help must not
+
     quiet = subprocess.DEVNULL
     words = (sys.executable, "-I", "-m", "webbrowser", address)
     subprocess.run(words, cwd="/", env=dict(environ), stdin=quiet, stdout=quiet, stderr=quiet, check=False)  # noqa: S603  Python's own

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from vibe.cli.textual_ui.input.fuzzy import MIDDLE_COST, NOTHING_YET, PATH_COST, SPREAD_COST, cost, letters
 from vibe.core.system.ignore import Ignores, walk_files
+from vibe.core.system.programs import find_ripgrep
 
 MOST_FILES = 300_000
 OLD_SECONDS = 15.0
@@ -176,8 +177,6 @@ def _better(
 
 def workspace_files(root: Path, is_stale: Callable[[], bool]) -> Iterator[str]:
     """Yield the files below a folder, as they are called there, by ripgrep or, where that is missing, by ourselves."""
-    from vibe.core.tools.files.search import find_ripgrep  # noqa: PLC0415  loads more than the first screen may
-
     deadline = time.monotonic() + LONGEST_LISTING_SECONDS
 
     def is_over() -> bool:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ipc.events import FilesDisplay
 from vibe.core.system.ignore import DEFAULT_IGNORES, IGNORE_FILE, Ignores
+from vibe.core.system.programs import find_ripgrep
 from vibe.core.tools.base import (
     Assessment,
     BaseTool,
@@ -20,7 +21,7 @@ from vibe.core.tools.base import (
     ToolError,
 )
 from vibe.core.tools.base import ToolPermission as Permission
-from vibe.core.tools.files.search import Found, Match, Query, find_ripgrep, search_in_python, search_with_ripgrep
+from vibe.core.tools.files.search import Found, Match, Query, search_in_python, search_with_ripgrep
 from vibe.core.tools.files.text_files import FileAccessError
 from vibe.core.tools.workspace import Workspace
 

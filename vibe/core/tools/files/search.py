@@ -6,8 +6,6 @@ import os
 import re
 import signal
 import stat
-import sysconfig
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,7 +16,6 @@ from anyio import CancelScope, EndOfStream, create_task_group, open_process, sle
 from anyio.abc import Process
 
 from vibe.core.system.ignore import Ignores, walk_files
-from vibe.core.system.programs import find_program
 from vibe.core.system.shield import shielded
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.files.text_files import BinaryFileError, decode
@@ -94,12 +91,6 @@ class BadPatternError(ToolError):
         super().__init__(f"{pattern!r} is not a regular expression: {problem}; escape what is meant literally")
         self.pattern = pattern
         self.problem = problem
-
-
-def find_ripgrep(environ: Mapping[str, str]) -> str | None:
-    """The ``rg`` installed beside this Python, else the one that vibe may start."""
-    beside = Path(sysconfig.get_path("scripts")) / "rg"
-    return str(beside) if os.access(beside, os.X_OK) else find_program("rg", environ)
 
 
 IN_ORDER = "--sort=path"

@@ -42,7 +42,7 @@ def project(tmp_path: Path) -> Path:
 def test_ripgrep_and_our_own_walk_list_the_same(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = [".gitignore", ".hidden/x", ".vibeignore", "a.py", "b c.py", "sub/kept.log"]
     assert sorted(workspace_files(project, never)) == wanted
-    monkeypatch.setattr("vibe.core.tools.files.search.find_ripgrep", no_program)
+    monkeypatch.setattr("vibe.cli.textual_ui.input.file_index.find_ripgrep", no_program)
 
     assert sorted(workspace_files(project, never)) == wanted
 
