@@ -15,6 +15,33 @@ _NUMERIC = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)(?:\.(?:0x[0-9a-f]*|[0-9]+))*\.?",
 _NAME = re.compile(r"(?=.{1,253}$)(?!-)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*", re.IGNORECASE)
 _LOCAL_SUFFIXES = (".localhost", ".local", ".internal", ".home.arpa", ".onion")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_ISATAP = frozenset({0x0000_5EFE, 0x0200_5EFE})
+"""The third quarter of an IPv6 address that has an IPv4 address as its last (RFC 5214)."""
+_METADATA = {
+    # Azure: "What is IP address 168.63.129.16" in the documentation of its virtual networks.
+    "168.63.129.16": "Azure",
+    # Oracle: "Retrieving Instance Metadata" in the guide to Compute Classic.
+    "192.0.0.192": "Oracle Cloud",
+    # Alibaba: "Instance metadata" in the guide to ECS.
+    "100.100.100.200": "Alibaba Cloud",
+    # Amazon: "Use the Instance Metadata Service" in the guide to EC2; others have the first one, too.
+    "169.254.169.254": "clouds",
+    "fd00:ec2::254": "Amazon",
+    # Amazon: "Task IAM role" in the guide to ECS, and "Pod Identity" in that to EKS.
+    "169.254.170.2": "Amazon",
+    "169.254.170.23": "Amazon",
+    "fd00:ec2::23": "Amazon",
+    # Google: "About VM metadata" in the guide to Compute Engine; its name metadata.google.internal is no public one.
+    "fd20:ce::254": "Google",
+    # Scaleway, Tencent and Linode, in their guides to instance metadata.
+    "169.254.42.42": "Scaleway",
+    "fd00:42::42": "Scaleway",
+    "169.254.0.23": "Tencent Cloud",
+    "fd00:a9fe:a9fe::1": "Linode",
+}
+"""Addresses at which clouds tell their machines secrets, some of which look public."""
+_NOT_GLOBAL = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "192.88.99.0/24", "64:ff9b:1::/48", "3fff::/20")))
+"""Special-purpose networks of the registries (RFC 6890) that the library of some Python versions takes for public."""
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -86,6 +113,8 @@ def refusal(address: str) -> str | None:
     except ValueError:
         return "is not an IP address"
     ip = _embedded(ip)
+    if cloud := _METADATA.get(str(ip)):
+        return f"is where {cloud} keep{'' if cloud == 'clouds' else 's'} the secrets of a machine"
     if ip.is_unspecified:
         return "means this machine"
     for is_so, kind in (
@@ -93,7 +122,7 @@ def refusal(address: str) -> str | None:
         (ip.is_link_local, "is a link-local address"),
         (ip.is_multicast, "is a multicast address"),
         (ip.is_private, "is a private address"),
-        (not ip.is_global, "is not a public address"),
+        (not ip.is_global or any(ip in network for network in _NOT_GLOBAL), "is not a public address"),
         (ip.is_reserved, "is a reserved address"),
         (isinstance(ip, IPv6Address) and ip.is_site_local, "is a private address"),
     ):
@@ -141,10 +170,10 @@ def _percent(char: str) -> str:
 
 
 def _embedded(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """The IPv4 address that an IPv6 address stands for (mapped, 6to4, NAT64, Teredo's client), else the address."""
+    """The IPv4 address that an IPv6 address stands for (mapped, 6to4, NAT64, ISATAP, Teredo's client), else itself."""
     if isinstance(ip, IPv4Address):
         return ip
-    if ip in _NAT64 or (int(ip) >> 32 == 0 and int(ip) > 1):
+    if ip in _NAT64 or (int(ip) >> 32) & 0xFFFF_FFFF in _ISATAP or (int(ip) >> 32 == 0 and int(ip) > 1):
         return IPv4Address(int(ip) & 0xFFFF_FFFF)
     teredo = ip.teredo
     return ip.ipv4_mapped or ip.sixtofour or (teredo[1] if teredo else None) or ip

@@ -45,6 +45,11 @@ def test_a_url_in_its_usual_form(text: str, canonical: str) -> None:
         "http://LOCALHOST./",
         "http://printer.local/",
         "http://metadata.google.internal/",
+        "http://0xa83f8110/",
+        "http://2822734096/",
+        "http://168.63.33040/",
+        "http://0250.077.0201.020/",
+        "http://168.63.129.020/",
         "http://[::1",
         "http://[fe80::1%25eth0]/",
     ],
@@ -89,6 +94,22 @@ def test_what_is_no_plain_public_url_is_refused(text: str) -> None:
         "fec0::1",
         "ff02::1",
         "not-an-address",
+        "168.63.129.16",
+        "192.0.0.192",
+        "100.100.100.200",
+        "fd20:ce::254",
+        "::ffff:168.63.129.16",
+        "::168.63.129.16",
+        "64:ff9b::a83f:8110",
+        "64:ff9b::192.0.0.192",
+        "64:ff9b:1::a83f:8110",
+        "2002:a83f:8110::",
+        "2001:4860::5efe:a83f:8110",
+        "2001:4860::200:5efe:10.0.0.1",
+        "2606:4700::5efe:127.0.0.1",
+        "192.0.0.10",
+        "192.88.99.1",
+        "3fff::1",
     ],
 )
 def test_addresses_that_are_not_public_are_refused(address: str) -> None:
@@ -100,3 +121,8 @@ def test_addresses_that_are_not_public_are_refused(address: str) -> None:
 )
 def test_public_addresses_are_not(address: str) -> None:
     assert refusal(address) is None
+
+
+@pytest.mark.parametrize("address", ["168.63.129.16", "::ffff:168.63.129.16", "169.254.169.254", "fd00:ec2::254"])
+def test_the_metadata_of_a_cloud_is_named(address: str) -> None:
+    assert "the secrets of a machine" in str(refusal(address))
