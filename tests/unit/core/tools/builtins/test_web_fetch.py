@@ -82,7 +82,18 @@ async def test_the_address_that_was_checked_is_the_one_connected_to(server: WebS
 
 
 @pytest.mark.parametrize(
-    "addresses", [["127.0.0.1"], ["10.0.0.8"], ["169.254.169.254"], ["::1"], ["::ffff:127.0.0.1"], [PUBLIC, "10.0.0.1"]]
+    "addresses",
+    [
+        ["127.0.0.1"],
+        ["10.0.0.8"],
+        ["169.254.169.254"],
+        ["::1"],
+        ["::ffff:127.0.0.1"],
+        [PUBLIC, "10.0.0.1"],
+        ["168.63.129.16"],
+        ["64:ff9b::a83f:8110"],
+        [PUBLIC, "192.0.0.192"],
+    ],
 )
 async def test_a_name_that_leads_inside_is_refused_before_anything_is_sent(
     server: WebServer, addresses: list[str]
