@@ -230,5 +230,5 @@ class CallReservation:
 
 
 def _price(model: ModelConfig, prompt_tokens: int, completion_tokens: int = 0) -> float:
-    price = (model.input_price or 0.0) * prompt_tokens + (model.output_price or 0.0) * completion_tokens
+    price = (model.highest_input_price or 0.0) * prompt_tokens + (model.output_price or 0.0) * completion_tokens
     return price / 1_000_000

@@ -199,7 +199,7 @@ class LinkedLedger:
         room = LedgerRoom(
             model=model.name,
             provider=model.provider,
-            input_price=model.input_price,
+            input_price=model.highest_input_price,
             output_price=model.output_price,
             prompt_tokens=prompt_tokens,
             wanted_tokens=wanted_tokens,

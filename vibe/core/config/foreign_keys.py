@@ -28,7 +28,7 @@ FOREIGN_KEYS: Mapping[str, frozenset[str]] = MappingProxyType({
         "emits_finish_reason",
         "project_id", "region",
     }),
-    "models": frozenset({"cached_input_price", "display_name"}),
+    "models": frozenset({"display_name"}),
     "mcp_servers": frozenset({"cwd", "sampling_enabled"}),
     "session_logging": frozenset({"generate_titles", "save_dir", "session_prefix"}),
     "tools": frozenset({"enter_plan_mode", "exit_plan_mode", "websearch"}),

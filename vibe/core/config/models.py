@@ -112,9 +112,13 @@ class ModelConfig(Section):
     """Effort spent on thinking before an answer: sent as `reasoning_effort` (`max` as `high`), to `anthropic` as
     an effort or as tokens, whichever the model takes; `off`: nothing is sent."""
     input_price: NonNegativeFloat | None = None
-    """USD per million tokens sent; not set: looked up, else unknown."""
+    """USD per million tokens sent; not set: looked up, else unknown. What the provider says a call cost comes first."""
     output_price: NonNegativeFloat | None = None
     """USD per million tokens received; not set: looked up, else unknown."""
+    cached_input_price: NonNegativeFloat | None = None
+    """USD per million tokens of a prompt that the provider has in its cache; not set: `input_price`."""
+    cache_write_price: NonNegativeFloat | None = None
+    """USD per million tokens that the provider puts into its cache; not set: `input_price`."""
     max_output_tokens: PositiveInt | None = None
     """The longest reply, in tokens; not set: the provider decides, unless a budget leaves less room."""
     sees_images: bool = False
@@ -132,6 +136,11 @@ class ModelConfig(Section):
     def key(self) -> str:
         """Name users call it by: the alias, else the name."""
         return self.alias or self.name
+
+    @property
+    def highest_input_price(self) -> float | None:
+        """The price of a token sent, whatever a cache does with it; None: unknown."""
+        return None if self.input_price is None else max(self.input_price, self.cache_write_price or 0.0)
 
 
 class PlannerConfig(Section):

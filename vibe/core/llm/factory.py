@@ -109,7 +109,7 @@ class ModelCatalog:
     def dearest_token(self, model: ModelConfig) -> float | None:
         """Return the price in USD of one of its dearest tokens, None: unknown; may load the price list."""
         found = priced(self.provider(model), model)
-        return None if found is None else max(found.input_price or 0.0, found.output_price or 0.0) / MILLION
+        return None if found is None else max(found.highest_input_price or 0.0, found.output_price or 0.0) / MILLION
 
     def provider(self, model: ModelConfig) -> ProviderConfig:
         """Return who serves a model.

@@ -22,13 +22,23 @@ class ListedModel(ModelConfig):
 
 
 def configured_cost(model: ModelConfig, usage: Usage) -> float | None:
-    """USD by the model's own prices; None unless both are set.
-
-    Cached tokens cost what others cost: no price is known.
-    """
+    """USD by the model's own prices; None unless those of input and output are set."""
     if model.input_price is None or model.output_price is None:
         return None
-    return (usage.prompt_tokens * model.input_price + usage.completion_tokens * model.output_price) / MILLION
+    plain = usage.prompt_tokens - usage.cached_tokens - usage.cache_written_tokens
+    prices = (
+        (plain, model.input_price),
+        (usage.cached_tokens, model.input_price if model.cached_input_price is None else model.cached_input_price),
+        (usage.cache_written_tokens, model.input_price if model.cache_write_price is None else model.cache_write_price),
+        (usage.completion_tokens, model.output_price),
+    )
+    return sum(tokens * price for tokens, price in prices) / MILLION
+
+
+def _paid(completion: Completion, known: float | None) -> Completion:
+    """With what the provider says it cost, else what is known; a provider that knows no price may say 0."""
+    said = completion.cost_usd
+    return replace(completion, cost_usd=known if not said and known is not None else said)
 
 
 def is_listed(provider: ProviderConfig) -> bool:
@@ -63,7 +73,7 @@ def listed_cost(provider: ProviderConfig, model: ModelConfig, usage: Usage) -> f
 
 
 class PricedBackend:
-    """Wraps a backend and adds the cost to its completions; unknown stays None, never 0.
+    """Wraps a backend and adds the cost to its completions, unless the provider says it; unknown stays None, never 0.
 
     The price list loads in a worker thread while the first call runs.
     """
@@ -79,9 +89,9 @@ class PricedBackend:
         model = request.model
         if not self._listed or not (isinstance(model, ListedModel) or configured_cost(model, Usage()) is None):
             completion = await self._inner.complete(request, observer)
-            return replace(completion, cost_usd=configured_cost(model, completion.usage))
+            return _paid(completion, configured_cost(model, completion.usage))
         completion = await self._complete_while_loading(request, observer)
-        return replace(completion, cost_usd=listed_cost(self._provider, model, completion.usage))
+        return _paid(completion, listed_cost(self._provider, model, completion.usage))
 
     async def _complete_while_loading(self, request: ModelRequest, observer: ModelObserver) -> Completion:
         if self._loaded:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes.llm_ports import MemoryObserver, request
 from vibe.core.config.models import ProviderConfig
-from vibe.core.llm.backend.assembly import AnswerBuilder, CallFragment, read_usage
+from vibe.core.llm.backend.assembly import AnswerBuilder, CallFragment, read_cost, read_usage
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.errors import ModelProtocolError, ModelRequestError
 from vibe.core.llm.port import Completion, FinishReason
@@ -147,6 +147,27 @@ def test_an_empty_answer_passes_with_estimated_usage() -> None:
 )
 def test_usage_is_read_from_wherever_providers_put_it(fields: dict[str, Any], expected: Usage) -> None:
     assert read_usage(fields) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "cost"),
+    [
+        ({"cost": 0.0042}, 0.0042),
+        ({"cost": 0}, 0.0),
+        ({"estimated_cost": 1.5e-5}, 1.5e-5),
+        ({"cost": {"input_tokens_cost": 0.1, "total_cost": 0.3}}, 0.3),
+        ({"cost": 0.01, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.2}}, 0.21),
+        ({"cost": 0.01, "is_byok": False, "cost_details": {"upstream_inference_cost": 0.2}}, 0.01),
+        ({"cost": -1}, None),
+        ({"cost": "much"}, None),
+        ({"cost": True}, None),
+        ({"cost": float("nan")}, None),
+        ({"cost": {}}, None),
+        ({}, None),
+    ],
+)
+def test_a_providers_own_cost_is_read(fields: dict[str, Any], cost: float | None) -> None:
+    assert read_cost(fields) == (cost if cost is None else pytest.approx(cost))
 
 
 def test_text_and_reasoning_are_shown_as_they_come() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -29,6 +30,39 @@ def test_configured_prices_are_per_million_tokens(
     input_price: float | None, output_price: float | None, cost: float | None
 ) -> None:
     assert configured_cost(model("m", input_price, output_price), USAGE) == cost
+
+
+@pytest.mark.parametrize(
+    ("cached", "write", "cost"),
+    [(None, None, 2.0), (0.1, None, 1.64), (0.0, None, 1.6), (None, 2.5, 2.15), (0.1, 2.5, 1.79), (3.0, 0.0, 2.7)],
+)
+def test_what_a_cache_gives_and_takes_has_prices_of_its_own(
+    cached: float | None, write: float | None, cost: float
+) -> None:
+    prices = {"cached_input_price": cached, "cache_write_price": write}
+    usage = Usage(1_000_000, 500_000, 400_000, 1, cache_written_tokens=100_000)
+
+    assert configured_cost(model("m", 1.0, 2.0).model_copy(update=prices), usage) == pytest.approx(cost)
+
+
+def test_a_reservation_minds_what_is_put_into_a_cache() -> None:
+    assert model("m", 1.0, 2.0).highest_input_price == 1.0
+    assert model("m", 1.0, 2.0).model_copy(update={"cache_write_price": 1.25}).highest_input_price == 1.25
+    assert model("m").model_copy(update={"cache_write_price": 1.25}).highest_input_price is None
+
+
+@pytest.mark.parametrize(
+    ("said", "own", "cost"),
+    [(0.5, None, 0.5), (0.5, 1.0, 0.5), (0.0, 1.0, 2.0), (0.0, None, 0.0), (None, 1.0, 2.0), (None, None, None)],
+)
+async def test_a_cost_that_the_provider_says_comes_first(
+    said: float | None, own: float | None, cost: float | None
+) -> None:
+    answer = replace(completion("x"), cost_usd=said, usage=Usage(1_000_000, 500_000, 0, 1))
+    wanted = replace(request(), model=model("m", own, 2.0 if own else None))
+
+    found = await PricedBackend(ListBackend([answer]), LOCAL).complete(wanted, MemoryObserver())
+    assert found.cost_usd == cost
 
 
 @pytest.mark.parametrize("base", ["http://localhost:1/v1", "http://127.0.0.1/v1", "http://[::1]:9/v1", "", "http://[/"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -109,6 +110,7 @@ class AnswerBuilder:
         self._finish = ""
         self._done = False
         self._usage: Usage | None = None
+        self._cost: float | None = None
         self._oddity = ""
 
     @property
@@ -218,10 +220,11 @@ class AnswerBuilder:
             return None
         return last
 
-    def count(self, usage: Usage) -> None:
-        """Take the provider's own count; the last one given wins, a count of nothing is none."""
+    def count(self, usage: Usage, cost: float | None = None) -> None:
+        """Take the provider's own count and cost; the last one given wins, a count of nothing is none."""
         if usage.total_tokens:
             self._usage = usage
+        self._cost = self._cost if cost is None else cost
 
     def finish(self, reason: str) -> None:
         """Hear why the provider stopped, in its own word; that it was cut or failed is not taken back by another."""
@@ -275,6 +278,7 @@ class AnswerBuilder:
             finish_reason=finish_reason(self._finish, has_calls=bool(message.tool_calls)),
             usage=usage,
             estimated=estimated,
+            cost_usd=self._cost,
             oddity=self._oddity or ("" if self._finish else NO_REASON),
         )
 
@@ -376,6 +380,24 @@ def read_usage(fields: Mapping[str, Any]) -> Usage:
         calls=1,
         cache_written_tokens=min(written, prompt - cached),
     )
+
+
+def read_cost(fields: Mapping[str, Any]) -> float | None:
+    """USD that a provider says a call cost, in its table of usage; None: it does not say.
+
+    With OpenRouter and a key of one's own at who serves the model, what that one charges comes on top.
+    """
+    said = fields.get("cost", fields.get("estimated_cost"))
+    cost = _dollars(_inner(fields, "cost").get("total_cost") if isinstance(said, dict) else said)
+    if cost is None or fields.get("is_byok") is not True:
+        return cost
+    return cost + (_dollars(_inner(fields, "cost_details").get("upstream_inference_cost")) or 0.0)
+
+
+def _dollars(said: object) -> float | None:
+    if isinstance(said, bool) or not isinstance(said, int | float):
+        return None
+    return float(said) if math.isfinite(said) and said >= 0 else None
 
 
 def _inner(fields: Mapping[str, Any], name: str) -> dict[str, Any]:

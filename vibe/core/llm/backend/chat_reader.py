@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from vibe.core.llm.backend.assembly import FAILURE_REASONS, AnswerBuilder, CallFragment, read_usage
+from vibe.core.llm.backend.assembly import FAILURE_REASONS, AnswerBuilder, CallFragment, read_cost, read_usage
 from vibe.core.llm.backend.reader import StreamReader, decoded
 from vibe.core.llm.error_table import ErrorMapper
 
@@ -51,7 +51,7 @@ class _ChunkTaker:
         choices = [choice for choice in _tables(chunk.get("choices")) if not _whole_number(choice.get("index"))]
         for told in (chunk, _table(chunk.get("x_groq")), *choices):
             if usage := _table(told.get("usage")):
-                self._answer.count(read_usage(usage))
+                self._answer.count(read_usage(usage), read_cost(usage))
                 break
         for choice in choices:
             self._choose(choice)

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Raw, Struct
 
-from vibe.core.llm.backend.assembly import PAUSE, AnswerBuilder, CallFragment, finish_reason
+from vibe.core.llm.backend.assembly import PAUSE, AnswerBuilder, CallFragment, finish_reason, read_cost
 from vibe.core.llm.backend.chat_reader import failure_of
 from vibe.core.llm.backend.reader import StreamReader, decoded
 from vibe.core.llm.error_table import ErrorMapper
@@ -257,7 +257,8 @@ class _MessageTaker:
         """Take a count: they are of the whole answer so far, and a server may leave out or null what it told before."""
         if not isinstance(told, dict):
             return
-        for name, value in cast("dict[str, Any]", told).items():
+        table = cast("dict[str, Any]", told)
+        for name, value in table.items():
             if isinstance(value, int | float):
                 self._usage[name] = max(int(value), self._usage.get(name, 0))
         count = self._usage.get
@@ -269,7 +270,7 @@ class _MessageTaker:
             calls=1,
             cache_written_tokens=written,
         )
-        self._answer.count(usage)
+        self._answer.count(usage, read_cost(table))
 
 
 def _kind_of(fields: Raw) -> str:
