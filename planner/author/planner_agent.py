@@ -33,7 +33,6 @@ from subagents.agent.run_context import AgentContext
 from subagents.worktree.failed_work import KeptBy, KeptWork
 from vibe.core.agent_loop import ActResult
 from vibe.core.errors import UsageError, VibeError
-from vibe.core.llm.errors import ModelAccessError
 from vibe.core.modes import ExecutionMode
 from vibe.core.session.transcript import Transcript
 from vibe.core.stop import StopSignal
@@ -237,7 +236,7 @@ class PlannerAgent:
         told = revision_prompt(request, in_place=in_place, new_commands=self._new_commands)
         acted = await planned(reader, "revise", told, offer)
         _announce_end(sink, acted, context.run.clock() - started)
-        if isinstance(acted.error, ModelAccessError):
+        if acted.error is not None and acted.error.halts:
             raise ProviderRefused(acted.detail, acted.outcome)
         if offer.accepted and offer.operations:
             self._mended[failed.id] += 1

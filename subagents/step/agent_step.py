@@ -14,7 +14,6 @@ from subagents.step.config_files import Steered
 from subagents.step.failing_lines import failing_part
 from subagents.step.prompts import REPAIR_HEADINGS, first_message, repair_message, steered_message
 from subagents.step.tamper_guard import Verification
-from vibe.core.llm.errors import ModelAccessError
 from vibe.core.outcome import Outcome
 from vibe.core.plain_text import some_of
 
@@ -100,7 +99,7 @@ class AgentStep:
             denied=acted.denied,
             agent_id=self.agent.subagent_id,
             agents=self.agent.agents,
-            provider_refused=isinstance(acted.error, ModelAccessError),
+            provider_refused=acted.error is not None and acted.error.halts,
         )
 
     async def _finding(self) -> _Finding | None:

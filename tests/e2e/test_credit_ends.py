@@ -1,4 +1,4 @@
-"""An account that runs empty under a plan of hundreds of agents."""
+"""An account that runs empty, and a network that goes away, under a plan of many agents."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
+import pytest
+
 from tests.e2e.conftest import VibeCommand
 from tests.fakes.model_server import ModelServer, Received, Reply
+from tests.fakes.ports import free_port
 
 STEPS = 200
 PARALLEL = 16
@@ -50,3 +53,56 @@ def test_the_plan_pauses_when_the_credit_ends_and_goes_on_with_new_credit(
         assert resumed.code == 0, resumed.err
         assert Counter(step["status"] for step in resumed.document["steps"]) == {"completed": STEPS}
         assert len(server.requests) == asked + STEPS - PAID_CALLS, "no completed step is repeated"
+
+
+def configure(vibe: VibeCommand, api_base: str) -> None:
+    vibe.configure(
+        f'active_model = "m"\n[[providers]]\nname = "here"\nbackend = "generic"\napi_base = "{api_base}"\n'
+        'retry_max_seconds = 0.2\n[[models]]\nname = "m"\nprovider = "here"\n'
+    )
+
+
+AWAY = {"busy": Reply(status=503, body="{}"), "cut": Reply(text="do", cut_after=1), "gone": None}
+
+
+@pytest.mark.parametrize("executor", ["local", "process"])
+@pytest.mark.parametrize("away", AWAY.values(), ids=AWAY)
+def test_a_provider_that_does_not_answer_pauses_the_plan_which_goes_on_where_it_stood(
+    vibe: VibeCommand, write_plan: Callable[..., str], away: Reply | None, executor: str
+) -> None:
+    numbers, port, is_away = count(1), free_port(), True
+
+    def answer(_: Received) -> Reply:
+        return away if away is not None and is_away and next(numbers) > PAID_CALLS else Reply(text="done")
+
+    steps: list[dict[str, Any]] = [
+        {"id": f"s{n}", "title": f"Step {n}", "mode": "research", "on_failure": "continue"} for n in range(5)
+    ]
+    words = ("--max-parallel", "2", "--executor", executor, "--auto-approve")
+    with ModelServer(responder=answer) as server:
+        configure(vibe, server.api_base if away else f"http://127.0.0.1:{port}/v1")
+        paused = vibe("plan", "run", write_plan(*steps), *words)
+        (plan_id,) = vibe.plan_ids()
+        record = vibe("plan", "status", plan_id, "--output", "json").document
+        done = [step for step in record["steps"] if step["status"] == "completed"]
+        assert (paused.code, record["status"], len(done)) == (3, "paused", PAID_CALLS if away else 0), paused.err
+        assert {step["status"] for step in record["steps"]} <= {"completed", "pending"}
+        assert "provider 'here'" in paused.out + paused.err
+        assert f"continue with: vibe plan resume {plan_id}" in paused.out + paused.err
+
+        is_away = False
+        configure(vibe, server.api_base)
+        resumed = vibe("plan", "resume", plan_id, "--output", "json", "--executor", executor)
+
+        assert resumed.code == 0, resumed.err
+        assert [(step["status"], step["attempts"]) for step in resumed.document["steps"]] == [("completed", 1)] * 5
+
+
+def test_a_prompt_without_an_answer_says_how_to_go_on(vibe: VibeCommand) -> None:
+    configure(vibe, f"http://127.0.0.1:{free_port()}/v1")
+
+    ended = vibe("-p", "go")
+
+    assert ended.code == 3
+    assert "cannot be reached" in ended.err
+    assert "continue with: vibe -p --resume " in ended.err

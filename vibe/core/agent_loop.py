@@ -12,7 +12,7 @@ from anyio import CancelScope, create_task_group, get_cancelled_exc_class
 from ipc.events import ErrorEvent, UserMessageEvent, WarningEvent
 from vibe.core.budget import BudgetExhaustedError
 from vibe.core.errors import VibeError
-from vibe.core.llm.errors import ContextTooLongError, ModelAccessError, ModelError
+from vibe.core.llm.errors import ContextTooLongError, ModelError
 from vibe.core.messages import AssistantMessage, Image, Usage, UserMessage
 from vibe.core.middleware.compactor import Compactor
 from vibe.core.middleware.context import AutoCompact, ContextWarning, compaction_threshold
@@ -205,12 +205,10 @@ class AgentLoop:
             turn = await self._run_turn()
         except BudgetExhaustedError as error:
             return self._result(Outcome.LIMIT, "budget", str(error))
-        except ModelAccessError as error:
-            return self._failed("provider", error)
         except ContextTooLongError as error:
             return self._failed("context", error)
         except ModelError as error:
-            return self._failed("model", error)
+            return self._failed("provider" if error.halts else "model", error)
         if turn.batch is not None:
             self._denied.extend(turn.batch.denied)
             self._files_changed.update(dict.fromkeys(turn.batch.files_changed))

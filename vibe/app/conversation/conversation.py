@@ -41,7 +41,6 @@ from vibe.app.engine.result_record import AgentRecord, RunRecord, exit_code_of
 from vibe.app.engine.tool_servers import ToolServers
 from vibe.core.agent_loop import AgentLoop
 from vibe.core.errors import UsageError, VibeError
-from vibe.core.llm.errors import ModelAccessError
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.messages import Image, Message, UserMessage
 from vibe.core.outcome import Outcome
@@ -489,7 +488,7 @@ async def rename(conversation: Conversation, title: str) -> None:
 def prompt_record(conversation: Conversation, answer: PromptResult, signal_exit: int | None = None) -> RunRecord:
     """Return an answer as commands print it; ``signal_exit`` is the exit code of the signal that ended it."""
     acted = answer.acted
-    refused = isinstance(acted.error, ModelAccessError) and acted.outcome is Outcome.FAILED
+    refused = acted.error is not None and acted.error.halts and acted.outcome is Outcome.FAILED
     unserved = refused or conversation.channel.bus.failed or answer.environment_failed
     agents = [
         AgentRecord(

@@ -26,7 +26,6 @@ from vibe.app.plan.drafting import PlanDraft
 from vibe.app.plan.replanning import check_enabled, limits_of
 from vibe.core.agent_loop import ActResult
 from vibe.core.config.models import ModelConfig
-from vibe.core.llm.errors import ModelAccessError
 from vibe.core.outcome import Outcome
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.questions import UserInput
@@ -102,7 +101,8 @@ class Planning:
     def _record(self, acted: ActResult | None, repairs: Sequence[str]) -> RunRecord:
         account, channel = self.context.account, self._channel
         outcome = acted.outcome if acted else Outcome.INTERRUPTED
-        refused = acted is not None and isinstance(acted.error, ModelAccessError) and outcome is Outcome.FAILED
+        error = acted.error if acted else None
+        refused = error is not None and error.halts and outcome is Outcome.FAILED
         agent = AgentRecord(
             agent_id=channel.session_id, parent_id=None, step_id=None, usage=account.usage, cost_usd=account.cost_usd
         )

@@ -23,12 +23,14 @@ from vibe.app.engine.host import Host
 from vibe.app.engine.result_record import RunRecord
 from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
+from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.cli.piped import read_all, read_context
 from vibe.cli.render.event_text import one_line
 from vibe.cli.render.output import TROUBLE, JsonLinesSink, LineSink, write_record
 from vibe.cli.render.output_folder import OutputFolder
 from vibe.cli.signals import handled_signals
+from vibe.cli.slash.wording import SHOWN_ID
 from vibe.cli.streams import forgive
 from vibe.core.config.paths import VibePaths
 from vibe.core.errors import UsageError
@@ -213,3 +215,5 @@ def _print(record: RunRecord, output: str, env: CliEnvironment) -> None:
         why = record.detail or record.reason or "; ".join(record.warnings) or "no reason given"
         how = "completed, but" if record.outcome is Outcome.COMPLETED else f"{record.outcome.value}:"
         env.stderr.write(f"vibe: {how} {one_line(why, REASON_LENGTH)}\n")
+    if record.exit_code == ExitCode.ENVIRONMENT and record.session_id:
+        env.stderr.write(f"continue with: vibe -p --resume {record.session_id[:SHOWN_ID]}\n")

@@ -18,6 +18,8 @@ class ModelError(VibeError):
     """A model call failed. ``provider`` is its configured name, ``status`` the HTTP status if there was one."""
 
     retryable = False
+    unanswered = False
+    """True of the last failure of a call that was repeated in vain while no other call was answered either."""
 
     def __init__(
         self, message: str, *, provider: str = "", status: int | None = None, retry_after: float | None = None
@@ -32,6 +34,11 @@ class ModelError(VibeError):
         """True if the provider's credit or quota is used up: a limit, not a fault."""
         by_words = self.status == 400 and isinstance(self, ModelAccessError)
         return by_words or self.status in {402, 429}
+
+    @property
+    def halts(self) -> bool:
+        """True if no other request to the provider would fare better now."""
+        return self.unanswered
 
 
 class ModelTransportError(ModelError):
@@ -63,6 +70,11 @@ class ContextTooLongError(ModelError):
 
 class ModelAccessError(ModelError):
     """Key, credit or quota."""
+
+    @property
+    def halts(self) -> bool:
+        """True, whatever is asked."""
+        return True
 
 
 class ModelKeyError(ModelAccessError):

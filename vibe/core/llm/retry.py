@@ -39,15 +39,51 @@ class RetryPolicy:
         return max(backoff, retry_after + self.initial_seconds * rng.random())
 
 
-class _AttemptObserver:
-    """Marks what one attempt shows, so that whoever draws it can drop what earlier ones showed."""
+class _Answers:
+    """The answers of a provider: while it can't be reached, one call at a time tries, and the others wait for that."""
 
-    def __init__(self, inner: ModelObserver, attempt: int) -> None:
+    def __init__(self) -> None:
+        self.count = 0
+        """Of whole answers."""
+        self.fail = False
+        self._trying: object = None
+        self._over = anyio.Event()
+
+    def came(self) -> None:
+        """Take note of an answer, or of the beginning of one."""
+        self.fail = False
+        self.let_go(self._trying)
+
+    async def take_turn(self, call: object) -> None:
+        """Return once the provider answers again, or else once this is the call to try."""
+        while self.fail and self._trying not in {None, call}:
+            await self._over.wait()
+        if self.fail and self._trying is None:
+            self._trying, self._over = call, anyio.Event()
+
+    def let_go(self, call: object) -> None:
+        """Let another call try, if this one did."""
+        if self._trying is call:
+            self._trying = None
+            self._over.set()
+
+
+class _AttemptObserver:
+    """Marks what one attempt shows, so that whoever draws it can drop what earlier ones showed.
+
+    ``answered`` is called with the first that comes.
+    """
+
+    def __init__(self, inner: ModelObserver, attempt: int, answered: Callable[[], None]) -> None:
         self._inner = inner
         self._attempt = attempt
+        self._answered: Callable[[], None] | None = answered
 
     def delta(self, delta: Delta, /) -> None:
-        self._inner.delta(replace(delta, attempt=self._attempt))
+        if self._answered is not None:
+            self._answered()
+            self._answered = None
+        self._inner.delta(replace(delta, attempt=self._attempt) if self._attempt > 1 else delta)
 
     def retry(self, notice: RetryNotice, /) -> None:
         self._inner.retry(notice)
@@ -74,6 +110,7 @@ class RetryingBackend:
         self._clock = clock
         self._rng = rng or Random()  # noqa: S311  spreads waits, guards nothing
         self._reached = False
+        self._answers = _Answers()
 
     async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
         """Call until it works or the policy is spent.
@@ -81,19 +118,30 @@ class RetryingBackend:
         Raises:
             ModelError: the last failure; its message says how often was tried.
         """
-        attempt, misunderstood = 1, 0
+        call = object()
+        try:
+            await self._answers.take_turn(call)
+            return await self._until_answered(request, observer, call)
+        finally:
+            self._answers.let_go(call)
+
+    async def _until_answered(self, request: ModelRequest, observer: ModelObserver, call: object) -> Completion:
+        attempt, misunderstood, answers = 1, 0, self._answers.count
         started = self._clock()
         deadline = float("inf")
         while True:
             try:
-                shown = observer if attempt == 1 else _AttemptObserver(observer, attempt)
+                shown = _AttemptObserver(observer, attempt, self._answers.came)
                 completion = await self._inner.complete(request, shown)
             except ModelError as error:
                 failure = error
             else:
+                self._answers.came()
+                self._answers.count += 1
                 self._reached = True
                 return completion
-            self._reached = self._reached or not (isinstance(failure, ModelTransportError) and failure.unreachable)
+            unreachable = isinstance(failure, ModelTransportError) and failure.unreachable
+            self._reached = self._reached or not unreachable
             if attempt == 1:
                 deadline = self._clock() + self._policy.max_total_seconds
             misunderstood += isinstance(failure, ModelProtocolError)
@@ -102,9 +150,15 @@ class RetryingBackend:
             if hopeless:
                 raise _last(failure, attempt)
             last = deadline if self._reached else min(deadline, started + self._policy.unreached_seconds)
-            if self._clock() + wait > last:
-                raise _last(failure, attempt, self._unheeded(failure))
-            observer.retry(RetryNotice(attempt=attempt, wait_seconds=wait, reason=str(failure)))
+            unanswered = not isinstance(failure, ModelProtocolError) and answers == self._answers.count
+            answers = self._answers.count
+            if self._clock() + wait <= last:
+                observer.retry(RetryNotice(attempt=attempt, wait_seconds=wait, reason=str(failure)))
+                if unreachable:
+                    self._answers.fail = True
+                    await self._answers.take_turn(call)
+            if self._clock() + wait > last and answers == self._answers.count:
+                raise _last(failure, attempt, self._unheeded(failure), unanswered=unanswered)
             await self._sleep(wait)
             attempt += 1
 
@@ -120,9 +174,10 @@ class RetryingBackend:
         await self._inner.aclose()
 
 
-def _last(failure: ModelError, attempts: int, unheeded: str = "") -> ModelError:
+def _last(failure: ModelError, attempts: int, unheeded: str = "", *, unanswered: bool = False) -> ModelError:
     tried = f" (tried {attempts} times)" if attempts > 1 else ""
     if not tried and not unheeded:
+        failure.unanswered = unanswered
         return failure
     final = type(failure)(
         f"{failure}{tried}{unheeded}",
@@ -130,5 +185,6 @@ def _last(failure: ModelError, attempts: int, unheeded: str = "") -> ModelError:
         status=failure.status,
         retry_after=failure.retry_after,
     )
+    final.unanswered = unanswered
     final.__cause__ = failure
     return final

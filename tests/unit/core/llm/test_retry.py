@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from tests.fakes.llm_ports import FakeClock, ListBackend, MemoryObserver, completion, request
@@ -16,8 +18,10 @@ from vibe.core.llm.errors import (
     ModelRequestError,
     ModelTransportError,
 )
+from vibe.core.llm.port import Completion, ModelObserver, ModelRequest
 from vibe.core.llm.retry import RetryingBackend, RetryPolicy
 
+AGENTS = 8
 EXACT = RetryPolicy(jitter=0.0)
 
 
@@ -157,3 +161,54 @@ async def test_closing_closes_the_inner_backend() -> None:
     inner = ListBackend([])
     await retrying(inner, FakeClock()).aclose()
     assert inner.closed
+
+
+async def test_while_a_provider_cannot_be_reached_one_call_tries_for_all() -> None:
+    at_once, most, tries, is_back = 0, 0, 0, anyio.Event()
+
+    class Network:
+        async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
+            nonlocal at_once, most, tries
+            del request, observer
+            tries, at_once = tries + 1, at_once + 1
+            most = max(most, at_once if tries > AGENTS and not is_back.is_set() else 0)
+            await anyio.lowlevel.checkpoint()
+            at_once -= 1
+            if not is_back.is_set():
+                raise unreachable()
+            return completion()
+
+        async def aclose(self) -> None: ...
+
+    async def sleep(_: float) -> None:
+        await anyio.lowlevel.checkpoint()
+        if tries > 3 * AGENTS:
+            is_back.set()
+
+    backend = RetryingBackend(
+        Network(), RetryPolicy(unreached_seconds=1e9, max_total_seconds=1e9), sleep=sleep, clock=lambda: 0.0
+    )
+    async with anyio.create_task_group() as group:
+        for _ in range(AGENTS):
+            group.start_soon(backend.complete, request(), MemoryObserver())
+
+    assert most == 1
+    assert is_back.is_set()
+
+
+@pytest.mark.parametrize("others_answer", [True, False])
+async def test_a_call_that_fails_alone_is_its_own_fault(*, others_answer: bool) -> None:
+    clock = FakeClock()
+
+    async def sleep(seconds: float) -> None:
+        await clock.sleep(seconds)
+        if others_answer:
+            await backend.complete(request(), MemoryObserver())
+
+    turns = (ModelOverloadedError("oops", status=500), completion()) if others_answer else (unreachable(),)
+    inner = ListBackend([turn for _ in range(50) for turn in turns])
+    backend = RetryingBackend(inner, EXACT, sleep=sleep, clock=clock.time)
+    with pytest.raises(ModelError) as caught:
+        await backend.complete(request(), MemoryObserver())
+
+    assert caught.value.halts is not others_answer
