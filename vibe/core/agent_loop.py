@@ -13,6 +13,7 @@ from ipc.events import ErrorEvent, UserMessageEvent, WarningEvent
 from vibe.core.budget import BudgetExhaustedError
 from vibe.core.errors import VibeError
 from vibe.core.llm.errors import ContextTooLongError, ModelError
+from vibe.core.llm.written_calls import written_call
 from vibe.core.messages import AssistantMessage, Image, Usage, UserMessage
 from vibe.core.middleware.compactor import Compactor
 from vibe.core.middleware.context import AutoCompact, ContextWarning, compaction_threshold
@@ -31,6 +32,12 @@ UNHANDED_NOTICE = (
     f"{HOST_NOTICE}the work counts only once its result is handed in, and it is not. Call the tool {{tool!r}} now, "
     f"with a "
     "value that fits its schema."
+)
+
+
+WRITTEN_NOTICE = (
+    f"{HOST_NOTICE}nothing was run: your last answer is a tool call written as text. Call the tool {{tool!r}} the way "
+    "tools are called here, or answer in plain words."
 )
 
 
@@ -93,10 +100,15 @@ class AgentLoop:
         self._is_working = False
 
     async def act(self, prompt: str, stop: StopSignal | None = None, *, images: tuple[Image, ...] = ()) -> ActResult:
-        """Answer a prompt, using tools as needed. What goes wrong is a result; only a cancellation is raised."""
+        """Answer a prompt, using tools as needed. What goes wrong is a result; only a cancellation is raised.
+
+        One that the model can't take whole is refused, and is no part of the conversation.
+        """
         if self._kit.hand_in is not None:
             self._kit.hand_in.renew()
         self._answer.renew()
+        if too_long := self._too_long(prompt, images):
+            return self._result(Outcome.LIMIT, "context", too_long)
         self._say(prompt, images)
         return await self._run(stop or NeverStop())
 
@@ -108,11 +120,12 @@ class AgentLoop:
     def steer(self, text: str) -> bool:
         """Say something to the agent at work: it is told before its next model call, and does not end without that.
 
-        False: it does not work, or has just ended; nothing was said.
+        False: it does not work, or has just ended, or the model can't take the text whole; nothing was said.
         """
-        if self._is_working:
-            self._steered.append(text)
-        return self._is_working
+        if not self._is_working or self._too_long(text):
+            return False
+        self._steered.append(text)
+        return True
 
     async def resume(self, stop: StopSignal | None = None) -> ActResult:
         """Go on with a conversation that was cut off, from its last complete turn."""
@@ -126,7 +139,10 @@ class AgentLoop:
             if last.cut:
                 transcript.append(go_on(last))
             elif last.content.strip() and hand_in is None:
-                return self._result(Outcome.COMPLETED, text=self._answer.text)
+                tool = self._written()
+                ended = self._ask_again(tool) if tool else self._result(Outcome.COMPLETED, text=self._answer.text)
+                if ended is not None:
+                    return ended
         return await self._run(stop or NeverStop())
 
     def interrupted(self) -> ActResult:
@@ -237,11 +253,44 @@ class AgentLoop:
             return self._cut_off(message)
         if message.tool_calls:
             return await self._heed(await self._pipeline.after_turn(self._turns.context()))
+        if message.content.strip() and (tool := self._written()):
+            return self._ask_again(tool)
         if message.content.strip():
             return await self._ended_with(answer.text) if hand_in is None else self._unhanded(hand_in, answer.text)
         if empty_before:
             return self._result(Outcome.FAILED, "empty", "the model answered with nothing, twice")
         self._transcript.append(UserMessage(EMPTY_NOTICE))
+        return None
+
+    def _too_long(self, text: str, images: tuple[Image, ...] = ()) -> str:
+        """Return why the model can't take a prompt whole, whatever else is left out; empty: it can, as far as known."""
+        tokens, model = self._turns.least(UserMessage(text, images)), self._kit.model
+        if tokens <= model.context_size:
+            return ""
+        return (
+            f"the prompt does not fit: with instructions and tools it has about {tokens:,} tokens ({len(text):,} "
+            f"characters), and {model.key} takes {model.context_size:,}: shorten it, put the text in a file and have "
+            "that read in parts, or choose a model that takes more (context_size)"
+        )
+
+    def _written(self) -> str:
+        """Return the tool that the answer calls in words only; empty: it does not."""
+        return written_call(self._answer.text, self._turns.offered)
+
+    def _ask_again(self, tool: str) -> ActResult | None:
+        """Have a call that was written as text made; the result, if the answer before was another such."""
+        notice, text = WRITTEN_NOTICE.format(tool=tool), self._answer.text
+        said = next(self._prompts_backwards(), "")
+        if said.startswith(WRITTEN_NOTICE.partition("{")[0]) and self._transcript.messages[-2:-1] == [
+            UserMessage(said)
+        ]:
+            detail = (
+                f"the model wrote its call of {tool!r} as text, twice, so nothing was run: its server makes no call "
+                "of such text; check the server's chat template and tool parser, or choose another model"
+            )
+            return self._result(Outcome.FAILED, "model", detail, text=text)
+        self._transcript.append(UserMessage(notice))
+        self._answer.renew()
         return None
 
     def _say(self, text: str, images: tuple[Image, ...] = (), origin: str = "prompt") -> None:

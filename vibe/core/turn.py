@@ -23,7 +23,7 @@ from vibe.core.llm.port import (
 )
 from vibe.core.llm.pricing import configured_cost
 from vibe.core.llm.tokens import estimate_messages, estimate_tools
-from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, Usage
+from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, Usage, UserMessage
 from vibe.core.middleware.compactor import Fork, Reminders, in_place, no_reminders, summary_instructions
 from vibe.core.middleware.guard import GuardedTools
 from vibe.core.middleware.pipeline import MiddlewarePipeline
@@ -126,6 +126,15 @@ class TurnRunner:
             self._transcript.cancel_dangling_calls()
         self._only_read = batch.only_read
         return TurnResult(completion=completion, batch=batch)
+
+    @property
+    def offered(self) -> frozenset[str]:
+        """The names of the tools that the model may call."""
+        return frozenset(schema.name for schema in self._schemas())
+
+    def least(self, message: UserMessage) -> int:
+        """Return about how many tokens a prompt has in which nothing but this was said yet."""
+        return estimate_messages([SystemMessage(self._kit.system_prompt), message]) + estimate_tools(self._schemas())
 
     def context(self) -> TurnContext:
         """The conversation as middleware sees it."""

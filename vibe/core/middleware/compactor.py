@@ -19,9 +19,10 @@ from vibe.core.errors import VibeError
 from vibe.core.llm.announcing import CallAnnouncer
 from vibe.core.llm.errors import ContextTooLongError
 from vibe.core.llm.port import Completion, FinishReason, ModelBackend, ModelRequest
-from vibe.core.llm.tokens import estimate_messages
+from vibe.core.llm.tokens import CHARS_PER_TOKEN, estimate_messages
 from vibe.core.messages import Message, SystemMessage, UserMessage
-from vibe.core.middleware.digest import last_request, record_of, split_recent, stand_in
+from vibe.core.middleware.digest import REQUEST_LENGTH, last_request, record_of, split_recent, stand_in
+from vibe.core.plain_text import both_ends
 from vibe.core.session.transcript import Transcript
 
 SUMMARY_PROMPT = "compact"
@@ -30,6 +31,8 @@ SUMMARY_TOKENS = 4_096
 KEEP_SHARE = 0.2
 """The share of the threshold that recent turns may fill, which stay word for word."""
 KEEP_TOKENS = 20_000
+REQUEST_SHARE = 0.25
+"""The share of the threshold that the user's last request may fill, word for word."""
 RECORD_SHARE = 0.6
 """The share of the threshold that the text may fill from which the summary is made."""
 CUT_SUMMARY = "\n[The summary was cut off here: look up what you miss.]"
@@ -138,7 +141,7 @@ class Compactor:
         if start == 0:
             raise NothingToSummariseError
         completion = await self._summary(messages[:start], int(threshold * RECORD_SHARE))
-        request = last_request(self.transcript.prompts, messages)
+        request = self._kept(last_request(self.transcript.prompts, messages), threshold)
         summary = completion.message.content
         if completion.finish_reason is FinishReason.LENGTH:
             summary += CUT_SUMMARY
@@ -147,6 +150,17 @@ class Compactor:
         shortened = [first, *messages[start:]]
         await self.fork(partial(self._restart, shortened))
         return estimate_messages(messages) - estimate_messages(shortened)
+
+    def _kept(self, request: str, threshold: int) -> str:
+        """The user's words as they stay in the summary: whole, or with a word about what is missing and where it is."""
+        most = max(int(threshold * REQUEST_SHARE) * CHARS_PER_TOKEN, REQUEST_LENGTH)
+        if len(request) <= most:
+            return request
+        path = self.transcript.path
+        where = "it is kept nowhere else" if path is None else f"all of it is in {path}"
+        message = f"the summary keeps {most:,} of the {len(request):,} characters of the last request; {where}"
+        self.sink.publish(WarningEvent(code="compact.cut", message=message))
+        return f"{both_ends(request, most)}\n[{where}]"
 
     async def _summary(self, messages: Sequence[Message], max_tokens: int) -> Completion:
         instructions = await anyio.to_thread.run_sync(self.instructions)

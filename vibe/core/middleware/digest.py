@@ -15,7 +15,7 @@ TEXT_LENGTH = 4_000
 RESULT_LENGTH = 2_000
 ARGUMENTS_LENGTH = 600
 REQUEST_LENGTH = 8_000
-"""Characters of the user's last request that stay word for word."""
+"""Characters of the user's last request that stay word for word, or more where there is room."""
 
 _STAND_IN = (
     "the conversation was summarised to save context. What stands here takes the place of all that came before the "
@@ -26,7 +26,10 @@ _REQUEST = re.compile(r"<request>\n(.*?)\n</request>", re.DOTALL)
 
 
 def split_recent(messages: Sequence[Message], keep_tokens: int) -> int:
-    """Return where the recent turns begin that fit into ``keep_tokens``; a call is never parted from its results."""
+    """Return where the recent turns begin that fit into ``keep_tokens``; a call is never parted from its results.
+
+    What the user said and nobody has answered yet is always among them.
+    """
     start = len(messages)
     tokens = 0
     for index in range(len(messages) - 1, -1, -1):
@@ -35,7 +38,8 @@ def split_recent(messages: Sequence[Message], keep_tokens: int) -> int:
             break
         if not isinstance(messages[index], ToolMessage):
             start = index
-    return start
+    answered = (index for index, message in enumerate(messages, 1) if not isinstance(message, UserMessage))
+    return min(start, max(answered, default=0))
 
 
 def record_of(messages: Sequence[Message], max_tokens: int) -> str:
@@ -48,7 +52,7 @@ def last_request(prompts: Sequence[UserMessage], messages: Sequence[Message]) ->
     """Return what the user asked last; where only a summary is left of it, what that has word for word; else empty."""
     for prompt in reversed(prompts):
         if not prompt.content.startswith(HOST_NOTICE):
-            return both_ends(prompt.content, REQUEST_LENGTH)
+            return prompt.content
     for message in messages:
         found = _REQUEST.search(message.content) if isinstance(message, UserMessage) else None
         if found:

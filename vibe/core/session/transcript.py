@@ -78,6 +78,11 @@ class Transcript:
         for record in records:
             self._remember(record)
 
+    @property
+    def path(self) -> Path | None:
+        """The file of the conversation as it is now; None: it is kept in memory only."""
+        return self._path
+
     @classmethod
     def open(cls, path: Path) -> Transcript:
         """The transcript at ``path``, empty if there is none; a torn last line is cut on disk.

@@ -20,6 +20,7 @@ from vibe.core.llm.errors import (
 from vibe.core.llm.port import FinishReason
 from vibe.core.messages import AssistantMessage, ToolCall, ToolMessage, Usage, UserMessage
 from vibe.core.middleware.limits import WRAP_UP_NOTICE
+from vibe.core.middleware.port import Middleware, TurnContext, Verdict
 from vibe.core.outcome import Outcome
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.permissions import ApprovalMode
@@ -297,3 +298,71 @@ async def test_cancelling_in_the_middle_of_a_tool_leaves_a_history_without_dangl
     assert bench.transcript.close_dangling_calls() == 0
     statuses = [event.status for event in bench.events(ToolResultEvent) if isinstance(event, ToolResultEvent)]
     assert set(statuses) == {"cancelled"}
+
+
+WRITTEN = '<tool_call>\n{"name": "write_file", "arguments": {"path": "a.txt", "content": "x"}}\n</tool_call>'
+
+
+async def test_a_call_written_as_text_is_asked_for_again(tmp_path: Path) -> None:
+    bench = Bench(root=tmp_path, answers=[answer(f"I will.\n{WRITTEN}"), calling(WRITE), answer("done")])
+
+    result = await bench.loop.act("write a file")
+
+    assert (result.outcome, result.text) == (Outcome.COMPLETED, "done")
+    notice = bench.model.requests[1].messages[-1]
+    assert notice.content.startswith("Notice from the host: nothing was run: your last answer is a tool call written")
+    assert "'write_file'" in notice.content
+
+
+async def test_calls_written_as_text_twice_in_a_row_fail_with_a_sentence(tmp_path: Path) -> None:
+    bench = Bench(root=tmp_path, answers=[answer(WRITTEN), answer(WRITTEN), answer("never")])
+
+    result = await bench.loop.act("write a file")
+
+    assert (result.outcome, result.reason, result.turns) == (Outcome.FAILED, "model", 2)
+    assert "wrote its call of 'write_file' as text, twice, so nothing was run" in result.detail
+    again = await Bench(root=tmp_path, answers=[answer("never")], transcript=bench.transcript).loop.resume()
+    assert again.outcome is Outcome.FAILED
+
+
+async def test_each_call_written_as_text_is_asked_for_again_if_calls_were_made_between(tmp_path: Path) -> None:
+    answers = [answer(WRITTEN), calling(WRITE), answer(WRITTEN), calling(READ), answer("done")]
+    result = await Bench(root=tmp_path, answers=answers).loop.act("write a file")
+
+    assert (result.outcome, result.text) == (Outcome.COMPLETED, "done")
+
+
+async def test_a_saved_conversation_that_ends_with_a_written_call_is_not_taken_for_answered(tmp_path: Path) -> None:
+    transcript = Transcript([UserMessage("go"), AssistantMessage(WRITTEN)])
+    bench = Bench(root=tmp_path, answers=[answer("done")], transcript=transcript)
+
+    assert (await bench.loop.resume()).text == "done"
+
+
+async def test_a_prompt_that_does_not_fit_is_refused_before_any_call(tmp_path: Path) -> None:
+    bench = Bench(root=tmp_path, answers=[answer("fine")])
+    size = bench.model_config.context_size
+
+    result = await bench.loop.act("word " * size)
+
+    assert (result.outcome, result.reason) == (Outcome.LIMIT, "context")
+    assert f"({5 * size:,} characters), and {bench.model_config.key} takes {size:,}" in result.detail
+    assert not bench.model.requests
+    assert not bench.transcript.messages
+    assert (await bench.loop.act("hi")).text == "fine"
+
+
+async def test_words_said_meanwhile_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    said: list[bool] = []
+
+    class Steering(Middleware):
+        async def before_turn(self, context: TurnContext) -> list[Verdict]:
+            assert not context.only_read
+            said.extend([bench.loop.steer("x" * 5 * bench.model_config.context_size), bench.loop.steer("short")])
+            return []
+
+    bench = Bench(
+        root=tmp_path, answers=[answer("one"), answer("two"), answer("3")], middleware=(Steering(),), max_turns=1
+    )
+    await bench.loop.act("go")
+    assert said[:2] == [False, True]

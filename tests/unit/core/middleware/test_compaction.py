@@ -152,9 +152,9 @@ async def test_a_context_that_stays_too_long_ends_the_work(tmp_path: Path) -> No
 
 async def test_a_record_too_long_for_the_model_is_halved(tmp_path: Path) -> None:
     too_long = ContextTooLongError("too long", status=400)
-    bench = bench_of(tmp_path, saying(1), too_long, too_long, SUMMARY, answer("done"))
+    bench = bench_of(tmp_path, saying(1, prompt_tokens=3_900), too_long, too_long, SUMMARY, answer("done"))
 
-    result = await bench.loop.act("word " * 4_000)
+    result = await bench.loop.act("word " * 2_000)
 
     assert result.outcome is Outcome.COMPLETED
     first, second = (len(request.messages[1].content) for request in bench.model.requests[2:4])
@@ -167,3 +167,38 @@ async def test_prompts_are_remembered_beyond_a_summary(tmp_path: Path) -> None:
     await bench.loop.act("word " * 400)
 
     assert bench.transcript.prompts[0] == UserMessage("word " * 400)
+
+
+async def test_a_long_request_stays_word_for_word_and_what_is_cut_of_a_longer_one_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "messages.jsonl"
+    for length, is_cut in ((3_900, False), (60_000, True)):
+        model = SMALL.model_copy(update={"auto_compact_threshold": 16_000})
+        answers = [saying(1), saying(2, prompt_tokens=17_000), SUMMARY, answer("done")]
+        bench = Bench(root=tmp_path, answers=answers, model_config=model, transcript=Transcript(path=path))
+        request = ("0123456789" * length)[:length]
+
+        assert (await bench.loop.act(request)).text == "done"
+
+        told = bench.model.requests[-1].messages[1].content
+        cut = [event.message for event in bench.events(WarningEvent) if event.code == "compact.cut"]
+        assert (request in told) is not is_cut
+        if is_cut:
+            assert "characters left out" in told
+            assert f"all of it is in {path}" in told
+            assert cut == [
+                f"the summary keeps 16,000 of the 60,000 characters of the last request; all of it is in {path}"
+            ]
+        path.unlink()
+
+
+async def test_what_nobody_has_answered_yet_is_not_summarised(tmp_path: Path) -> None:
+    transcript = Transcript()
+    earlier = Bench(root=tmp_path, answers=[answer("fine " * 100)], model_config=SMALL, transcript=transcript)
+    await earlier.loop.act("one " * 500)
+    bench = Bench(root=tmp_path, answers=[SUMMARY, answer("done")], model_config=SMALL, transcript=transcript)
+    request = "two " * 3_700
+
+    assert (await bench.loop.act(request)).text == "done"
+
+    assert UserMessage(request) in bench.model.requests[-1].messages
+    assert "two two" not in bench.model.requests[0].messages[1].content
