@@ -2,77 +2,33 @@
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable
 
 import anyio
 import anyio.to_thread
-import msgspec
-from msgspec import Struct
 
-from ipc.errors import INVALID_JSON
 from ipc.events import WarningEvent
 from ipc.sink import EventSink
 from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal
-from vibe.core.errors import remedy
 from vibe.core.session.errors import SnapshotError
-from vibe.core.session.snapshots import Snapshots
+from vibe.core.session.snapshots import Point, Snapshots
 
 FILES_FOLDER = "files"
 """Inside the plan's folder."""
-POINTS_FILE = "points.jsonl"
-
-logger = logging.getLogger(__name__)
-_encoder = msgspec.json.Encoder()
-_decoder: msgspec.json.Decoder[Point]
-
-
-class Point(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A line of ``points.jsonl``: the files at a moment when steps began or ended; ``at`` in unix seconds.
-
-    ``busy`` are the steps that may have changed files since the point before. ``cut``: the process had ended meanwhile,
-    so others may have, too. ``rewound``: the files had been put back to before these steps.
-    """
-
-    at: float
-    tree: str
-    begun: tuple[str, ...] = ()
-    ended: tuple[str, ...] = ()
-    busy: tuple[str, ...] = ()
-    cut: bool = False
-    rewound: tuple[str, ...] = ()
-
-
-_decoder = msgspec.json.Decoder(Point)
 
 
 class StepFilesLog:
     """The points of one plan, in its folder. Everything here blocks: call it in a thread, one call at a time."""
 
     def __init__(
-        self, workspace: Path, plan_folder: Path, environ: Mapping[str, str], now: Callable[[], float] = time.time
+        self,
+        snapshots: Snapshots,
+        now: Callable[[], float] = time.time,
     ) -> None:
-        self.folder = plan_folder / FILES_FOLDER
-        self.snapshots = Snapshots(workspace, self.folder, environ)
-        self._path = self.folder / POINTS_FILE
+        self.snapshots = snapshots
         self._now = now
         self._busy: set[str] | None = None  # None: what an earlier process left has not been read yet
-
-    def points(self) -> list[Point]:
-        """All of them, the oldest first; a torn line is left out."""
-        try:
-            lines = self._path.read_bytes().splitlines()
-        except OSError:
-            return []
-        found: list[Point] = []
-        for line in lines:
-            try:
-                found.append(_decoder.decode(line))
-            except INVALID_JSON:
-                continue
-        return found
 
     def take(self, begun: tuple[str, ...] = (), ended: tuple[str, ...] = (), rewound: tuple[str, ...] = ()) -> Point:
         """Record the files as they are now.
@@ -80,28 +36,20 @@ class StepFilesLog:
         Raises:
             SnapshotError: git is missing or refuses, or the disk does.
         """
-        tree = self.snapshots.current_tree()
         left = self._busy is None
-        busy = left_busy(self.points()) if self._busy is None else self._busy
-        point = Point(
-            at=self._now(),
-            tree=tree,
-            begun=begun,
-            ended=ended,
-            busy=tuple(sorted(busy | set(ended))),
-            cut=left and bool(busy),
-            rewound=rewound,
+        busy = left_busy(self.snapshots.points()) if self._busy is None else self._busy
+        point = self.snapshots.record(
+            Point(
+                at=self._now(),
+                begun=begun,
+                ended=ended,
+                busy=tuple(sorted(busy | set(ended))),
+                cut=left and bool(busy),
+                rewound=rewound,
+            )
         )
-        self._write(point)
         self._busy = (set() if left else busy - set(ended)) | (set(begun) - set(ended))
         return point
-
-    def _write(self, point: Point) -> None:
-        try:
-            with self._path.open("ab") as log:
-                log.write(_encoder.encode(point) + b"\n")
-        except OSError as error:
-            raise SnapshotError(f"{self._path} can't be written ({error.strerror}): {remedy(error)}") from error
 
 
 def left_busy(points: list[Point]) -> set[str]:
@@ -160,6 +108,9 @@ class StepFiles:
             except SnapshotError as error:
                 self._off = True
                 self._sink.publish(WarningEvent(code="snapshot.off", message=f"{error}; the plan continues without"))
+            unread = self._log.snapshots.unread()
+            if unread:
+                self._sink.publish(WarningEvent(code="snapshot.left_out", message=unread))
             self._taken = asked
 
 

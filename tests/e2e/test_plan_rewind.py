@@ -156,3 +156,49 @@ def test_a_plan_that_runs_is_left_alone(vibe: VibeCommand, write_plan: Any) -> N
 
     assert refused.code == 3
     assert (vibe.workdir / "a.txt").read_text() == "half\n"
+
+
+def test_bytes_and_modes_are_those_the_step_found(vibe: VibeCommand, write_plan: Any) -> None:
+    vibe.workdir.rmdir()
+    repository(vibe.workdir, {"a.txt": "x\n", ".gitattributes": "* text eol=lf\n"})
+    for path, text in ((b"a.txt", b"one\r\n"), (b"\xff.txt", b"\xef\xbb\xbftwo\r\n")):
+        file = vibe.workdir / os.fsdecode(path)
+        file.write_bytes(text)
+        file.chmod(0o600)
+    (vibe.workdir / "empty").mkdir(mode=0o700)
+    plan_id = run(vibe, write_plan, shell("only", "rmdir empty; for f in *.txt; do echo x > $f; chmod 644 $f; done"))
+
+    rewound = vibe("plan", "rewind", plan_id, "only", "--output", "json")
+
+    assert rewound.code == 0, rewound.err
+    assert sorted(rewound.document["restored"]) == ["\\xff.txt", "a.txt", "empty"]
+    assert (vibe.workdir / "a.txt").read_bytes() == b"one\r\n"
+    other = vibe.workdir / os.fsdecode(b"\xff.txt")
+    assert other.read_bytes() == b"\xef\xbb\xbftwo\r\n"
+    assert [oct(path.stat().st_mode & 0o777) for path in (vibe.workdir / "a.txt", other)] == ["0o600", "0o600"]
+    assert (vibe.workdir / "empty").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_rewind_that_restores_a_part_says_which_not_and_is_no_success(vibe: VibeCommand, write_plan: Any) -> None:
+    (vibe.workdir / "huge.bin").write_bytes(bytes(10_000_001))
+    plan_id = run(vibe, write_plan, shell("only", "echo x > huge.bin; echo y > a.txt"))
+
+    rewound = vibe("plan", "rewind", plan_id, "only")
+
+    assert rewound.code == 1
+    assert "not restored: huge.bin: it could not be read, or was over 10 MB" in rewound.out
+    assert not (vibe.workdir / "a.txt").exists()
+
+
+def test_files_of_a_plan_that_an_earlier_version_recorded_are_left_with_a_sentence(
+    vibe: VibeCommand, write_plan: Any
+) -> None:
+    plan_id = run(vibe, write_plan, shell("one", "echo x > a.txt"))
+    files = vibe.home / "plans" / plan_id / "files"
+    (files / "history.jsonl").rename(files / "points.jsonl")
+
+    refused = vibe("plan", "rewind", plan_id, "one")
+
+    assert refused.code == 3
+    assert "recorded by an earlier version of vibe" in refused.err
+    assert (vibe.workdir / "a.txt").exists()

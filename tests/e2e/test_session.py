@@ -86,6 +86,23 @@ def test_files_and_conversation_are_taken_back(vibe: VibeCommand) -> None:
     assert (refused.code, "message 2 is not a point to rewind to" in refused.err) == (2, True)
 
 
+def test_in_a_home_that_is_the_workspace_files_are_taken_back_and_the_state_is_left(vibe: VibeCommand) -> None:
+    vibe.home = vibe.workdir / ".vibe"
+    name = os.fsdecode(b"\xff.txt")
+    (vibe.workdir / name).write_bytes(b"before\r\n")
+    lines = "echo x > *.txt; echo y > b.txt"
+    vibe.replay(turns({"tool_calls": [{"name": "bash", "arguments": {"command": lines}}]}, {"text": "done"}))
+    session = vibe("--yolo", "--output", "json", "-p", "change it", "--output-dir", "out").document["session_id"]
+
+    report = vibe("session", "rewind", session, "0", "--files", "--output", "json")
+
+    assert report.code == 0, report.err
+    assert (vibe.workdir / name).read_bytes() == b"before\r\n"
+    assert (report.document["restored"], report.document["deleted"]) == (["\\xff.txt"], ["b.txt"])
+    assert (vibe.workdir / "out" / "result.json").exists()
+    assert b"config.toml" not in (vibe.workdir / ".vibe/logs/session" / session / "history.jsonl").read_bytes()
+
+
 def test_a_conversation_that_was_summarised_goes_on_in_a_session_of_its_own(vibe: VibeCommand) -> None:
     listing = ServedCall(name="bash", arguments=json.dumps({"command": "date +%N"}))
 

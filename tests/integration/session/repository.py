@@ -14,7 +14,7 @@ ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
 def git(*words: str, cwd: Path, check: bool = True) -> str:
     """What git says, without the last newline."""
     command = ["git", "-c", "user.name=t", "-c", "user.email=t@t", *words]
-    ended = subprocess.run(command, cwd=cwd, check=check, capture_output=True, text=True)
+    ended = subprocess.run(command, cwd=cwd, check=check, capture_output=True, text=True, errors="replace")
     return ended.stdout.rstrip("\n")
 
 

@@ -117,8 +117,8 @@ def test_after_a_fork_files_are_recorded_in_the_new_session(tmp_path: Path, vibe
     write(tmp_path / "w", {"a.txt": "b"})
     session.snapshots(ENVIRON).take(1)
 
-    assert [snapshot.messages for snapshot in before.taken()] == [0]
-    assert [snapshot.messages for snapshot in session.snapshots(ENVIRON).taken()] == [1]
+    assert [snapshot.messages for snapshot in before.points()] == [0]
+    assert [snapshot.messages for snapshot in session.snapshots(ENVIRON).points()] == [1]
     session.release()
 
 

@@ -20,7 +20,7 @@ from vibe.core.llm.port import Completion, ModelObserver, ModelRequest
 from vibe.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from vibe.core.middleware.file_history import FileHistory
 from vibe.core.outcome import Outcome
-from vibe.core.session.snapshots import Snapshot, Snapshots
+from vibe.core.session.snapshots import Point, Snapshots
 
 READ = ("read_file", {"path": "a.txt"})
 LOOK = ("bash", {"command": "cat a.txt"})
@@ -40,8 +40,8 @@ def bench_of(root: Path, snapshots: Snapshots, *answers: Completion) -> Bench:
     return Bench(root=root, answers=answers, middleware=(FileHistory(current, HARMLESS),))
 
 
-async def taken(snapshots: Snapshots) -> list[Snapshot]:
-    return await anyio.to_thread.run_sync(snapshots.taken)
+async def taken(snapshots: Snapshots) -> list[Point]:
+    return await anyio.to_thread.run_sync(snapshots.points)
 
 
 async def test_turns_that_change_nothing_record_nothing(root: Path, tmp_path: Path) -> None:
@@ -104,10 +104,10 @@ class Held(Snapshots):
 
     let = threading.Event()
 
-    def take(self, messages: int, *, found: bool = False) -> str:
+    def take(self, messages: int, *, found: bool = False) -> None:
         if not found:
             self.let.wait(10)
-        return super().take(messages, found=found)
+        super().take(messages, found=found)
 
 
 async def test_the_model_is_asked_on_while_a_turn_is_recorded_but_nothing_is_run(root: Path, tmp_path: Path) -> None:
@@ -138,6 +138,7 @@ async def test_files_that_cannot_be_recorded_are_said_once_and_the_work_goes_on(
     assert result.outcome is Outcome.COMPLETED
     codes = [event.code for event in bench.events(WarningEvent) if isinstance(event, WarningEvent)]
     assert codes == ["snapshot.off"]
+    assert [bool(point.lost) for point in await taken(snapshots)] == [True]
 
 
 class Watched(Snapshots):
@@ -148,19 +149,18 @@ class Watched(Snapshots):
         self.at_work = False
         self.began = threading.Event()
 
-    def take(self, messages: int, *, found: bool = False) -> str:
+    def take(self, messages: int, *, found: bool = False) -> None:
         self.at_work = True
         if not found:
             self.began.set()
-        tree = super().take(messages, found=found)
+        super().take(messages, found=found)
         self.at_work = False
-        return tree
 
     async def is_complete(self) -> bool:
         """Whether the last that was recorded is how the files are."""
-        tree = await anyio.to_thread.run_sync(self.current_tree)
+        changed = await anyio.to_thread.run_sync(self.changes)
         last = (await taken(self))[-1]
-        return last.tree == tree and not last.found
+        return not changed and not last.found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,18 +1,23 @@
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.integration.session.repository import ENVIRON, content, git, repository, snapshots, write
+from tests.integration.session.unprivileged import folder_of_nobody
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from vibe.core.session.errors import NoSuchMessageError
+from vibe.core.session.errors import NoSuchMessageError, SnapshotError
 from vibe.core.session.folder import SessionFolder
 from vibe.core.session.loader import SavedSession, SessionLoader
 from vibe.core.session.meta import SessionMeta
 from vibe.core.session.rewind import RewindManager, turn_starts
+from vibe.core.session.snapshots import MOST_BYTES
 from vibe.core.session.transcript import Transcript
+
+EARLIER = Path(__file__).parent / "earlier"
 
 
 class Story:
@@ -149,17 +154,6 @@ def test_a_staged_change_and_the_branches_of_the_user_stay(story: Story) -> None
     assert git("for-each-ref", cwd=story.root) == refs
 
 
-def test_files_before_a_git_filter_are_left_alone_and_named(tmp_path: Path) -> None:
-    root = repository(tmp_path / "w", {"a.bin": "one", "a.txt": "one", ".gitattributes": "*.bin filter=lfs\n"})
-    story = Story(tmp_path, root)
-    story.prompt("go", lambda: write(root, {"a.bin": "two", "a.txt": "two"}))
-
-    report = story.manager.rewind(story.saved, 0)
-
-    assert (report.files.restored, report.files.skipped) == (("a.txt",), ("a.bin",))
-    assert content(root)["a.bin"] == "two"
-
-
 def test_a_file_that_became_a_folder_goes_back(tmp_path: Path) -> None:
     story = Story(tmp_path, repository(tmp_path / "w", {"a": "file"}))
 
@@ -188,3 +182,107 @@ def test_a_conversation_that_changed_nothing_has_no_files_to_put_back(tmp_path: 
 
     assert story.manager.rewind(story.saved, 0).files.restored == ()
     assert content(story.root) == {"a.txt": "mine"}
+
+
+def test_a_file_that_cannot_be_read_is_named_once_and_costs_nothing_else() -> None:
+    with folder_of_nobody() as base:
+        root = repository(base / "w", {"a.txt": "one", "shut/b.txt": "b", "closed.bin": "c"})
+        (root / "closed.bin").chmod(0)
+        (root / "shut").chmod(0)
+        story = Story(base, root)
+
+        story.prompt("go", lambda: write(root, {"a.txt": "two"}))
+
+        said = story.history.unread()
+        assert "'closed.bin'" in said
+        assert "'shut" in said
+        assert story.history.unread() == ""
+        report = story.manager.rewind(story.saved, 0)
+        assert (report.files.restored, dict(report.files.skipped)) == (("a.txt",), {})
+        assert (root / "a.txt").read_text() == "one"
+
+
+def test_what_could_not_be_read_then_is_named_and_left_as_it_is() -> None:
+    with folder_of_nobody() as base:
+        root = repository(base / "w", {"a.txt": "one", "closed.bin": "c"})
+        (root / "closed.bin").chmod(0)
+        story = Story(base, root)
+
+        def change() -> None:
+            (root / "closed.bin").chmod(0o600)
+            write(root, {"a.txt": "two", "closed.bin": "d"})
+
+        story.prompt("go", change)
+        report = story.manager.rewind(story.saved, 0)
+
+        assert (report.files.restored, list(report.files.skipped)) == (("a.txt",), ["closed.bin"])
+        assert (root / "closed.bin").read_text() == "d"
+
+
+def test_a_rewind_that_can_give_nothing_back_is_refused(tmp_path: Path) -> None:
+    story = Story(tmp_path, repository(tmp_path / "w", {"a.txt": "one"}))
+    write(story.root, {"huge.bin": "x" * (MOST_BYTES + 1)})
+    story.prompt("go", lambda: write(story.root, {"huge.bin": "small"}))
+
+    with pytest.raises(SnapshotError, match=r"nothing was put back: 'huge\.bin'"):
+        story.manager.rewind(story.saved, 0)
+    assert len(SessionLoader(story.sessions).all().sessions) == 1
+
+
+def test_where_nothing_was_recorded_a_rewind_of_files_says_why(tmp_path: Path) -> None:
+    story = Story(tmp_path, repository(tmp_path / "w", {"a.txt": "one"}))
+    story.prompt("first", lambda: write(story.root, {"a.txt": "two"}))
+    story.history.lose(4, "far too many files are new")
+    write(story.root, {"a.txt": "three"})
+
+    report = story.manager.rewind(story.saved, 4)
+    assert content(story.root) == {"a.txt": "two"}
+    assert [conflict.saved_as.read_text() for conflict in report.files.conflicts] == ["three"]
+
+    lost = Story(tmp_path / "other", repository(tmp_path / "other" / "w", {"a.txt": "one"}))
+    lost.transcript.append(UserMessage("go"))
+    lost.history.lose(0, "far too many files are new")
+    with pytest.raises(SnapshotError, match="no file was put back: far too many files are new"):
+        lost.manager.rewind(lost.saved, 0)
+
+
+def test_files_that_an_earlier_version_recorded_are_left_with_a_sentence(tmp_path: Path) -> None:
+    story = Story(tmp_path, repository(tmp_path / "w", {"a.txt": "two\n"}))
+    story.transcript.append(UserMessage("go"))
+    shutil.copy(EARLIER / "snapshots.jsonl", story.folder.path)
+
+    with pytest.raises(SnapshotError, match="recorded by an earlier version of vibe"):
+        story.manager.rewind(story.saved, 0)
+    assert story.manager.rewind(story.saved, 0, files=False).messages == 0
+
+    story.prompt("on", lambda: write(story.root, {"a.txt": "three\n"}))
+    story.manager.rewind(story.saved, 1)
+    assert content(story.root) == {"a.txt": "two\n"}
+    with pytest.raises(SnapshotError, match="recorded by an earlier version of vibe"):
+        story.manager.rewind(story.saved, 0)
+
+
+def test_a_link_in_the_way_is_not_followed(tmp_path: Path) -> None:
+    story = Story(tmp_path, repository(tmp_path / "w", {"sub/a.txt": "one"}))
+    write(tmp_path / "outside", {"a.txt": "theirs"})
+    story.prompt("go", lambda: write(story.root, {"sub/a.txt": "two"}))
+    shutil.rmtree(story.root / "sub")
+    (story.root / "sub").symlink_to(tmp_path / "outside")
+
+    report = story.manager.rewind(story.saved, 0)
+
+    assert content(tmp_path / "outside") == {"a.txt": "theirs"}
+    assert list(report.files.skipped) == ["sub/a.txt"]
+
+
+def test_a_name_that_was_joined_to_another_file_is_parted_from_it_again(tmp_path: Path) -> None:
+    story = Story(tmp_path, repository(tmp_path / "w", {"a.txt": "one", "b.txt": "two"}))
+
+    def change() -> None:
+        (story.root / "b.txt").unlink()
+        (story.root / "b.txt").hardlink_to(story.root / "a.txt")
+
+    story.prompt("go", change)
+    story.manager.rewind(story.saved, 0)
+
+    assert content(story.root) == {"a.txt": "one", "b.txt": "two"}

@@ -269,8 +269,8 @@ class Conversation:
             EnvironmentFailure: the files of that time are not known, or git or the disk refuses.
         """
         with self._occupied():
-            environ = self._setup.engine.environ
-            back = partial(self.session.rewind, message_index, environ, files=files)
+            engine = self._setup.engine
+            back = partial(self.session.rewind, message_index, engine.environ, engine.own_places, files=files)
             report = await shielded(partial(to_thread.run_sync, back))
             self._agent, self._reads = None, ReadTracker()
             self._sink.publish(

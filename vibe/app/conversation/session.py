@@ -28,6 +28,7 @@ from vibe.core.session.snapshots import Snapshots
 from vibe.core.session.transcript import Transcript
 from vibe.core.system.git.discovery import git_head
 from vibe.core.system.locks import FileLock
+from vibe.core.system.own_places import NO_OWN_PLACES, OwnPlaces
 
 if TYPE_CHECKING:
     from vibe.core.session.rewind import RewindReport
@@ -133,10 +134,10 @@ class ChatSession:
                 break
         return tuple(folder for folder in found if folder.is_dir())
 
-    def snapshots(self, environ: Mapping[str, str]) -> Snapshots:
-        """Return the snapshots of the session as it is now; git is looked for in the PATH of ``environ``."""
+    def snapshots(self, environ: Mapping[str, str], own: OwnPlaces = NO_OWN_PLACES) -> Snapshots:
+        """Return the snapshots of the session as it is now; for ``environ`` and ``own`` see there."""
         if self._snapshots is None:
-            self._snapshots = Snapshots(Path(self._meta.workspace), self.folder.path, environ)
+            self._snapshots = Snapshots(Path(self._meta.workspace), self.folder.path, environ, own)
         return self._snapshots
 
     async def fork(self, restart: Callable[[Path | None], None]) -> None:
@@ -184,7 +185,9 @@ class ChatSession:
         self.transcript = fresh
         self.entitle("")  # its first prompt will
 
-    def rewind(self, message_index: int, environ: Mapping[str, str], *, files: bool) -> RewindReport:
+    def rewind(
+        self, message_index: int, environ: Mapping[str, str], own: OwnPlaces = NO_OWN_PLACES, *, files: bool
+    ) -> RewindReport:
         """Go on in a new session before the message at ``message_index``; with ``files``, put the files back, too.
 
         Raises:
@@ -199,7 +202,7 @@ class ChatSession:
             return self.session_id
 
         saved = SavedSession(folder=self.folder, meta=self._meta, updated=time.time())
-        return RewindManager(self._sessions, environ).rewind(saved, message_index, files=files, fork=fork)
+        return RewindManager(self._sessions, environ, own).rewind(saved, message_index, files=files, fork=fork)
 
     def fork_now(self, restart: Callable[[Path | None], None], outcome: str = COMPACTED) -> None:
         """As ``fork``, blocking; ``outcome`` is that of the session so far."""

@@ -62,7 +62,7 @@ class Setup:
             only_reads = self.opening.observe or self.profile.safety is AgentSafety.SAFE
             return (ReadOnly(self.profile.name, refused),) if only_reads else ()
         harmless = [name for name, tool in every.items() if tool.read_only and name != "task"]  # whose agent may write
-        return (FileHistory(partial(session.snapshots, self.engine.environ), harmless),)
+        return (FileHistory(partial(session.snapshots, self.engine.environ, self.engine.own_places), harmless),)
 
 
 def set_up(host: Host, opening: Opening, *, attended: bool) -> Setup:

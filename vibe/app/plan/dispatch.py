@@ -87,7 +87,7 @@ async def dispatch_steps(
     inner = await stack.enter_async_context(step_executor(steps))
     worktrees = await stack.enter_async_context(worktree_executor(inner, store, engine, run.host, activity))
     await worktrees.recover()
-    executor = recorded(worktrees, store, plan, engine.environ, sink)
+    executor = recorded(worktrees, store, engine, plan, sink)
     width = await _width(store.settings.max_parallel, run.channel.sink)
     dispatcher = _dispatcher(run, executor, _dispatch_options(run, steps, activity, worktrees.kept), width)
     if run.audience.decider is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 from ipc.sink import EventSink
@@ -17,10 +16,13 @@ from planner.state.changes import with_dependants
 from planner.state.decide import look
 from planner.store.store import PlanStore
 from subagents.executor import StepExecutor, StepResult
-from subagents.step.step_files import Point, RecordingExecutor, StepFiles, StepFilesLog
+from subagents.step.step_files import FILES_FOLDER, RecordingExecutor, StepFiles, StepFilesLog
+from vibe.app.engine.build import Engine
 from vibe.app.engine.host import Host
 from vibe.core.errors import UsageError
 from vibe.core.session.restoring import Blame, Restoration, Restored, aside_folder
+from vibe.core.session.snapshots import Point, Snapshots
+from vibe.core.system.own_places import OwnPlaces
 
 
 class NotRecordedError(UsageError):
@@ -44,14 +46,17 @@ class PlanRewind:
     merged: tuple[str, ...] = ()
 
 
-def recorded(
-    executor: StepExecutor, store: PlanStore, plan: Plan, environ: Mapping[str, str], sink: EventSink
-) -> StepExecutor:
+def recorded(executor: StepExecutor, store: PlanStore, engine: Engine, plan: Plan, sink: EventSink) -> StepExecutor:
     """The executor with the files recorded around its steps, where an agent may change any: commands alone repeat."""
     if not any(step.command is None and step.workspace == "shared" and may_write(step) for step in plan.steps):
         return executor
-    log = StepFilesLog(Path(store.settings.workspace), store.folder.path, environ)
-    return RecordingExecutor(executor, StepFiles(log, sink))
+    return RecordingExecutor(
+        executor, StepFiles(StepFilesLog(_snapshots(store, engine.environ, engine.own_places)), sink)
+    )
+
+
+def _snapshots(store: PlanStore, environ: Mapping[str, str], own: OwnPlaces) -> Snapshots:
+    return Snapshots(Path(store.settings.workspace), store.folder.path / FILES_FOLDER, environ, own)
 
 
 def rewind_plan(host: Host, reference: str, step_id: str, clock: Callable[[], float] = time.time) -> PlanRewind:
@@ -74,15 +79,16 @@ def rewind_plan(host: Host, reference: str, step_id: str, clock: Callable[[], fl
             )
         state = look(store.folder.state(), loaded, store.settings.decisions)
         steps, results = with_dependants(loaded, state, [step_id]), state.results()
-        log = StepFilesLog(workspace, store.folder.path, host.environ, clock)
-        start = first_point(log.points(), steps)
+        snapshots = _snapshots(store, host.environ, host.own_places)
+        log = StepFilesLog(snapshots, clock)
+        start = first_point(snapshots.points(), steps)
         if start is None:
+            snapshots.check_readable()
             raise NotRecordedError(store.plan_id, step_id)
-        now = log.take()
-        points = log.points()[start:]
-        blame = _Changes(loaded, results, log, steps).blame(points)
-        aside = aside_folder(log.folder, clock())
-        way = Restoration.prepare(log.snapshots, now.tree, points[0].tree, blame, aside)
+        log.take()
+        changes = _Changes(loaded, results, steps)
+        aside = aside_folder(store.folder.path / FILES_FOLDER, clock())
+        way = Restoration.prepare(snapshots, snapshots.points(), start, changes.blame, aside)
         store.reset([step_id])
         files = way.carry_out()
         log.take(rewound=steps)
@@ -106,25 +112,21 @@ def first_point(points: Sequence[Point], step_ids: Collection[str]) -> int | Non
 class _Changes:
     """Tells whose the changes between points are, seen from the steps that are taken back."""
 
-    def __init__(
-        self, loaded: LoadedPlan, results: Mapping[str, StepResult], log: StepFilesLog, taken_back: Collection[str]
-    ) -> None:
+    def __init__(self, loaded: LoadedPlan, results: Mapping[str, StepResult], taken_back: Collection[str]) -> None:
         self._steps = {step.id: step for step in loaded.plan.steps}
         self._results = results
-        self._log = log
         self._taken_back = frozenset(taken_back)
 
     def blame(self, points: Sequence[Point]) -> Blame:
         """Theirs, and others'; after a sudden end nobody knows: both."""
         mine, others = set[str](), set[str]()
-        for before, after in pairwise(points):
+        for after in points[1:]:
             if after.rewound:
                 continue
-            changed = {change.path for change in self._log.snapshots.changes(before.tree, after.tree)}
             busy = [self._steps[step_id] for step_id in after.busy if step_id in self._steps]
             ours = [step for step in busy if step.id in self._taken_back and step.workspace == "shared"]
             theirs = [step for step in busy if step not in ours]
-            for path in changed:
+            for path in after.changed:
                 is_ours, is_theirs = self._whose(path, ours, theirs)
                 if is_ours:
                     mine.add(path)
@@ -144,13 +146,8 @@ class _Changes:
 
     def _reported(self, step: Step, path: str) -> bool:
         result = self._results.get(step.id)
-        return result is not None and self._inside(path) in result.files_changed
+        return result is not None and path in result.files_changed
 
     def _claimed(self, step: Step, path: str) -> bool:
         claim: Claim = claim_of(step)
-        return claims_overlap((parse_glob(self._inside(path)),), claim)
-
-    def _inside(self, path: str) -> str:
-        """A path of the repository as one of the workspace."""
-        snapshots = self._log.snapshots
-        return (snapshots.top / path).relative_to(snapshots.workspace).as_posix()
+        return claims_overlap((parse_glob(path),), claim)

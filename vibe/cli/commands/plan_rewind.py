@@ -10,6 +10,7 @@ from vibe.cli.commands.plan_control import write_done
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.render.event_text import one_line
+from vibe.core.config.paths import in_utf8
 
 SHOWN_FILES = 20
 
@@ -26,13 +27,14 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
             "steps": list(rewound.steps),
             "restored": list(files.restored),
             "deleted": list(files.deleted),
-            "set_aside": {conflict.path: str(conflict.saved_as) for conflict in files.conflicts},
+            "set_aside": {conflict.path: in_utf8(conflict.saved_as) for conflict in files.conflicts},
             "skipped": list(files.skipped),
+            "reasons": dict(files.skipped),
             "merged": list(rewound.merged),
         },
     )
     write_done(done, args.output, env, tuple(_lines(rewound)))
-    return ExitCode.DONE
+    return ExitCode.FAILED if files.skipped else ExitCode.DONE
 
 
 def _lines(rewound: PlanRewind) -> list[str]:
@@ -42,9 +44,9 @@ def _lines(rewound: PlanRewind) -> list[str]:
     if len(lines) > SHOWN_FILES:
         lines[SHOWN_FILES:] = [f"… and {len(lines) - SHOWN_FILES:,} more files"]
     lines += [
-        f"changed by someone else: {one_line(conflict.path, 300)}: kept as {one_line(str(conflict.saved_as), 600)}"
+        f"changed by someone else: {one_line(conflict.path, 300)}: kept as {one_line(in_utf8(conflict.saved_as), 600)}"
         for conflict in files.conflicts
     ]
-    lines += [f"not restored because of a git filter: {one_line(path, 300)}" for path in files.skipped]
+    lines += [f"not restored: {one_line(path, 300)}: {one_line(why)}" for path, why in files.skipped.items()]
     lines += [f"the merge of {step_id} stays on the branch: undo it with git revert" for step_id in rewound.merged]
     return lines or ["no files restored"]

@@ -13,7 +13,7 @@ import msgspec
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.render.event_text import one_line
-from vibe.core.config.paths import VibePaths
+from vibe.core.config.paths import VibePaths, in_utf8
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
 from vibe.core.plain_text import plain
 from vibe.core.session.loader import SavedSession, SessionLoader
@@ -32,8 +32,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         return ExitCode.DONE
     saved = loader.find(args.session)
     if args.session_command == "rewind":
-        _rewind(args, saved, env)
-        return ExitCode.DONE
+        return _rewind(args, saved, env)
     messages = Transcript.peek(saved.folder.transcript).messages
     if args.session_command == "show" and args.output == "text":
         env.stdout.write("\n".join(_shown(saved, messages)) + "\n")
@@ -113,7 +112,7 @@ def _document(saved: SavedSession) -> dict[str, Any]:
     return {**meta, "usage": msgspec.to_builtins(saved.meta.usage), "updated": saved.updated}
 
 
-def _rewind(args: argparse.Namespace, saved: SavedSession, env: CliEnvironment) -> None:
+def _rewind(args: argparse.Namespace, saved: SavedSession, env: CliEnvironment) -> int:
     from vibe.core.session.lock import lock_session, lock_workspace  # noqa: PLC0415  only to rewind
     from vibe.core.session.rewind import RewindManager
 
@@ -122,21 +121,26 @@ def _rewind(args: argparse.Namespace, saved: SavedSession, env: CliEnvironment) 
     try:
         if args.files:
             locks.append(lock_workspace(paths.locks, Path(saved.meta.workspace)))
-        report = RewindManager(paths.sessions, env.environ).rewind(saved, args.message, files=args.files)
+        report = RewindManager(paths.sessions, env.environ, env.host.own_places).rewind(
+            saved, args.message, files=args.files
+        )
     finally:
         for lock in locks:
             lock.release()
+    code = ExitCode.FAILED if report.files.skipped else ExitCode.DONE
     if args.output == "json":
-        files = msgspec.to_builtins(report.files, enc_hook=str)
+        files = msgspec.to_builtins(report.files, enc_hook=in_utf8)
+        files = {**files, "skipped": list(report.files.skipped), "reasons": dict(report.files.skipped)}
         env.write_json({"session_id": report.session_id, "messages": report.messages, **files})
-        return
+        return code
     files = report.files
     for what, names in (("restored", files.restored), ("deleted", files.deleted)):
         for name in names:
             env.stdout.write(f"{what} {one_line(name)}\n")
     for conflict in files.conflicts:
-        copy = one_line(str(conflict.saved_as), 400)
+        copy = one_line(in_utf8(conflict.saved_as), 400)
         env.stdout.write(f"changed by someone else since: {one_line(conflict.path)}, kept as {copy}\n")
-    for name in files.skipped:
-        env.stdout.write(f"not restored because of a git filter: {one_line(name)}\n")
+    for name, reason in files.skipped.items():
+        env.stdout.write(f"not restored: {one_line(name)}: {one_line(reason)}\n")
     env.stdout.write(f"continue with: vibe --resume {report.session_id[:SHOWN_ID]} -p PROMPT\n")
+    return code

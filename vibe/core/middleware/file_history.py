@@ -21,8 +21,8 @@ class FileHistory(Middleware):
     ``snapshots`` gives those of the session as it is now: a summarised conversation goes on in another. ``harmless``
     are the tools that change nothing: turns with no other cost nothing, and of those with others no more is recorded
     where their calls are known to have changed nothing. Where files can't be recorded, that is said once and the work
-    goes on. The model is asked on while a turn is recorded: nothing of ours changes a file meanwhile.
-    However the work ends, all that its calls changed by then is recorded.
+    goes on; a file that can't be read is left out and named. The model is asked on while a turn is recorded: nothing of
+    ours changes a file meanwhile. However the work ends, all that its calls changed by then is recorded.
     """
 
     def __init__(self, snapshots: Callable[[], Snapshots], harmless: Iterable[str]) -> None:
@@ -51,7 +51,8 @@ class FileHistory(Middleware):
         warnings = await self._recorded()
         place = self._last_prompt(context.transcript.messages)
         if not self._off and place is not None and context.transcript.messages[place] is not self._recorded_prompt:
-            warnings = await self._said(to_thread.run_sync(partial(self._snapshots().take, place, found=True)))
+            taken = to_thread.run_sync(partial(self._snapshots().take, place, found=True))
+            warnings = (*warnings, *await self._said(taken))
             prompt = context.transcript.messages[place]
             self._recorded_prompt = prompt if isinstance(prompt, UserMessage) else None
         self._may_have_changed |= bool(self._calls)  # of a turn after which nobody asked
@@ -91,7 +92,7 @@ class FileHistory(Middleware):
         self._messages, self._seen = messages, (len(messages), place)
         return place if messages else None
 
-    def _turn(self, context: TurnContext) -> Callable[[], str]:
+    def _turn(self, context: TurnContext) -> Callable[[], None]:
         return partial(self._snapshots().take, len(context.transcript.messages))
 
     async def _recorded(self) -> Sequence[Warn]:
@@ -107,14 +108,16 @@ class FileHistory(Middleware):
             await recorded
         except SnapshotError as error:
             self._off = True
+            await to_thread.run_sync(self._snapshots().lose, len(self._messages or ()), str(error))
             return (Warn(code="snapshot.off", message=str(error)),)
-        return ()
+        unread = self._snapshots().unread()
+        return (Warn(code="snapshot.left_out", message=unread),) if unread else ()
 
 
 class _Recording:
     """A snapshot that is taken while something else is done; it is taken to its end."""
 
-    def __init__(self, record: Callable[[], str]) -> None:
+    def __init__(self, record: Callable[[], None]) -> None:
         self._record = record
         self._ended = Event()
         self._failure: Exception | None = None

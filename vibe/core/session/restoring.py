@@ -1,17 +1,31 @@
-"""Restoration: puts the files of a workspace back to a snapshot, but only those an agent changed."""
+"""Restoration: puts the files of a workspace back to one of its points, but only what was changed by whom it undoes."""
 
 from __future__ import annotations
 
+import errno
+import os
+import secrets
 import shutil
+import stat
 import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from vibe.core.config.paths import in_utf8
+from vibe.core.plain_text import some_of
 from vibe.core.session.errors import SnapshotError
-from vibe.core.session.snapshots import Snapshots
+from vibe.core.session.snapshots import NAMES_SHOWN, PathState, Point, Snapshots, files_after, parents
+from vibe.core.system.files import PRIVATE, put_file, replace_file
 
 SET_ASIDE = "set-aside"
+NOT_KEPT = "it could not be read, or was over 10 MB, when the files were recorded"
+NOT_THERE = "its copy is gone"
+OPEN = stat.S_IRWXU
+"""The rights a folder has to give while files in it are put back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +38,7 @@ class FileConflict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blame:
-    """Changes since the snapshot: ``mine`` go back, kept aside first where they are of ``others``, too."""
+    """Changes since the point: ``mine`` go back, kept aside first where they are of ``others``, too."""
 
     mine: AbstractSet[str]
     others: AbstractSet[str]
@@ -32,92 +46,199 @@ class Blame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """Changes made to the files. Paths are relative to ``Snapshots.top``.
+    """Changes made to the files; paths are relative to the workspace, and can be printed.
 
-    ``skipped`` could not be restored because a git filter stands before them.
+    ``skipped`` could not be put back, each with the reason.
     """
 
     restored: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
     conflicts: tuple[FileConflict, ...] = ()
-    skipped: tuple[str, ...] = ()
+    skipped: Mapping[str, str] = field(default_factory=dict["str", "str"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restoration:
-    """A way back, worked out before anything is touched. Everything here blocks: call it in a thread."""
+    """A way back, worked out before anything is touched. Everything here blocks: call it in a thread.
+
+    ``wanted`` is what paths become, None: nothing. ``before`` is all there was at the point.
+    """
 
     snapshots: Snapshots
-    tree: str
-    restored: tuple[str, ...]
-    deleted: tuple[str, ...]
-    skipped: tuple[str, ...]
-    changed_by_others: frozenset[str]
+    wanted: Mapping[str, PathState | None]
+    before: Mapping[str, PathState]
+    changed_by_others: AbstractSet[str]
     aside: Path
 
     @classmethod
-    def prepare(cls, snapshots: Snapshots, current: str, tree: str, blame: Blame, aside: Path) -> Restoration:
-        """The way from the ``current`` tree to ``tree``; what is set aside goes into the folder ``aside``.
+    def prepare(
+        cls,
+        snapshots: Snapshots,
+        points: Sequence[Point],
+        start: int,
+        blame: Callable[[Sequence[Point]], Blame],
+        aside: Path,
+    ) -> Restoration:
+        """The way from the last of ``points``, which shows the files as they are, to the one at ``start``.
+
+        ``blame`` is told all points from there on; what is set aside goes into the folder ``aside``.
 
         Raises:
-            SnapshotError: git refuses.
+            SnapshotError: there is something to put back, and nothing of it can be.
         """
-        changes = [change for change in snapshots.changes(current, tree) if change.path in blame.mine]
-        wanted = [change.path for change in changes if change.status != "D"]
-        filtered = snapshots.filtered_paths(wanted) if wanted else set[str]()
+        before, now, whose = files_after(points[: start + 1]), files_after(points), blame(points[start:])
+        wanted: dict[str, PathState | None] = {}
+        for path in sorted(whose.mine):
+            kept, found = before.get(path), now.get(path)
+            if not (kept is found if kept is None else kept.is_like(found)):
+                wanted[path] = kept
+        if wanted and all(kept is not None and not kept.is_whole for kept in wanted.values()):
+            names = some_of(map(repr, wanted), NAMES_SHOWN)
+            raise SnapshotError(f"nothing was put back: {names}: {NOT_KEPT}")
         return cls(
             snapshots=snapshots,
-            tree=tree,
-            restored=tuple(path for path in wanted if path not in filtered),
-            deleted=tuple(change.path for change in changes if change.status == "D"),
-            skipped=tuple(sorted(filtered)),
-            changed_by_others=frozenset(blame.others),
+            wanted=wanted,
+            before=before,
+            changed_by_others=whose.others,
             aside=aside,
         )
 
     def carry_out(self) -> Restored:
-        """Go it.
+        """Go it. What can't be put back is left as it is, and named."""
+        return _Way(self).go()
+
+
+class _Way:
+    """A way back that is being gone."""
+
+    def __init__(self, plan: Restoration) -> None:
+        self._plan = plan
+        self._top = plan.snapshots.workspace
+        self._skipped = {path: NOT_KEPT for path, kept in plan.wanted.items() if kept and not kept.is_whole}
+        self._conflicts: list[FileConflict] = []
+        self._modes: dict[str, int] = {}
+        """Rights of folders, once all is done."""
+
+    def go(self) -> Restored:
+        wanted = self._plan.wanted
+        self._each(wanted, self._set_aside)
+        self._each(sorted(wanted, reverse=True), self._make_room)
+        self._each((path for path, kept in wanted.items() if kept and kept.is_folder), self._make_folder)
+        self._write_files({path: kept for path, kept in wanted.items() if kept and kept.blob})
+        for folder in sorted(self._modes, reverse=True):
+            with suppress(OSError):
+                (self._top / folder).chmod(self._modes[folder])
+        done = [path for path in wanted if path not in self._skipped]
+        folders = {parent for path in done for parent in parents(path)}
+        shown = [(path, wanted[path]) for path in done if path not in folders]
+        return Restored(
+            restored=tuple(in_utf8(path) for path, kept in shown if kept is not None),
+            deleted=tuple(in_utf8(path) for path, kept in shown if kept is None),
+            conflicts=tuple(self._conflicts),
+            skipped={in_utf8(path): reason for path, reason in sorted(self._skipped.items())},
+        )
+
+    def _each(self, paths: Iterable[str], act: Callable[[str], None]) -> None:
+        """Do something about paths; one where that can't be done is left alone from then on."""
+        for path in paths:
+            if path in self._skipped:
+                continue
+            try:
+                act(path)
+            except OSError as error:
+                self._skipped[path] = error.strerror or str(error)
+
+    def _set_aside(self, path: str) -> None:
+        """Keep a copy of what others wrote."""
+        file, copy = self._top / path, self._plan.aside / path
+        found = self._found(path) if path in self._plan.changed_by_others else None
+        if found is None or stat.S_ISDIR(found.st_mode):
+            return
+        if not stat.S_ISREG(found.st_mode) and not stat.S_ISLNK(found.st_mode):
+            raise OSError(errno.EINVAL, "what others put there can't be copied")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(file, copy, follow_symlinks=False)
+        self._conflicts.append(FileConflict(path=in_utf8(path), saved_as=copy))
+
+    def _make_room(self, path: str) -> None:
+        """Remove what goes, and what is of another kind than what comes; folders with other files in them stay."""
+        kept, found = self._plan.wanted[path], self._found(path)
+        if found is None or (kept and stat.S_IFMT(kept.mode) == stat.S_IFMT(found.st_mode)):
+            return
+        self._open_folders(path)
+        if not stat.S_ISDIR(found.st_mode):
+            (self._top / path).unlink()
+            return
+        try:
+            (self._top / path).rmdir()
+        except OSError as error:
+            if kept is not None or error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
+                raise
+        self._modes.pop(path, None)
+
+    def _make_folder(self, path: str) -> None:
+        self._open_folders(path)
+        with suppress(FileExistsError):
+            (self._top / path).mkdir()
+        self._modes[path] = stat.S_IMODE(self._plan.before[path].mode)
+
+    def _write_files(self, files: Mapping[str, PathState]) -> None:
+        paths: dict[str, list[str]] = {}
+        for path, kept in files.items():
+            paths.setdefault(kept.blob, []).append(path)
+        sizes = {kept.blob: kept.size for kept in files.values()}
+        for blob, data in self._plan.snapshots.store.get(sizes):
+            self._each(paths.pop(blob, ()), partial(self._write, data=data))
+        self._skipped.update({path: NOT_THERE for left in paths.values() for path in left if path not in self._skipped})
+
+    def _write(self, path: str, data: bytes) -> None:
+        self._open_folders(path)
+        file, mode = self._top / path, self._plan.before[path].mode
+        if stat.S_ISLNK(mode):
+            draft = file.with_name(f".{secrets.token_hex(6)}.tmp")
+            draft.symlink_to(os.fsdecode(data))
+            draft.replace(file)
+            return
+        found = self._found(path)
+        if found is None or found.st_nlink > 1:  # whose other names may be of files that stay as they are
+            replace_file(file, data, sync=False)
+        else:
+            with suppress(OSError):
+                file.chmod(stat.S_IMODE(found.st_mode) | PRIVATE)
+            put_file(file, data)
+        file.chmod(stat.S_IMODE(mode))
+
+    def _open_folders(self, path: str) -> None:
+        """See that the folders on the way are there and let us in, until all is done.
 
         Raises:
-            SnapshotError: a file can't be put back, or git refuses.
+            OSError: something else is in their place, or they are others'.
         """
-        top = self.snapshots.top
+        for folder in reversed(list(parents(path))):
+            place = self._top / folder
+            try:
+                mode = place.lstat().st_mode
+            except FileNotFoundError:
+                place.mkdir()
+                mode = place.lstat().st_mode
+                if folder in self._plan.before:
+                    self._modes[folder] = stat.S_IMODE(self._plan.before[folder].mode)
+            if not stat.S_ISDIR(mode):
+                raise NotADirectoryError(errno.ENOTDIR, f"{folder!r} is no folder any more")
+            if mode & OPEN != OPEN:
+                self._modes.setdefault(folder, stat.S_IMODE(mode))
+                place.chmod(stat.S_IMODE(mode) | OPEN)
+
+    def _found(self, path: str) -> os.stat_result | None:
+        """Return what is at a path; None: nothing, or the way leads over a link."""
         try:
-            conflicts = tuple(
-                FileConflict(path=path, saved_as=_set_aside(top / path, self.aside / path))
-                for path in (*self.restored, *self.deleted)
-                if path in self.changed_by_others and _exists(top / path)
-            )
-            for path in self.deleted:
-                _remove(top / path, self.snapshots.workspace)
-        except OSError as error:
-            raise SnapshotError(
-                f"{error.filename}: can't be restored ({error.strerror}); fix that and rewind again"
-            ) from error
-        if self.restored:
-            self.snapshots.write_files(self.tree, self.restored)
-        return Restored(restored=self.restored, deleted=self.deleted, conflicts=conflicts, skipped=self.skipped)
+            if all(stat.S_ISDIR((self._top / folder).lstat().st_mode) for folder in reversed(list(parents(path)))):
+                return (self._top / path).lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        return None
 
 
 def aside_folder(folder: Path, now: float) -> Path:
     """Return where what others wrote is kept by a way back that is gone now (unix seconds)."""
     return folder / SET_ASIDE / time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
-
-
-def _set_aside(path: Path, copy: Path) -> Path:
-    copy.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy2(path, copy, follow_symlinks=False)
-    return copy
-
-
-def _exists(path: Path) -> bool:
-    return path.is_symlink() or path.exists()
-
-
-def _remove(path: Path, workspace: Path) -> None:
-    """Remove a file, and the folders it leaves empty."""
-    path.unlink(missing_ok=True)
-    for parent in path.parents:
-        if parent == workspace or not parent.is_relative_to(workspace) or any(parent.iterdir()):
-            return
-        parent.rmdir()

@@ -12,12 +12,13 @@ from uuid import uuid4
 from msgspec import structs
 
 from vibe.core.messages import Message, ToolMessage
-from vibe.core.session.errors import NoSuchMessageError
+from vibe.core.session.errors import NoSuchMessageError, SnapshotError
 from vibe.core.session.folder import SessionFolder
 from vibe.core.session.loader import SavedSession
 from vibe.core.session.restoring import Blame, Restoration, Restored, aside_folder
-from vibe.core.session.snapshots import Snapshot, Snapshots
+from vibe.core.session.snapshots import Point, Snapshots
 from vibe.core.session.transcript import Transcript
+from vibe.core.system.own_places import NO_OWN_PLACES, OwnPlaces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +31,18 @@ class RewindReport:
 
 
 class RewindManager:
-    """Everything here blocks: call it in a thread. ``environ`` is where git is looked for."""
+    """Everything here blocks: call it in a thread. For ``environ`` and ``own`` see ``Snapshots``."""
 
-    def __init__(self, sessions: Path, environ: Mapping[str, str], clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        sessions: Path,
+        environ: Mapping[str, str],
+        own: OwnPlaces = NO_OWN_PLACES,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._sessions = sessions
         self._environ = environ
+        self._own = own
         self._clock = clock
 
     def rewind(
@@ -68,21 +76,18 @@ class RewindManager:
 
     def _restoring(self, session: SavedSession, message_index: int) -> Restoration | None:
         """Return what has to be done to the files; None: nothing, since no call changed any after that."""
-        snapshots = Snapshots(Path(session.meta.workspace), session.folder.path, self._environ)
-        taken = snapshots.taken()
-        target = _snapshot_at(taken, message_index)
-        if target is None:
+        snapshots = Snapshots(Path(session.meta.workspace), session.folder.path, self._environ, self._own)
+        points = snapshots.points()
+        if not points or points[0].messages > message_index:
+            snapshots.check_readable()
+        start = _point_at(points, message_index)
+        if start is None:
             return None
-        current = snapshots.current_tree()
-        since = [*taken[taken.index(target) :], Snapshot(-1, current, found=True)]
-        by_agent, by_others = _who_changed_what(snapshots, since)
-        return Restoration.prepare(
-            snapshots,
-            current,
-            target.tree,
-            Blame(mine=by_agent, others=by_others),
-            aside_folder(session.folder.path, self._clock()),
-        )
+        if all(point.lost for point in points[: start + 1]):
+            raise SnapshotError(f"no file was put back: {points[start].lost}")
+        points.append(Point(changed=snapshots.changes(), found=True))
+        aside = aside_folder(session.folder.path, self._clock())
+        return Restoration.prepare(snapshots, points, start, _who_changed_what, aside)
 
     def _fork(self, session: SavedSession, conversation: Transcript, message_index: int) -> str:
         now = self._clock()
@@ -105,27 +110,22 @@ def turn_starts(messages: Sequence[Message]) -> list[int]:
     return [index for index, message in enumerate(messages) if not isinstance(message, ToolMessage)] + [len(messages)]
 
 
-def _snapshot_at(taken: Sequence[Snapshot], message_index: int) -> Snapshot | None:
-    """The files when there were ``message_index`` messages.
+def _point_at(points: Sequence[Point], message_index: int) -> int | None:
+    """The files when there were ``message_index`` messages, as a place in ``points``.
 
-    Snapshots are only taken around changing calls: the first one at or after the message shows what it found. None:
+    They are only recorded around changing calls: the first point at or after the message shows what it found. None:
     nothing was changed after it.
     """
-    before = [snapshot for snapshot in taken if snapshot.messages <= message_index]
-    after = [snapshot for snapshot in taken if snapshot.messages > message_index]
-    if before:
-        return before[-1]
-    return after[0] if after else None
+    before = sum(point.messages <= message_index for point in points)
+    return max(before - 1, 0) if points else None
 
 
-def _who_changed_what(snapshots: Snapshots, since: Sequence[Snapshot]) -> tuple[set[str], set[str]]:
-    """Paths the agent changed and paths others changed; after a turn that was cut off, nobody knows: both."""
-    by_agent: set[str] = set()
-    by_others: set[str] = set()
+def _who_changed_what(since: Sequence[Point]) -> Blame:
+    """Changes of the agent and of others; after a turn that was cut off, nobody knows: both."""
+    by_agent, by_others = set[str](), set[str]()
     for before, after in pairwise(since):
-        paths = {change.path for change in snapshots.changes(before.tree, after.tree)}
         if before.found or not after.found:
-            by_agent |= paths
+            by_agent |= after.changed.keys()
         if after.found:
-            by_others |= paths
-    return by_agent, by_others
+            by_others |= after.changed.keys()
+    return Blame(mine=by_agent, others=by_others)

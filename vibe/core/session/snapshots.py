@@ -1,248 +1,470 @@
-"""Snapshots of a workspace's files during a conversation, kept as git trees of a private repository.
+"""Snapshots of a workspace's files, for conversations and for the steps of plans: exact bytes, modes, links, folders.
 
-The user's repository, if there is one, is only read: its objects are borrowed and a copy of its index makes the first
-snapshot cheap. Ignored files, files over 10 MB and repositories inside the workspace are left out.
+A log says, point by point, which paths changed and what they became; the contents are blobs. Git lists the files and
+does nothing else, so none of its conversions ever runs on them. Ignored files, files over 10 MB, repositories inside
+the workspace and vibe's own files are left out.
 """
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
-import shutil
-import subprocess
+import stat
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field, structs
 
 from ipc.errors import INVALID_JSON
 from vibe.core.errors import remedy
+from vibe.core.plain_text import some_of
+from vibe.core.session.blobs import BlobStore, Listing
 from vibe.core.session.errors import SnapshotError
-from vibe.core.system.files import text_of
-from vibe.core.system.git.calls import GitCall, GitOutput, git_environ, run_git, without_fetching
-from vibe.core.system.git.config_file import GitConfigError, read_settings
-from vibe.core.system.git.discovery import Located, locate
-from vibe.core.system.git.index_paths import gone_and_there, stdin_of
-from vibe.core.system.programs import find_program, shunned
+from vibe.core.system.files import replace_file
+from vibe.core.system.own_places import NO_OWN_PLACES, OwnPlaces
 
 MOST_BYTES = 10_000_000
 """The largest file that is recorded."""
 MOST_FILES = 10_000
-"""New or changed files in one snapshot; more are no work of an agent."""
-GIT_SECONDS = 30.0
+"""New files in one snapshot; more are no work of an agent."""
+SETTLED_NS = 100_000_000
+"""Nanoseconds after which a change gives a file another date than the one before it."""
+READ_TRIES = 3
+NAMES_SHOWN = 5
 
-DEFAULT_EXCLUDES = (
-    ".git/", ".venv/", "venv/", "node_modules/", "__pycache__/", ".mypy_cache/", ".pytest_cache/", ".ruff_cache/",
-    ".cache/", "target/",
-)  # fmt: skip
-"""Paths left out where there is no repository to say so."""
+LOG = "history.jsonl"
+EARLIER_LOGS = ("snapshots.jsonl", "points.jsonl")
+"""Of versions that recorded files as git stores them."""
+KNOWN = "git/files"
+"""Below the home: what files of workspaces hold, by their dates, where the user's repository holds the same."""
+KNOWN_SECONDS = 30 * 86_400.0
 
-_CONFIG = "[core]\n\trepositoryformatversion = 1\n\tbare = false\n[gc]\n\tauto = 0\n[extensions]\n\tobjectFormat = {}\n"
 
+class PathState(Struct, frozen=True, array_like=True):
+    """A path as it was: ``mode`` with the kind of file, the blob of what it held, and the dates that tell a change.
 
-class Snapshot(Struct, frozen=True):
-    """A line of ``snapshots.jsonl``: the files when the conversation had so many ``messages``.
-
-    ``found``: as they were before the agent touched them again; what differs from the snapshot before is not its work.
+    Without a blob it is a folder, or something whose content could not be recorded.
     """
 
-    messages: int
-    tree: str
-    ts: float = 0.0
+    mode: int
+    blob: str = ""
+    size: int = 0
+    mtime_ns: int = 0
+    ctime_ns: int = 0
+    inode: int = 0
+
+    @property
+    def is_folder(self) -> bool:
+        """True for a folder."""
+        return stat.S_ISDIR(self.mode)
+
+    @property
+    def is_whole(self) -> bool:
+        """True if it can be made again."""
+        return bool(self.blob) or self.is_folder
+
+    def is_like(self, other: PathState | None) -> bool:
+        """Return whether the two are known to be the same but for their dates."""
+        if other is None or (self.mode, self.blob) != (other.mode, other.blob):
+            return False
+        return self.is_whole or self == other
+
+
+class Point(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A line of the log: the files at the moment ``at`` (unix seconds), by what changed since the point before.
+
+    Of a conversation: it had so many ``messages``; ``found``: what changed is not its agent's work. Of a plan: steps
+    that had ``begun`` and ``ended``; ``busy`` are those that may have changed files since the point before, ``cut``:
+    the process had ended meanwhile, so others may have, too; ``rewound``: the files had been put back to before these.
+    ``lost`` is why the files could not be recorded.
+    """
+
+    at: float = 0.0
+    changed: dict[str, PathState | None] = field(default_factory=dict[str, "PathState | None"])
+    messages: int = 0
     found: bool = False
+    begun: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
+    busy: tuple[str, ...] = ()
+    cut: bool = False
+    rewound: tuple[str, ...] = ()
+    lost: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileChange:
-    """A difference between two trees. ``status``: git's letter (A, D, M, T); ``path`` relative to ``Snapshots.top``."""
-
-    status: str
-    path: str
+_decode = msgspec.json.Decoder(Point).decode
+_decode_known = msgspec.msgpack.Decoder(dict[str, PathState]).decode
 
 
 class Snapshots:
-    """The snapshots of one session, in its folder. Everything here blocks: call it in a thread.
+    """The points of one session or plan, in its folder. Everything here blocks: call it in a thread, one at a time.
 
-    ``environ`` is where git is looked for, and whose global settings count; ``git_dir`` is the private repository.
+    ``environ`` is where git is looked for, and whose settings count; ``own`` places are left out. Paths are relative to
+    the workspace.
     """
 
-    def __init__(self, workspace: Path, folder: Path, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, workspace: Path, folder: Path, environ: Mapping[str, str], own: OwnPlaces = NO_OWN_PLACES
+    ) -> None:
         self.workspace = workspace.resolve()
-        self.top = self.workspace
-        self.git_dir = folder / "files.git"
-        self._log = folder / "snapshots.jsonl"
-        self._user_environ = environ
-        self._environ = without_fetching(git_environ(environ, self.workspace))
+        self.store = BlobStore(self.workspace, folder / "files.git", environ)
+        self._folder = folder
+        self._own = own
         self._ready = False
-        self._last: Snapshot | None = None  # what the log ends with
-        self._known: str | None = None  # what the index holds
+        self._last: Point | None = None
+        self._files: dict[str, PathState] = {}
+        """As the log has them, with the latest dates."""
+        self._known: dict[str, PathState] = {}
+        self._learnt = False
+        self._unread: dict[str, bool] = {}
+        """Paths that can't be read, and whether that was said."""
 
-    def take(self, messages: int, *, found: bool = False) -> str:
-        """Record the files as they are now; where nothing changed, only that a turn came to its end.
+    def take(self, messages: int, *, found: bool = False) -> None:
+        """Record the files of a conversation; where nothing changed, only that a turn came to its end.
 
         ``found`` says that the agent has not yet done anything about ``messages``.
 
         Raises:
-            SnapshotError: git is missing or refuses, or far too much has changed.
+            SnapshotError: git is missing or refuses, the disk does, or there are far too many new files.
         """
-        tree = self.current_tree()
+        changed = self.changes()
         last = self._last
-        if last is None or tree != last.tree or (last.found and not found):
-            self._last = Snapshot(messages, tree, time.time(), found)
-            self._remember(self._last)
-        return tree
+        if last is None or changed or last.lost or (last.found and not found):
+            self._write(Point(at=time.time(), changed=changed, messages=messages, found=found))
 
-    def taken(self) -> list[Snapshot]:
-        """All snapshots, the oldest first; a torn last line is left out."""
-        try:
-            lines = self._log.read_bytes().splitlines()
-        except OSError:
-            return []
-        found: list[Snapshot] = []
-        for line in lines:
-            try:
-                found.append(msgspec.json.decode(line, type=Snapshot))
-            except INVALID_JSON:
-                continue
-        return found
-
-    def current_tree(self) -> str:
-        """The tree of the files as they are now.
+    def record(self, point: Point) -> Point:
+        """Record the files with all else that ``point`` says.
 
         Raises:
-            SnapshotError: see ``take``.
+            SnapshotError: as ``take``.
+        """
+        point = structs.replace(point, changed=self.changes())
+        self._write(point)
+        return point
+
+    def lose(self, messages: int, problem: str) -> None:
+        """Note that from now on the files of a conversation are not recorded; that this can't be noted is no matter."""
+        with suppress(SnapshotError):
+            self._write(Point(at=time.time(), messages=messages, found=True, lost=problem))
+
+    def points(self) -> list[Point]:
+        """All points, the oldest first; a torn line is left out."""
+        try:
+            lines = (self._folder / LOG).read_bytes().splitlines()
+        except OSError:
+            return []
+        found: list[Point] = []
+        for line in lines:
+            with suppress(*INVALID_JSON):
+                point = _decode(line)
+                changed = {_path_of(name): kept for name, kept in point.changed.items()}
+                found.append(structs.replace(point, changed=changed))
+        return found
+
+    def check_readable(self) -> None:
+        """See that no earlier version recorded files here.
+
+        Raises:
+            SnapshotError: one did.
+        """
+        if any((self._folder / name).is_file() for name in EARLIER_LOGS):
+            raise SnapshotError(
+                "the files of that time were recorded by an earlier version of vibe, whose records hold no exact "
+                "copies: they stay as they are"
+            )
+
+    def unread(self) -> str:
+        """Say which files can't be recorded since they can't be read; each is named once, nothing: no more of them."""
+        names = [name for name, is_said in self._unread.items() if not is_said]
+        self._unread.update(dict.fromkeys(names, True))
+        shown = some_of(map(repr, names), NAMES_SHOWN)
+        return f"not recorded for rewind, since it can't be read: {shown}" if names else ""
+
+    def changes(self) -> dict[str, PathState | None]:
+        """Return what the files are now that differ from the last point; None: gone. Their contents are kept.
+
+        Raises:
+            SnapshotError: as ``take``.
         """
         self._prepare()
-        paths = self._changed_paths()
-        if not paths and self._known is not None:
-            return self._known
-        gone, there = gone_and_there(self.workspace, paths)
-        if gone:  # first: to make room
-            self._git("update-index", "-z", "--force-remove", "--stdin", stdin=stdin_of(gone))
-        self._git("update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=stdin_of(there))
-        self._known = self._git("write-tree").decode().strip()
-        return self._known
-
-    def changes(self, before: str, after: str) -> list[FileChange]:
-        """Return what differs between two trees, inside the workspace."""
-        self._prepare()
-        words = self._git("diff-tree", "-r", "-z", "--no-renames", "--name-status", before, after).split(b"\0")
-        pairs = zip(words[0::2], words[1::2], strict=False)
-        found = [FileChange(status=os.fsdecode(status), path=os.fsdecode(path)) for status, path in pairs]
-        return [change for change in found if (self.top / change.path).is_relative_to(self.workspace)]
-
-    def filtered_paths(self, paths: Sequence[str]) -> set[str]:
-        """Those a filter (such as LFS) stands before: what is recorded of them is not what was on disk."""
-        words = self._git("check-attr", "-z", "--stdin", "filter", stdin=stdin_of(paths)).split(b"\0")
-        triples = zip(words[0::3], words[2::3], strict=False)
-        return {os.fsdecode(path) for path, value in triples if value not in {b"unspecified", b"unset"}}
-
-    def write_files(self, tree: str, paths: Sequence[str]) -> None:
-        """Put files of a tree (paths relative to ``top``) into the workspace, over what is there."""
-        index = {"GIT_INDEX_FILE": str(self.git_dir / "rewind.index")}
-        self._git("read-tree", tree, environ=index)
-        self._git("checkout-index", "-z", "-f", "--stdin", stdin=stdin_of(paths), environ=index, cwd=self.top)
-
-    def _changed_paths(self) -> list[str]:
-        """Paths relative to the workspace that are new, changed or gone since the last time."""
-        words = self._git("ls-files", "-z", "--modified", "--others", "--exclude-standard").split(b"\0")
-        names = [os.fsdecode(word) for word in dict.fromkeys(words) if word and not word.endswith(b"/")]
-        if len(names) > MOST_FILES:
+        own = self._own.below(self.workspace)
+        listing = self.store.listed(own, with_blobs=self._last is None)
+        if sum(path not in self._files and path not in listing.tracked for path in listing.paths) > MOST_FILES:
             raise SnapshotError(
-                f"the files of {self.workspace} are not recorded for rewind: more than {MOST_FILES} are new or "
-                f"changed; "
-                "list generated files in .gitignore"
+                f"the files of {self.workspace} are not recorded for rewind: more than {MOST_FILES} are new; list "
+                "generated files in .gitignore"
             )
-        return [name for name in names if _is_recordable(self.workspace / name)]
+        self._unread.update({name: False for name in listing.closed if name not in self._unread})
+        return dict(self._compared(listing, {path.relative_to(self.workspace).as_posix() for path in own}))
+
+    def _compared(self, listing: Listing, own: AbstractSet[str]) -> Iterator[tuple[str, PathState | None]]:
+        """Differences from the last point; what is in a folder that can't be entered counts as unchanged."""
+        inside = _by_folder(listing.paths, self._files)
+        there = set[str]()
+        closed = set[str]()
+        for folder in sorted(inside):
+            parent = folder.rpartition("/")[0]
+            if parent in closed and folder:
+                closed.add(folder)
+                continue
+            try:
+                found = os.lstat(f"{self.workspace}/{folder}") if parent in there or not folder else None
+            except (FileNotFoundError, NotADirectoryError):
+                found = None
+            except OSError:
+                found = None
+                closed.add(folder)
+                self._unread.setdefault(folder, False)
+                continue
+            if found is not None and stat.S_ISDIR(found.st_mode):
+                there.add(folder)
+                yield from self._folder_compared(folder, found, inside.keys() | own)
+                yield from self._files_compared(inside[folder], listing.tracked, inside)
+                continue
+            gone = [path for path in inside[folder] if path in self._files]
+            old = self._files.get(folder)
+            if old is not None and old.is_folder and folder not in listing.paths:
+                gone.append(folder)
+            yield from ((path, None) for path in gone)
+
+    def _folder_compared(
+        self, folder: str, found: os.stat_result, passed: AbstractSet[str]
+    ) -> Iterator[tuple[str, PathState | None]]:
+        old = self._files.get(folder)
+        if old is not None and _is_unchanged(old, found):
+            return
+        for hollow in self._hollow(folder, passed):
+            yield hollow, _kept(os.lstat(f"{self.workspace}/{hollow}"), "")
+        kept = _kept(found, "")
+        if kept.is_like(old):
+            self._files[folder] = kept
+        else:
+            yield folder, kept
+
+    def _files_compared(
+        self, paths: Iterable[str], tracked: Mapping[str, str], folders: Container[str]
+    ) -> Iterator[tuple[str, PathState | None]]:
+        top, files = f"{self.workspace}/", self._files
+        for path in paths:
+            old = files.get(path)
+            try:
+                found = os.lstat(top + path)
+                if old is not None and _is_unchanged(old, found):
+                    continue
+                if stat.S_ISDIR(found.st_mode) and path in folders:
+                    continue  # which says it for itself
+                is_ours = _is_placeholder(found, path.rpartition("/")[2])
+                kept = None if is_ours else self._looked_at(path, found, tracked.get(path, ""), old)
+            except (FileNotFoundError, NotADirectoryError):
+                kept = None
+            except OSError:
+                self._unread.setdefault(path, False)
+                continue
+            if kept is not None and kept.is_like(old):
+                files[path] = kept
+            elif kept is not old:
+                yield path, kept
+
+    def _looked_at(self, path: str, found: os.stat_result, tracked: str, old: PathState | None) -> PathState | None:
+        """Return what is at a path, with its content kept.
+
+        Raises:
+            FileNotFoundError: it has just gone.
+            SnapshotError: the disk refuses to keep it.
+        """
+        if stat.S_ISDIR(found.st_mode):
+            return _kept(found, "")
+        known = self._known.get(path)
+        if known is not None and known.blob == tracked and _is_unchanged(known, found):
+            return known
+        try:
+            data, found = _content(f"{self.workspace}/{path}", found)
+        except FileNotFoundError:
+            raise
+        except OSError:
+            data = None
+            self._unread.setdefault(path, False)
+        if data is None:
+            return PathState(found.st_mode, "", found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+        blob = self.store.name_of(data)
+        kept = _kept(found, blob)
+        if blob == tracked:
+            self._known[path] = kept
+            self._learnt = True
+        elif old is None or blob != old.blob:
+            self.store.put(blob, data)
+        return kept
+
+    def _hollow(self, folder: str, listed: AbstractSet[str]) -> Iterator[str]:
+        """The folders below a folder that nobody listed, and that hold nothing but folders."""
+        try:
+            with os.scandir(f"{self.workspace}/{folder}") as entries:
+                folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        except OSError:
+            return
+        for name in folders:
+            path = f"{folder}/{name}" if folder else name
+            place = f"{self.workspace}/{path}"
+            if name == ".git" or path in listed or _is_placeholder(os.lstat(place), name):
+                continue
+            below = list(os.walk(place))
+            if not any(files or any(Path(found, name).is_symlink() for name in names) for found, names, files in below):
+                yield from (os.path.relpath(found, self.workspace) for found, _, _ in below)
 
     def _prepare(self) -> None:
-        """Make the private repository, or take it up again."""
         if self._ready:
             return
-        if find_program("git", self._environ) is None:
-            raise SnapshotError(
-                f"files are not recorded for rewind: git is not installed{shunned('git', self._user_environ)}"
-            )
-        user = self._user_repository()
-        if user is not None:
-            self.top = user.top
-        if not (self.git_dir / "HEAD").is_file():
-            self._create(user)
-        for lock in self.git_dir.glob("*.lock"):  # of a process that was killed: only one goes on with a session
-            lock.unlink(missing_ok=True)
+        self.store.prepare()
+        points = self.points()
+        self._files = files_after(points)
+        self._last = points[-1] if points else None
+        if not points:
+            self._known = self._read_known()
         self._ready = True
-        taken = self.taken()
-        self._last = taken[-1] if taken else None
 
-    def _create(self, user: Located | None) -> None:
+    def _write(self, point: Point) -> None:
+        changed = {_name_of(path): kept for path, kept in point.changed.items()}
+        line = msgspec.json.encode(structs.replace(point, changed=changed)) + b"\n"
+        path = self._folder / LOG
         try:
-            for name in ("objects/info", "objects/pack", "refs", "info"):
-                (self.git_dir / name).mkdir(parents=True, exist_ok=True, mode=0o700)
-            (self.git_dir / "config").write_text(_CONFIG.format(_object_format(user)))
-            excludes = "\n".join(DEFAULT_EXCLUDES) if user is None else text_of(user.common_dir / "info" / "exclude")
-            (self.git_dir / "info" / "exclude").write_text(excludes + "\n")
-            if user is not None:
-                borrowed = f"{user.common_dir / 'objects'}\n"
-                (self.git_dir / "objects" / "info" / "alternates").write_text(borrowed)
-                if (user.git_dir / "index").is_file() and not any(user.git_dir.glob("sharedindex.*")):
-                    shutil.copyfile(user.git_dir / "index", self.git_dir / "index")
-            (self.git_dir / "HEAD").write_text("ref: refs/heads/none\n")
+            with path.open("ab+") as log:
+                if log.tell() and not _ends_a_line(log):
+                    line = b"\n" + line  # what a killed process began
+                log.write(line)
         except OSError as error:
-            raise SnapshotError(f"{self.git_dir} can't be written ({error.strerror}): {remedy(error)}") from error
+            raise SnapshotError(f"{path} can't be written ({error.strerror}): {remedy(error)}") from error
+        if self._last is None:
+            self._write_known()
+        self._files = files_after([point], self._files)
+        self._last = point
 
-    def _user_repository(self) -> Located | None:
-        """The repository whose files these are; one that is laid out oddly is none."""
-        try:
-            return locate(self.workspace)
-        except (OSError, ValueError):
-            return None
+    @property
+    def _known_file(self) -> Path | None:
+        name = hashlib.sha256(os.fsencode(self.workspace)).hexdigest()[:32]
+        return None if self._own.home is None else self._own.home / KNOWN / name
 
-    def _git(
-        self, *words: str, stdin: bytes = b"", environ: Mapping[str, str] | None = None, cwd: Path | None = None
-    ) -> bytes:
-        surroundings = {
-            **self._environ,
-            "GIT_DIR": str(self.git_dir),
-            "GIT_WORK_TREE": str(self.top),
-        }
-        ended = self._run(list(words), cwd or self.workspace, {**surroundings, **(environ or {})}, stdin)
-        if ended.code != 0:
-            raise SnapshotError(f"the files of {self.workspace} can't be recorded: git {words[0]}: {ended.problem}")
-        return ended.out
+    def _read_known(self) -> dict[str, PathState]:
+        """States that an earlier session or plan found of files of which the user's repository has exact copies."""
+        file = self._known_file
+        with suppress(OSError, *INVALID_JSON):
+            return (
+                {}
+                if file is None
+                else {_path_of(name): kept for name, kept in _decode_known(file.read_bytes()).items()}
+            )
+        return {}
 
-    def _run(self, words: list[str], cwd: Path, environ: Mapping[str, str], stdin: bytes) -> GitOutput:
-        call = GitCall(words=tuple(words), folder=cwd, environ=environ, stdin=stdin, seconds=GIT_SECONDS)
-        try:
-            return run_git(call)
-        except subprocess.TimeoutExpired as error:
-            raise SnapshotError(f"git {words[0]} took longer than {GIT_SECONDS:.0f} s in {self.workspace}") from error
-        except OSError as error:
-            raise SnapshotError(f"git can't be run ({error.strerror}) in {self.workspace}") from error
-
-    def _remember(self, snapshot: Snapshot) -> None:
-        try:
-            with self._log.open("ab") as log:
-                log.write(msgspec.json.encode(snapshot) + b"\n")
-        except OSError as error:
-            raise SnapshotError(f"{self._log} can't be written ({error.strerror}): {remedy(error)}") from error
+    def _write_known(self) -> None:
+        """Leave it for later ones; what nobody used for long goes. A disk that refuses is no failure."""
+        file = self._known_file
+        if file is None or not self._learnt:
+            return
+        with suppress(OSError):
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for other in file.parent.iterdir():
+                if other.stat().st_mtime < time.time() - KNOWN_SECONDS:
+                    other.unlink(missing_ok=True)
+            known = {_name_of(path): kept for path, kept in self._known.items()}
+            replace_file(file, msgspec.msgpack.encode(known), sync=False)
 
 
-def _is_recordable(path: Path) -> bool:
-    """Return whether it is a file or a link of a fair size, or gone."""
-    try:
-        found = path.lstat()
-    except OSError:
-        return True
-    return path.is_symlink() or (path.is_file() and found.st_size <= MOST_BYTES)
+def files_after(points: Iterable[Point], files: Mapping[str, PathState] | None = None) -> dict[str, PathState]:
+    """Return what there was after some points, of which ``files`` were there before them."""
+    found = dict(files or {})
+    for point in points:
+        for path, kept in point.changed.items():
+            if kept is None:
+                found.pop(path, None)
+            else:
+                found[path] = kept
+    return found
 
 
-def _object_format(user: Located | None) -> str:
-    """Return how a repository names its objects."""
-    try:
-        settings = list(read_settings(text_of(user.common_dir / "config"))) if user is not None else []
-    except GitConfigError:
-        settings = []
-    named = [one.value for one in settings if (one.section, one.key) == ("extensions", "objectformat")]
-    return "sha256" if named[-1:] == ["sha256"] else "sha1"
+def parents(path: str) -> Iterator[str]:
+    """Return the folders that a path leads through, the innermost first."""
+    while path := path.rpartition("/")[0]:
+        yield path
+
+
+def _by_folder(paths: Iterable[str], files: Mapping[str, PathState]) -> dict[str, list[str]]:
+    """Return all folders there are or were, each with the files that are or were in it."""
+    inside: dict[str, list[str]] = {"": []}
+    for path in {*paths, *files}:
+        kept = files.get(path)
+        if kept is not None and kept.is_folder:
+            inside.setdefault(path, [])
+            if path not in paths:
+                continue
+        inside.setdefault(path.rpartition("/")[0], []).append(path)
+    for folder in list(inside):
+        for parent in parents(folder):
+            inside.setdefault(parent, [])
+    return inside
+
+
+def _kept(found: os.stat_result, blob: str) -> PathState:
+    """Return what was found; without the date of a change that another one could still have."""
+    ctime_ns = found.st_ctime_ns if found.st_ctime_ns < time.time_ns() - SETTLED_NS else 0
+    return PathState(found.st_mode, blob, found.st_size, found.st_mtime_ns, ctime_ns, found.st_ino)
+
+
+def _is_placeholder(found: os.stat_result, name: str) -> bool:
+    """Return whether it is one of the empty things that keep commands from making settings, while they run."""
+    return (
+        name.startswith(".")
+        and bool(found.st_mode & stat.S_ISVTX)
+        and not (found.st_size and stat.S_ISREG(found.st_mode))
+    )
+
+
+def _is_unchanged(old: PathState, found: os.stat_result) -> bool:
+    return (
+        old.ctime_ns == found.st_ctime_ns
+        and old.mtime_ns == found.st_mtime_ns
+        and old.size == found.st_size
+        and old.inode == found.st_ino
+        and old.mode == found.st_mode
+    )
+
+
+def _content(path: str, found: os.stat_result) -> tuple[bytes | None, os.stat_result]:
+    """Return what a file or link holds, and its state then; None: too much.
+
+    Raises:
+        OSError: it can't be read, or is neither.
+    """
+    if stat.S_ISLNK(found.st_mode):
+        return os.fsencode(Path(path).readlink()), found
+    data = b""
+    for _ in range(READ_TRIES):
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb", buffering=0) as file:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise OSError(errno.EINVAL, "it is no plain file", path)
+            if found.st_size > MOST_BYTES:
+                return None, found
+            data = file.read(MOST_BYTES + 1)
+            after = os.fstat(descriptor)
+        if len(data) == after.st_size and after.st_mtime_ns == found.st_mtime_ns:
+            break  # nobody wrote meanwhile
+    return data, found
+
+
+def _ends_a_line(log: BinaryIO) -> bool:
+    log.seek(-1, os.SEEK_END)
+    return log.read(1) == b"\n"
+
+
+def _name_of(path: str) -> str:
+    """Return a path as text that any format can hold: names of files need not be UTF-8."""
+    return path if path.isascii() else os.fsencode(path).decode("latin-1")
+
+
+def _path_of(name: str) -> str:
+    return name if name.isascii() else os.fsdecode(name.encode("latin-1"))

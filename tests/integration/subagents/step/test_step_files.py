@@ -11,16 +11,17 @@ import pytest
 from ipc.events import WarningEvent
 from ipc.sink import MemorySink
 from subagents.executor import StepResult, StepTask, StopSignal
-from subagents.step.step_files import Point, RecordingExecutor, StepFiles, StepFilesLog, left_busy
+from subagents.step.step_files import RecordingExecutor, StepFiles, StepFilesLog, left_busy
 from tests.fakes.tasks import task_of
-from tests.integration.session.repository import ENVIRON, repository, write
+from tests.integration.session.repository import repository, snapshots, write
 from vibe.core.outcome import Outcome
+from vibe.core.session.snapshots import Point, Snapshots
 from vibe.core.stop import NeverStop
 
 
 @pytest.fixture
 def log(tmp_path: Path) -> StepFilesLog:
-    return StepFilesLog(repository(tmp_path / "w", {"a.txt": "a"}), tmp_path / "plan", ENVIRON)
+    return StepFilesLog(snapshots(repository(tmp_path / "w", {"a.txt": "a"}), tmp_path / "plan"))
 
 
 def task(step_id: str, *, worktree: bool = False) -> StepTask:
@@ -47,7 +48,7 @@ class Writer:
 
 
 async def points(log: StepFilesLog) -> list[Point]:
-    return await anyio.to_thread.run_sync(log.points)
+    return await anyio.to_thread.run_sync(log.snapshots.points)
 
 
 async def test_each_step_is_between_two_points_and_known_as_the_one_that_was_busy(log: StepFilesLog) -> None:
@@ -58,9 +59,8 @@ async def test_each_step_is_between_two_points_and_known_as_the_one_that_was_bus
     before, after, again, end = await points(log)
 
     assert [(p.begun, p.ended, p.busy) for p in (before, after)] == [(("one",), (), ()), ((), ("one",), ("one",))]
-    assert (again.begun, again.busy, again.tree) == (("two",), (), after.tree)
-    changes = await anyio.to_thread.run_sync(log.snapshots.changes, again.tree, end.tree)
-    assert [change.path for change in changes] == ["two.txt"]
+    assert (again.begun, again.busy, again.changed) == (("two",), (), {})
+    assert list(end.changed) == ["two.txt"]
 
 
 async def test_steps_that_come_together_share_snapshots(log: StepFilesLog) -> None:
@@ -98,7 +98,7 @@ async def test_a_cancelled_step_is_no_longer_busy_after_the_next_point(log: Step
 
 async def test_a_process_that_died_leaves_its_steps_busy_for_the_next_one(log: StepFilesLog, tmp_path: Path) -> None:
     await StepFiles(log, MemorySink()).begin("slow")
-    later = StepFilesLog(log.snapshots.workspace, tmp_path / "plan", ENVIRON)
+    later = StepFilesLog(snapshots(log.snapshots.workspace, tmp_path / "plan"))
 
     await StepFiles(later, MemorySink()).begin("slow")
     await StepFiles(later, MemorySink()).end("slow")
@@ -110,7 +110,7 @@ async def test_a_process_that_died_leaves_its_steps_busy_for_the_next_one(log: S
 async def test_where_nothing_can_be_recorded_that_is_said_once(tmp_path: Path) -> None:
     sink = MemorySink()
     write(tmp_path / "w", {"a.txt": "a"})
-    files = StepFiles(StepFilesLog(tmp_path / "w", tmp_path / "plan", {"PATH": ""}), sink)
+    files = StepFiles(StepFilesLog(Snapshots(tmp_path / "w", tmp_path / "plan", {"PATH": ""})), sink)
     executor = RecordingExecutor(Writer(tmp_path / "w"), files)
     for name in ("one", "two"):
         assert (await executor.run(task(name), NeverStop())).outcome is Outcome.COMPLETED

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from vibe.cli.render.event_text import counted, one_line
 from vibe.cli.slash.command import ArgumentChoice, Talk, Typed
 from vibe.cli.slash.wording import TITLE_LENGTH
+from vibe.core.config.paths import in_utf8
 from vibe.core.errors import UsageError
 from vibe.core.messages import UserMessage
 from vibe.core.middleware.port import HOST_NOTICE
@@ -30,12 +31,13 @@ async def run(talk: Talk, typed: Typed) -> None:
     for what, names in (
         ("restored", report.files.restored),
         ("deleted", report.files.deleted),
-        ("left alone", report.files.skipped),
     ):
         if names:
             talk.say(f"{what}: {one_line(', '.join(names))}")
+    for name, reason in report.files.skipped.items():
+        talk.say(f"not restored: {one_line(name)}: {one_line(reason)}")
     for conflict in report.files.conflicts:
-        talk.say(f"changed by someone else since: {conflict.path}, kept as {conflict.saved_as}")
+        talk.say(f"changed by someone else since: {conflict.path}, kept as {in_utf8(conflict.saved_as)}")
     talk.suggest(told_parts(taken_back)[0])
     talk.say(f"the conversation has {counted(len(talk.conversation.messages), 'message')} now")
 
