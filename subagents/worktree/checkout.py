@@ -203,9 +203,11 @@ class WorktreeFolder:
         check_submodules(self.repository, git, Path(git.environ["GIT_DIR"]))
         links = shared_links(self.repository.share, self.repository.workspace, self.workdir)
         outside = [f":(top,exclude,literal){link.relative_to(self.path).as_posix()}" for link in links]
-        inner = self.repository.record(git, outside)
+        inner, closed = self.repository.record(git, outside)
         if inner:
             raise MergeRefusedError(f"the step made a git repository at {name_some(inner)}, which can't be committed")
+        if closed:
+            raise MergeRefusedError(f"the step left {name_some(closed)}, which can't be read and so can't be committed")
         admin = self.admin_folder()
         if admin is not None:
             date_ahead(admin / "index")
@@ -229,7 +231,8 @@ class WorktreeFolder:
         stamp = since + 2 * AHEAD_NS
         for entry in _files_below(self.path):
             if since <= entry.stat(follow_symlinks=False).st_ctime_ns < since + AHEAD_NS:
-                os.utime(entry.path, ns=(stamp, stamp), follow_symlinks=False)
+                with suppress(PermissionError):  # another user's, as out of a container: its owner tells git enough
+                    os.utime(entry.path, ns=(stamp, stamp), follow_symlinks=False)
 
     def _merge_head(self) -> str:
         admin = self.admin_folder()

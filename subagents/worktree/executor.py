@@ -18,6 +18,7 @@ from msgspec import structs
 from ipc.events import WarningEvent, WorktreeEvent
 from ipc.sink import EventSink
 from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal
+from subagents.step.local_executor import transcript_name
 from subagents.worktree.apply import scratch_folder
 from subagents.worktree.checkout import delete_files, put_away_in, remove_folder, remove_if_empty
 from subagents.worktree.conflict import Resolving, check_task, joined, other_side
@@ -46,6 +47,8 @@ LEFT_OUT = (
     "working "
     "tree, but in no commit"
 )
+
+LEFT_UNREAD = "step {step} starts without your changes of {files}, which can't be read"
 
 OWN_TREE = (
     "You work in a git worktree of your own: a copy of the project in which nobody else writes. Ignored files are not "
@@ -108,9 +111,13 @@ class WorktreeExecutor:
 
     async def _run(self, task: StepTask, stop: StopSignal) -> StepResult:
         step = await self._worktree(task.step_id, task.attempt, task.step.title)
-        record = await self._alone(step.open)
+        restarts = await to_thread.run_sync(self._restarts, task)
+        record = await self._alone(partial(step.open, restarts=restarts))
         if record.phase is Phase.WORKING:
             self._announce(task, record, "created")
+            if record.base.left_out:
+                said = LEFT_UNREAD.format(step=repr(task.step_id), files=name_some(record.base.left_out))
+                self._warn(task, said, code="worktree.left_out")
             result = await self._set_up(task, stop, step, record)
             result = result or await self._inner.run(_in_worktree(task, step), stop)
             if _goes_on(result):
@@ -179,6 +186,11 @@ class WorktreeExecutor:
         finally:
             if work is not None:
                 await self._delete(work.top)
+
+    def _restarts(self, task: StepTask) -> bool:
+        """Return whether an attempt has no conversation that says how far it came: it does all of its work."""
+        conversation = self._place.step_folder(task.step_id) / transcript_name(task.attempt, task.conversation)
+        return not task.has_agent or not conversation.is_file() or not conversation.stat().st_size
 
     def _record(self, step_id: str) -> WorktreeRecord | None:
         return read_record(self._place.step_folder(step_id))
@@ -311,8 +323,8 @@ class WorktreeExecutor:
             )
         )
 
-    def _warn(self, task: StepTask, message: str) -> None:
-        self._sink.publish(WarningEvent(code="merge", message=message, subagent_step_id=task.step_id))
+    def _warn(self, task: StepTask, message: str, code: str = "merge") -> None:
+        self._sink.publish(WarningEvent(code=code, message=message, subagent_step_id=task.step_id))
 
 
 def _locked(repository: Repository, lock: FileLock, act: Callable[[Repository], T]) -> T:

@@ -117,8 +117,10 @@ class StepWorktree:
         """
         return read_record(self._attempt.step_folder)
 
-    def open(self, repository: Repository) -> WorktreeRecord:
+    def open(self, repository: Repository, *, restarts: bool) -> WorktreeRecord:
         """Take the attempt up where it is, or begin it with a fresh worktree.
+
+        ``restarts``: where it was cut off at work, all of it is done again, and not on what is half done.
 
         Raises:
             WorktreeError: the repository is in no state for it, or git or the disk refuses.
@@ -131,8 +133,8 @@ class StepWorktree:
             return self.recover(repository)
         if record is None or record.phase is Phase.CREATING:
             return self._create(repository)
-        if record.phase is Phase.WORKING and not self.folder.is_there:
-            self._at(repository).create(record.base)  # it was removed
+        if record.phase is Phase.WORKING and (restarts or not self.folder.is_there):
+            self._at(repository).create(record.base)
             return self._write(structs.replace(record, set_up=False))
         return record
 

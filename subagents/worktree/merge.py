@@ -129,7 +129,7 @@ def _plan_dirty(
 ) -> MergePlan | MergeConflict:
     """The two merges, where the user's files differ from their commit, or the step did not start from one of theirs."""
     head = state.head
-    now = repository.snapshot()
+    now, _ = repository.snapshot()
     onto = repository.commit(now, [base.commit], "What the working tree held when a step of a plan was merged\n")
     seen = merge_trees(repository, onto, step.commit)
     if seen.clashes:

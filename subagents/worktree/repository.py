@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from subagents.worktree.errors import GitFailedError, WorktreeRefusedError, name_some
 from subagents.worktree.git import OLDEST, Git, git_version
 from vibe.core.system.git.calls import git_environ
 from vibe.core.system.git.discovery import BARE, Located, OddRepositoryError, locate, small_text
-from vibe.core.system.git.index_paths import gone_and_there, stdin_of
+from vibe.core.system.git.index_paths import sort_paths, stdin_of
 from vibe.core.system.git.shelter import take_shelter
 from vibe.core.system.own_places import NO_OWN_PLACES, OwnPlaces
 from vibe.core.system.programs import find_program, shunned
@@ -39,12 +39,14 @@ GITLINK = "160000"
 class Base(Struct, frozen=True, kw_only=True):
     """A step's start: ``commit``, made on the commit ``head`` that ``ref`` (blank: a detached HEAD) was at.
 
-    They are the same commit unless the working tree held what was not committed.
+    They are the same commit unless the working tree held what was not committed. ``left_out`` are paths there that
+    can't be read.
     """
 
     commit: str
     head: str
     ref: str
+    left_out: tuple[str, ...] = ()
 
 
 class Change(Struct, frozen=True, array_like=True):
@@ -116,37 +118,45 @@ class Repository:
         """Return what the user is in the middle of, or nothing."""
         return next((words for name, words in UNDER_WAY if (self.git_dir / name).exists()), "")
 
-    def snapshot(self) -> str:
-        """The tree of all files as they are now, but for ignored ones; the user's index is only read."""
+    def snapshot(self) -> tuple[str, tuple[str, ...]]:
+        """The tree of all files as they are now, but for ignored ones; the user's index is only read.
+
+        With it the paths that can't be read: they are in the tree as the index has them, if it has them.
+        """
         index = self.scratch / "snapshot"
+        closed: tuple[str, ...] = ()
         for tries in range(1, SNAPSHOT_TRIES + 1):
             if (self.git_dir / "index").is_file():
                 shutil.copyfile(self.git_dir / "index", index)
             try:
-                self.record(self.git, self.outside, index=index)
+                _, closed = self.record(self.git, self.outside, index=index)
             except GitFailedError:
                 if tries == SNAPSHOT_TRIES:
                     raise
             else:
                 break
-        return self.git("write-tree", index=index).text
+        return self.git("write-tree", index=index).text, closed
 
-    def record(self, git: Git, outside: Sequence[str] = (), index: Path | None = None) -> tuple[str, ...]:
-        """Put all files of a worktree that changed or are new into an index; the repositories found among them.
+    def record(
+        self, git: Git, outside: Sequence[str] = (), index: Path | None = None
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Put all files of a worktree that changed or are new into an index.
+
+        Returned are the repositories found among them, and the paths that can't be read.
 
         Not ``git add``: that asks the repositories within for changes, and so runs what their settings name.
         """
         words = ("ls-files", "-z", "--modified", "--others", "--exclude-standard", "--deduplicate")
         found = git(*words, "--", ":/", *outside, index=index).items
         inner = tuple(path.rstrip("/") for path in found if path.endswith("/"))
-        gone, there = gone_and_there(git.folder, (path for path in found if not path.endswith("/")))
-        gitlinks = self.gitlinks(git, index) if any((git.folder / path).is_dir() for path in gone) else {}
-        gone = [path for path in gone if path not in gitlinks]
+        paths = sort_paths(git.folder, (path for path in found if not path.endswith("/")))
+        gitlinks = self.gitlinks(git, index) if any((git.folder / path).is_dir() for path in paths.gone) else {}
+        gone, there = [path for path in paths.gone if path not in gitlinks], paths.there
         if gone:  # first: to make room
             git("update-index", "-z", "--force-remove", "--stdin", stdin=stdin_of(gone), index=index)
         if there:
             git("update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=stdin_of(there), index=index)
-        return inner
+        return inner, tuple(paths.closed)
 
     def gitlinks(self, git: Git, index: Path | None = None) -> dict[str, str]:
         """The paths of submodules in an index, and their commits."""
@@ -293,11 +303,11 @@ def take_base(repository: Repository) -> Base:
     head = Base(commit=state.head, head=state.head, ref=state.ref)
     if not state.dirty:
         return head
-    tree = repository.snapshot()
+    tree, closed = repository.snapshot()
     if not repository.changes(state.head, tree):
-        return head
+        return structs.replace(head, left_out=closed)
     commit = repository.commit(tree, [state.head], "What the working tree held when a step of a plan started\n")
-    return Base(commit=commit, head=state.head, ref=state.ref)
+    return Base(commit=commit, head=state.head, ref=state.ref, left_out=closed)
 
 
 def parse_status(items: Sequence[str]) -> RepositoryState:

@@ -327,6 +327,7 @@ async def test_an_interrupted_attempt_finds_its_worktree_again(rig: Rig) -> None
 
     def first(folder: Path) -> StepResult:
         (folder / "b.txt").write_text("half\n")
+        (rig.step_folder("s") / "messages.jsonl").write_text("{}\n")
         return interrupted
 
     stopped = await rig.executor(EditingExecutor({"s": first})).run(worktree_task("s"), NeverStop())

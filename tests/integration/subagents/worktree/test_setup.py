@@ -106,7 +106,12 @@ async def test_a_command_that_fails_fails_the_step(rig: Rig) -> None:
 async def test_commands_are_not_repeated_where_an_attempt_goes_on(rig: Rig) -> None:
     rig.setup = ("out=made", "stop")
     edits = iter([StepResult(outcome=Outcome.INTERRUPTED), None])
-    inner = RunningExecutor({"s": lambda _: next(edits)})
+
+    def edit(_: Path) -> StepResult | None:
+        (rig.step_folder("s") / "messages.jsonl").write_text("{}\n")
+        return next(edits)
+
+    inner = RunningExecutor({"s": edit})
     executor = work(rig, inner)
 
     outcomes = [(await executor.run(worktree_task("s"), NeverStop())).outcome for _ in range(3)]
