@@ -26,7 +26,7 @@ def _a_short_time(words: tuple[str, ...]) -> bool:
 
 
 def _strict(words: tuple[str, ...]) -> bool:
-    return re.fullmatch(r"(?:[-+](?:[eu]+|[eu]*o pipefail) ?)+", " ".join(words)) is not None
+    return re.fullmatch(r"(?:[-+](?:[eu]++|[eu]*o pipefail)(?: |$))+", " ".join(words)) is not None
 
 
 SHELL_WORDS: Mapping[str, Callable[[tuple[str, ...]], bool]] = MappingProxyType({
@@ -58,7 +58,7 @@ def bare(command: ShellCommand) -> ShellCommand:
     Any other as it is.
     """
     words = command.words
-    while len(words) > 1 and words[0] == Word(text="time") and _is_measured(words[1].text):
+    while len(words) > 1 and words[0].text == "time" and not words[0].pattern and _is_measured(words[1].text):
         words = words[1:]
     places = command.places
     while len(words) > 1 and words[0].text == "git":
@@ -69,7 +69,7 @@ def bare(command: ShellCommand) -> ShellCommand:
             places = frozenset((*place, folder) for place in places)
         else:
             break
-    return replace(command, words=words, places=places)
+    return command if words is command.words else replace(command, words=words, places=places)
 
 
 def _is_measured(name: str | None) -> bool:

@@ -52,9 +52,9 @@ RUNNING_OPTION = re.compile(
     r"askpass|browser|invoke|eval|toolexec|vettool|TT|entrypoint|launcher|runner|Command)"
 )
 RUNNING_SETTING = re.compile(
-    r"(?:-[a-zA-Z])?(?:[\w.:-]*[_.:-])?(?i:\w*editor|visual|\w*pager|\w*browser|\w*command|\w*askpass|ssh|"
-    r"rsh|\w*shell|\w*wrapper|\w*runner|diff|lessopen|lessclose|cc|cxx|ld|program|cmd|opener|terminal|\w*launcher|exec|"
-    r"system|pre-invoke:*|post-invoke:*|git_config_value_\d+)"
+    r"(?i:[\w.:-]*(?:editor|pager|browser|command|askpass|shell|wrapper|runner|launcher)|"
+    r"(?:-[a-z]|[\w.:-]*[_.:-])?(?:visual|ssh|rsh|diff|lessopen|lessclose|cc|cxx|ld|program|cmd|opener|terminal|exec|"
+    r"system|(?:pre|post)-invoke:*+|git_config_value_\d++))"
 )
 """Options and names of settings and variables whose value is a program."""
 OPTION_VARIABLE = re.compile(r".*(?:OPTIONS|OPTS|PARAMETERS)")
@@ -131,14 +131,19 @@ def _split_string(words: Sequence[str]) -> Iterator[str]:
 
 def _git_text(words: Sequence[str]) -> Iterator[str]:
     """Aliases and programs named in settings, and what ``bisect run`` and ``submodule foreach`` run."""
+    seen: set[str] = set()
     for index, word in enumerate(words):
+        if word in seen:
+            continue  # what follows was looked at with the first
         if GIT_RUNNING_KEY.match(word):
             yield word.partition("=")[2].removeprefix("!")
         elif word.startswith("!"):
             yield word[1:]
         elif word in GIT_TOOLS:
+            seen.add(word)
             yield from _values(words[index + 1 :], GIT_TOOLS[word])
         elif word == "config":
+            seen.add(word)
             yield from _git_setting(words[index + 1 :])
         elif word.startswith("ext::"):
             yield word.removeprefix("ext::")
@@ -166,9 +171,10 @@ def likely_texts(words: Words) -> Iterator[str]:
     if program in {"echo", "grep", "egrep", "fgrep"}:
         return
     known = [word or "" for word in words[1:]]
+    configures = "config" in known
     for word, after in pairwise([*known, ""]):
         name, equals, value = word.partition("=")
-        if RUNNING_OPTION.fullmatch(name) or ("config" in known and RUNNING_SETTING.fullmatch(word)):
+        if RUNNING_OPTION.fullmatch(name) or (configures and RUNNING_SETTING.fullmatch(word)):
             yield value if equals else after
         elif equals:
             yield from setting_texts(name, value.strip("\"'"))
@@ -183,7 +189,8 @@ def setting_texts(name: str, value: str) -> Iterator[str]:
     if RUNNING_SETTING.fullmatch(name):
         yield value.lstrip("|-! ")
     elif OPTION_VARIABLE.fullmatch(name):
-        yield from likely_texts(("", *(part.strip("\"'") for part in value.split())))
+        parts = ("", *(part.strip("\"'") for part in value.split()))
+        yield from likely_texts(tuple(part for part in parts if not OPTION_VARIABLE.match(part.partition("=")[0])))
 
 
 def evaluated_texts(words: Words) -> Iterator[str]:

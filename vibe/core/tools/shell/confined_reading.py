@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from vibe.core.tools.permissions import is_sensitive
 from vibe.core.tools.shell.builtins import bare
 from vibe.core.tools.shell.carried_text import texts
 from vibe.core.tools.shell.parser import ShellLine, Word
-from vibe.core.tools.shell.paths import path_parts
+from vibe.core.tools.shell.paths import MAX_PATH, path_parts
 from vibe.core.tools.shell.read_only_commands import READERS, find_reader
-from vibe.core.tools.shell.words import Place
-from vibe.core.tools.shell.wrappers import Words, positions
+from vibe.core.tools.shell.words import UNKNOWN_STEP, Patience, Place
+from vibe.core.tools.shell.wrappers import Words, name_of, positions
 from vibe.core.tools.workspace import Workspace
 
 PASSING_ON = frozenset({"command", "env", "nice", "nohup", "stdbuf", "time", "timeout", "xargs"})
@@ -22,7 +23,6 @@ PASSING_ON = frozenset({"command", "env", "nice", "nohup", "stdbuf", "time", "ti
 OF_THE_SHELL = frozenset({
     ":", "[", "break", "cd", "continue", "exit", "read", "return", "set", "shift", "sleep", "wait",
 })  # fmt: skip
-MAX_PATH = 4_096
 READ_WHEN_CONFINED = frozenset({
     "awk", "bat", "batcat", "bc", "bzcat", "cal", "cloc", "egrep", "fd", "fdfind", "fgrep", "gawk", "getconf", "iconv",
     "jq", "ldd", "mawk", "nm", "numfmt", "objdump", "pr", "readelf", "scc", "sdiff", "shuf", "size", "tar", "tokei",
@@ -33,6 +33,8 @@ GIT_WHEN_CONFINED = frozenset({
     "check-attr", "check-mailmap", "cherry", "diff-files", "diff-index", "diff-tree", "fsck", "name-rev", "range-diff",
     "submodule", "symbolic-ref", "var", "verify-commit", "verify-tag", "whatchanged",
 })  # fmt: skip
+RUNNING_GIT = frozenset({"cloc", "git", "go", "uv"})
+"""Programs that are git, or start it."""
 BEGINNINGS_WHEN_CONFINED = frozenset(
     tuple(row.split())
     for row in (
@@ -46,11 +48,16 @@ BEGINNINGS_WHEN_CONFINED = frozenset(
 SINGLE = frozenset(row for row in READERS if " " not in row)
 
 
-def may_read_confined(line: ShellLine, workspace: Workspace, start: Place = (), *, any_program: bool) -> bool:
+def may_read_confined(
+    line: ShellLine, workspace: Workspace, start: Place, patience: Patience, *, any_program: bool
+) -> bool:
     """Return whether a line that would be asked about may run in a read-only sandbox instead.
 
     It does where all its programs are known to read, though not all their words are understood; with ``any_program``
     whatever they are. What names a secret or a place outside is asked about all the same: it would not be there.
+
+    Raises:
+        TooComplexError: there is too much to look at.
     """
     if line.opaque or line.barred or not line.commands:
         return False
@@ -59,9 +66,23 @@ def may_read_confined(line: ShellLine, workspace: Workspace, start: Place = (), 
         words = tuple(word.text for word in command.words)
         if not any_program and not _only_readers(words):
             return False
-        if any(_leads_away(word, folder, workspace) for word in command.words):
+        if any(_leads_away(word, folder, workspace, patience) for word in dict.fromkeys(command.words)):
             return False
-    return not any(_leads_away(Word(text=text), folder, workspace) for text in line.inputs)
+    return not any(_leads_away(Word(text=text), folder, workspace, patience) for text in line.inputs)
+
+
+def places_of_git(line: ShellLine) -> Iterator[Place]:
+    """Yield where the line runs git, or what starts it, and where its words may make another program do so."""
+    for command in map(bare, line.commands):
+        words = tuple(word.text for word in command.words)
+        start = next((at for at in positions(words) if name_of(words[at]) in RUNNING_GIT), None)
+        if start is None:
+            if any("git" in (word or "") for word in words[1:]) and not _only_readers(words):
+                yield from command.places
+            continue
+        moved = any((word or "-C").startswith(("-C", "--c", "-execdir")) for word in words[:start])
+        moved = moved or any((word or "-").startswith("-") for word in words[start + 1 : start + 2])
+        yield from ((*place, UNKNOWN_STEP) if moved else place for place in command.places)
 
 
 def _only_readers(words: Words) -> bool:
@@ -83,11 +104,12 @@ def _is_reader(words: Words) -> bool:
     return find_reader(argv) is not None or (program == "git" and argv[1:2] != () and argv[1] in GIT_WHEN_CONFINED)
 
 
-def _leads_away(word: Word, folder: Path, workspace: Workspace) -> bool:
+def _leads_away(word: Word, folder: Path, workspace: Workspace, patience: Patience) -> bool:
     """Return whether a word names a secret, or something that is there and outside the workspace."""
     if word.text is None:
         return False
     for part in path_parts(word.text):
+        patience.check()
         if part.startswith("~") and (word.pattern or part != word.text):
             return True
         if is_sensitive(PurePosixPath(part)) or is_sensitive(PurePosixPath(part.rpartition(":")[2])):

@@ -10,8 +10,9 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from vibe.core.tools.shell.carried_text import setting_texts, texts
-from vibe.core.tools.shell.detours import Feed, fed_texts, guessed_texts, taken_from_input
+from vibe.core.tools.shell.detours import Feed, fed_texts, guessed_texts, runs_unknown, taken_from_input, values_run
 from vibe.core.tools.shell.parser import ShellCommand, ShellLine, parse_line
+from vibe.core.tools.shell.words import TOO_COMPLEX, Patience
 from vibe.core.tools.shell.wrappers import MAX_POSITIONS, Words, name_of, positions, unversioned, without_git_options
 
 MAX_DEPTH = 5
@@ -20,6 +21,8 @@ MAX_GROWTH = 5
 SPARE_TEXT = 4_000
 """The length of such scripts that is read: so many times the length of the line, and some characters more."""
 MAX_BRACES = 64
+MAX_PATTERN = 64
+"""A longer pattern is taken to stand for anything."""
 
 TOO_DEEP = "its scripts are nested too deeply to check"
 
@@ -29,12 +32,12 @@ BECOMES_ANOTHER = frozenset({
     "sudoedit", "sux",
 })  # fmt: skip
 BECOMES_ANOTHER_WITH = {
-    "setpriv": re.compile(r"--(?:re?[ug]|ru|rg|eu|eg|gr|init-g|cl|k).*"),
-    "chroot": re.compile(r"--[ug].*"),
-    "nsenter": re.compile(r"-[^-]*[SG].*|--setu.*|--setg.*"),
-    "unshare": re.compile(r"-[^-]*[SG].*|--setu.*|--setgi.*"),
-    "start-stop-daemon": re.compile(r"-[^-]*[cg].*|--(?:chu|g).*"),
-    "systemd-run": re.compile(r"--ui.*|--gi.*|-[^-]*p.*|--pr.*|-[^-]*M.*|--ma.*"),
+    "setpriv": re.compile(r"(?s)--(?:re?[ug]|ru|rg|eu|eg|gr|init-g|cl|k).*"),
+    "chroot": re.compile(r"(?s)--[ug].*"),
+    "nsenter": re.compile(r"(?s)-[^-]*[SG].*|--setu.*|--setg.*"),
+    "unshare": re.compile(r"(?s)-[^-]*[SG].*|--setu.*|--setgi.*"),
+    "start-stop-daemon": re.compile(r"(?s)-[^-]*[cg].*|--(?:chu|g).*"),
+    "systemd-run": re.compile(r"(?s)--ui.*|--gi.*|-[^-]*p.*|--pr.*|-[^-]*M.*|--ma.*"),
 }
 """Programs that do so with one of these options."""
 
@@ -91,6 +94,7 @@ class _Looker:
         self._standalone = standalone
         self._seen: set[tuple[str, bool]] = set()
         self._unread = limit
+        self._patience = Patience()
         self.denied = ""
         self.other = ""
         self.opaque = ""
@@ -122,7 +126,11 @@ class _Looker:
         """Judge the commands of a line and those they run; the shell text in it, and whether it surely is such."""
         feeds: dict[Feed, None] = {}
         readings = {(words, command.fed): None for command in line.commands for words in _readings(command)}
+        runs_values = False
         for words, fed in readings:
+            if self._patience.is_over():
+                self.opaque = TOO_COMPLEX
+                return
             starts = positions(words)
             if len(starts) > MAX_POSITIONS:
                 self.opaque = "its programs are nested too deeply to check"
@@ -130,8 +138,12 @@ class _Looker:
             for inner in (words[start:] for start in starts):
                 self._judge(inner, fed=fed, sure=sure)
                 feeds.update(dict.fromkeys(taken_from_input(inner, fed=fed)))
+                runs_values = runs_values or runs_unknown(inner)
                 yield from ((text, sure) for text in texts(inner))
-                yield from ((text, False) for text in guessed_texts(inner, line))
+                if self._unread >= 0:
+                    yield from ((text, False) for text in guessed_texts(inner, line))
+        if runs_values:
+            yield from ((text, False) for text in values_run(line))
         yield from ((text, sure) for text in line.nested)
         yield from ((text, sure) for name, value in line.assigned for text in setting_texts(name, value))
         for feed in feeds:
@@ -144,6 +156,9 @@ class _Looker:
         self._unread -= len(text)
         if self._unread < 0:
             self.opaque = TOO_DEEP if sure else self.opaque
+            return None
+        if self._patience.is_over():
+            self.opaque = TOO_COMPLEX
             return None
         self._seen.add((text, sure))
         inner = parse_line(text)
@@ -200,7 +215,7 @@ def _braces(text: str) -> list[str]:
     done: list[str] = []
     while found and len(found) + len(done) <= MAX_BRACES:
         current = found.pop(0)
-        inner = re.search(r"\{([^{}]*,[^{}]*)\}", current)
+        inner = re.search(r"\{([^{},]*+,[^{}]*+)\}", current)
         if inner is None:
             done.append(current)
             continue
@@ -280,7 +295,7 @@ def _may_be_another(name: str) -> bool:
     """Return whether a pattern may stand for such a program."""
     if not re.search(r"[*?\[]", name) or not re.search(r"\w", name):
         return False
-    return any(fnmatchcase(program, name) for program in BECOMES_ANOTHER)
+    return len(name) > MAX_PATTERN or any(fnmatchcase(program, name) for program in BECOMES_ANOTHER)
 
 
 def _waits_for_typing(words: Words, *, fed: bool) -> bool:

@@ -28,7 +28,7 @@ FED = re.compile(r"-|/dev/(?:stdin|null|fd/\d+)|/proc/self/fd/\d+|/proc/\d+/fd/\
 """Names of what a line feeds; ``/dev/null`` stands for a process substitution."""
 WRAPPING = frozenset({"env", "nice", "nohup", "setsid", "command", "exec", "timeout", "stdbuf", "sudo", *SHELLS})
 READING = frozenset({"mapfile", "read", "readarray"})
-JOB_TIME = re.compile(r"^\s*(?:@\w+|(?:[\d*,/-]+\s+){5})\s*", re.MULTILINE)
+JOB_TIME = re.compile(r"^[^\S\n]*+(?:@\w++|(?:[\d*,/-]++[^\S\n]++){5})[^\S\n]*+", re.MULTILINE)
 
 
 def taken_from_input(words: Words, *, fed: bool) -> Iterator[Feed]:
@@ -101,8 +101,6 @@ def guessed_texts(words: Words, line: ShellLine) -> Iterator[str]:
         yield from _wrapped(words)
     elif "/" in (words[0] or "") and "--" in words:
         yield " ".join(word for word in words[list(words).index("--") + 1 :] if word is not None)
-    if words[0] is None or _evaluates_unknown(program, words):
-        yield from _values_run(line)
 
 
 def _plain_name(word: str | None) -> str:
@@ -147,11 +145,13 @@ def _suffixes(words: Words) -> Iterator[str]:
 MOST_WORDS = 24
 
 
-def _evaluates_unknown(program: str, words: Words) -> bool:
-    """Return whether text that only running tells is run as a script."""
-    unknown = any(word is None for word in words)
-    return (unknown and program in {"eval", "source", ".", *SHELLS}) or any(
-        word is not None and word.startswith("--config-env") for word in words
+def runs_unknown(words: Words) -> bool:
+    """Return whether text that only running tells is run, as a program or a script."""
+    program, unknown = name_of(words[0]), any(word is None for word in words)
+    return (
+        words[0] is None
+        or (unknown and program in {"eval", "source", ".", *SHELLS})
+        or any(word is not None and word.startswith("--config-env") for word in words)
     )
 
 
@@ -159,7 +159,7 @@ def _runs_unknown(line: ShellLine) -> bool:
     return any(not command.words or command.words[0].text is None for command in line.commands)
 
 
-def _values_run(line: ShellLine) -> Iterator[str]:
+def values_run(line: ShellLine) -> Iterator[str]:
     """Yield what variables and positional parameters of the line hold."""
     yield from (value for _, value in line.assigned)
     yield from _inputs(line)

@@ -17,6 +17,7 @@ from vibe.core.tools.shell.words import (
     UNKNOWN,
     KnownState,
     ShellCommand,
+    TooComplexError,
     Values,
     Word,
     decoded,
@@ -37,8 +38,9 @@ SIMPLE_EXPANSION = re.compile(r"\$\{?(?P<name>\w+|[?#$!])\}?")
 CUT_EXPANSION = re.compile(
     r"\$\{(?P<name>[a-z_][a-z0-9_]*)(?:%%?|##?)[\w.*/-]+\}|\$\{#(?P<measured>[a-z_][a-z0-9_]*)\}"
 )
-RUNS_ITS_WORDS = re.compile(r"(?:^|[;&|({\n]|\b(?:exec|eval|command|env|then|do|sudo))\s*\"?\$\{?[@*0-9]")
+RUNS_ITS_WORDS = re.compile(r"(?:^|[;&|({\n]|\b(?:exec|eval|command|env|then|do|sudo))[^\S\n]*+\"?\$\{?[@*0-9]")
 """A script that runs what comes after it."""
+RANGE = re.compile(r"\{(?P<first>-?\d{1,6})\.\.(?P<last>-?\d{1,6})\}")
 INSTEAD = re.compile(r"^\$\{\w+:?[-=+](?P<word>.*)\}$", re.DOTALL)
 REPEATING = frozenset({("echo",), ("printf",), ("which",), ("command",), ("type",), ("readlink",), ("realpath",)})
 PLAIN_OUTPUT = frozenset({
@@ -46,6 +48,11 @@ PLAIN_OUTPUT = frozenset({
     "whoami", "nproc", "id -u", "id -un", "id -g", "uname", "uname -s", "uname -m", "uname -r",
 })  # fmt: skip
 """Each prints one word that stands for itself."""
+MAX_WORK = 1_000_000
+"""Nodes visited and characters of known values, together."""
+MAX_BRACED = 10_000
+"""The most words that the ranges in braces of a line may make, multiplied."""
+MAX_VARIABLES = 200
 
 
 class Expansions(ABC):
@@ -64,6 +71,8 @@ class Expansions(ABC):
         self.plain = True
         self.named_variables: set[str] = set()
         self.set_variables: set[str] = set()
+        self._work = MAX_WORK
+        self._braced = 1
 
     @property
     def reads_environment(self) -> bool:
@@ -74,6 +83,16 @@ class Expansions(ABC):
         """Note why the line may do more than its words say; ``barred``: in a read-only sandbox, too."""
         self.surprises.append(why)
         self.barred = self.barred or barred
+
+    def spend(self, work: int) -> None:
+        """Take some of the work that a line may make.
+
+        Raises:
+            TooComplexError: it has made too much.
+        """
+        self._work -= work
+        if self._work < 0 or len(self.set_variables) > MAX_VARIABLES:
+            raise TooComplexError
 
     @abstractmethod
     def in_order(self, nodes: Iterable[Node], state: KnownState, *, fed: bool) -> KnownState:
@@ -104,6 +123,11 @@ class Expansions(ABC):
         found = literal(node)
         if found is not None:
             return (found,)
+        values = self._put_together(node, state, quoted=quoted)
+        self.spend(sum(len(word.text or word.guess) for word in values))
+        return values
+
+    def _put_together(self, node: Node, state: KnownState, *, quoted: bool) -> Values:
         if node.type == "concatenation":
             bare = "".join(text_of(child) if child.type in {"word", "number"} else "x" for child in node.children)
             return joined([self.values(child, state, quoted=quoted) for child in node.children], bare)
@@ -167,7 +191,10 @@ class Expansions(ABC):
 
     def _substitution(self, node: Node, state: KnownState, *, quoted: bool) -> Values:
         text = text_of(node).lstrip()
-        if node.type == "brace_expression" and re.fullmatch(r"\{-?\d+\.\.-?\d+\}", text):
+        if node.type == "brace_expression" and (found := RANGE.fullmatch(text)):
+            self._braced *= abs(int(found["last"]) - int(found["first"])) + 1
+            if self._braced > MAX_BRACED:
+                self.surprise("its braces make too many words", barred=True)
             return (SOME_NUMBER,)
         started = len(self.commands)
         self.in_order(node.children, state, fed=False)

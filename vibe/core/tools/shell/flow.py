@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import product
+from itertools import islice, product
 from typing import TYPE_CHECKING
 
 from vibe.core.tools.shell.expansions import Expansions
@@ -19,7 +19,9 @@ from vibe.core.tools.shell.words import (
     MAX_READINGS,
     SOME_TEXT,
     UNKNOWN,
+    UNKNOWN_STEP,
     KnownState,
+    Place,
     ShellCommand,
     Values,
     Word,
@@ -44,12 +46,13 @@ PLAIN_TOKENS = frozenset({
 STEERING_NODES = frozenset({"function_definition", "declaration_command", "unset_command"})
 INPUT_REDIRECTS = frozenset({"heredoc_redirect", "herestring_redirect"})
 READ_REDIRECT = re.compile(r"0?<\s*(?P<word>[^\s<>&|;()$`*?\[\]{}~\\'\"]+)")
-PLAIN_TEST = re.compile(r"\[\s+(?P<words>[\w./ =!'\"@:,+-]+?)\s+\]")
+PLAIN_TEST = re.compile(r"\[\s(?P<words>[\w./ =!'\"@:,+-]+)\s\]")
 HARMLESS_REDIRECT = re.compile(r"(?:[12]?>&[12]|(?:[12]|&)?>>?\s*/dev/null)")
 FILE_TESTS = frozenset(["-e", "-f", "-d", "-s", "-r", "-w", "-x", "-L", "-h", "-nt", "-ot", "-ef"])
 TEXT_TESTS = frozenset(["-n", "-z", "=", "==", "!=", "=~", "<", ">"])
 NUMBER_TESTS = frozenset(["-eq", "-ne", "-lt", "-le", "-gt", "-ge"])
 MAX_PLACES = 8
+MOVING = frozenset({"cd", "popd", "pushd"})
 
 
 class Flow(Expansions):
@@ -93,6 +96,8 @@ class Flow(Expansions):
         """Return what is known after all of ``nodes``, one after the other."""
         for node in nodes:
             state = self.walk(node, state, fed=fed)
+            if state.scope:
+                self.spend(len(state.scope))
         return state
 
     def _list(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001  the shape of all handlers
@@ -125,18 +130,18 @@ class Flow(Expansions):
         return asked, ways
 
     def _while_statement(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
-        changed = _assigned(node)
+        changed = self._assigned(node)
         before = state.without(changed)
         body = [child for child in node.children if child.type == "do_group"]
         started = len(self.commands)
         asked = self.in_order([child for child in node.children if child not in body], before, fed=fed)
         condition = "".join(text_of(child) for child in node.children if child not in body)
         reads = any(command.argv[:1] == ("read",) for command in self.commands[started:])
-        set_within = {name for child in body for name in _assigned(child)}
+        set_within = {name for child in body for name in self._assigned(child)}
         if not reads and set_within.isdisjoint(re.findall(r"[A-Za-z_]\w*", condition)):
             self.surprise("it may never end", barred=True)
-        self._loop(body, asked, fed=fed)
-        return asked.without(changed)
+        after = asked.without(changed)
+        return KnownState(scope=after.scope, places=self._loop(body, asked, fed=fed))
 
     def _for_statement(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
         body = [child for child in node.children if child.type == "do_group"]
@@ -149,18 +154,21 @@ class Flow(Expansions):
                 self.walk(child, state, fed=fed)
         if len(names) != 1 or not values or any(value.text is None and not value.harmless for value in values):
             self.surprise("it loops over values known only at run time")
-        changed = _assigned(node)
+        changed = self._assigned(node)
         name = self._note_set([text_of(child) for child in names])
         known = tuple(dict.fromkeys(values))
         looped = state.without(changed).with_value(name, known if len(known) <= MAX_READINGS else (SOME_TEXT,))
-        self._loop(body, looped, fed=fed)
+        places = self._loop(body, looped, fed=fed)
         after = dict(state.without(changed).scope)
         after.pop(name, None)
-        return KnownState(scope=after, places=state.places)
+        return KnownState(scope=after, places=places)
 
-    def _loop(self, body: Sequence[Node], state: KnownState, *, fed: bool) -> None:
-        if self.in_order(body, state, fed=fed).places != state.places:
-            self.surprise("it changes its folder too often to follow")
+    def _loop(self, body: Sequence[Node], state: KnownState, *, fed: bool) -> frozenset[Place]:
+        """Take the body of a loop; the places after it."""
+        if self.in_order(body, state, fed=fed).places == state.places:
+            return state.places
+        self.surprise("it changes its folder too often to follow")
+        return state.places | {(UNKNOWN_STEP,)}
 
     def _case_statement(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
         ways = [state]
@@ -179,6 +187,24 @@ class Flow(Expansions):
             if child.is_named:
                 self._harmless(self.values(child, state, quoted=True))
         return self.in_order(node.children[closed:], state, fed=fed)
+
+    def _assigned(self, node: Node) -> dict[str, bool]:
+        """The variables set somewhere below a node; True: only ever to numbers."""
+        found: dict[str, bool] = {}
+        pending = [node]
+        while pending:
+            current = pending.pop()
+            self.spend(4)
+            pending += current.children
+            if current.type == "variable_assignment":
+                number = current.children[-1].type in {"number", "arithmetic_expansion"}
+                for child in current.children[:1]:
+                    found[text_of(child)] = found.get(text_of(child), True) and number
+            elif current.type == "for_statement":
+                found.update({text_of(child): False for child in current.children if child.type == "variable_name"})
+            elif current.type == "command" and re.match(r"(?:IFS=\S* )?read\b", text_of(current)):
+                found.update(dict.fromkeys(text_of(current).split(), False))
+        return found
 
     # --- commands ---
 
@@ -204,10 +230,13 @@ class Flow(Expansions):
         return self._after(own, state)
 
     def _note(self, words: Sequence[Values], *, fed: bool, state: KnownState) -> None:
-        for count, reading in enumerate(product(*words)):
-            if count >= MAX_READINGS:
-                self.surprise("its variables may have too many values")
-                return
+        readings = list(islice(product(*words), MAX_READINGS + 1))
+        if len(readings) > MAX_READINGS:
+            self.surprise("its variables may have too many values", barred=True)
+            most = max(map(len, words))
+            readings += [tuple(one[min(index, len(one) - 1)] for one in words) for index in range(most)]
+        for reading in readings:
+            self.spend(len(reading))
             self.commands.append(ShellCommand(words=tuple(reading), fed=fed, places=state.places))
 
     def _note_split(self, node: Node, state: KnownState) -> None:
@@ -221,23 +250,27 @@ class Flow(Expansions):
             if texts:
                 self.surprise("it runs the value of a variable", barred=True)
             for text in texts:
+                self.spend(len(text))
                 self.commands.append(ShellCommand(words=tuple(Word(text=part) for part in text.split())))
 
     def _after(self, commands: Sequence[ShellCommand], state: KnownState) -> KnownState:
         """Return what ``cd``, ``read`` and ``exit`` make of the state."""
-        program = {command.argv[:1] for command in commands}
-        if program == {("cd",)}:
-            places = frozenset((*place, *command.argv[1:2]) for command in commands for place in command.places)
+        argvs = [command.argv for command in commands]
+        program = {argv[:1] for argv in argvs}
+        moving = [command for command, argv in zip(commands, argvs, strict=True) if _moves(argv)]
+        if moving:
+            places = frozenset((*place, _step(command)) for command in moving for place in command.places)
+            places |= state.places if len(moving) < len(commands) else frozenset()
             if len(places) > MAX_PLACES or any(len(place) > MAX_PLACES for place in places):
                 self.surprise("it changes its folder too often to follow")
                 return state
             return KnownState(scope=state.scope, places=places)
         if program == {("read",)}:
             self.plain = False
-            for name in commands[0].argv[1:]:
+            for name in argvs[0][1:]:
                 if LOCAL_NAME.fullmatch(name):
                     state = state.with_value(self._note_set([name]), (SOME_TEXT,))
-        elif all(re.fullmatch(r"exit( \d+)?", " ".join(command.argv)) for command in commands):
+        elif all(argv[:1] == ("exit",) and re.fullmatch(r"exit( \d+)?", " ".join(argv)) for argv in argvs):
             return KnownState(scope=state.scope, places=frozenset())
         return state
 
@@ -373,22 +406,17 @@ CONSTRUCTS = frozenset({"if_statement", "while_statement", "for_statement", "cas
 WORDS = LITERAL_NODES | EXPANSION_NODES | {"extglob_pattern", "regex"}
 
 
-def _assigned(node: Node) -> dict[str, bool]:
-    """The variables set somewhere below a node; True: only ever to numbers."""
-    found: dict[str, bool] = {}
-    pending = [node]
-    while pending:
-        current = pending.pop()
-        pending += current.children
-        if current.type == "variable_assignment":
-            number = current.children[-1].type in {"number", "arithmetic_expansion"}
-            for child in current.children[:1]:
-                found[text_of(child)] = found.get(text_of(child), True) and number
-        elif current.type == "for_statement":
-            found.update({text_of(child): False for child in current.children if child.type == "variable_name"})
-        elif current.type == "command" and re.match(r"(?:IFS=\S* )?read\b", text_of(current)):
-            found.update(dict.fromkeys(text_of(current).split(), False))
-    return found
+def _step(command: ShellCommand) -> str:
+    """The step that ``cd`` takes from a place, or the one that stands for a place known only at run time."""
+    argv = command.argv
+    plain = argv[0] == "cd" and len(argv) == len(command.words) == 2 and not command.words[1].pattern
+    return argv[1] if plain and not argv[1].startswith("-") else UNKNOWN_STEP
+
+
+def _moves(argv: Sequence[str]) -> bool:
+    """Return whether a command may change the folder of those after it."""
+    first = argv[0] if argv else ""
+    return first in MOVING or (first in {"builtin", "command", "time"} and not MOVING.isdisjoint(argv))
 
 
 def _same_words(source: str, command: ShellCommand) -> bool:

@@ -8,6 +8,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from vibe.core.config.patterns import compile_linear
 
 LANGUAGES = """
 awk bc bun clisp cmake dc deno ed elixir erl escript ex expect ftp gawk ghc ghci gnuplot groovy guile iex ipython
@@ -30,25 +34,27 @@ TAKEN = re.compile(r"\s*(?:\|&?\s*getline|\.execute\b|\.!|\.lineStream)")
 SHOWN = re.compile(r"(?:print\w*|puts|say|echo|log|write\w*|warn|die|p)\s*\(?\s*$")
 BETWEEN = re.compile(r"[\s,\[\](){}]*")
 INDIRECT = re.compile(
-    rf"\b{CALL}\s*\(?\s*[$@]?[A-Za-z_]|\b(?:system|popen|spawn\w*|exec\w*|call|run)\s+as\s|\bgetattr\b|\|&?\s*[a-z]"
+    rf"\b{CALL}\s*+(?:\(\s*+)?[$@]?[A-Za-z_]|\b(?:system|popen|spawn\w*|exec\w*|call|run)\s+as\s|\bgetattr\b|"
+    r"\|&?\s*[a-z]"
 )
-LITERAL = re.compile(
-    r'"""(?P<a>.*?)"""|\'\'\'(?P<b>.*?)\'\'\'|"(?P<c>(?:[^"\\]|\\.)*)"|\'(?P<d>(?:[^\'\\]|\\.)*)\'|'
+LITERAL = (
+    r'(?s)"""(?P<a>.*?)"""|\'\'\'(?P<b>.*?)\'\'\'|"(?P<c>(?:[^"\\]|\\.)*)"|\'(?P<d>(?:[^\'\\]|\\.)*)\'|'
     r"`(?P<run>[^`']*)[`']|\b(?:qx|%x)\s*[({\[/|!](?P<run2>[^)}\]/|!]*)|%x[({\[](?P<run3>[^)}\]]*)"
     r"|(?:\bq[qw]?|%[qQwW])\s*[({\[/|!<](?P<e>[^)}\]/|!>]*)"
-    r"|\[\[(?P<f>.*?)\]\]",
-    re.DOTALL,
+    r"|\[\[(?P<f>.*?)\]\]"
 )
+"""For an engine that goes through a text once: in it many may begin and none end."""
 RUN_AS_TEXT = ("run", "run2", "run3")
 BARE = re.compile(
-    r"(?:(?:^|[\s;{(\[])-?e?(?:exec|spawn|system|shell|\.shell|\.system|COMMAND|e?syscmd)\b|^[\s\d,]*(?:\\!|!)|\\!)"
+    r"(?:(?:^|[\s;{(\[])-?e?(?:exec|spawn|system|shell|\.shell|\.system|COMMAND|e?syscmd)\b|"
+    r"^(?:[^\S\n]|[\d,])*+(?:\\!|!)|\\!)"
     r"(?:\s+-\w+)*\s*(?P<rest>[^\n;]*)",
     re.MULTILINE,
 )
 SED_RUN = re.compile(r"(?:^|[;{}\s\d$/!,])e\s*(?P<rest>[^\n]*)")
-SED_REPLACED = re.compile(
-    r"s(?P<by>[^\w\s\\])(?:\\.|(?!(?P=by)).)*(?P=by)(?P<text>(?:\\.|(?!(?P=by)).)*)(?P=by)[gpiImM0-9]*e", re.DOTALL
-)
+SED_REPLACES = re.compile(r"s(?P<by>[^\w\s\\])")
+SED_RUNS = re.compile(r"[gpiImM0-9]*+e")
+MAX_DELIMITERS = 32
 MAKE_SHELL = re.compile(r"\$[({]shell\s+(?P<rest>[^)}]*)")
 MAX_LITERALS = 200
 
@@ -60,7 +66,8 @@ def commands_in(text: str, values: tuple[str, ...] = ()) -> Iterator[str]:
     indirect = INDIRECT.search(text) is not None
     argv: list[str] = []
     end = 0
-    for count, found in enumerate(LITERAL.finditer(text)):
+    text = text.encode(errors="replace").decode()
+    for count, found in enumerate(_literal().finditer(text)):
         if count > MAX_LITERALS:
             break
         lead, end = text[end : found.start()], found.end()
@@ -78,6 +85,11 @@ def commands_in(text: str, values: tuple[str, ...] = ()) -> Iterator[str]:
     yield from values if indirect else ()
 
 
+@lru_cache(maxsize=1)
+def _literal() -> Any:
+    return compile_linear(LITERAL)
+
+
 def _content(found: re.Match[str]) -> str:
     text = next((part for part in found.groups() if part is not None), "")
     return re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
@@ -93,10 +105,30 @@ def _as_shell(argv: list[str]) -> Iterator[str]:
 
 def commands_in_sed(script: str) -> Iterator[str]:
     """Yield what ``e`` and the flag ``e`` of a replacement run."""
-    replaced = [found["text"] for found in SED_REPLACED.finditer(script)]
-    yield from replaced
+    yield from _run_replacements(script)
     if not re.match(r"\s*[^\w\s]?s[^\w\s]", script):
         yield from (found["rest"] for found in SED_RUN.finditer(script))
+
+
+def _run_replacements(script: str) -> Iterator[str]:
+    """The replacements that are run. Stops where more signs stand for the slash than in any honest script."""
+    parts: dict[str, re.Pattern[str]] = {}
+    unended: set[str] = set()
+    for found in SED_REPLACES.finditer(script):
+        by = found["by"]
+        if by in unended:
+            continue
+        if by not in parts:
+            sign = re.escape(by)
+            parts[by] = re.compile(rf"((?:[^\\{sign}]|\\.)*+){sign}", re.DOTALL)
+        if len(parts) > MAX_DELIMITERS:
+            return
+        pattern = parts[by].match(script, found.end())
+        replacement = parts[by].match(script, pattern.end()) if pattern else None
+        if replacement is None:
+            unended.add(by)
+        elif SED_RUNS.match(script, replacement.end()):
+            yield replacement[1]
 
 
 def commands_in_recipes(text: str) -> Iterator[str]:

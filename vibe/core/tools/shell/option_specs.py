@@ -151,7 +151,7 @@ def check_printf(words: Sequence[str]) -> str:
 def check_counting(words: Sequence[str]) -> str:
     """Return what is wrong with numbers too large to wait for, and steps of nothing."""
     huge = next((word for word in words if HUGE.fullmatch(word)), None)
-    if huge is None and len(words) > 2 and re.fullmatch(r"[+-]?0*\.?0*", words[-2]):
+    if huge is None and len(words) > 2 and re.fullmatch(r"[+-]?0*+(?:\.0*+)?", words[-2]):
         huge = words[-2]
     return "" if huge is None else f"counting with {huge!r} may never end"
 

@@ -8,10 +8,11 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from time import thread_time
 from typing import TYPE_CHECKING
 
 from vibe.core.tools.shell.flow import Flow
-from vibe.core.tools.shell.words import KnownState, Place, ShellCommand, Word
+from vibe.core.tools.shell.words import TOO_COMPLEX, KnownState, Place, ShellCommand, TooComplexError, Word
 
 if TYPE_CHECKING:
     from tree_sitter import Parser, Tree
@@ -26,6 +27,11 @@ ODD_CHARACTER = re.compile(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f]|\\\s")
 HERE_DOCUMENT = re.compile(r"<<-?[ \t]*['\"\\]?(?P<end>\w+)")
 MAX_LINE = 32_768
 MAX_NODES = 16_000
+MAX_PIPES = 1_500
+MAX_HERE_DOCUMENTS = 100
+SHORT = 1_000
+PARSING_SECONDS = 0.25
+"""The processor's time for the tree of a line: with many a line it grows with the square of its length."""
 MAX_NESTING = 100
 """Nested deeper, a line is not read: what can't be understood at a glance is asked about."""
 
@@ -61,14 +67,16 @@ def parse_line(line: str, start: Place = ()) -> ShellLine:
     """Parse a shell line that begins in ``start``; what can't be understood is a surprise, never an error."""
     if len(line) > MAX_LINE:
         return _unread(f"it is longer than {MAX_LINE:,} characters, too long to check".replace(",", " "))
-    source = line.encode(errors="surrogatepass")
-    tree = _parser().parse(source)
-    if tree.root_node.descendant_count > MAX_NODES or _nests_deeply(tree):
+    tree = _tree(line)
+    if tree is None or tree.root_node.descendant_count > MAX_NODES or _nests_deeply(tree):
         return _unread("it is too large to check")
     flow = Flow()
     if ODD_CHARACTER.search(line) or _has_invisible(line):
         flow.surprise("it contains unusual characters", barred=True)
-    flow.walk(tree.root_node, KnownState(places=frozenset({start})), fed=False)
+    try:
+        flow.walk(tree.root_node, KnownState(places=frozenset({start})), fed=False)
+    except (TooComplexError, RecursionError):
+        return _unread(TOO_COMPLEX)
     if tree.root_node.has_error:
         flow.surprise("it is not valid shell syntax", barred=True)
         flow.commands += _rough_commands(line)
@@ -136,7 +144,29 @@ def _has_invisible(line: str) -> bool:
     return any(unicodedata.category(char) in INVISIBLE for char in line if not char.isascii())
 
 
+def _tree(line: str) -> Tree | None:
+    """The syntax tree; None where it would take too long to make."""
+    if "\0" in line or line.count("|") > MAX_PIPES or line.count("<<") > MAX_HERE_DOCUMENTS:
+        return None
+    source = line.encode(errors="surrogatepass")
+    if len(source) > SHORT:
+        until = thread_time() + PARSING_SECONDS
+        try:
+            _parser().parse(
+                lambda at, _point: source[at : at + SHORT],
+                progress_callback=lambda _at, _failed: thread_time() > until,
+            )
+        except ValueError:
+            return None
+    return _shared_parser().parse(source)  # only a tree made from the whole text knows the texts of its nodes
+
+
 @lru_cache(maxsize=1)
+def _shared_parser() -> Parser:
+    """The parser of what is parsed in one go; where it calls back, another thread might step in."""
+    return _parser()
+
+
 def _parser() -> Parser:
     import tree_sitter_bash
     from tree_sitter import Language, Parser

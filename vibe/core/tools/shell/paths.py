@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from vibe.core.tools.errors import PathError
 from vibe.core.tools.permissions import SENSITIVE_NAMES, is_control, is_sensitive
+from vibe.core.tools.shell.words import Patience
 from vibe.core.tools.workspace import Workspace
 
 MAX_EXPANSION = 500
@@ -23,6 +24,8 @@ MAX_BELOW = 20_000
 SKIPPED_FOLDERS = frozenset({".git", "node_modules"})
 """Nobody keeps secrets there by name, and they are large."""
 
+MAX_PATH = 4_096
+"""No system opens a longer one."""
 IGNORE_FILES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
 IGNORE_BYTES = 64 * 1024
 UNCERTAIN = re.compile(r"[\[{\\]|[@+!*?]\(")
@@ -65,15 +68,21 @@ class PathDoubt(NamedTuple):
     harmless: bool = False
 
 
-def resolved_doubt(path: NamedPath, workspace: Workspace, folders: Sequence[Path]) -> PathDoubt | None:
+def resolved_doubt(
+    path: NamedPath, workspace: Workspace, folders: Sequence[Path], patience: Patience
+) -> PathDoubt | None:
     """Return why a word names something it should not, seen from each of ``folders``; or nothing.
 
     A doubt that is harmless counts only if there is no other, whatever the order of a folder's entries. Reads the file
     system.
+
+    Raises:
+        TooComplexError: there is too much to look at.
     """
     harmless = None
     for part, folder in product(path_parts(path.text), folders):
         for candidate in candidates(part, folder, pattern=path.pattern):
+            patience.check()
             doubt = _doubt_about(candidate, part, folder, path, workspace)
             if doubt is not None and not doubt.harmless:
                 return doubt
@@ -174,6 +183,8 @@ def _stands_for(step: str, name: str) -> bool:
 
 
 def _doubt(candidate: str, path: NamedPath, workspace: Workspace) -> PathDoubt | None:
+    if len(candidate) > MAX_PATH:
+        return PathDoubt(f"{path.text!r} leads nowhere")
     try:
         resolved = workspace.resolve(candidate)
     except PathError:

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from vibe.core.tools.permissions import ToolPermission
 from vibe.core.tools.shell.builtins import bare, is_shell_word, with_stand_ins
-from vibe.core.tools.shell.confined_reading import may_read_confined
+from vibe.core.tools.shell.confined_reading import may_read_confined, places_of_git
 from vibe.core.tools.shell.deny_rules import Inspection, inspect
 from vibe.core.tools.shell.git_risks import repository_doubt
 from vibe.core.tools.shell.option_parsing import Judged, begins_with_pattern, judge_reader
 from vibe.core.tools.shell.parser import ShellCommand, ShellLine, parse_line
-from vibe.core.tools.shell.paths import NamedPath, lexical_doubt, resolved_doubt
+from vibe.core.tools.shell.paths import MAX_PATH, NamedPath, lexical_doubt, resolved_doubt
 from vibe.core.tools.shell.read_only_commands import READERS, find_reader
-from vibe.core.tools.shell.words import Place
+from vibe.core.tools.shell.words import UNKNOWN_STEP, Patience, Place, TooComplexError
 from vibe.core.tools.shell.wrappers import runs_others
 from vibe.core.tools.workspace import Workspace
 
@@ -87,18 +88,41 @@ def classify(  # noqa: PLR0913  all but the lists by keyword
     other = _each_time(found)
     if other:
         return BashVerdict(permission=None, reason=other, each_time=other)
-    doubt = _first_doubt(parsed, _prefixes(allowlist), workspace)
-    if doubt is not None:
-        read_only = (
-            confined is not ConfinedReading.OFF
-            and workspace is not None
-            and not doubt.closed
-            and may_read_confined(parsed, workspace, start, any_program=confined is ConfinedReading.ALL)
-        )
-        return BashVerdict(permission=None, reason=doubt.why, read_only=read_only)
+    try:
+        verdict = _doubted(parsed, _prefixes(allowlist), workspace, confined, start)
+    except TooComplexError as error:
+        verdict = BashVerdict(permission=None, reason=str(error))
+    if verdict is not None:
+        return verdict
     only_reads = all(_only_reads(with_stand_ins(bare(command))) for command in parsed.commands)
     reason = "every command is on the allow list"
     return BashVerdict(permission=ToolPermission.ALWAYS, reason=reason, only_reads=only_reads)
+
+
+def _doubted(
+    line: ShellLine,
+    allowed: frozenset[tuple[str, ...]],
+    workspace: Workspace | None,
+    confined: ConfinedReading,
+    start: Place,
+) -> BashVerdict | None:
+    """Return the verdict where there is a reason to ask: of all reasons the gravest counts, not the first.
+
+    Raises:
+        TooComplexError: there is too much to look at.
+    """
+    patience = Patience()
+    doubts = _doubts(line, allowed, workspace, patience)
+    first = next(doubts, None)
+    if first is None:
+        return None
+    if confined is ConfinedReading.OFF or workspace is None:
+        return BashVerdict(permission=None, reason=first.why)
+    any_program = confined is ConfinedReading.ALL
+    git = _git_doubts(places_of_git(line), workspace)
+    closed = next((doubt for doubt in chain([first], doubts, git) if doubt.closed), None)
+    read_only = closed is None and may_read_confined(line, workspace, start, patience, any_program=any_program)
+    return BashVerdict(permission=None, reason=(closed or first).why, read_only=read_only)
 
 
 def _each_time(found: Inspection) -> str:
@@ -129,29 +153,36 @@ class _Doubt(NamedTuple):
     closed: bool = False
 
 
-def _first_doubt(line: ShellLine, allowed: frozenset[tuple[str, ...]], workspace: Workspace | None) -> _Doubt | None:
+def _doubts(
+    line: ShellLine, allowed: frozenset[tuple[str, ...]], workspace: Workspace | None, patience: Patience
+) -> Iterator[_Doubt]:
+    """Yield every reason to ask about a line, the plainest first."""
     if line.surprises:
-        return _Doubt(line.surprises[0])
+        yield _Doubt(line.surprises[0])
     if not line.commands:
-        return _Doubt("it contains no command", closed=True)
+        yield _Doubt("it contains no command", closed=True)
+        return
     commands = [bare(command) for command in line.commands]
     judged = [(command, _judge(command, allowed)) for command in commands]
     for command, one in judged:
         if one.doubt:
-            return _Doubt(one.doubt)
-        if not line.plain and not _only_reads(command):
-            return _Doubt(f"{command.argv[0]!r} is mixed with variables or conditions")
+            yield _Doubt(one.doubt)
+        elif not line.plain and not _only_reads(command):
+            yield _Doubt(f"{command.argv[0]!r} is mixed with variables or conditions")
     everywhere = frozenset(place for command in line.commands for place in command.places)
     named = [(path, command.places) for command, one in judged for path in one.paths]
     named += [(NamedPath(text=text, fed=True), everywhere) for text in line.inputs]
     if workspace is None:
         open_patterns = (command for command, _ in judged if begins_with_pattern(command))
         if (command := next(open_patterns, None)) is not None:
-            return _Doubt(f"an argument of {command.argv[0]!r} may become an option")
+            yield _Doubt(f"an argument of {command.argv[0]!r} may become an option")
         steps = [NamedPath(text=step) for place in everywhere for step in place]
         paths = [*steps, *(path for path, _ in named)]
-        return next((_Doubt(doubt) for path in paths if (doubt := lexical_doubt(path))), None)
-    return _doubt_places(named, [command.places for command, one in judged if one.git], workspace)
+        yield from (_Doubt(doubt) for path in paths if (doubt := lexical_doubt(path)))
+        return
+    git = (place for command, one in judged if one.git for place in command.places)
+    yield from _git_doubts(git, workspace)
+    yield from _path_doubts(dict.fromkeys(named), workspace, patience)
 
 
 def _only_reads(command: ShellCommand) -> bool:
@@ -159,24 +190,29 @@ def _only_reads(command: ShellCommand) -> bool:
     return argv[:1] == ("cd",) or is_shell_word(command) or find_reader(argv) is not None
 
 
-def _doubt_places(
-    named: Sequence[tuple[NamedPath, Places]], git: Sequence[Places], workspace: Workspace
-) -> _Doubt | None:
-    """Return why what the line names may lead out, or make git run something."""
-    folders: dict[Place, Path] = {}
-    for place in {place for _, places in named for place in places} | {place for places in git for place in places}:
-        folder = _folder(place, workspace)
-        if folder is None:
-            return _Doubt(f"{'/'.join(place)!r} leads to a place known only at run time")
-        folders[place] = folder
-    for folder in {folders[place] for places in git for place in places}:
-        if doubt := repository_doubt(folder):
-            return _Doubt(doubt, closed=True)
+def _git_doubts(places: Iterable[Place], workspace: Workspace) -> Iterator[_Doubt]:
+    """Yield why git may run something that the repository chose."""
+    folders = dict.fromkeys(_folder(place, workspace) for place in dict.fromkeys(places))
+    for folder in folders:
+        doubt = "it runs git in a folder known only at run time" if folder is None else repository_doubt(folder)
+        if doubt:
+            yield _Doubt(doubt, closed=True)
+
+
+def _path_doubts(
+    named: Iterable[tuple[NamedPath, Places]], workspace: Workspace, patience: Patience
+) -> Iterator[_Doubt]:
+    """Yield why what the line names may lead out."""
+    folders: dict[Place, Path | None] = {}
     for path, places in named:
-        found = resolved_doubt(path, workspace, [folders[place] for place in sorted(places)] or [workspace.root])
+        for place in places - folders.keys():
+            folders[place] = _folder(place, workspace)
+            if folders[place] is None:
+                yield _Doubt(f"{'/'.join(place).strip(UNKNOWN_STEP)!r} leads to a place known only at run time")
+        inside = [folder for place in sorted(places) if (folder := folders[place]) is not None]
+        found = resolved_doubt(path, workspace, inside or [workspace.root], patience)
         if found is not None:
-            return _Doubt(found.why, closed=not found.harmless)
-    return None
+            yield _Doubt(found.why, closed=not found.harmless)
 
 
 def _folder(place: Place, workspace: Workspace) -> Path | None:
@@ -184,6 +220,8 @@ def _folder(place: Place, workspace: Workspace) -> Path | None:
     root = Path(os.path.realpath(workspace.root))
     folder = root
     for step in place:
+        if UNKNOWN_STEP in step or len(step) > MAX_PATH:
+            return None
         folder = Path(os.path.normpath(folder / step))
         if os.path.realpath(folder) != str(folder) or not workspace.contains(folder):
             return None

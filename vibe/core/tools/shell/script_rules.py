@@ -13,8 +13,8 @@ SED_SECOND = re.compile(r"[+~]?\d+|\$")
 SED_PLAIN = frozenset("=dDgGhHnNpPxz{")
 SED_COUNTED = frozenset("lqQ")
 SED_BRANCHES = frozenset("btT")
-SED_FLAGS = re.compile(r"(?:[gpiImM]|\d+)*")
-SED_LABEL = re.compile(r"[ \t]*(\w*)[ \t]*(?=[;\n]|$)")
+SED_FLAGS = re.compile(r"[gpiImM\d]*+")
+SED_LABEL = re.compile(r"[ \t]*+(\w*+)[ \t]*+(?=[;\n]|$)")
 SED_BLANK = re.compile(r"[ \t;\n]*")
 
 
@@ -102,9 +102,9 @@ class _SedScript:
             return False
         self._at += 1
         end = re.escape(delimiter)
-        plain = re.compile(rf"(?:\\[^\n]|[^\\\n{end}])*{end}")
-        bracket = rf"\[\^?\]?(?:\[:[a-z]+:\]|\\[^\]\\\n]|[^\]\[\\\n{end}])*\]"
-        first = re.compile(rf"(?:\\[^\n]|[^\\\n\[{end}]|{bracket})*{end}")
+        plain = re.compile(rf"(?:\\[^\n]|[^\\\n{end}])*+{end}")
+        bracket = rf"\[\^?+\]?+(?:\[:[a-z]++:\]|\\[^\]\\\n]|[^\]\[\\\n{end}])*+\]"
+        first = re.compile(rf"(?:\\[^\n]|[^\\\n\[{end}]|{bracket})*+{end}")
         return all(self._skip(first if regex and part == 0 else plain) is not None for part in range(parts))
 
     def _command(self) -> bool:
@@ -149,7 +149,7 @@ AWK_TOKEN = re.compile(
     """,
     re.VERBOSE | re.ASCII,
 )
-AWK_REGEX = re.compile(r"/(?!\*)(?:[^\\/\[\n]|\\[^\n]|\[\^?\]?(?:\[:[a-z]+:\]|[^\]\[\\/\n])*\])*/")
+AWK_REGEX = re.compile(r"/(?!\*)(?:[^\\/\[\n]|\\[^\n]|\[\^?+\]?+(?:\[:[a-z]++:\]|[^\]\[\\/\n])*+\])*+/")
 AWK_BEFORE_REGEX = frozenset({"", "{", "}", ";", "\n", "(", ",", "!", "~", "&&", "||"})
 AWK_STATEMENT_ENDS = frozenset({";", "}"})
 AWK_WORDS = frozenset({"do", "else", "in", "return", "exit", "print", "printf", "delete", "next", "nextfile", "case"})

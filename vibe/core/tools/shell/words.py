@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
+from time import thread_time
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -16,7 +17,10 @@ EXPANSION_NODES = frozenset({
     "simple_expansion", "expansion", "command_substitution", "process_substitution", "arithmetic_expansion",
     "brace_expression", "translated_string",
 })  # fmt: skip
-PATTERN = re.compile(r"(?<!\\)(?:\\\\)*(?:[*?\[]|\{(?=.*(?:,|\.\.).*\}))|^~|[=:]~", re.DOTALL)
+SPECIAL = re.compile(r"[*?\[{~]")
+PATTERN = re.compile(r"(?<!\\)(?:\\\\)*+[*?\[]|^~|[=:]~")
+SEVERAL = re.compile(r",|\.\.")
+QUOTED = re.compile(r"\\(.)", re.DOTALL)
 SPLITS = re.compile(r"[\s*?\[\\]|^$")
 """Text that the shell splits, or takes for a pattern, where a variable stands without quotes."""
 LOCAL_NAME = re.compile(r"(?!.*_proxy$|npm_|auto_resume$|histchars$)[a-z][a-z0-9_]{0,30}|_")
@@ -30,6 +34,40 @@ NUMBERS = frozenset({"?", "#", "$", "!"})
 MAX_CHARACTER = 0x10FFFF
 MAX_READINGS = 32
 """The most readings of one command, by the values its variables may have, that are looked at."""
+MAX_TEXT = 32_768
+"""The longest value that is followed, in characters."""
+JUDGING_SECONDS = 1.0
+"""The processor's time that one part of a judgement may take."""
+TOO_COMPLEX = "it is too complex to check"
+
+
+class TooComplexError(Exception):
+    """Judging a line would take too much work: what it does can't be told."""
+
+    def __init__(self) -> None:
+        super().__init__(TOO_COMPLEX)
+
+
+class Patience:
+    """Ends what takes the processor too long. Waiting for a busy machine does not count."""
+
+    def __init__(self) -> None:
+        self._until = 0.0
+        self._asked = 0
+
+    def is_over(self) -> bool:
+        """Return whether the time is up; most times without a look at the clock, which costs more than a step."""
+        self._asked += 1
+        if self._asked % 16:
+            return False
+        now = thread_time()
+        self._until = self._until or now + JUDGING_SECONDS
+        return now > self._until
+
+    def check(self) -> None:
+        """Go on, or raise TooComplexError once the time is up."""
+        if self.is_over():
+            raise TooComplexError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +96,7 @@ Values: TypeAlias = "tuple[Word, ...]"
 """The readings of a word or a variable: it is one of these."""
 Place: TypeAlias = "tuple[str, ...]"
 """The folder a command runs in: the folders changed to, one after the other."""
+UNKNOWN_STEP = "\0"
 HERE: frozenset[Place] = frozenset({()})
 
 
@@ -125,7 +164,7 @@ def literal(node: Node) -> Word | None:
     """A word without expansions; None if it has some."""
     text = text_of(node)
     if node.type in {"word", "number", "extglob_pattern", "regex"}:
-        return Word(text=_unescaped(text), pattern=PATTERN.search(text) is not None)
+        return Word(text=_unescaped(text), pattern=is_pattern(text))
     if node.type == "raw_string":
         return Word(text=text[1:-1])
     if node.type == "ansi_c_string":
@@ -142,7 +181,7 @@ def unquoted(body: str) -> str:
 
 
 def _unescaped(text: str) -> str:
-    return re.sub(r"\\(.)", r"\1", text.replace("\\\n", ""), flags=re.DOTALL)
+    return QUOTED.sub(r"\1", text.replace("\\\n", ""))
 
 
 ESCAPES = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|0?([0-7]{1,3})|(.))", re.DOTALL)
@@ -177,13 +216,28 @@ def substitutions(text: str) -> Iterator[str]:
         yield from text.split("`")[1::2]
 
 
+def is_pattern(text: str) -> bool:
+    """Return whether the shell may put other words in the place of a text that stands without quotes."""
+    if not SPECIAL.search(text):
+        return False
+    if PATTERN.search(text):
+        return True
+    if "{" not in text or "{" not in QUOTED.sub("", text):
+        return False
+    inside = text.partition("{")[2]
+    several = SEVERAL.search(inside)
+    return several is not None and "}" in inside[several.end() :]
+
+
 def joined(parts: Sequence[Values], bare: str = "") -> Values:
     """Parts of a word as one, in every way they may be read. ``bare``: its source, all that is quoted left out."""
+    if sum(max((len(word.text or word.guess) for word in part), default=0) for part in parts) > MAX_TEXT:
+        return (UNKNOWN,)
     readings: list[Word] = []
     for count, reading in enumerate(product(*parts)):
         if count >= MAX_READINGS:
             return (UNKNOWN,)
-        pattern = any(part.pattern for part in reading) or PATTERN.search(bare) is not None
+        pattern = any(part.pattern for part in reading) or is_pattern(bare)
         known = [part.text for part in reading if part.text is not None]
         if len(known) == len(reading):
             readings.append(Word(text="".join(known), pattern=pattern))

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.core.tools.shell import shell_lab
 from tests.unit.core.tools.shell.shell_lab import ShellLab
 from vibe.core.tools.base import ToolPermission
-from vibe.core.tools.shell.policy import DEFAULT_ALLOWED, classify
+from vibe.core.tools.shell.policy import DEFAULT_ALLOWED, ConfinedReading, classify
 from vibe.core.tools.workspace import Workspace
 
 EVIL = "printf '[core]\\nfsmonitor = pwn\\n' > evil.cfg; "
@@ -215,3 +215,36 @@ def test_every_setting_git_knows_that_can_name_a_program_is_asked_about(template
         if judge("git status", lab.work) is not None and plain.lower() not in HARMLESS:
             unasked.append(plain)
     assert not unasked
+
+
+BEHIND_OTHER_DOUBTS = (
+    "wc -l $(git ls-files)", "head -1 $(git diff --name-only)", "x=$(git status); echo $x", "ls `git ls-files`", "for f in $(git ls-files); do wc -l $f; done", "if git status; then cat $(ls); fi", "cat <(git ls-files) $(ls)",
+    "cat <<E\n$(git ls-files)\nE", "cat <<< \"$(git status)\" $(ls)", "[[ $(git status) ]] && cat $(ls)", "case $(git status) in *) cat $(ls);; esac", "ls | xargs git log", "timeout 5 git status $(ls)", "env git status",
+    "echo ${x:-$(git status)}", "git log $(ls)", "git diff $x", "! git status $(ls)", "while read -r f; do git blame \"$f\"; done < a.txt", "git ls-files | while read -r f; do wc -l \"$f\"; done", "cat $(pwd) && git status",
+    "git status <<< x", "echo $((1 + $(git rev-list --count HEAD)))", "time git status $(ls)", "(cat $(ls); git status)", "git status | awk '{system(\"x\")}'", "git cherry", "git name-rev $(git rev-parse HEAD)", "git submodule status",
+    "find . -exec git log {} +", "command git status", "nice git status", "git ls-files -z | xargs -0 wc -l $(git rev-parse HEAD)", "echo \"${x/a/$(git status)}\"", "uv tree",
+)  # fmt: skip
+ELSEWHERE = (
+    "cd $(echo evilrepo) && git status", "cd evil* && git status", "cd -- evilrepo; git status $(ls)", "env -C evilrepo git status", "ls | xargs -I{} env -C {} git status", "find . -execdir git status {} +", "command cd evilrepo; git status $(ls)",
+    "for c in cd ls; do $c evilrepo; done; git status $(ls)", "cd evilrepo && wc -l $(git ls-files)", "wc -l $(cd evilrepo; git ls-files)", "builtin cd evilrepo; git status $(ls)", "env --chdir=evilrepo git status", "cd; git status",
+    "time cd evilrepo; git status $(ls)", "if cd evilrepo; then git status; fi", "git -C evilrepo ls-files | xargs cat $(ls)", "cat $(git -C evilrepo ls-files)", "cd \"$(ls)\"; git log",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("confined", [ConfinedReading.READERS, ConfinedReading.ALL])
+def test_a_program_that_git_would_run_stands_behind_no_other_doubt(
+    confined: ConfinedReading, template: ShellLab, tmp_path: Path
+) -> None:
+    lab = shell_lab.copy(template, tmp_path / "lab")
+    lab.run("git config core.fsmonitor pwn")
+    assert [line for line in BEHIND_OTHER_DOUBTS if _unasked(line, lab, confined)] == []
+
+
+@pytest.mark.parametrize("confined", [ConfinedReading.READERS, ConfinedReading.ALL])
+def test_git_in_another_folder_is_judged_there_or_asked_about(confined: ConfinedReading, template: ShellLab) -> None:
+    assert [line for line in ELSEWHERE if _unasked(line, template, confined)] == []
+
+
+def _unasked(line: str, lab: ShellLab, confined: ConfinedReading) -> bool:
+    verdict = classify(line, DEFAULT_ALLOWED, (), workspace=Workspace(root=lab.work), confined=confined)
+    return verdict.permission is ToolPermission.ALWAYS or verdict.read_only
