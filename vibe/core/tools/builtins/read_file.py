@@ -33,19 +33,21 @@ CHUNK_BYTES = 1024 * 1024
 
 
 class ReadFileArgs(BaseModel):
-    """What to read; ``offset`` counts lines from 0."""
+    """What to read; ``offset`` counts lines from 0, ``column`` bytes of the first of them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     path: Annotated[str, Field(validation_alias=AliasChoices("path", "file_path"))]
     offset: Annotated[int, Field(ge=0, description="lines to skip")] = 0
     limit: Annotated[int | None, Field(ge=1, description="most lines to return")] = None
+    column: Annotated[int, Field(ge=0, description="where to go on in a line that was cut")] = 0
 
 
 class ReadFileResult(BaseModel):
     """The lines; of an image ``media_type`` and ``image_base64``.
 
-    ``next_offset`` is None at the end of the file, ``total_lines`` where they were not counted.
+    ``next_offset`` is None at the end of the file, ``total_lines`` where they were not counted. ``next_column`` is
+    where to go on in a line that was cut.
     """
 
     path: str
@@ -54,6 +56,7 @@ class ReadFileResult(BaseModel):
     was_truncated: bool = False
     offset: int = 0
     next_offset: int | None = None
+    next_column: int = 0
     total_lines: int | None = None
     encoding: str = "utf-8"
     crlf: bool = False
@@ -109,7 +112,7 @@ class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, ReadFileConfig, ReadFileSt
 
     def summarize(self, args: ReadFileArgs) -> str:
         """Name and lines: ``read_file src/a.py:11-20``."""
-        if not args.offset and args.limit is None:
+        if not args.offset and not args.column and args.limit is None:
             return f"read_file {args.path}"
         return f"read_file {args.path}:{args.offset + 1}-{args.offset + args.limit if args.limit else ''}"
 
@@ -125,7 +128,8 @@ class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, ReadFileConfig, ReadFileSt
         if result.cut_in_line:
             notes.append(f"line {last} is too long and was cut")
         if result.next_offset is not None:
-            notes.append(f"more at offset={result.next_offset}")
+            column = f", column={result.next_column}" if result.next_column else ""
+            notes.append(f"more at offset={result.next_offset}{column}")
         if result.encoding != "utf-8":
             notes.append(f"encoding {result.encoding}{'' if result.encoding.startswith('utf') else ' (a guess)'}")
         if result.crlf:
@@ -142,7 +146,11 @@ class _Window:
     lines: int
     more: bool
     full: bool
-    cut_in_line: bool
+    next_column: int
+
+    @property
+    def cut_in_line(self) -> bool:
+        return self.next_column > 0
 
 
 def _read(args: ReadFileArgs, ctx: InvokeContext, max_bytes: int) -> ReadFileResult:
@@ -186,7 +194,8 @@ def _result(
         lines_read=window.lines,
         was_truncated=window.full,
         offset=args.offset,
-        next_offset=args.offset + window.lines if window.more else None,
+        next_offset=args.offset + window.lines - window.cut_in_line if window.more else None,
+        next_column=window.next_column,
         total_lines=total_lines,
         encoding=encoding,
         crlf=crlf,
@@ -196,7 +205,10 @@ def _result(
 
 def _window(file: BinaryIO, name: str, args: ReadFileArgs, max_bytes: int) -> _Window:
     skipped = _skip_lines(file, args.offset)
+    goes_on = _pass_bytes(file, args.column)
     data = file.read(max_bytes + 1)
+    if args.column and not (goes_on and data):
+        raise FileAccessError(name, f"has a shorter line {args.offset + 1}", f"column {args.column} is past its end")
     if args.offset and not data:
         raise FileAccessError(name, f"has {skipped} lines", f"offset {args.offset} is past its end")
     full = len(data) > max_bytes
@@ -214,8 +226,17 @@ def _window(file: BinaryIO, name: str, args: ReadFileArgs, max_bytes: int) -> _W
         lines=data.count(b"\n") + (bool(data) and not data.endswith(b"\n")),
         more=full or limited,
         full=full,
-        cut_in_line=full and not line_end,
+        next_column=args.column + len(data) if full and not line_end else 0,
     )
+
+
+def _pass_bytes(file: BinaryIO, count: int) -> bool:
+    """Go on by so many bytes of a line; False: it has fewer."""
+    while count and (chunk := file.read(min(count, CHUNK_BYTES))):
+        if b"\n" in chunk:
+            return False
+        count -= len(chunk)
+    return not count
 
 
 def _skip_lines(file: BinaryIO, count: int) -> int:

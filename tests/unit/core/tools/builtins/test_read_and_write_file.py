@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -71,6 +72,33 @@ async def test_a_line_longer_than_a_call_is_cut_between_characters_and_that_is_s
     assert result.content == "é" * 500
     assert result.was_truncated
     assert "line 1 is too long and was cut" in tool.format_result(result)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp1252"])
+async def test_pages_of_long_lines_add_up_to_the_file(caller: Caller, encoding: str) -> None:
+    text = "short\n" + "é" * 2_345 + "MIDDLE" + "x" * 5_000 + "END\nlast\n" + "y" * 3_000
+    (caller.root / "min.js").write_bytes(text.encode(encoding))
+    tool = make(ReadFile, max_read_bytes=1_001)
+    pages: list[str] = []
+    place: dict[str, int] = {}
+    while len(pages) < 30:
+        told = tool.format_result(result := await caller.call(tool, path="min.js", **place))
+        pages.append(result.content)
+        hint = re.search(r"more at offset=(\d+)(?:, column=(\d+))?", told)
+        if hint is None:
+            break
+        place = {"offset": int(hint[1]), "column": int(hint[2] or 0)}
+    assert "".join(pages) == text
+
+
+async def test_one_line_of_a_file_too_large_to_be_read_whole_is_readable_to_its_end(caller: Caller) -> None:
+    size = 11 * 1024 * 1024
+    (caller.root / "one.json").write_bytes(b"[" + b"1," * (size // 2) + b"0]\n")
+    result = await caller.call(make(ReadFile), path="one.json", column=size - 10)
+    assert (result.content, result.next_offset) == (",1,1,1,1,1,0]\n", None)
+    for column in (2 * size, 2**70):
+        with pytest.raises(FileAccessError, match=rf"has a shorter line 1; column {column} is past its end"):
+            await caller.call(make(ReadFile), path="one.json", column=column)
 
 
 async def test_the_last_line_without_newline_counts(caller: Caller) -> None:
