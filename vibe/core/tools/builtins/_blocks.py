@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
-from vibe.core.tools.builtins._closest import LEAST_SIMILAR, describe_closest
+from vibe.core.tools.builtins._closest import LEAST_SIMILAR, closest_place, find_equal
 from vibe.core.tools.errors import ToolError
 
 START = re.compile(r"(<{5,}) ?SEARCH[ \t]*")
@@ -121,21 +123,35 @@ def _apply(text: str, block: Block, name: str, least_similar: float) -> str:
         return f"{block.replace}\n" if block.replace is not None else ""
     crlf = text.count("\r\n")
     newlines = ("\r\n", "\n") if crlf > text.count("\n") - crlf else ("\n", "\r\n")
-    for newline in newlines:
-        search = block.search.replace("\n", newline)
-        start = text.find(search)
-        if start >= 0:
+    for newline, find in product(newlines, (_find_exactly, find_equal)):
+        places = find(text, block.search.replace("\n", newline))
+        if places:
             break
     else:
         raise BlockNotAppliedError(name, block.number, _not_found(text, block, least_similar))
-    if block.everywhere:
-        return text.replace(search, (block.replace or "").replace("\n", newline))
-    if text.find(search, start + 1) >= 0:
-        raise BlockNotAppliedError(name, block.number, _not_unique(text, search))
-    newline = newlines[0] if "\n" not in block.search else newline
-    return _replaced(
-        text, start, start + len(search), None if block.replace is None else block.replace.replace("\n", newline)
-    )
+    if len(places) > 1 and not block.everywhere:
+        raise BlockNotAppliedError(name, block.number, _not_unique(text, places))
+    if not block.everywhere and "\n" not in block.search:
+        newline = newlines[0]
+    replacement = None if block.replace is None else block.replace.replace("\n", newline)
+    if not block.everywhere:
+        return _replaced(text, *places[0], replacement)
+    pieces: list[str] = []
+    done = 0
+    for start, end in places:
+        if start >= done:
+            pieces += [text[done:start], replacement or ""]
+            done = end
+    return "".join([*pieces, text[done:]])
+
+
+def _find_exactly(text: str, search: str) -> list[tuple[int, int]]:
+    places: list[tuple[int, int]] = []
+    at = text.find(search)
+    while at >= 0:
+        places.append((at, at + len(search)))
+        at = text.find(search, at + 1)
+    return places
 
 
 def _replaced(text: str, start: int, end: int, replacement: str | None) -> str:
@@ -148,21 +164,23 @@ def _replaced(text: str, start: int, end: int, replacement: str | None) -> str:
     return text[:start] + text[end:]
 
 
-def _not_unique(text: str, search: str) -> str:
-    places: list[int] = []
-    position = text.find(search)
-    while position >= 0 and len(places) <= SHOWN_PLACES:
-        places.append(text.count("\n", 0, position) + 1)
-        position = text.find(search, position + 1)
+def _not_unique(text: str, places: Sequence[tuple[int, int]]) -> str:
+    lines = ", ".join(str(text.count("\n", 0, start) + 1) for start, _ in places[:SHOWN_PLACES])
     more = " and more" if len(places) > SHOWN_PLACES else ""
-    lines = ", ".join(map(str, places[:SHOWN_PLACES]))
     return f"its SEARCH text is there more than once (at lines {lines}{more}); add lines around it until it is unique"
 
 
 def _not_found(text: str, block: Block, least_similar: float) -> str:
     flat = text.replace("\r\n", "\n")
-    if block.replace and f"\n{block.replace}\n" in f"\n{flat}\n":
-        return "its SEARCH text is not there, but its REPLACE text is: the change seems to be made already"
-    return "its SEARCH text is not there; copy it exactly from the file." + describe_closest(
-        flat, block.search, least_similar
-    )
+    place = closest_place(flat, block.search, least_similar)
+    new = _find_exactly(f"\n{flat}\n", f"\n{block.replace}\n") if block.replace else []
+    made = [flat.count("\n", 0, at) + 1 for at, _ in new]
+    if place is not None:
+        made = [line for line in made if place.start < line <= place.start + len(place.wanted)]
+    told = "its SEARCH text is not there; copy it exactly from the file."
+    if len(made) == 1:
+        there = f"but its REPLACE text is (line {made[0]})"
+        told = f"its SEARCH text is not there, {there}: the change seems to be made already."
+    elif place is None:
+        return f"{told} Nothing in the file looks like it; read the file again."
+    return told if place is None else f"{told} {place.described()}"

@@ -259,3 +259,74 @@ async def test_how_like_a_place_must_be_to_be_shown_is_a_setting(tmp_path: Path)
                 content=block("the quick red fox", "x"),
             )
         assert ("The closest place" in str(error.value)) is shown
+
+
+EQUAL = (
+    ("cafe\u0301 one\n", "caf\u00e9 one", "tea\n"),
+    ("caf\u00e9 one\n", "cafe\u0301 one", "tea\n"),
+    ("x\nnai\u0308ve cafe\u0301 one\r\ny\r\n", "na\u00efve caf\u00e9 one", "x\ntea\r\ny\r\n"),
+    ("\ud55c\uad6d\n", "\u1112\u1161\u11ab\u1100\u116e\u11a8", "tea\n"),
+    ("\u1112\u1161\u11ab\u1100\u116e\u11a8\n", "\ud55c\uad6d", "tea\n"),
+    ("q\u0307\u0323\n", "q\u0323\u0307", "tea\n"),
+    ("\u212bngstr\u00f6m\n", "\u00c5ngstr\u00f6m", "tea\n"),
+)
+
+
+@pytest.mark.parametrize(("text", "old", "after"), EQUAL)
+async def test_text_that_unicode_calls_equal_is_found(tmp_path: Path, text: str, old: str, after: str) -> None:
+    assert await edited(tmp_path, text.encode(), block(old, "tea")) == after.encode()
+
+
+async def test_equal_text_is_counted_and_no_character_is_cut(tmp_path: Path) -> None:
+    twice = "cafe\u0301\ncafe\u0301\n".encode()
+    with pytest.raises(BlockNotAppliedError, match="at lines 1, 2"):
+        await edited(tmp_path, twice, block("caf\u00e9", "tea"))
+    (tmp_path / "a.txt").write_bytes(twice)
+    arguments = {"old_string": "caf\u00e9", "new_string": "tea", "replace_all": True}
+    await Caller(root=tmp_path).call(make(SearchReplace), file_path="a.txt", **arguments)
+    assert (tmp_path / "a.txt").read_text() == "tea\ntea\n"
+    with pytest.raises(BlockNotAppliedError):
+        await edited(tmp_path, "\u1112\u1161\u11ab\n".encode(), block("\ud558", "tea"))
+
+
+ALIKE = (
+    ("it\u2019s\n", "it's", "U+2019 RIGHT SINGLE QUOTATION MARK where SEARCH has U+0027 APOSTROPHE"),
+    ("say \u201cso\u201d\n", 'say "so"', "U+201C LEFT DOUBLE QUOTATION MARK where"),
+    ("a \u2013 b\n", "a - b", "U+2013 EN DASH where SEARCH has U+002D HYPHEN-MINUS"),
+    ("a\u00a0b\n", "a b", "U+00A0 NO-BREAK SPACE where SEARCH has U+0020 SPACE"),
+    ("a\u3000b\n", "a b", "U+3000 IDEOGRAPHIC SPACE where"),
+    ("a\u200bb\n", "ab", "U+200B ZERO WIDTH SPACE where SEARCH has nothing"),
+    ("ab\n", "a\u00adb", "nothing where SEARCH has U+00AD SOFT HYPHEN"),
+    ("\uff41 = 1\n", "a = 1", "U+FF41 FULLWIDTH LATIN SMALL LETTER A where SEARCH has U+0061"),
+    ("p\u0430ss\n", "pass", "U+0430 CYRILLIC SMALL LETTER A where SEARCH has U+0061"),
+    ("wait\u2026\n", "wait...", "U+2026 HORIZONTAL ELLIPSIS where"),
+    ("x\u2212y\n", "x-y", "U+2212 MINUS SIGN where"),
+)
+
+
+@pytest.mark.parametrize(("line", "old", "told"), ALIKE)
+async def test_a_character_that_only_looks_the_same_is_named(tmp_path: Path, line: str, old: str, told: str) -> None:
+    with pytest.raises(BlockNotAppliedError) as error:
+        await edited(tmp_path, f"first\nsecond {line}".encode(), block(old, "x"))
+    assert f"line 2: the file has {told}" in str(error.value)
+
+
+async def test_white_space_at_the_end_of_lines_is_told(tmp_path: Path) -> None:
+    with pytest.raises(BlockNotAppliedError, match="only white space differs"):
+        await edited(tmp_path, b"one  \ntwo\n", block("one\ntwo", "x"))
+
+
+async def test_new_text_elsewhere_does_not_hide_the_closest_place(tmp_path: Path) -> None:
+    text = b"def one():\n    return 1\n\ndef two():\n    value = compute(22)\n    return value\n"
+    with pytest.raises(BlockNotAppliedError) as error:
+        await edited(tmp_path, text, block("    value = compute(2)\n    return value", "    return 1"))
+    assert "made already" not in str(error.value)
+    assert "The closest place" in str(error.value)
+    assert "compute(22)" in str(error.value)
+
+
+async def test_new_text_where_the_old_would_be_is_told(tmp_path: Path) -> None:
+    with pytest.raises(BlockNotAppliedError, match=r"\(line 2\): the change seems to be made already"):
+        await edited(tmp_path, b"a\nvalue = 2\nb\n", block("value = 1", "value = 2"))
+    with pytest.raises(BlockNotAppliedError, match=r"\(line 2\): the change seems to be made already"):
+        await edited(tmp_path, b"a\nimport something\nb\n", block("from elsewhere import it", "import something"))
