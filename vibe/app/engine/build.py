@@ -109,7 +109,14 @@ class Engine:
         Reads the file system.
         """
         bounds = bounds_of(self.confinement, self.environ)
-        return Workspace(root=root, extra_roots=extra_roots, read_roots=read_roots, bounds=bounds, files=files or DISK)
+        return Workspace(
+            root=root,
+            extra_roots=extra_roots,
+            read_roots=read_roots,
+            bounds=bounds,
+            files=files or DISK,
+            own_places=self.own_places,
+        )
 
 
 def build_engine(host: Host, request: EngineRequest) -> Engine:

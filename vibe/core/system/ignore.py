@@ -1,10 +1,11 @@
-"""Rules of what searches leave out: default excludes, ``.vibeignore``, ``.ignore`` and ``.gitignore``."""
+"""Rules of what searches leave out: default excludes, ``.vibeignore``, ``.ignore``, ``.gitignore`` and git's list."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from fnmatch import translate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,12 @@ __all__ = ["DEFAULT_IGNORES", "IGNORE_FILE", "Ignores", "list_entries", "walk_fi
 IGNORE_FILE = ".vibeignore"
 """Patterns for the whole workspace, in the root, written like ``.gitignore``."""
 
-PER_FOLDER = (".ignore", ".gitignore")
+PER_FOLDER = (".rgignore", ".ignore", ".gitignore", ".git/info/exclude")
+"""The files of patterns in each folder: a rule of an earlier kind counts, however far up it stands."""
+GIT_KINDS = (".gitignore", ".git/info/exclude")
+"""The kinds that end where another repository begins."""
+ALWAYS = (".git", ".hg", ".svn")
+"""Names that are left out whatever the settings list in place of ``DEFAULT_IGNORES``."""
 
 DEFAULT_IGNORES = (
     ".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".mypy_cache", ".pytest_cache",
@@ -33,90 +39,126 @@ class Ignores:
     names: tuple[str, ...] = DEFAULT_IGNORES
     file: str = IGNORE_FILE
 
+    @property
+    def globs(self) -> tuple[str, ...]:
+        """The names that are left out; one with ``/`` is a path below the root."""
+        return tuple(dict.fromkeys(name.rstrip("/") for name in (*self.names, *ALWAYS)))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rules:
-    """Patterns relative to a folder."""
+    """Patterns relative to a folder; of two ``kind``s the lower one counts."""
 
     base: Path
     spec: GitIgnoreSpec
+    kind: int
 
-    def ignores(self, path: Path, *, is_folder: bool) -> bool | None:
-        relative = path.relative_to(self.base).as_posix()
-        return self.spec.check_file(f"{relative}/" if is_folder else relative).include
+    def ignores(self, path: Path, *, is_folder: bool, inside: bool) -> bool | None:
+        """Return whether the patterns ignore a path; ``inside``: what they say of a folder above it does not count."""
+        if not path.is_relative_to(self.base):
+            return None
+        relative = path.relative_to(self.base).as_posix().encode(errors="replace").decode()  # some names are no text
+        name = f"{relative}/" if is_folder else relative
+        if not inside:
+            return self.spec.check_file(name).include
+        above = relative.rpartition("/")[0]
+        patterns = (one for one in reversed(self.spec.patterns) if one.include is not None and one.match_file(name))
+        return next((one.include for one in patterns if not above or not one.match_file(f"{above}/")), None)
 
 
-def walk_files(root: Path, start: Path, *, use_ignores: bool, ignores: Ignores | None = None) -> Iterator[Path]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """One walk: its rules by kind, nearest first, the names it leaves out, and whether it began in an ignored place."""
+
+    rules: tuple[_Rules, ...] = ()
+    names: re.Pattern[str] | None = None
+    own: frozenset[Path] = frozenset()
+    inside: bool = False
+
+    def into(self, folder: Path) -> _Look:
+        """The look at a folder, with its own rules."""
+        if self.names is None:
+            return self
+        found = [rules for kind, name in enumerate(PER_FOLDER) for rules in _read_rules(folder, folder / name, kind)]
+        above = self.rules
+        if (folder / ".git").exists():
+            above = tuple(rules for rules in above if rules.kind >= len(PER_FOLDER) or not _is_gits(rules))
+        return replace(self, rules=tuple(sorted((*found, *above), key=lambda rules: rules.kind)))
+
+    def leaves_out(self, path: Path, *, is_folder: bool) -> bool:
+        if path in self.own or (self.names is not None and self.names.match(path.name)):
+            return True
+        answers = (rules.ignores(path, is_folder=is_folder, inside=self.inside) for rules in self.rules)
+        return next((answer for answer in answers if answer is not None), False)
+
+
+def walk_files(
+    root: Path, start: Path, *, use_ignores: bool, ignores: Ignores | None = None, own: Iterable[Path] = ()
+) -> Iterator[Path]:
     """Regular files at or below ``start``, sorted by name, links not followed; a file named outright always counts.
 
-    Ignore files from ``root`` down are obeyed. Blocks.
+    So does a folder, whatever is said of it or of those above. Files of patterns are obeyed as git and ripgrep do it,
+    those in folders above ``root`` too. ``own`` places are left out. Blocks.
     """
     if start.is_file():
         yield start
         return
-    known = (ignores or Ignores()) if use_ignores else None
-    yield from _walk(start, _rules_above(root, start, known) if known else [], known)
+    yield from _walk(start, _look_at(root, start, ignores, own, use_ignores=use_ignores))
 
 
-def list_entries(root: Path, folder: Path, *, use_ignores: bool) -> list[Path]:
+def list_entries(root: Path, folder: Path, *, use_ignores: bool, own: Iterable[Path] = ()) -> list[Path]:
     """Return what stands in a folder, folders and links too, sorted by name, by the rules of ``walk_files``. Blocks.
 
     Raises:
         OSError: the folder can't be read.
     """
-    known = Ignores() if use_ignores else None
-    rules = [*_folder_rules(folder), *_rules_above(root, folder, known)] if known else []
-    return [entry for entry, _ in _entries(folder, rules, known)]
+    look = _look_at(root, folder, None, own, use_ignores=use_ignores).into(folder)
+    return [entry for entry, _ in _entries(folder, look)]
 
 
-def _rules_above(root: Path, start: Path, ignores: Ignores) -> list[_Rules]:
-    """The rules of the folders from ``root`` down to the one above ``start``, nearest first."""
-    above = _read_rules(root, root / ignores.file)
-    if start.is_relative_to(root):
-        for folder in [*reversed(start.relative_to(root).parents)][: len(start.relative_to(root).parts)]:
-            above = [*_folder_rules(root / folder), *above]
-    return above
+def _look_at(root: Path, start: Path, ignores: Ignores | None, own: Iterable[Path], *, use_ignores: bool) -> _Look:
+    """The look at the folder above ``start``."""
+    if not use_ignores:
+        return _Look(own=frozenset(own))
+    known = ignores or Ignores()
+    names = "|".join(translate(name) for name in known.globs if "/" not in name)
+    paths = [name for name in known.globs if "/" in name]
+    from pathspec import GitIgnoreSpec
+
+    listed = [_Rules(base=root, spec=GitIgnoreSpec.from_lines(paths), kind=-1)] if paths else []
+    rules = (*listed, *_read_rules(root, root / known.file, len(PER_FOLDER)))
+    look = _Look(rules=rules, names=re.compile(names), own=frozenset(own))
+    for folder in reversed(start.parents):
+        look = look.into(folder)
+    return replace(look, inside=any(rules.ignores(start, is_folder=True, inside=False) for rules in look.rules))
 
 
-def _entries(folder: Path, rules: list[_Rules], ignores: Ignores | None) -> Iterator[tuple[Path, bool]]:
+def _entries(folder: Path, look: _Look) -> Iterator[tuple[Path, bool]]:
     """The entries the rules leave, and whether each is a folder of its own."""
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name.encode(errors="surrogateescape")):
         is_folder = entry.is_dir() and not entry.is_symlink()
-        if ignores and (_excluded(entry.name, ignores) or _ignored(entry, rules, is_folder=is_folder)):
-            continue
-        yield entry, is_folder
+        if not look.leaves_out(entry, is_folder=is_folder):
+            yield entry, is_folder
 
 
-def _walk(folder: Path, above: list[_Rules], ignores: Ignores | None) -> Iterator[Path]:
-    rules = [*_folder_rules(folder), *above] if ignores else above
+def _walk(folder: Path, above: _Look) -> Iterator[Path]:
+    look = above.into(folder)
     try:
-        entries = list(_entries(folder, rules, ignores))
+        entries = list(_entries(folder, look))
     except OSError:
         return
     for entry, is_folder in entries:
         if is_folder:
-            yield from _walk(entry, rules, ignores)
+            yield from _walk(entry, look)
         elif entry.is_file() and not entry.is_symlink():
             yield entry
 
 
-def _excluded(name: str, ignores: Ignores) -> bool:
-    return any(fnmatchcase(name, pattern.rstrip("/")) for pattern in ignores.names)
+def _is_gits(rules: _Rules) -> bool:
+    return rules.kind >= 0 and PER_FOLDER[rules.kind] in GIT_KINDS
 
 
-def _ignored(path: Path, rules: list[_Rules], *, is_folder: bool) -> bool:
-    for rule in rules:
-        found = rule.ignores(path, is_folder=is_folder)
-        if found is not None:
-            return found
-    return False
-
-
-def _folder_rules(folder: Path) -> list[_Rules]:
-    return [rules for name in PER_FOLDER for rules in _read_rules(folder, folder / name)]
-
-
-def _read_rules(base: Path, file: Path) -> list[_Rules]:
+def _read_rules(base: Path, file: Path, kind: int) -> list[_Rules]:
     try:
         if not file.is_file():  # a named pipe would be waited for
             return []
@@ -125,4 +167,4 @@ def _read_rules(base: Path, file: Path) -> list[_Rules]:
         return []
     from pathspec import GitIgnoreSpec
 
-    return [_Rules(base=base, spec=GitIgnoreSpec.from_lines(text.splitlines()))]
+    return [_Rules(base=base, spec=GitIgnoreSpec.from_lines(text.splitlines()), kind=kind)]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import unicodedata
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from vibe.core.system.globs import matches_any, seen_from
+from vibe.core.system.own_places import NO_OWN_PLACES, OwnPlaces
 from vibe.core.tools.bounds import Bounds, any_matches
 from vibe.core.tools.errors import (
     PathError,
@@ -22,6 +24,8 @@ from vibe.core.tools.errors import (
 from vibe.core.tools.files.text_files import DISK, link_again, names_of
 from vibe.core.tools.ports import Files
 
+_ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|[nrt])")
+_CONTROLS = {r"\n": "\n", r"\r": "\r", r"\t": "\t"}
 MAX_PATH_BYTES = 4_095
 """The longest path the system takes."""
 
@@ -36,6 +40,7 @@ class Workspace:
     are resolved paths, of files or not, that change what these checks do. ``bounds`` are the places on the user's
     machine that stay closed, inside or not. ``stands_for`` is the folder that ``root`` is a copy of, for as long as a
     step works in it. ``files`` is who has the files: an editor has what is not saved yet, a copy has them on disk.
+    ``own_places`` are vibe's own, which no search shows unless one is named.
     Paths are resolved at the moment of use. A hard link can't be told from the file it shares, so a link that someone
     made inside the root to a file outside it counts as inside.
     """
@@ -49,6 +54,7 @@ class Workspace:
     bounds: Bounds = field(default_factory=Bounds)
     stands_for: Path | None = None
     files: Files = DISK
+    own_places: OwnPlaces = NO_OWN_PLACES
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "root", _real(self.root))
@@ -56,9 +62,10 @@ class Workspace:
         object.__setattr__(self, "read_roots", tuple(_real(root) for root in self.read_roots))
 
     def resolve(self, path: str) -> Path:
-        """Return where ``path`` leads: ``~`` expanded, relative to ``root``, links and ``..`` followed; inside or not.
+        r"""Return where ``path`` leads: ``~`` expanded, relative to ``root``, links and ``..`` followed; inside or not.
 
-        A name written in another unicode form than the one on disk finds the one on disk.
+        A name written in another unicode form than the one on disk, or with escapes as listings show what is no text
+        (``\udcff``, ``\n``), finds the one on disk.
 
         Raises:
             PathError: the path is empty, holds a NUL character, is too long, goes round in a circle of links or changes
@@ -184,8 +191,12 @@ class Workspace:
         return not closed and self.contains(resolved, write=True) and self.claim_problem("", resolved) is None
 
     def relative(self, path: Path) -> str:
-        """The path as people name it: relative to ``root`` if it is below, else whole; always with ``/``."""
-        return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else path.as_posix()
+        """The path as people name it: relative to ``root`` if it is below, else whole; always with ``/``.
+
+        Bytes that are no text stand as escapes, which ``resolve`` takes back.
+        """
+        text = path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else path.as_posix()
+        return text.encode(errors="backslashreplace").decode()
 
     def granting(self, paths: Sequence[Path], *, write: bool) -> Workspace:
         """The same workspace with resolved ``paths`` (and what is below them) allowed too."""
@@ -217,15 +228,25 @@ def _real(root: Path) -> Path:
 
 
 def _as_on_disk(path: str) -> str:
-    """``path`` with each name in the unicode form, composed or decomposed, in which it exists."""
-    if path.isascii() or os.path.lexists(path):
+    """``path`` with each name in the form in which it exists: composed, decomposed or without escapes."""
+    if (path.isascii() and "\\" not in path) or os.path.lexists(path):
         return path
     found = os.sep
     for name in Path(path).parts[1:]:
-        forms = (name, unicodedata.normalize("NFC", name), unicodedata.normalize("NFD", name))
+        forms = (name, *(unicodedata.normalize(form, name) for form in ("NFC", "NFD")), _without_escapes(name))
         candidates = [f"{found.removesuffix(os.sep)}{os.sep}{form}" for form in forms]
         found = next((candidate for candidate in candidates if os.path.lexists(candidate)), candidates[0])
     return found
+
+
+def _without_escapes(name: str) -> str:
+    """A name as it was before it was listed with escapes for what can't be printed."""
+    return _ESCAPE.sub(_unescaped, name)
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    character = _CONTROLS.get(found[0]) or chr(int(found[1] or found[2], 16))
+    return found[0] if character == "\0" or character.isprintable() else character
 
 
 def _digest(data: bytes) -> bytes:

@@ -22,10 +22,13 @@ from vibe.core.tools.base import (
     PathAccess,
     ToolPermission,
 )
-from vibe.core.tools.builtins._folders import folder_at, shown_lines
+from vibe.core.tools.builtins._folders import folder_at, shown_lines, split_glob
+from vibe.core.tools.files.search import printable
 from vibe.core.tools.workspace import Workspace
 
 LONGEST_WALK_SECONDS = 20.0
+UNKNOWN_SIGNS = ("!(", "@(", "+(", "?(", "*(", "!")
+"""Signs that other programs know in globs."""
 
 
 class GlobArgs(BaseModel):
@@ -43,6 +46,7 @@ class GlobResult(BaseModel):
 
     paths: list[str]
     was_truncated: bool = False
+    why_none: str = ""
 
 
 class GlobConfig(BaseToolConfig):
@@ -63,15 +67,16 @@ class Glob(BaseTool[GlobArgs, GlobResult, GlobConfig, BaseToolState]):
 
         Raises:
             FileAccessError: the folder is missing.
+            PathOutsideError: it is outside the workspace, or the pattern leads there.
         """
-        start = await to_thread.run_sync(folder_at, ctx.workspace, args.path)
         most = self.config.max_results
-        paths, finished = await to_thread.run_sync(_find, ctx.workspace, start, args, most, abandon_on_cancel=True)
-        return GlobResult(paths=paths[:most], was_truncated=len(paths) > most or not finished)
+        paths, finished = await to_thread.run_sync(_find, ctx.workspace, args, most, abandon_on_cancel=True)
+        why = "" if paths else await to_thread.run_sync(_why_none, ctx.workspace, args, abandon_on_cancel=True)
+        return GlobResult(paths=paths[:most], was_truncated=len(paths) > most or not finished, why_none=why)
 
-    def assess(self, args: GlobArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the interface
+    def assess(self, args: GlobArgs, workspace: Workspace) -> Assessment:
         """Name where it looks."""
-        return Assessment(paths=(PathAccess(path=args.path),))
+        return Assessment(paths=(PathAccess(path=split_glob(workspace, args.path, args.pattern)[0]),))
 
     def summarize(self, args: GlobArgs) -> str:
         """Pattern and place: ``glob **/*.py in src``."""
@@ -84,13 +89,18 @@ class Glob(BaseTool[GlobArgs, GlobResult, GlobConfig, BaseToolState]):
     def format_result(self, result: GlobResult) -> str:
         """A path a line, and whether there are more."""
         more = f"[first {len(result.paths)} files; narrow the pattern or the path]" if result.was_truncated else ""
-        return shown_lines(result.paths, more=more, none="no files match")
+        return shown_lines(result.paths, more=more, none=f"no files match{result.why_none}")
 
 
-def _find(workspace: Workspace, start: Path, args: GlobArgs, most: int) -> tuple[list[str], bool]:
+def _find(workspace: Workspace, args: GlobArgs, most: int) -> tuple[list[str], bool]:
     """Up to one more than ``most`` paths, and whether the walk came to its end."""
     deadline = time.monotonic() + LONGEST_WALK_SECONDS
-    pattern = args.pattern if "/" in args.pattern else f"**/{args.pattern}"
+    folder, pattern = split_glob(workspace, args.path, args.pattern)
+    start = workspace.readable(folder)
+    if not start.exists() and folder != args.path:
+        folder_at(workspace, args.path)
+        return [], True
+    folder_at(workspace, folder)
     late = False
 
     def in_time() -> bool:
@@ -98,11 +108,25 @@ def _find(workspace: Workspace, start: Path, args: GlobArgs, most: int) -> tuple
         late = late or time.monotonic() > deadline
         return not late
 
-    files = walk_files(workspace.root, start, use_ignores=args.use_default_ignore)
-    # matches_any is asked about paths below the start, whatever the workspace calls them.
-    found = (
-        workspace.relative(file)
-        for file in files
-        if in_time() and matches_any(file.relative_to(start).as_posix(), [pattern])
-    )
+    own = workspace.own_places.below(workspace.root)
+    files = walk_files(workspace.root, start, use_ignores=args.use_default_ignore, own=own)
+    found = (workspace.relative(file) for file in files if in_time() and _is_meant(file.relative_to(start), pattern))
     return list(islice(found, most + 1)), not late
+
+
+def _is_meant(file: Path, pattern: str) -> bool:
+    """Return whether a path below the start is meant, as it is or as listings show it."""
+    name = file.as_posix()
+    shown = printable(name)
+    return matches_any(name, [pattern]) or (shown != name and matches_any(shown, [pattern]))
+
+
+def _why_none(workspace: Workspace, args: GlobArgs) -> str:
+    """Why nothing matches, as the end of a sentence; empty if it is not known."""
+    folder, _ = split_glob(workspace, args.path, args.pattern)
+    if not workspace.readable(folder).is_dir():
+        return f": there is no folder {folder!r}"
+    if args.use_default_ignore and _find(workspace, args.model_copy(update={"use_default_ignore": False}), 1)[0]:
+        return " but ignored ones: set use_default_ignore to false to see them, or name their folder"
+    sign = next((sign for sign in UNKNOWN_SIGNS if sign in args.pattern), "")
+    return f": {sign!r} is taken literally; known are *, ?, [...], ** and {{a,b}}" if sign else ""

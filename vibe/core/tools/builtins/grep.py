@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
-from anyio import fail_after
+from anyio import fail_after, to_thread
 from pydantic import BaseModel, ConfigDict, Field
 
 from ipc.events import FilesDisplay
+from vibe.core.system.globs import is_wild
 from vibe.core.system.ignore import DEFAULT_IGNORES, IGNORE_FILE, Ignores
 from vibe.core.system.programs import find_ripgrep
 from vibe.core.tools.base import (
@@ -21,7 +22,14 @@ from vibe.core.tools.base import (
     ToolError,
 )
 from vibe.core.tools.base import ToolPermission as Permission
-from vibe.core.tools.files.search import Found, Match, Query, search_in_python, search_with_ripgrep
+from vibe.core.tools.files.search import (
+    Found,
+    Match,
+    Query,
+    printable,
+    search_in_python,
+    search_with_ripgrep,
+)
 from vibe.core.tools.files.text_files import FileAccessError
 from vibe.core.tools.workspace import Workspace
 
@@ -76,7 +84,8 @@ class Grep(BaseTool[GrepArgs, GrepResult, GrepConfig, BaseToolState]):
         """
         start = ctx.workspace.readable(args.path)
         if not start.exists():
-            raise FileAccessError(ctx.workspace.relative(start), "does not exist", "search '.' or check the path")
+            advice = "name a file or a folder, not a pattern" if is_wild(args.path) else "search '.' or check the path"
+            raise FileAccessError(ctx.workspace.relative(start), "does not exist", advice)
         if not start.is_file() and not start.is_dir():
             raise FileAccessError(ctx.workspace.relative(start), "is neither a file nor a folder", "search its folder")
         most = args.max_matches or self.config.default_max_matches
@@ -87,6 +96,7 @@ class Grep(BaseTool[GrepArgs, GrepResult, GrepConfig, BaseToolState]):
             use_ignores=args.use_default_ignore,
             most=most,
             max_bytes=self.config.max_output_bytes,
+            own=await to_thread.run_sync(ctx.workspace.own_places.below, ctx.workspace.root),
             ignores=Ignores(names=tuple(self.config.exclude_patterns), file=self.config.codeignore_file),
         )
         ripgrep = find_ripgrep(ctx.environ) if self.config.use_ripgrep else None
@@ -143,5 +153,5 @@ def _bounded(found: Found, query: Query) -> GrepResult:
             break
         lines.append(line)
     cut = found.more or len(lines) < len(found.matches)
-    files = list(dict.fromkeys(match.path for match in found.matches[: len(lines)]))
+    files = list(dict.fromkeys(printable(match.path) for match in found.matches[: len(lines)]))
     return GrepResult(matches="\n".join(lines), match_count=len(lines), was_truncated=cut, files=files)

@@ -19,6 +19,7 @@ from vibe.core.tools.base import (
     ToolPermission,
 )
 from vibe.core.tools.builtins._folders import folder_at, shown_lines
+from vibe.core.tools.files.search import printable
 from vibe.core.tools.files.text_files import FileAccessError
 from vibe.core.tools.workspace import Workspace
 
@@ -76,18 +77,20 @@ class ListDir(BaseTool[ListDirArgs, ListDirResult, ListDirConfig, BaseToolState]
 def _lines(workspace: Workspace, args: ListDirArgs) -> list[str]:
     folder = folder_at(workspace, args.path)
     try:
-        found = list_entries(workspace.root, folder, use_ignores=args.use_default_ignore)
+        own = workspace.own_places.below(workspace.root)
+        found = list_entries(workspace.root, folder, use_ignores=args.use_default_ignore, own=own)
     except OSError as error:
         raise FileAccessError(workspace.relative(folder), f"can't be read ({error.strerror})") from error
     return [_line(entry) for entry in found]
 
 
 def _line(entry: Path) -> str:
+    name = printable(entry.name)
     if entry.is_symlink():
-        return f"{entry.name}@"
+        return f"{name}@"
     if entry.is_dir():
-        return f"{entry.name}/"
+        return f"{name}/"
     try:
-        return f"{entry.name}  {entry.stat().st_size}"
+        return f"{name}  {entry.stat().st_size}"
     except OSError:  # gone since
-        return entry.name
+        return name

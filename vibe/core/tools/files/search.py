@@ -6,37 +6,57 @@ import os
 import re
 import signal
 import stat
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
+from itertools import islice
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
+from typing import Any, NamedTuple
+from warnings import catch_warnings, simplefilter
 
 from anyio import CancelScope, EndOfStream, create_task_group, open_process, sleep, to_process, to_thread
 from anyio.abc import Process
 
-from vibe.core.system.ignore import Ignores, walk_files
+from vibe.core.config.patterns import compile_linear
+from vibe.core.system.ignore import PER_FOLDER, Ignores, walk_files
 from vibe.core.system.shield import shielded
 from vibe.core.tools.errors import ToolError
-from vibe.core.tools.files.text_files import BinaryFileError, decode
 
 LINE_CHARACTERS = 500
-LARGEST_FILE_BYTES = 50 * 1024 * 1024
+SHOWN_BEFORE = 100
+"""Characters of a long line that are shown before its first match."""
 SPARE_MATCHES = 50
+CHUNK_BYTES = 1024 * 1024
 
-RECORD = re.compile(rb"([^\0]*)\0(\d+):([^\n]*)\n")
-BINARY_WARNING = re.compile(rb"[^\n]*: WARNING: stopped searching binary file after match \([^\n]*\)\n")
-LONG_LINE_NOTE = re.compile(r" \[\.\.\. (?:omitted end of long line|\d+ more match(?:es)?)\]$")
+RECORD = re.compile(
+    rb"([^\0]*?)(?:\0(\d+):(\d+):(\d+):([^\n]*)"
+    rb"|: (?:WARNING: stopped searching )?binary file (?:after match|matches) \(found [^\n]*\))\n"
+)
+"""A line of ripgrep's: path, number, column, place of the line in the file, text; or the path of a binary file."""
+LONG_LINE_NOTE = re.compile(rb" \[\.\.\. (?:omitted end of long line|\d+ more match(?:es)?)\]$")
+PLAIN = re.compile(r"(?:[\w\s/:;,<>=@#%&~'\"`!|*+{}()$^-]|\[[\w-]+\]|\\[^\w\s])*", re.ASCII)
+"""Patterns that match nothing but ASCII: to them text is the same in any encoding."""
+NOT_UTF8 = (
+    r"(?-u:[\xC0-\xFF](?:[\x00-\x7F]|$)|(?:^|[\x00-\x7F])[\x80-\xBF]|[\xE0-\xF7][\x80-\xBF](?:[\x00-\x7F]|$)"
+    r"|[\xF0-\xF7][\x80-\xBF]{2}(?:[\x00-\x7F]|$))"
+)
+"""Lines in an older encoding, which ripgrep does not read: it finds them all, and we look at each."""
+UTF_8_MARK = b"\xef\xbb\xbf"
+UTF_16 = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+GLOB_SIGN = re.compile(r"[*?\[\]{}\\!]")
 UNPRINTABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 PATIENCE_SECONDS = 2.0
-PATTERN_FILES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
-"""The files that ripgrep reads patterns from."""
 
 FLAGS = (
     "--no-config",
     "--no-messages",
     "--line-number",
+    "--column",
+    "--byte-offset",
+    "--crlf",
     "--with-filename",
     "--no-heading",
     "--null",
@@ -51,7 +71,7 @@ FLAGS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A search: ``start`` is resolved; ``most`` and ``max_bytes`` say when enough was found."""
+    """A search: ``start`` is resolved; ``most`` and ``max_bytes`` say when enough was found; ``own`` is left out."""
 
     pattern: str
     root: Path
@@ -60,11 +80,15 @@ class Query:
     most: int
     max_bytes: int
     ignores: Ignores = field(default_factory=Ignores)
+    own: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """A line that matches; ``path`` is relative to the root where it lies below."""
+    """A line that matches, or the part of a long one around its first match.
+
+    ``path`` is relative to the root where it lies below.
+    """
 
     path: str
     number: int
@@ -72,8 +96,7 @@ class Match:
 
     def line(self) -> str:
         """``path:line:text`` on one line, whatever the three hold."""
-        text = self.text if len(self.text) <= LINE_CHARACTERS else self.text[:LINE_CHARACTERS] + "…"
-        return f"{printable(self.path)}:{self.number}:{printable(text)}"
+        return f"{printable(self.path)}:{self.number}:{printable(self.text)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +105,16 @@ class Found:
 
     matches: tuple[Match, ...]
     more: bool
+
+
+class _Line(NamedTuple):
+    """A line that ripgrep found: the byte of it where the pattern matches, and the byte of the file where it begins."""
+
+    path: str
+    number: int
+    at: int
+    place: int
+    data: bytes
 
 
 class BadPatternError(ToolError):
@@ -104,17 +137,39 @@ async def search_with_ripgrep(ripgrep: str, query: Query) -> Found:
         BadPatternError: the pattern is no regular expression.
         ToolError: ripgrep failed.
     """
+    if await to_thread.run_sync(_is_binary, query.start):  # a file named outright, of which it tells before it knows
+        return Found(matches=(), more=False)
     ignoring = ["--no-ignore"]
     if query.use_ignores:
-        ignoring = [f"--glob=!{pattern}" for pattern in query.ignores.names]
+        ignoring = [f"--glob=!{pattern}" for pattern in query.ignores.globs]
         if (query.root / query.ignores.file).is_file():
             ignoring.append(f"--ignore-file={query.ignores.file}")
+    own = (place.relative_to(query.root).as_posix() for place in query.own if place.is_relative_to(query.root))
+    ignoring += [f"--glob=!/{GLOB_SIGN.sub(_escaped, name)}" for name in own]
     where = query.start.relative_to(query.root) if query.start.is_relative_to(query.root) else query.start
-    argv = [*ignoring, f"--regexp={query.pattern}", "--", str(where)]
-    found = await _run([ripgrep, *FLAGS, *argv], query)
-    if found.more:
-        return await _run([ripgrep, *FLAGS, IN_ORDER, *argv], query)
+    patterns = [query.pattern] if PLAIN.fullmatch(query.pattern) else [query.pattern, NOT_UTF8]
+    argv = [*ignoring, *(f"--regexp={pattern}" for pattern in patterns), "--", str(where)]
+    try:
+        found = await _run([ripgrep, *FLAGS, *argv], query)
+        if found.more:
+            return await _run([ripgrep, *FLAGS, IN_ORDER, *argv], query)
+    except BadPatternError:  # Python knows signs that ripgrep does not
+        return await search_in_python(query)
     return Found(matches=tuple(sorted(found.matches, key=_place)), more=False)
+
+
+def _is_binary(path: Path) -> bool:
+    """Return whether a path is that of a file that is no text. Blocks."""
+    with suppress(OSError), path.open("rb") as file:
+        head = file.read(CHUNK_BYTES)
+        if any(head.startswith(mark) for mark, _ in UTF_16):
+            return False
+        return b"\0" in head or any(b"\0" in chunk for chunk in iter(partial(file.read, CHUNK_BYTES), b""))
+    return False
+
+
+def _escaped(sign: re.Match[str]) -> str:
+    return f"\\{sign[0]}"
 
 
 def _place(match: Match) -> tuple[list[str], int]:
@@ -156,7 +211,7 @@ async def _release_pipes(query: Query) -> None:
 def _open_pipes(query: Query) -> None:
     above = map(str, (query.start, *query.start.parents))
     below = (folder for folder, _, _ in os.walk(query.start))
-    for path in (f"{folder}/{name}" for folder in (*above, *below) for name in PATTERN_FILES):
+    for path in (f"{folder}/{name}" for folder in (*above, *below) for name in PER_FOLDER):
         with suppress(OSError):  # there is none, or the caller does not wait for it
             if stat.S_ISFIFO(os.lstat(path).st_mode):
                 os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
@@ -178,22 +233,60 @@ def _kill(process: Process) -> None:
 
 async def _read_matches(process: Process, query: Query) -> Found:
     matches: list[Match] = []
+    binary: set[str] = set()
     buffer = b""
     size = 0
     enough = query.most + SPARE_MATCHES
     while process.stdout is not None and len(matches) <= enough and size <= 2 * query.max_bytes:
         try:
-            data = await process.stdout.receive()
+            buffer += await process.stdout.receive()
         except EndOfStream:
-            return Found(matches=tuple(matches), more=False)
-        buffer = BINARY_WARNING.sub(b"", buffer + data)
+            return Found(matches=tuple(match for match in matches if match.path not in binary), more=False)
         end = 0
-        for record in RECORD.finditer(buffer):
-            matches.append(_match(record))
+        lines: list[_Line] = []
+        while record := RECORD.match(buffer, end):
             end = record.end()
+            path = os.fsdecode(record[1]).removeprefix("./")
+            if record[2] is None:
+                binary.add(path)
+                continue
             size += len(record[0])
+            lines.append(_Line(path, int(record[2]), int(record[3]) - 1, int(record[4]), record[5].removesuffix(b"\r")))
+        matches += await _matches(lines, query)
         buffer = buffer[end:]
-    return Found(matches=tuple(matches), more=True)
+    return Found(matches=tuple(match for match in matches if match.path not in binary), more=True)
+
+
+async def _matches(lines: Sequence[_Line], query: Query) -> list[Match]:
+    """The matches that ripgrep tells of, without the lines of which only the encoding caught its eye."""
+    if any(LONG_LINE_NOTE.search(line.data) for line in lines):
+        lines = await to_thread.run_sync(_completed, lines, query.root)
+    shown = [text_of(line.data) for line in lines]
+    starts: list[int | None] = [len(line.data[: line.at].decode(errors="ignore")) for line in lines]
+    odd = [at for at, line in enumerate(lines) if shown[at].encode() != line.data.removesuffix(b"\r")]
+    if odd:
+        found = await to_process.run_sync(_starts, query.pattern, [shown[at] for at in odd], cancellable=True)
+        for at, start in zip(odd, found, strict=True):
+            starts[at] = start
+    return [
+        Match(path=line.path, number=line.number, text=excerpt(text, start))
+        for line, text, start in zip(lines, shown, starts, strict=True)
+        if start is not None
+    ]
+
+
+def _starts(pattern: str, lines: list[str]) -> list[int | None]:
+    """The place in each line where a pattern matches first."""
+    found = (_expression(pattern).search(line) for line in lines)
+    return [match.start() if match else None for match in found]
+
+
+def _completed(lines: Sequence[_Line], root: Path) -> list[_Line]:
+    """The same with the whole of long lines, of which ripgrep tells only the beginning. Blocks."""
+    return [
+        line._replace(data=_whole_line(root / line.path, line)) if LONG_LINE_NOTE.search(line.data) else line
+        for line in lines
+    ]
 
 
 async def _read_problem(process: Process) -> str:
@@ -211,10 +304,31 @@ def _last_line(problem: str) -> str:
     return lines[-1].removeprefix("error: ").removeprefix("rg: ")
 
 
-def _match(record: re.Match[bytes]) -> Match:
-    path = os.fsdecode(record[1]).removeprefix("./")
-    text = LONG_LINE_NOTE.sub("…", record[3].decode(errors="replace"))
-    return Match(path=path, number=int(record[2]), text=text.removeprefix("\ufeff").removesuffix("\r"))
+def _whole_line(file: Path, line: _Line) -> bytes:
+    """The bytes of a line of a file, its text as UTF-8 where the file is UTF-16; what there is of it if it is gone."""
+    with suppress(OSError), file.open("rb") as opened:
+        head = opened.read(3)
+        if any(head.startswith(mark) for mark, _ in UTF_16):
+            return next(islice(_lines(file), line.number - 1, None), "").encode(errors="replace")
+        opened.seek(line.place + (3 if head == UTF_8_MARK else 0))  # which ripgrep does not count
+        return opened.readline().removesuffix(b"\n")
+    return line.data
+
+
+def text_of(line: bytes) -> str:
+    """A line without its end: in UTF-8, else in what single bytes most likely are."""
+    line = line.removesuffix(b"\r")
+    for encoding in ("utf-8", "cp1252"):
+        with suppress(UnicodeDecodeError):
+            return line.decode(encoding)
+    return line.decode("latin-1")
+
+
+def excerpt(text: str, at: int) -> str:
+    """A line, or of a long one the part around ``at``."""
+    start = max(at - SHOWN_BEFORE, 0) if len(text) > LINE_CHARACTERS else 0
+    end = start + LINE_CHARACTERS
+    return f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}"
 
 
 async def search_in_python(query: Query) -> Found:
@@ -223,40 +337,60 @@ async def search_in_python(query: Query) -> Found:
     Raises:
         BadPatternError: the pattern is no regular expression.
     """
-    try:
-        re.compile(query.pattern)
-    except re.error as error:
-        raise BadPatternError(query.pattern, str(error)) from error
+    _expression(query.pattern)
     return await to_process.run_sync(scan, query, cancellable=True)
+
+
+@lru_cache(maxsize=16)
+def _expression(pattern: str) -> Any:
+    r"""A pattern as Python reads it, or RE2 where Python does not: ``\p{L}``, ``[[:alpha:]]``.
+
+    Raises:
+        BadPatternError: neither knows it.
+    """
+    try:
+        with catch_warnings():
+            simplefilter("error")
+            return re.compile(pattern)
+    except (re.error, FutureWarning, DeprecationWarning, RecursionError, OverflowError) as error:
+        found = compile_linear(pattern)
+        if found is None:
+            raise BadPatternError(pattern, str(error)) from error
+        return found
 
 
 def scan(query: Query) -> Found:
     """The search itself; blocks."""
-    expression = re.compile(query.pattern)
+    expression = _expression(query.pattern)
     matches: list[Match] = []
     size = 0
-    for file in walk_files(query.root, query.start, use_ignores=query.use_ignores, ignores=query.ignores):
+    files = walk_files(query.root, query.start, use_ignores=query.use_ignores, ignores=query.ignores, own=query.own)
+    for file in files:
         name = file.relative_to(query.root).as_posix() if file.is_relative_to(query.root) else str(file)
+        before = len(matches)
         for number, line in enumerate(_lines(file), start=1):
-            if expression.search(line):
-                matches.append(Match(path=name, number=number, text=line))
+            if "\0" in line:  # no text: nothing in it counts
+                del matches[before:]
+                break
+            if found := expression.search(line):
+                matches.append(Match(path=name, number=number, text=excerpt(line, found.start())))
                 size += len(name) + len(line)
             if len(matches) > query.most + SPARE_MATCHES or size > 2 * query.max_bytes:
                 return Found(matches=tuple(matches), more=True)
     return Found(matches=tuple(matches), more=False)
 
 
-def _lines(file: Path) -> list[str]:
-    try:
-        if file.stat().st_size > LARGEST_FILE_BYTES:
-            return []
-        text = decode(file.read_bytes(), file.name).text
-    except (OSError, BinaryFileError):
-        return []
-    lines = text.split("\n")
-    if not lines[-1]:
-        lines.pop()
-    return [line.removesuffix("\r") for line in lines]
+def _lines(file: Path) -> Iterator[str]:
+    """The lines of a file as they are searched; none where it can't be read."""
+    with suppress(OSError), file.open("rb") as opened:
+        head = opened.read(3)
+        encoding = next((name for mark, name in UTF_16 if head.startswith(mark)), None)
+        if encoding is None:
+            opened.seek(3 if head == UTF_8_MARK else 0)
+            yield from (text_of(line.removesuffix(b"\n")) for line in opened)
+            return
+        text = (head + opened.read()).decode(encoding, errors="replace").removeprefix("\ufeff")
+        yield from (line.removesuffix("\r") for line in text.removesuffix("\n").split("\n"))
 
 
 def printable(text: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vibe.core.system.own_places import NO_OWN_PLACES, OwnPlaces
 from vibe.core.tools.base import BaseTool, InvokeContext, ToolStreamLine
 from vibe.core.tools.files.text_files import DISK
 from vibe.core.tools.ports import Files
@@ -28,6 +29,7 @@ class Caller:
     output_dir: Path | None = None
     writes: tuple[str, ...] | None = None
     files: Files = DISK
+    own_places: OwnPlaces = NO_OWN_PLACES
     commands: Commands | None = None
     background: BackgroundCommands | None = None
     shown: list[str] = field(default_factory=list[str])
@@ -35,7 +37,7 @@ class Caller:
     def context(self) -> InvokeContext:
         return InvokeContext(
             tool_call_id="call-1",
-            workspace=Workspace(root=self.root, writes=self.writes, files=self.files),
+            workspace=Workspace(root=self.root, writes=self.writes, files=self.files, own_places=self.own_places),
             reads=self.tracker,
             output_dir=self.output_dir,
             environ=self.environ,

@@ -1,0 +1,170 @@
+"""The two ways to search answer alike: over trees and patterns drawn at random, and over what once differed."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+from anyio import to_thread
+
+from vibe.core.system.ignore import Ignores
+from vibe.core.system.programs import find_ripgrep
+from vibe.core.tools.files.search import Found, Query, scan, search_with_ripgrep
+
+NAMES = ("a.py", "b.txt", ".hidden", "build", "src", "notes.md", "x.log", "[id]", "é.txt", "dist", "UPPER.TXT", "sub")
+LINES = (
+    b"needle", b"a needle here", b"needle  ", b"Needle", b"", b"caf\xe9 needle", "café needle".encode(), b"x = needle(1)",
+    b"\xe9\xe8 \xff", "日本 needle".encode(), b"\tneedle\t", b"need\x0cle", b"x" * 700 + b"needle" + b"y" * 700,
+    b"\xe9" * 900 + b"needle" + b"z" * 3_000, "é".encode() * 1_200 + b"needle", b"needle \x80", b"[id] {a,b} $HOME",
+)  # fmt: skip
+PATTERNS = (
+    "needle", "needle$", "^needle", "^needle$", "^$", "(?i)needle", "needle.", "caf.", "café", r"\bneedle\b", "n.*e",
+    r"[^a-z]needle", r"needle\s*$", r"\w+ needle", "é", "x+needle", r"needle\(", "nee(dle|d)", "[[:alpha:]]+ =", r"\p{L}\(",
+    "(?<=a )needle", "need(?!le)", r"\$HOME", r"\d", "needle|é", r"\S$", ".", "zz",
+)  # fmt: skip
+IGNORES = (
+    "build/\n",
+    "*.log\n!x.log\n",
+    "/src\n",
+    "sub/\nnotes.md\n",
+    "# nothing\n",
+    "src/*.py\n",
+    "**/b.txt\n",
+    "!a.py\n",
+)
+IGNORE_FILES = (
+    ".gitignore",
+    ".ignore",
+    ".rgignore",
+    ".vibeignore",
+    "src/.gitignore",
+    "sub/.ignore",
+    ".git/info/exclude",
+)
+
+
+def drawn_tree(root: Path, draw: random.Random) -> list[Path]:
+    for _ in range(draw.randint(3, 14)):
+        file = root.joinpath(*draw.choices(NAMES, k=draw.randint(1, 3)))
+        if any(parent.is_file() for parent in file.parents) or file.is_dir():
+            continue
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(drawn_text(draw))
+    for name in draw.sample(IGNORE_FILES, k=draw.randint(0, 3)):
+        file = root / name
+        if not any(parent.is_file() for parent in file.parents):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(draw.choice(IGNORES))
+    if draw.random() < 0.2:
+        subprocess.run(
+            ["git", "init", "-q", "--template=", draw.choice([root, root / "sub"])], check=False, capture_output=True
+        )
+    if draw.random() < 0.3:
+        (root / "link").symlink_to("src")
+    return [root, *(entry for entry in sorted(root.rglob("*")) if not entry.is_symlink())]
+
+
+def drawn_text(draw: random.Random) -> bytes:
+    end = draw.choice([b"\n", b"\n", b"\r\n"])
+    text = end.join(draw.choices(LINES, k=draw.randint(1, 8))) + draw.choice([b"", end])
+    kind = draw.random()
+    if kind < 0.1:
+        return text + b"\0" * draw.randint(1, 3) + b"\nneedle\n"
+    if kind < 0.2:
+        return b"\xef\xbb\xbf" + text
+    if kind < 0.3:
+        return text.decode(errors="ignore").encode("utf-16")
+    return text
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_both_find_the_same_in_any_tree(tmp_path: Path, seed: int) -> None:
+    draw = random.Random(seed)
+    ripgrep = find_ripgrep(os.environ)
+    assert ripgrep
+    for number in range(4):
+        root = tmp_path / str(number)
+        root.mkdir()
+        places = await to_thread.run_sync(drawn_tree, root, draw)
+        for pattern in draw.sample(PATTERNS, k=4):
+            query = Query(
+                pattern=pattern,
+                root=root,
+                start=draw.choice([root, root, draw.choice(places)]),
+                use_ignores=draw.random() < 0.8,
+                most=200,
+                max_bytes=1_000_000,
+                ignores=draw.choice([Ignores(), Ignores(names=("dist",)), Ignores(names=("src/*.py", "x.log/"))]),
+            )
+            theirs = await search_with_ripgrep(ripgrep, query)
+            ours = await to_thread.run_sync(scan, query)
+            assert lines(theirs, query) == lines(ours, query), query
+
+
+def lines(found: Found, query: Query) -> list[str]:
+    return [match.line() for match in found.matches[: query.most]]
+
+
+FILES = {
+    "crlf.txt": b"foo\r\nneedle\r\n",
+    "latin.txt": b"caf\xe9 needle\n",
+    "build/b.txt": b"needle\n",
+    "private/p.txt": b"needle\n",
+    "sub/.git/config": b"needle\n",
+    ".git/info/exclude": b"private/\n",
+    ".gitignore": b"build/\n",
+    "late.bin": b"needle\n" + b"x\n" * 100_000 + b"\0\n",
+    "min.js": b"x" * 90_000 + b"needle" + b"y" * 90_000 + b"\n",
+    "[odd]/x.py": b"needle\n",
+    "state/s.txt": b"needle\n",
+}
+ONCE_DIFFERENT: tuple[tuple[str, str, list[str]], ...] = (
+    ("needle$", "", ["[odd]/x.py:1", "crlf.txt:2", "latin.txt:1"]),
+    ("caf\u00e9", "", ["latin.txt:1"]),
+    ("caf. n", "", ["latin.txt:1"]),
+    ("needle", "build", ["build/b.txt:1"]),
+    ("needle", "private", ["private/p.txt:1"]),
+    ("needle", "late.bin", []),
+    ("needle(?=y)", "", ["min.js:1"]),
+    ("needle", "state", ["state/s.txt:1"]),
+)
+
+
+@pytest.mark.parametrize("way", ["ripgrep", "python"])
+@pytest.mark.parametrize(("pattern", "place", "expected"), ONCE_DIFFERENT)
+async def test_there_is_one_answer(tmp_path: Path, way: str, pattern: str, place: str, expected: list[str]) -> None:
+    for name, data in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+    ignores = Ignores(names=("nothing",))
+    root, own = tmp_path, (tmp_path / "state",)
+    query = Query(
+        pattern=pattern,
+        root=root,
+        start=root / place,
+        use_ignores=True,
+        most=50,
+        max_bytes=64_000,
+        ignores=ignores,
+        own=own,
+    )
+    ripgrep = find_ripgrep(os.environ)
+    assert ripgrep
+    found = await (search_with_ripgrep(ripgrep, query) if way == "ripgrep" else to_thread.run_sync(scan, query))
+    assert [f"{match.path}:{match.number}" for match in found.matches] == expected
+
+
+@pytest.mark.parametrize("way", ["ripgrep", "python"])
+async def test_of_a_long_line_the_part_around_the_match_is_shown(tmp_path: Path, way: str) -> None:
+    (tmp_path / "one.json").write_bytes(b"a" * 50_000 + "é needle é".encode() + b"b" * 50_000)
+    query = Query(pattern="needle", root=tmp_path, start=tmp_path, use_ignores=True, most=9, max_bytes=9_000)
+    ripgrep = find_ripgrep(os.environ)
+    assert ripgrep
+    found = await (search_with_ripgrep(ripgrep, query) if way == "ripgrep" else to_thread.run_sync(scan, query))
+    (match,) = found.matches
+    assert match.text.startswith("…aaa")
+    assert "aé needle éb" in match.text
+    assert len(match.text) <= 502
