@@ -34,7 +34,7 @@ LOOKS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ClosePlace:
     """Lines of a text that look like what was searched for; ``start`` counts from 0."""
 
     start: int
@@ -60,7 +60,7 @@ class Place:
                     yield f"line {number}: the file has {_named(part[c:d])} where SEARCH has {_named(here[a:b])}"
 
 
-def closest_place(text: str, search: str, least_similar: float = LEAST_SIMILAR) -> Place | None:
+def closest_place(text: str, search: str, least_similar: float = LEAST_SIMILAR) -> ClosePlace | None:
     """The lines of ``text`` that look most like ``search``; None where nothing looks like it."""
     lines, wanted = text.split("\n"), search.split("\n")
     looks = _look(text) if search.strip() and len(text) <= LOOKED_AT else ""
@@ -68,7 +68,7 @@ def closest_place(text: str, search: str, least_similar: float = LEAST_SIMILAR) 
     start, ratio = looks.count("\n", 0, max(at, 0)), 1.0
     if at < 0:
         start, ratio = _closest(lines, wanted, time.monotonic() + BUDGET_SECONDS)
-    place = Place(start=start, lines=lines[start : start + len(wanted)][:COMPARED_LINES], wanted=wanted)
+    place = ClosePlace(start=start, lines=lines[start : start + len(wanted)][:COMPARED_LINES], wanted=wanted)
     only_spaces = "".join(search.split()) == "".join("".join(place.lines).split())
     return place if ratio >= least_similar or only_spaces else None
 

@@ -96,7 +96,7 @@ async def test_a_name_that_breaks_lines_or_steers_terminals_is_escaped(tmp_path:
 
 @pytest.fixture
 def odd_tree(tmp_path: Path) -> Path:
-    root = tmp_path / "root"
+    root = tmp_path / "tree"
     names = ("src/a.ts", "src/b.tsx", "src/c.py", "app/[id]/page.tsx", "app/i/page.tsx", "build/out.js", "{x}/y.py")
     for name in names:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -122,7 +122,7 @@ def odd_tree(tmp_path: Path) -> Path:
         ("../src/*.py", "app", ["src/c.py"]),
         ("build/*.js", ".", ["build/out.js"]),
         ("build", ".", []),
-        ("~/root/src/*.py", ".", ["src/c.py"]),
+        ("~/tree/src/*.py", ".", ["src/c.py"]),
     ],
 )
 async def test_glob_finds_what_a_pattern_means(
