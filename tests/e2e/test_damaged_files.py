@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -49,3 +50,18 @@ def test_damaged_files_of_earlier_runs_stop_no_new_run(vibe: VibeCommand, write_
     said = "\n".join(finished.err for finished in ended.values())
     assert "Traceback" not in said
     assert "internal error" not in said
+
+
+def test_a_session_whose_meta_data_are_gone_is_continued_with_a_word(vibe: VibeCommand) -> None:
+    vibe.replay(turns({"text": "fine"}, {"text": "on"}, {"text": "end"}))
+    assert vibe("-p", "go").code == 0
+    (meta,) = vibe.home.glob("logs/session/*/meta.json")
+    meta.write_bytes(b"")
+
+    listed, resumed = vibe("session", "list"), vibe("--resume", meta.parent.name, "-p", "and on")
+
+    assert (listed.code, resumed.code) == (0, 0)
+    assert "meta.json is damaged" in listed.err
+    assert "made again of the messages" in resumed.err
+    assert json.loads(meta.read_text())["workspace"] == str(vibe.workdir)
+    assert vibe("-c", "-p", "go").err == ""

@@ -273,7 +273,7 @@ class ChatSession:
         if earlier is not None:
             transcript = Transcript.peek(earlier.folder.transcript)
             transcript.restart(transcript.messages, folder.transcript)
-            repaired = _repairs(transcript.dropped_bytes, transcript.close_dangling_calls())
+            repaired = _repairs(transcript.dropped_bytes, transcript.close_dangling_calls(), earlier.lost)
         session = cls(sessions, meta, folder, transcript, locks, kept=opening.kept)
         session.repaired = repaired
         return session
@@ -292,11 +292,14 @@ class ChatSession:
         locks.append(lock_session(saved.folder))
         transcript = Transcript.open(saved.folder.transcript)
         closed = transcript.close_dangling_calls()
-        meta = structs.replace(saved.meta, model=opening.model, agent=opening.agent, ended=None, outcome=None)
+        place = saved.meta.workspace or str(opening.workspace)
+        meta = structs.replace(
+            saved.meta, workspace=place, model=opening.model, agent=opening.agent, ended=None, outcome=None
+        )
         session = cls(sessions, meta, saved.folder, transcript, locks)
         with suppress(OSError):  # until it ends again, it is under way
             write_meta(saved.folder.path, meta)
-        session.repaired = _repairs(transcript.dropped_bytes, closed)
+        session.repaired = _repairs(transcript.dropped_bytes, closed, saved.lost)
         return session
 
 
@@ -316,9 +319,9 @@ def _remove_unlogged(sessions: Path) -> None:
                 lock.release()
 
 
-def _repairs(dropped_bytes: int, closed_calls: int) -> str:
+def _repairs(dropped_bytes: int, closed_calls: int, lost: str = "") -> str:
     """Return the repairs that resuming made, as a sentence; empty: none."""
-    parts: list[str] = []
+    parts = [f"{lost}, and was made again of the messages"] if lost else []
     if dropped_bytes:
         parts.append(f"{dropped_bytes} bytes of an incomplete message were dropped")
     if closed_calls:

@@ -83,6 +83,10 @@ class BrokenSessionError(UsageError):
         self.problem = problem
 
 
+class DamagedMetaError(BrokenSessionError):
+    """What is said about a session is gone or no longer readable; its messages may be whole."""
+
+
 class NoSuchMessageError(UsageError):
     """A conversation can't be taken back to before this message."""
 

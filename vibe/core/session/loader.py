@@ -6,23 +6,38 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from vibe.core.session.errors import AmbiguousSessionError, BrokenSessionError, NoSuchSessionError
+import msgspec
+from msgspec import structs
+
+from vibe.core.plain_text import shortened
+from vibe.core.session.errors import (
+    AmbiguousSessionError,
+    BrokenSessionError,
+    DamagedMetaError,
+    NoSuchSessionError,
+)
 from vibe.core.session.folder import SessionFolder
-from vibe.core.session.meta import META_FILE, SessionMeta, read_meta
+from vibe.core.session.meta import META_FILE, VERSION, SessionMeta, read_meta, salvaged
+from vibe.core.session.transcript import Transcript, TranscriptError
 
 FILES = ("messages.jsonl", META_FILE)
 """A folder without either holds no session."""
+TITLE_LENGTH = 80
 LAST_RESORT = 200
 """Of the newest folders so many are looked at for the last session of a workspace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedSession:
-    """A session on disk. ``updated`` is when something was last said in it, in unix seconds."""
+    """A session on disk. ``updated`` is when something was last said in it, in unix seconds.
+
+    ``lost`` is what became of its meta data, if they had to be made again of its messages; the workspace may be blank.
+    """
 
     folder: SessionFolder
     meta: SessionMeta
     updated: float
+    lost: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +83,7 @@ class SessionLoader:
         """
         here = str(workspace.resolve())
         for saved in self._read(self._names()[:LAST_RESORT]).sessions:
-            if os.path.realpath(saved.meta.workspace) == here:
+            if saved.meta.workspace and os.path.realpath(saved.meta.workspace) == here:
                 return saved
         raise NoSuchSessionError("", workspace)
 
@@ -92,14 +107,42 @@ class SessionLoader:
         problems: list[str] = []
         for name in names:
             try:
-                sessions.append(self._load(name))
+                saved = self._load(name)
             except BrokenSessionError as error:
                 problems.append(str(error))
+                continue
+            sessions.append(saved)
+            if saved.lost:
+                problems.append(f"session {name}: {saved.lost}; what is known of it is taken from its messages")
         return SessionListing(sessions=tuple(sessions), problems=tuple(problems))
 
     def _load(self, name: str) -> SavedSession:
         folder = SessionFolder(self._sessions / name)
-        return SavedSession(folder=folder, meta=read_meta(folder.path), updated=_updated(folder.path))
+        lost = ""
+        try:
+            meta = read_meta(folder.path)
+        except DamagedMetaError as error:
+            meta, lost = _of_messages(folder, error), error.problem
+        return SavedSession(folder=folder, meta=meta, updated=_updated(folder.path), lost=lost)
+
+
+def _of_messages(folder: SessionFolder, error: DamagedMetaError) -> SessionMeta:
+    """Return what the messages of a session, and what is left of its meta data, say about it.
+
+    Raises:
+        DamagedMetaError: there are no messages.
+    """
+    try:
+        transcript = Transcript.peek(folder.transcript)
+    except TranscriptError:
+        raise error from None
+    if not transcript.prompts:
+        raise error
+    title = shortened(" ".join(transcript.prompts[0].content.split()), TITLE_LENGTH)
+    known = {"workspace": "", "title": title, **salvaged(folder.path)}
+    meta = {"version": VERSION, "session_id": folder.path.name, "started": _updated(folder.path), **known}
+    found = msgspec.convert(meta, SessionMeta)
+    return structs.replace(found, usage=transcript.usage, cost_usd=transcript.cost_usd)
 
 
 def _updated(folder: Path) -> float:

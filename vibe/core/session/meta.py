@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -12,12 +14,13 @@ from msgspec import Struct
 
 from ipc.errors import INVALID_JSON
 from vibe.core.messages import Usage
-from vibe.core.session.errors import BrokenSessionError
+from vibe.core.session.errors import BrokenSessionError, DamagedMetaError
 from vibe.core.session.foreign import is_foreign_meta, our_meta
-from vibe.core.system.files import replace_file
+from vibe.core.system.files import replace_file, text_of
 
 VERSION = 1
 META_FILE = "meta.json"
+_TEXT = re.compile(r'"(workspace|model|agent|title|parent_id)": ?("(?:[^"\\\\]|\\\\.)*")')
 
 
 class SessionMeta(Struct, frozen=True, kw_only=True):
@@ -59,16 +62,27 @@ def read_meta(folder: Path) -> SessionMeta:
     """The meta data of the session in ``folder``; nothing is rewritten.
 
     Raises:
-        BrokenSessionError: there is none, or it can't be understood.
+        DamagedMetaError: there is none, or it can't be understood.
+        BrokenSessionError: it can't be read, or is of a newer vibe.
     """
     path = folder / META_FILE
     try:
         document = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
         return msgspec.convert(_migrated(folder, document), SessionMeta)
     except OSError as error:
-        raise BrokenSessionError(folder, f"{META_FILE} can't be read ({error.strerror})") from error
+        kind = DamagedMetaError if isinstance(error, FileNotFoundError) else BrokenSessionError
+        raise kind(folder, f"{META_FILE} can't be read ({error.strerror})") from error
     except INVALID_JSON as error:
-        raise BrokenSessionError(folder, f"{META_FILE} is damaged ({error})") from error
+        raise DamagedMetaError(folder, f"{META_FILE} is damaged ({error})") from error
+
+
+def salvaged(folder: Path) -> dict[str, str]:
+    """Return the texts in a torn ``meta.json`` that are whole, by their names."""
+    found: dict[str, str] = {}
+    for name, text in _TEXT.findall(text_of(folder / META_FILE)):
+        with suppress(*INVALID_JSON):
+            found[name] = msgspec.json.decode(text.encode(), type=str)
+    return found
 
 
 def write_meta(folder: Path, meta: SessionMeta) -> None:

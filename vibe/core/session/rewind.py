@@ -76,6 +76,9 @@ class RewindManager:
 
     def _restoring(self, session: SavedSession, message_index: int) -> Restoration | None:
         """Return what has to be done to the files; None: nothing, since no call changed any after that."""
+        if not session.meta.workspace:
+            problem = f"{session.lost}, so the workspace is not known"
+            raise SnapshotError(f"the files can't be rewound: {problem}; continue with `vibe --resume` there first")
         snapshots = Snapshots(Path(session.meta.workspace), session.folder.path, self._environ, self._own)
         points = snapshots.points()
         if not points or points[0].messages > message_index:

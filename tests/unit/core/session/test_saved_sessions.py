@@ -9,18 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from vibe.core.messages import Usage
+from vibe.core.messages import AssistantMessage, Usage, UserMessage
 from vibe.core.session.errors import (
     AmbiguousSessionError,
     BrokenSessionError,
     NoSuchSessionError,
     SessionLockedError,
+    SnapshotError,
     WorkspaceLockedError,
 )
 from vibe.core.session.folder import SessionFolder
 from vibe.core.session.loader import SessionLoader
 from vibe.core.session.lock import lock_session, lock_workspace
 from vibe.core.session.meta import SessionMeta, read_meta, write_meta
+from vibe.core.session.rewind import RewindManager
+from vibe.core.session.transcript import Transcript
 from vibe.core.system.git.discovery import git_head
 
 
@@ -190,3 +193,64 @@ def test_commit_and_branch_are_read_as_git_has_them(tmp_path: Path) -> None:
     assert git_head(tmp_path / "tree") == (commit, "side")
     git("checkout", "-q", "--detach", cwd=tmp_path)
     assert git_head(tmp_path) == (commit, None)
+
+
+def kept_session(sessions: Path, meta: bytes | None) -> Path:
+    """A session with a prompt and an answer, and what its meta data were damaged to."""
+    folder = SessionFolder.begin(
+        sessions, SessionMeta(version=1, session_id="a" * 32, workspace="/w/\u00e4", model="m", title="say hi")
+    )
+    transcript = Transcript(path=folder.transcript)
+    transcript.append(UserMessage("say\n hi"))
+    transcript.append(AssistantMessage("hi", usage=Usage(3, 1, 0, 1)))
+    if meta is None:
+        (folder.path / "meta.json").unlink()
+    else:
+        (folder.path / "meta.json").write_bytes(meta)
+    return folder.path
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"\0\0", b"[]", b"null", b'{"version": 1}', b"\xff", None], ids=repr)
+def test_a_session_without_its_meta_data_is_told_by_its_messages(tmp_path: Path, damage: bytes | None) -> None:
+    kept_session(tmp_path, damage)
+    loader = SessionLoader(tmp_path)
+
+    saved = loader.find("aaaa")
+
+    assert "meta.json" in saved.lost
+    assert (saved.meta.session_id, saved.meta.title, saved.meta.workspace) == ("a" * 32, "say hi", "")
+    assert saved.meta.usage == Usage(3, 1, 0, 1)
+    assert saved.meta.started > 0
+    assert [one.meta.session_id for one in loader.all().sessions] == ["a" * 32]
+    assert "taken from its messages" in loader.all().problems[0]
+    with pytest.raises(NoSuchSessionError):
+        loader.last_of(Path.cwd())  # noqa: TID251  a blank workspace is not the folder we stand in
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.9, 0.98])
+def test_of_torn_meta_data_what_is_whole_is_kept(tmp_path: Path, share: float) -> None:
+    path = kept_session(tmp_path, b"") / "meta.json"
+    write_meta(path.parent, SessionMeta(version=1, session_id="a" * 32, workspace="/w/\u00e4", model="m", title="t"))
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(len(whole) * share)])
+
+    assert SessionLoader(tmp_path).last_of(Path("/w/\u00e4")).meta.model == "m"
+
+
+def test_files_of_a_workspace_that_is_not_known_are_not_rewound(tmp_path: Path) -> None:
+    kept_session(tmp_path, b"")
+    manager = RewindManager(tmp_path, {})
+
+    with pytest.raises(SnapshotError, match=r"the workspace is not known.*--resume"):
+        manager.rewind(SessionLoader(tmp_path).find("a"), 0)
+    assert manager.rewind(SessionLoader(tmp_path).find("a"), 0, files=False).messages == 0
+
+
+def test_neither_a_newer_file_nor_one_without_messages_is_made_again(tmp_path: Path) -> None:
+    kept_session(tmp_path, b'{"version": 99}')
+    with pytest.raises(BrokenSessionError, match="newer vibe"):
+        SessionLoader(tmp_path).find("a")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "meta.json").touch()
+    with pytest.raises(BrokenSessionError, match="damaged"):
+        SessionLoader(tmp_path).find("b")
