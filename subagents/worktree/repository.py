@@ -283,7 +283,8 @@ def check_startable(repository: Repository, *, allow_dirty: bool, not_counted: S
     """See that a plan with worktree steps may start; ``not_counted`` are files whose being new is no matter.
 
     Raises:
-        WorktreeRefusedError: something is under way, or there are changes that were not allowed to be carried along.
+        WorktreeRefusedError: something is under way, there are changes that were not allowed to be carried along, or
+            files are missing that git would have to fetch from where we let it fetch nothing.
     """
     workspace, busy = repository.workspace, repository.busy_with()
     if busy:
@@ -295,6 +296,24 @@ def check_startable(repository: Repository, *, allow_dirty: bool, not_counted: S
     if dirty and not allow_dirty:
         fix = "commit or stash the changes, or start from them with --allow-dirty"
         raise WorktreeRefusedError(workspace, f"the working tree is not clean ({name_some(dirty)})", fix)
+    _check_objects(repository)
+
+
+def _check_objects(repository: Repository) -> None:
+    """See that a partial clone lacks nothing that can't be fetched: of its remotes, those of other protocols are gone.
+
+    Raises:
+        WorktreeRefusedError: it does.
+    """
+    git = repository.git
+    listed = git.ask("config", "-z", "--get-regexp", r"^remote\..*\.promisor$").items
+    remotes = [item.partition("\n")[0].removesuffix(".promisor") for item in listed]
+    if not any(git.ask("config", f"{remote}.url").code for remote in remotes):
+        return
+    objects = git.ask("rev-list", "--objects", "--no-walk", "--missing=print", "HEAD").text.splitlines()
+    if lacking := sum(line.startswith("?") for line in objects):
+        problem = f"it is a partial clone without {lacking} files of its last commit, and its remote has no web address"
+        raise WorktreeRefusedError(repository.workspace, problem, "fetch them with `git fetch --refetch --no-filter`")
 
 
 def take_base(repository: Repository) -> Base:

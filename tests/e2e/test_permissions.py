@@ -131,3 +131,28 @@ def test_doctor_says_why_there_is_no_sandbox(vibe: VibeCommand) -> None:
     ended = vibe("doctor")
     assert ended.code == 0
     assert "none ([sandbox] mode is off)" in ended.out
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rev .git/config",
+        "base64 < .git/config",
+        "cat .git/c*",
+        "grep -r x .",
+        "grep -r x .git",
+        "head -5 in/.git/config",
+    ],
+)
+def test_settings_of_git_that_hold_a_token_are_read_only_with_a_yes(vibe: VibeCommand, line: str) -> None:
+    vibe.environ["VIBE_SANDBOX__MODE"] = "off"
+    for place in (".git", "in/.git"):
+        (vibe.workdir / place).mkdir(parents=True)
+        config = vibe.workdir / place / "config"
+        config.write_text('[remote "o"]\n\turl = https://host/a.git\n')
+    assert vibe("permissions", "explain", "bash", line).out.startswith("allow")
+
+    config.write_text('[remote "o"]\n\turl = https://me:token@host/a.git\n')
+    (vibe.workdir / ".git" / "config").write_text(config.read_text())
+
+    assert vibe("permissions", "explain", "bash", line).out.startswith("ask")

@@ -84,7 +84,7 @@ class BrokenSessionError(UsageError):
 
 
 class DamagedMetaError(BrokenSessionError):
-    """What is said about a session is gone or no longer readable; its messages may be whole."""
+    """The meta data of a session are gone or no longer readable; its messages may be whole."""
 
 
 class NoSuchMessageError(UsageError):

@@ -24,6 +24,10 @@ class Case:
 
 
 CONFLICT = "git checkout -q -b x; echo 1 > b; git commit -qam 1; git checkout -q main; echo 2 > b; git commit -qam 2; git {} || true"
+PARTIAL = (
+    "git config uploadpack.allowFilter true; git config uploadpack.allowAnySHA1InWant true; "
+    "git clone -q --filter=blob:none --sparse file://$PWD ../part"
+)
 CASES = {
     "no git": Case(says="git is not installed", environ={"PATH": "/nowhere"}),
     "no repository": Case(does="mkdir ../plain", folder="../plain", says="it is not a git repository"),
@@ -42,6 +46,10 @@ CASES = {
     "staged": Case(does="echo 1 > c; git add c", says="--allow-dirty"),
     "new": Case(does="for n in 1 2 3 4 5 6 7; do echo > n$n; done", says="'n5' and 2 more"),
     "deleted": Case(does="rm b", says="('b')"),
+    "a partial clone": Case(does=PARTIAL, folder="../part", says="a partial clone without 1 files"),
+    "a partial clone by a path": Case(
+        does=f"{PARTIAL}; git -C ../part config remote.origin.url $PWD", folder="../part", says="git fetch --refetch"
+    ),
 }  # fmt: skip
 
 
@@ -131,3 +139,10 @@ def test_a_repository_has_one_lock_and_no_file_of_it_when_it_is_free(rig: Rig) -
     assert second is not None
     second.release()
     assert git(rig.root, "status", "--porcelain") == ""
+
+
+def test_a_partial_clone_that_lacks_nothing_is_as_good_as_any(rig: Rig) -> None:
+    script = f"{PARTIAL}; cd ../part; git sparse-checkout disable"
+    subprocess.run(["bash", "-ec", script], cwd=rig.root, env=environment(), check=True, capture_output=True)
+
+    check_startable(open_repository(rig.root / "../part", environment(), rig.base / "git"), allow_dirty=False)

@@ -12,6 +12,7 @@ from itertools import islice, product
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from vibe.core.system.git.credentials import has_credentials
 from vibe.core.tools.errors import PathError
 from vibe.core.tools.permissions import SENSITIVE_NAMES, is_control, is_sensitive
 from vibe.core.tools.shell.words import Patience
@@ -194,6 +195,8 @@ def _doubt(candidate: str, path: NamedPath, workspace: Workspace) -> PathDoubt |
     shown = workspace.relative(resolved)
     if is_sensitive(PurePosixPath(shown)) or is_sensitive(PurePosixPath(os.path.basename(candidate))):  # noqa: PTH119
         return PathDoubt(f"{path.text!r} may hold secrets")
+    if has_credentials(resolved):
+        return PathDoubt(f"{path.text!r} holds credentials for git")
     if path.written and is_control(PurePosixPath(shown)):
         return PathDoubt(f"{path.text!r} decides what runs later")
     if path.fed and resolved.is_dir():
@@ -219,10 +222,12 @@ def _secret_below(folder: Path, path: NamedPath) -> str:
             return f"{path.text!r} contains too many files to check for secrets"
         shown += _shown_in(current) if path.visible else ()
         for entry in entries:
-            if entry.name in SKIPPED_FOLDERS or (path.visible and _stays_hidden(entry.name, shown)):
+            if path.visible and _stays_hidden(entry.name, shown):
                 continue
-            if secret.match(entry.name.casefold()):
+            if secret.match(entry.name.casefold()) or has_credentials(entry.path):
                 return f"{entry.name!r} below {path.text!r} may hold secrets"
+            if entry.name in SKIPPED_FOLDERS:
+                continue
             if path.follows and entry.is_symlink():
                 return f"{entry.name!r} below {path.text!r} may lead elsewhere"
             if entry.is_dir(follow_symlinks=False):
