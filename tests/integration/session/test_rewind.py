@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -286,3 +287,27 @@ def test_a_name_that_was_joined_to_another_file_is_parted_from_it_again(tmp_path
     story.manager.rewind(story.saved, 0)
 
     assert content(story.root) == {"a.txt": "one", "b.txt": "two"}
+
+
+def test_a_folder_with_files_that_nobody_recorded_stays_and_is_not_said_to_be_gone(tmp_path: Path) -> None:
+    story = Story(tmp_path, repository(tmp_path / "w", {"a.txt": "one", ".gitignore": "*.log\n"}))
+    story.prompt("go", lambda: write(story.root, {"made/b.txt": "b", "made/x.log": "noise", "gone/c.txt": "c"}))
+
+    report = story.manager.rewind(story.saved, 0)
+
+    assert (report.files.deleted, dict(report.files.skipped)) == (("gone/c.txt", "made/b.txt"), {})
+    assert content(story.root) == {"a.txt": "one", ".gitignore": "*.log\n", "made/x.log": "noise"}
+
+
+def test_where_a_disk_has_no_room_for_copies_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    story = Story(tmp_path, repository(tmp_path / "w", {"a.txt": "one"}))
+    story.history.take(0, found=True)
+    write(story.root, {"a.txt": "two"})
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("vibe.core.session.blobs.replace_file", full)
+    with pytest.raises(SnapshotError, match="No space left on device"):
+        story.history.take(3)
+    assert story.history.unread() == ""

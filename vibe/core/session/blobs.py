@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import secrets
 import subprocess
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from pathlib import Path
 
 from vibe.core.errors import remedy
 from vibe.core.session.errors import SnapshotError
-from vibe.core.system.files import text_of
+from vibe.core.system.files import replace_file, text_of
 from vibe.core.system.git.calls import GitCall, GitOutput, git_environ, run_git, without_fetching
 from vibe.core.system.git.config_file import GitConfigError, read_settings
 from vibe.core.system.git.discovery import Located, locate
@@ -115,15 +114,16 @@ class BlobStore:
         """Keep a blob.
 
         Raises:
-            OSError: the disk refuses.
+            SnapshotError: the disk refuses.
         """
         file = self.git_dir / "objects" / name[:2] / name[2:]
         if file.exists():
             return
-        file.parent.mkdir(exist_ok=True, mode=0o700)
-        draft = file.with_name(f"tmp_obj_{secrets.token_hex(6)}")
-        draft.write_bytes(zlib.compress(b"blob %d\0" % len(data) + data, 1))
-        draft.replace(file)
+        try:
+            file.parent.mkdir(exist_ok=True, mode=0o700)
+            replace_file(file, zlib.compress(b"blob %d\0" % len(data) + data, 1), sync=False)
+        except OSError as error:
+            raise SnapshotError(f"{self.git_dir} can't be written ({error.strerror}): {remedy(error)}") from error
 
     def get(self, sizes: Mapping[str, int]) -> Iterator[tuple[str, bytes]]:
         """Yield blobs, of which the sizes are known, with their names; those that are gone are left out.

@@ -116,6 +116,8 @@ class _Way:
         self._top = plan.snapshots.workspace
         self._skipped = {path: NOT_KEPT for path, kept in plan.wanted.items() if kept and not kept.is_whole}
         self._conflicts: list[FileConflict] = []
+        self._stay: set[str] = set()
+        """Folders that were to go, with files in them that nobody recorded."""
         self._modes: dict[str, int] = {}
         """Rights of folders, once all is done."""
 
@@ -128,7 +130,7 @@ class _Way:
         for folder in sorted(self._modes, reverse=True):
             with suppress(OSError):
                 (self._top / folder).chmod(self._modes[folder])
-        done = [path for path in wanted if path not in self._skipped]
+        done = [path for path in wanted if path not in self._skipped and path not in self._stay]
         folders = {parent for path in done for parent in parents(path)}
         shown = [(path, wanted[path]) for path in done if path not in folders]
         return Restored(
@@ -174,7 +176,9 @@ class _Way:
         except OSError as error:
             if kept is not None or error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
                 raise
-        self._modes.pop(path, None)
+            self._stay.add(path)
+        else:
+            self._modes.pop(path, None)
 
     def _make_folder(self, path: str) -> None:
         self._open_folders(path)

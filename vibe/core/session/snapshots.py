@@ -174,8 +174,8 @@ class Snapshots:
         """
         if any((self._folder / name).is_file() for name in EARLIER_LOGS):
             raise SnapshotError(
-                "the files of that time were recorded by an earlier version of vibe, whose records hold no exact "
-                "copies: they stay as they are"
+                "the files of that time were recorded by an earlier version of vibe, which kept no exact copies: "
+                "go back without them (`vibe session rewind ID N`, `vibe plan retry ID STEP`)"
             )
 
     def unread(self) -> str:
