@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from itertools import pairwise
 from pathlib import PurePath
+
+from vibe.core.sandbox.secret_names import is_sensitive as is_sensitive  # noqa: PLC0414  whoever decides about calls looks here
 
 
 class ToolPermission(StrEnum):
@@ -64,93 +65,6 @@ def listed(texts: Iterable[str], allowlist: Sequence[str], denylist: Sequence[st
     return None
 
 
-SENSITIVE_NAMES = (
-    ".env*",
-    "*.env",
-    "*.pem",
-    "*.key",
-    "*.p12",
-    "*.pfx",
-    "*.jks",
-    "*.keystore",
-    "*.kdbx",
-    "id_rsa*",
-    "id_dsa*",
-    "id_ecdsa*",
-    "id_ed25519*",
-    "credentials",
-    ".credentials*",
-    "*-credentials.json",
-    "service-account*.json",
-    ".netrc",
-    "_netrc",
-    ".pgpass",
-    ".npmrc",
-    ".pypirc",
-    ".git-credentials",
-    ".htpasswd",
-    ".dockercfg",
-    ".dockerconfigjson",
-    "*.ppk",
-    "*.p8",
-    "*.ovpn",
-    "*.tfstate",
-    "*.tfstate.*",
-    "*.tfvars",
-    "*.tfvars.json",
-    ".terraformrc",
-    "terraform.rc",
-    "credentials.tfrc.json",
-    "kubeconfig",
-    "kubeconfig.*",
-    "*.kubeconfig",
-    ".vault_pass*",
-    "vault_pass*",
-    ".vault-token",
-    "vault-password*",
-    ".vault-password*",
-    "wp-config.php",
-    "auth.json",
-    "client_secret*.json",
-    "*firebase-adminsdk*.json",
-    "local.settings.json",
-    "rclone.conf",
-    ".s3cfg",
-    ".boto",
-    ".my.cnf",
-    ".yarnrc.yml",
-    ".*_history",
-    "secring.*",
-    *(
-        f"{stem}.{kind}"
-        for stem in (
-            "access_token",
-            "accesstoken",
-            "api_key",
-            "apikey",
-            "api-key",
-            "credential",
-            "credentials",
-            "passwd",
-            "password",
-            "passwords",
-            "secret",
-            "secrets",
-            "token",
-            ".credentials",
-            ".secrets",
-            ".token",
-        )
-        for kind in ("json", "toml", "yaml", "yml", "ini", "cfg", "conf", "properties", "txt", "csv")
-    ),
-    *(f".{stem}" for stem in ("api_key", "apikey", "passwd", "password", "secret", "secrets", "token")),
-)
-SENSITIVE_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".gcloud", ".password-store", ".oci"})
-SENSITIVE_TAILS = (
-    (".docker", "config.json"), (".config", "gcloud"), (".config", "gh"), (".config", "hub"), (".config", "op"),
-    (".config", "rclone"), (".config", "sops"), (".config", "doctl"), (".cargo", "credentials.toml"),
-    (".m2", "settings.xml"), (".m2", "settings-security.xml"), (".gradle", "gradle.properties"), ("run", "secrets"),
-)  # fmt: skip
 CLOSED_RULES = frozenset({"sensitive", "control", "outside"})
 """Files that a person opens, each time, and no mode."""
 
@@ -217,18 +131,6 @@ def decide(facts: CallFacts) -> PermissionDecision:
     """Decide whether the call may be."""
     spoken = _denied(facts) or _asked_each_time(facts) or _allowed_by_rule(facts)
     return spoken or _only_reading(_by_mode(_by_default(facts), facts), facts)
-
-
-def is_sensitive(path: PurePath) -> bool:
-    """Return whether a resolved path looks like it holds secrets, whatever the case of its letters."""
-    parts = tuple(part.casefold() for part in path.parts)
-    if not parts:
-        return False
-    name = parts[-1]
-    if not name.endswith(".pub") and any(fnmatchcase(name, glob) for glob in SENSITIVE_NAMES):
-        return True
-    pairs = set(pairwise(parts))
-    return bool(SENSITIVE_FOLDERS.intersection(parts) or pairs.intersection(SENSITIVE_TAILS))
 
 
 def is_control(path: PurePath) -> bool:

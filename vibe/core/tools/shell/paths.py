@@ -7,14 +7,14 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import islice, product
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from vibe.core.sandbox.secret_names import names_secret
 from vibe.core.system.git.credentials import has_credentials
 from vibe.core.tools.errors import PathError
-from vibe.core.tools.permissions import SENSITIVE_NAMES, is_control, is_sensitive
+from vibe.core.tools.permissions import is_control, is_sensitive
 from vibe.core.tools.shell.words import Patience
 from vibe.core.tools.workspace import Workspace
 
@@ -208,7 +208,6 @@ def _doubt(candidate: str, path: NamedPath, workspace: Workspace) -> PathDoubt |
 def _secret_below(folder: Path, path: NamedPath) -> str:
     """Return whether a folder that is read as a whole holds secrets; a very large one is asked about."""
     seen = 0
-    secret = _secret_name()
     shown = [glob for parent in folder.parents for glob in _shown_in(parent)] if path.visible else []
     pending = [folder]
     while pending:
@@ -224,7 +223,7 @@ def _secret_below(folder: Path, path: NamedPath) -> str:
         for entry in entries:
             if path.visible and _stays_hidden(entry.name, shown):
                 continue
-            if secret.match(entry.name.casefold()) or has_credentials(entry.path):
+            if names_secret(entry.name.casefold()) or has_credentials(entry.path):
                 return f"{entry.name!r} below {path.text!r} may hold secrets"
             if entry.name in SKIPPED_FOLDERS:
                 continue
@@ -250,9 +249,3 @@ def _shown_in(folder: Path) -> list[str]:
 
 def _stays_hidden(name: str, shown: Sequence[str]) -> bool:
     return name.startswith(".") and not any(fnmatch.fnmatchcase(name, glob) for glob in shown)
-
-
-@lru_cache(maxsize=1)
-def _secret_name() -> re.Pattern[str]:
-    """All names of secrets as one expression, for folders full of files."""
-    return re.compile("|".join(fnmatch.translate(glob) for glob in SENSITIVE_NAMES))
