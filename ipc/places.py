@@ -77,8 +77,11 @@ def folder_name(source: str) -> str:
 
 
 def bases(home: Path, runtime_dir: Path | None) -> tuple[Path, ...]:
-    """Return where run folders may be: ``$XDG_RUNTIME_DIR/vibe`` if it is usable, then ``$VIBE_HOME/run``."""
-    if runtime_dir is not None and _is_ours(runtime_dir):
+    """Return where run folders may be: ``$XDG_RUNTIME_DIR/vibe`` if it is usable, then ``$VIBE_HOME/run``.
+
+    It is not, if others could make it or write there.
+    """
+    if runtime_dir is not None and _is_ours(runtime_dir) and _is_ours_alone(runtime_dir / "vibe"):
         return (runtime_dir / "vibe", home / "run")
     return (home / "run",)
 
@@ -113,7 +116,8 @@ def make_run_folder(source: str, home: Path, runtime_dir: Path | None, *, for_so
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
-        if folder.is_symlink() or not _is_ours(folder):
+        is_shared = folder.parent != home / "run" and not _is_ours_alone(folder.parent)
+        if is_shared or folder.is_symlink() or not _is_ours(folder):
             raise BusUnavailableError(str(folder), "the folder belongs to another user", "remove it")
         folder.chmod(0o700)
     except OSError as error:
@@ -138,6 +142,17 @@ def refuse_files_in_the_way(addresses: Addresses) -> None:
 
 def _is_ours(folder: Path) -> bool:
     return folder.is_dir() and folder.stat().st_uid == os.geteuid() and os.access(folder, os.W_OK | os.X_OK)
+
+
+def _is_ours_alone(folder: Path) -> bool:
+    """Return whether nobody else can look into a folder; one that is still to be made is such."""
+    try:
+        found = folder.lstat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
 
 
 def _ipc_addresses(events: str) -> Addresses:

@@ -54,6 +54,24 @@ def test_the_runtime_folder_is_preferred(vibe_home: Path, tmp_path: Path) -> Non
         assert bus.entry.events.startswith(f"ipc://{vibe_home}/run/")
 
 
+@pytest.mark.parametrize("state", ["open to all", "of another user", "a link"])
+def test_a_runtime_folder_that_others_can_reach_is_passed_over(vibe_home: Path, tmp_path: Path, state: str) -> None:
+    runtime = tmp_path / "rt"
+    (runtime / "vibe").mkdir(mode=0o700, parents=True)
+    if state == "open to all":
+        (runtime / "vibe").chmod(0o755)
+    elif state == "a link":
+        (runtime / "vibe").rename(runtime / "other")
+        (runtime / "vibe").symlink_to("other")
+    elif os.geteuid() != 0:
+        pytest.skip("only root gives folders away")
+    else:
+        os.chown(runtime / "vibe", 12345, 12345)
+    with open_bus(vibe_home, runtime_dir=runtime) as bus:
+        assert bus.entry.events == f"ipc://{vibe_home}/run/{folder_name('run-1')}/events.ipc"
+    assert not [*(runtime / "vibe").iterdir()]
+
+
 def test_a_runtime_folder_that_is_too_deep_is_passed_over(vibe_home: Path, tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 100)
     deep.mkdir(mode=0o700)
