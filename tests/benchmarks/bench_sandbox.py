@@ -23,6 +23,7 @@ from typing import Any
 from tests.benchmarks.bench_turns import VIBE, run_vibe
 from vibe.core.config.models import SandboxConfig
 from vibe.core.sandbox.confinement import Confinement, Place
+from vibe.core.sandbox.given_files import without_shell
 
 COMMAND = ("bash", "-c", "true")
 BARE = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-user", "--unshare-pid", "--unshare-net")
@@ -66,7 +67,7 @@ def _bare() -> tuple[str, ...] | None:
     with tempfile.TemporaryDirectory() as folder:
         confinement = Confinement(SandboxConfig(), {}, Path(folder), backends=["bubblewrap"])
         confined = confinement.confine(COMMAND, {}, Place(roots=(Path(folder),)))
-    return None if confined is None else (confined.argv[0], *BARE, *COMMAND)
+    return None if confined is None else (without_shell(confined.argv)[0][0], *BARE, *COMMAND)
 
 
 def _command(argv: Sequence[str], times: int = 50) -> float:

@@ -178,7 +178,7 @@ def test_the_outputs_of_earlier_commands_can_be_read(vibe: VibeCommand) -> None:
 def test_a_run_says_once_that_no_sandbox_works_here(
     vibe: VibeCommand, monkeypatch: pytest.MonkeyPatch, mode: str, said: int
 ) -> None:
-    def none(_backends: object) -> tuple[None, str]:
+    def none(_backends: object, _environ: object) -> tuple[None, str]:
         return None, "the kernel has neither"
 
     monkeypatch.setattr("vibe.core.sandbox.choose._first_that_works", none)

@@ -46,9 +46,11 @@ class Cell:
         self.settings = settings
         self.confinement = Confinement(settings, self.environ, self.base / "home" / ".vibe", backends=[self.backend])
 
-    async def run(self, line: str, seconds: float = 60, network: Network | None = None) -> CommandResult:
+    async def run(
+        self, line: str, seconds: float = 60, network: Network | None = None, *, read_only: bool = False
+    ) -> CommandResult:
         readable = () if self.outputs is None else (self.outputs,)
-        place = Place(roots=(self.folder or self.root,), readable=readable, network=network)
+        place = Place(roots=(self.folder or self.root,), readable=readable, network=network, read_only=read_only)
         shell = await shell_command(line, child_environ(self.environ), self.confinement, place)
         assert shell.confined_by is not None
         try:

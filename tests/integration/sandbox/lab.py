@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 DISK = Path("/mnt")
@@ -49,11 +50,25 @@ class Tried:
     name: str
 
 
-def tried(backend: str, who: str, lines: Sequence[str], *, before: str = "", settings: str = "{}") -> Tried:
+def tried(
+    backend: str,
+    who: str,
+    lines: Sequence[str],
+    *,
+    before: str = "",
+    settings: str = "{}",
+    read_only: bool = False,
+) -> Tried:
     """Run ``lines`` confined in the lab, as its root or as a user of it; ``before`` prepares the disk, unconfined."""
     program = [sys.executable, "-P", "-m", "tests.integration.sandbox.lab"]
     outside = ["unshare", "--mount", *program, "open", *NOBODY] if os.geteuid() == 0 else []
-    work = json.dumps({"backend": backend, "lines": [*lines], "before": before, "settings": settings})
+    work = json.dumps({
+        "backend": backend,
+        "lines": [*lines],
+        "before": before,
+        "settings": settings,
+        "read_only": read_only,
+    })
     ended = subprocess.run(
         [*outside, *SEPARATED, "--mount-proc", *program, "build", *AGAIN[who], *program, "try"],
         cwd=CHECKOUT, input=work, capture_output=True, text=True, timeout=SECONDS, check=False,
@@ -111,7 +126,8 @@ def attempt() -> None:
     cell = Cell(DISK, work["backend"], SandboxConfig.model_validate_json(work["settings"]))
     sandbox = cell.confinement.choice().sandbox
     assert sandbox is not None, cell.confinement.choice().reason
-    ended = [anyio.run(cell.run, line) for line in work["lines"]]
+    run = partial(cell.run, read_only=work["read_only"])
+    ended = [anyio.run(run, line) for line in work["lines"]]
     found = {
         "outputs": [one.stdout + one.stderr for one in ended],
         "codes": [one.exit_code for one in ended],

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.integration.sandbox.conftest import Cell
+from tests.integration.sandbox.lab import tried
 from tests.integration.sandbox.plain import run_plain
 from vibe.core.config.models import Network, SandboxConfig, SandboxMode
+from vibe.core.sandbox import secrets
 from vibe.core.sandbox.confinement import Confinement, Place
 from vibe.core.sandbox.port import ReadOnlyUnavailableError
 from vibe.core.tools.process.confined import shell_command
@@ -109,3 +112,66 @@ async def test_where_nothing_confines_nothing_runs_so(tmp_path: Path) -> None:
         assert confinement is None or not confinement.can_read_only()
         with pytest.raises(ReadOnlyUnavailableError, match="no sandbox"):
             await shell_command("ls", {"PATH": os.defpath}, confinement, place)
+
+
+OF_OTHERS = (
+    "for d in /opt /usr/local /etc/opt; do mount -t tmpfs none $d -o mode=755; mkdir -p $d/app/closed; umask 022;"
+    " for f in .env .npmrc server.key server.key.bak plain; do echo SECRET-$f > $d/app/$f; done; echo public > $d/app/plain;"
+    " echo -----BEGIN PRIVATE KEY----- SECRET > $d/app/tls.pem; echo public > $d/app/ca.pem;"
+    " echo SECRET > $d/app/0600; chmod 600 $d/app/0600; echo SECRET > $d/app/0640; chmod 640 $d/app/0640;"
+    " echo SECRET > $d/app/closed/x; chmod 700 $d/app/closed; ln -s .env $d/app/link; done"
+)
+SHOW = "cd /; for d in /opt /usr/local /etc/opt; do cat $d/app/.[a-z]* $d/app/* $d/app/closed/*; done 2>/dev/null"
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+@pytest.mark.parametrize("backend", ["bubblewrap", "landlock"])
+def test_secrets_of_the_system_are_hidden_wherever_it_keeps_them(backend: str, *, read_only: bool) -> None:
+    if read_only and backend == "landlock":
+        pytest.skip("Landlock can't keep a program to reading")
+    result = tried(backend, "root", [SHOW], before=OF_OTHERS, read_only=read_only)
+    assert "SECRET" not in result.outputs[0]
+    assert result.outputs[0].count("public") == 6
+
+
+def test_a_folder_is_looked_through_again_only_after_it_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+
+    def noting(path: str) -> list[os.DirEntry[str]]:
+        looked.append(path)
+        return entries(path)
+
+    entries = secrets._entries  # pyright: ignore[reportPrivateUsage]  to count how often it is called
+    monkeypatch.setattr(secrets, "_entries", noting)
+    for name in ("a/b", "c"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "x").touch()
+    long_ago = time.time() - 60
+    for path in (tmp_path / "a" / "b", tmp_path / "a", tmp_path / "c", tmp_path):
+        os.utime(path, (long_ago, long_ago))
+    search = secrets.SecretSearch()
+    assert search.below([tmp_path]) == search.below([tmp_path]) == ()
+    assert len(looked) == 4
+    (tmp_path / "a" / "b" / ".env").touch()
+    assert search.below([tmp_path]) == search.below([tmp_path]) == (tmp_path / "a" / "b" / ".env",)
+    assert looked[4:] == [str(tmp_path / "a" / "b")] * 2, "what changed just now may change again in the same instant"
+
+
+def test_more_files_than_can_be_looked_through_are_not_taken_for_harmless(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(12):
+        (tmp_path / f"{number}.env").write_text("KEY=x")
+    assert len(secrets.secrets_of_system([tmp_path], 12) or ()) == 12
+    assert secrets.secrets_of_system([tmp_path], 11) is None
+    monkeypatch.setattr(secrets, "MOST_ENTRIES", 11)
+    assert secrets.SecretSearch().below([tmp_path]) is None
+
+
+def test_what_is_mounted_in_a_folder_of_packages_is_looked_through_for_who_only_reads() -> None:
+    before = OF_OTHERS.replace("/opt /usr/local /etc/opt", "/usr/share")
+    result = tried("bubblewrap", "root", [SHOW.replace("/etc/opt", "/usr/share")], before=before, read_only=True)
+    assert "SECRET" not in result.outputs[0]
+    assert result.outputs[0].count("public") == 2

@@ -14,6 +14,7 @@ from tests.integration.session.repository import git, repository
 from vibe.core.config.models import SandboxConfig
 from vibe.core.sandbox import bubblewrap
 from vibe.core.sandbox.confinement import Confinement
+from vibe.core.sandbox.given_files import SECOND, without_shell
 from vibe.core.sandbox.port import SandboxPolicy
 from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.builtins.bash import Bash, BashArgs, BashConfig, BashResult, BashState
@@ -21,7 +22,7 @@ from vibe.core.tools.workspace import ReadTracker, Workspace
 
 SHIM = """#!/bin/sh
 if [ -e {gone} ] && [ "$1" != --version ]; then
-    case "$*" in *" --ro-bind-try {gone} {gone} "*)
+    case "$(tr '\\0' ' ' < /proc/self/fd/{told})" in *" --ro-bind-try {gone} {gone} "*)
         rm -r {admin}
         echo "bwrap: Can't bind mount /oldroot{gone} on /newroot{gone}: Unable to remount destination \\"/newroot{gone}\\"\
  with correct flags: No such file or directory" >&2
@@ -38,13 +39,14 @@ def confinement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Confinement:
     found = bubblewrap.find_bubblewrap({}) if sys.platform.startswith("linux") else "it is for Linux only"
     if isinstance(found, str):
         pytest.skip(found)
-    real = found.wrap(["true"], {}, SandboxPolicy(writable=(), temp=tmp_path / "temp")).argv[0]
+    policy = SandboxPolicy(writable=(), temp=tmp_path / "temp", box=tmp_path / "box")
+    real = without_shell(found.wrap(["true"], {}, policy).argv)[0][0]
     root = repository(tmp_path / "work", {"a": "a"})
     git("worktree", "add", "-q", "../gone", cwd=root)
     admin = root / ".git" / "worktrees" / "gone"
     shim = tmp_path / "bin" / "bwrap"
     shim.parent.mkdir()
-    shim.write_text(SHIM.format(gone=admin / "gitdir", admin=admin, real=real))
+    shim.write_text(SHIM.format(told=SECOND, gone=admin / "gitdir", admin=admin, real=real))
     shim.chmod(0o755)
     monkeypatch.setattr(bubblewrap, "SYSTEM_PROGRAMS", (str(shim),))
     environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TMPDIR": str(tmp_path)}

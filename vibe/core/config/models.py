@@ -247,6 +247,9 @@ class SandboxConfig(Section):
     network: Network = Network.LOOPBACK
     """`loopback` lets programs reach only servers they started themselves, on localhost; `on` lets them reach
     everything."""
+    unix_sockets: bool = False
+    """Let programs use Unix sockets, such as those of a database that a test starts (bubblewrap only): then they may
+    also reach one that another program opens in a place they can read, while they run."""
     writable: tuple[str, ...] = ()
     """Folders that may be written besides the workspace and temporary files; `~` is your home."""
     readable: tuple[str, ...] = ()

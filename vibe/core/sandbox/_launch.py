@@ -1,16 +1,17 @@
 """A program of its own (``python -I -S``) that confines itself with Landlock and seccomp and becomes the command.
 
-Its first argument is JSON: ``hidden`` (folders and files it may not read; all others it may, and run them), ``read``
-(what of those it may after all), ``list`` (folders it may only list), ``write`` (folders and files it may change, but
-for what of the hidden lies there), ``network`` (``on`` or not) and ``records``, which is for the process that watches
-over it. The rest is the command. It imports nothing of ours, for it runs without our packages. What lies beside the
-hidden is looked up here: there may be more of it than fits into an argument.
+Its first argument is JSON: ``hidden`` (folders and files it may not read; all others it may, and run them), ``shown``
+(folders in those that it may read, but for what of the hidden lies there), ``read`` (what of the hidden it may read
+after all), ``list`` (folders it may only list), ``write`` (folders and files it may change, but for what of the hidden
+lies there), ``network`` (``on`` or not), ``calls`` (the filters, in hexadecimal: ``opened`` with a network, else
+``closed``) and ``records``, which is for the process that watches over it. The rest is the command. It imports nothing
+of ours, for it runs without our packages. What lies beside the hidden is looked up here: there may be more of it than
+fits into an argument.
 """
 
 from __future__ import annotations
 
 import ctypes
-import errno
 import json
 import os
 import struct
@@ -21,7 +22,9 @@ PR_SET_NO_NEW_PRIVS = 38
 PR_SET_SECCOMP = 22
 PR_CAPBSET_DROP = 24
 SECCOMP_MODE_FILTER = 2
-AF_UNIX, AF_INET, AF_INET6, AF_PACKET, AF_VSOCK, SOCK_DGRAM = 1, 2, 10, 17, 40, 2
+LINE_BYTES = 8
+"""Of a filter."""
+AF_INET, SOCK_DGRAM = 2, 2
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
 SIOCSIFFLAGS = 0x8914
@@ -38,19 +41,6 @@ OF_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 DEVICES = ("null", "zero", "full", "random", "urandom")
 """No terminal: those of the user would be among them."""
 SCOPE_ABSTRACT_SOCKETS, SCOPE_SIGNALS = 1, 2
-
-# Architecture, then the numbers of socket, socketpair, and of ptrace, io_uring_setup, process_vm_readv,
-# process_vm_writev,
-# bpf, keyctl.
-ARCHITECTURES = {
-    "x86_64": (0xC000003E, 41, 53, (101, 425, 310, 311, 321, 250)),
-    "aarch64": (0xC00000B7, 198, 199, (117, 425, 270, 271, 280, 219)),
-}
-OTHER_NUMBERS = 0x40000000
-"""From here on x86_64 has a second set of numbers, for the same calls."""
-STREAM, SEQPACKET, KIND_OF_SOCKET = 1, 5, 0xF
-LD_WORD, JUMP_EQUAL, JUMP_FROM, AND, RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
-ALLOW, REFUSE, KILL = 0x7FFF0000, 0x00050000, 0x80000000
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -116,31 +106,11 @@ def restrict_files(policy: dict[str, list[str]]) -> None:
     os.close(ruleset)
 
 
-def restrict_calls(*, inet: bool) -> None:
-    """Refuse sockets by which to reach others (Unix ones, and ``inet`` unless allowed) and ways into other processes.
-
-    Of pairs of Unix sockets those that stay a pair are allowed: others can send to whom they name.
-    """
-    machine = ARCHITECTURES.get(os.uname().machine)
-    if machine is None:
-        raise OSError(errno.ENOSYS, f"no list of system calls for {os.uname().machine}")
-    architecture, socket_call, pair_call, refused = machine
-    families = [AF_UNIX, *(() if inet else (AF_INET, AF_INET6)), AF_PACKET, AF_VSOCK]
-    code = [(LD_WORD, 0, 0, 4), (JUMP_EQUAL, 1, 0, architecture), (RETURN, 0, 0, KILL), (LD_WORD, 0, 0, 0)]
-    code += [(JUMP_FROM, 0, 1, OTHER_NUMBERS), (RETURN, 0, 0, REFUSE | errno.ENOSYS)]
-    for number in refused:
-        code += [(JUMP_EQUAL, 0, 1, number), (RETURN, 0, 0, REFUSE | errno.EPERM)]
-    code += [(JUMP_EQUAL, 0, 6, pair_call), (LD_WORD, 0, 0, 24), (AND, 0, 0, KIND_OF_SOCKET)]
-    code += [(JUMP_EQUAL, 1, 0, STREAM), (JUMP_EQUAL, 0, 1, SEQPACKET), (RETURN, 0, 0, ALLOW)]
-    code.append((RETURN, 0, 0, REFUSE | errno.EACCES))
-    code += [(JUMP_EQUAL, 1, 0, socket_call), (RETURN, 0, 0, ALLOW), (LD_WORD, 0, 0, 16)]
-    for family in families:
-        code += [(JUMP_EQUAL, 0, 1, family), (RETURN, 0, 0, REFUSE | errno.EACCES)]
-    code.append((RETURN, 0, 0, ALLOW))
-    program = b"".join(struct.pack("HBBI", *line) for line in code)
+def restrict_calls(program: bytes) -> None:
+    """Have the kernel filter all system calls from now on."""
     buffer = ctypes.create_string_buffer(program, len(program))
-    header = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(code), ctypes.addressof(buffer)), 16)
-    _checked(_libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, header, 0, 0), "seccomp")
+    header = struct.pack("HxxxxxxQ", len(program) // LINE_BYTES, ctypes.addressof(buffer))
+    _checked(_libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.create_string_buffer(header, 16), 0, 0), "seccomp")
 
 
 def drop_capabilities() -> None:
@@ -156,14 +126,14 @@ def main(arguments: list[str]) -> int:
     """Confine this process and become the command; 126 if it can't be confined, 127 if there is no such command."""
     policy = json.loads(arguments[0])
     try:
-        policy["read"] = [*readable(["/dev", *policy["hidden"]]), *policy["read"]]
+        seen = [*readable(["/dev", *policy["hidden"]]), *changeable(policy["shown"], policy["hidden"])]
+        policy["read"] = [*seen, *policy["read"]]
         policy["write"] = [*changeable(policy["write"], policy["hidden"])]
-        network = policy["network"] == "on"
-        inet = network or own_network()
+        calls = policy["calls"]["opened" if policy["network"] == "on" or own_network() else "closed"]
         _checked(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
         restrict_files(policy)
         drop_capabilities()
-        restrict_calls(inet=inet)
+        restrict_calls(bytes.fromhex(calls))
     except OSError as error:
         sys.stderr.write(f"vibe: the sandbox could not be set up: {error}\n")
         return 126

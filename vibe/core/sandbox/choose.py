@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from vibe.core.config.models import SandboxMode
-from vibe.core.sandbox.port import Sandbox, SandboxUnavailableError
+from vibe.core.sandbox.port import Sandbox, SandboxUnavailableError, SandboxUnprovenError
 
 BACKENDS = ("bubblewrap", "landlock")
 """In the order of preference."""
@@ -27,11 +27,15 @@ def choose_sandbox(mode: SandboxMode, environ: Mapping[str, str], backends: Sequ
 
     Raises:
         SandboxUnavailableError: one is required and none works.
+        SandboxUnprovenError: it could not be found out.
     """
     if mode is SandboxMode.OFF:
         return SandboxChoice(sandbox=None, reason="[sandbox] mode is off")
     if sys.platform.startswith("linux"):
-        found, problem = _first_that_works(backends, environ)
+        try:
+            found, problem = _first_that_works(backends, environ)
+        except (OSError, MemoryError) as error:
+            raise SandboxUnprovenError(str(error)) from error
     else:
         found, problem = None, "available on Linux only"
     if found is not None:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from anyio import CancelScope, to_thread
 
 from vibe.core.config.models import Network, SandboxConfig, SandboxMode
+from vibe.core.config.paths import user_home_of
 from vibe.core.sandbox.choose import BACKENDS, SandboxChoice, choose_sandbox
 from vibe.core.sandbox.control import (
     control_paths,
@@ -28,7 +29,14 @@ from vibe.core.sandbox.placeholders import Placeholders, remove_abandoned
 from vibe.core.sandbox.port import READING, Confined, ReadOnlyUnavailableError, ResourceLimits, SandboxPolicy
 from vibe.core.sandbox.records import Record, records_of
 from vibe.core.sandbox.refusals import refusal_note
-from vibe.core.sandbox.secrets import hidden_paths, not_for_everybody
+from vibe.core.sandbox.secrets import (
+    MOST_ENTRIES,
+    OF_THE_SYSTEM,
+    SecretSearch,
+    hidden_paths,
+    mount_points,
+    secrets_of_system,
+)
 from vibe.core.sandbox.temporary import temporary_folder
 
 
@@ -37,8 +45,8 @@ class Place:
     """The place a command runs in: it may write below ``roots`` (the first is its folder) and read ``readable``.
 
     ``network`` None: as the settings say. ``readable`` is read although it is hidden. ``read_only``: it writes nothing,
-    reaches nothing outside and reads no secrets, whatever the settings say; ``secrets`` lie below ``roots`` and
-    ``readable`` and are hidden from it.
+    reaches nothing outside and reads no secrets, whatever the settings say. ``secrets`` lie below ``roots`` and
+    ``readable`` and are hidden from it, as are, where it is ``read_only``, those that their names tell.
     """
 
     roots: tuple[Path, ...]
@@ -162,9 +170,9 @@ class Confinement:
         self._settings = settings_of_user(environ)
         self._lock = threading.Lock()
         self._choice: SandboxChoice | None = None
-        self._temp: Path | None = None
+        self._folders: tuple[Path, Path] | None = None
         self._inner: dict[Path, tuple[Path, ...]] = {}
-        self._not_for_everybody: tuple[Path, ...] | None = None
+        self._search = SecretSearch()
         self._standing: _Standing | None = None
 
     @asynccontextmanager
@@ -199,6 +207,18 @@ class Confinement:
         """The places that contain secrets, resolved. Reads the file system, once."""
         return hidden_paths(self._environ, [self._vibe_home])
 
+    @cached_property
+    def _hidden_from_all(self) -> tuple[Path, ...]:
+        """The same, and those of the system. Reads many folders, once."""
+        return tuple(dict.fromkeys((*self.hidden, *(secrets_of_system() or ()))))
+
+    @cached_property
+    def _hidden_from_readers(self) -> tuple[Path, ...] | None:
+        """The same of all that a program sees that only reads; None: too much to look through."""
+        mounted = (Path(place) for place in mount_points() if place.startswith("/usr/"))
+        found = secrets_of_system([*OF_THE_SYSTEM, *mounted], MOST_ENTRIES)
+        return None if found is None else tuple(dict.fromkeys((*self.hidden, *found)))
+
     @property
     def required(self) -> bool:
         """True if everything must be confined, a plan author's own commands included."""
@@ -209,6 +229,7 @@ class Confinement:
 
         Raises:
             SandboxUnavailableError: one is required and none works.
+            SandboxUnprovenError: it could not be found out; the next call tries again.
         """
         with self._lock:
             if self._choice is None:
@@ -273,7 +294,7 @@ class Confinement:
         """Return what a command there may do that only reads.
 
         Raises:
-            ReadOnlyUnavailableError: the workspace holds the home.
+            ReadOnlyUnavailableError: the workspace holds the home, or there are too many files.
         """
         shown = tuple(Path(os.path.realpath(path)) for path in (*place.roots, *place.readable))
         home = Path(os.path.realpath(self._environ.get("HOME") or os.path.expanduser("~")))  # noqa: PTH111
@@ -281,13 +302,15 @@ class Confinement:
             if any(kept.is_relative_to(path) for path in shown):
                 raise ReadOnlyUnavailableError(f"the workspace contains {str(kept)!r}")
         repositories = [folder for root in place.roots for folder in _repository_of_worktree(root)]
-        temp = self._temporary()
-        if self._not_for_everybody is None:
-            self._not_for_everybody = not_for_everybody()
+        secrets = self._search.below((*place.roots, *place.readable))
+        if secrets is None or self._hidden_from_readers is None:
+            raise ReadOnlyUnavailableError("too many files to check for secrets")
+        temp, box = self._own_folders()
         return SandboxPolicy(
             writable=(),
             temp=temp,
-            hidden=(*self.hidden, *self._not_for_everybody, *place.secrets),
+            box=box,
+            hidden=(*self._hidden_from_readers, *place.secrets, *secrets),
             readable=(*shown, *repositories),
             read_only=True,
             bounds=READING,
@@ -303,15 +326,24 @@ class Confinement:
         roots = (*place.roots, *repositories, *self.writable)
         frozen = [path for top in dict.fromkeys((*place.roots, *repositories)) for path in control[top]]
         readable = (*self.readable, self._vibe_home / "skills", *place.readable)
-        temp = self._temporary()
+        temp, box = self._own_folders()
+        common = [folder for root in place.roots for folder in _repository_of_worktree(root)]
+        shown = [Path(os.path.realpath(user_home_of(self._environ))), *common, *(folder.parent for folder in common)]
         return SandboxPolicy(
             writable=tuple(dict.fromkeys(Path(os.path.realpath(root)) for root in roots)),
             temp=temp,
-            hidden=(*self.hidden, *(place.secrets if self.can_read_only() else ())),  # Landlock hides nothing writable
+            box=box,
+            hidden=(
+                *self._hidden_from_all,
+                box,
+                *(place.secrets if self.can_read_only() else ()),
+            ),  # Landlock hides nothing writable
             readable=tuple(path for path in readable if path.exists()),
+            shown=tuple(path for path in dict.fromkeys(shown) if path.exists()),
             frozen=tuple(dict.fromkeys(Path(os.path.realpath(path)) for path in frozen if path.exists())),
             records=records_of(self._vibe_home),
             network=place.network or self._config.network,
+            unix_sockets=self._config.unix_sockets,
             bounds=ResourceLimits(
                 processes=self._config.max_processes,
                 memory_mb=self._config.max_memory_mb,
@@ -359,11 +391,13 @@ class Confinement:
             self._inner[root] = inner_repositories(root)
         return self._inner[root]
 
-    def _temporary(self) -> Path:
+    def _own_folders(self) -> tuple[Path, Path]:
+        """For temporary files of commands, and for what makes their sandboxes, which they don't see."""
         with self._lock:
-            if self._temp is None:
-                self._temp = temporary_folder(self._environ.get("TMPDIR"), self)
-            return self._temp
+            if self._folders is None:
+                base = self._environ.get("TMPDIR")
+                self._folders = temporary_folder(base, self), temporary_folder(base, self)
+            return self._folders
 
 
 def remove_abandoned_placeholders(root: Path) -> None:

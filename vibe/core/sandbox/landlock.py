@@ -8,15 +8,17 @@ from __future__ import annotations
 import json
 import platform
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from vibe.core.sandbox.limits import bounded
+from vibe.core.sandbox.mounts import MEMORY, RUN, shared_folders, shown_in_shared
 from vibe.core.sandbox.port import Confined, ReadOnlyUnavailableError, SandboxPolicy
-from vibe.core.sandbox.probe import failure
-from vibe.core.sandbox.secrets import confined_environ, prepare_temp
-from vibe.core.sandbox.temporary import brief_folder
+from vibe.core.sandbox.probe import failure_of
+from vibe.core.sandbox.secrets import confined_environ
+from vibe.core.sandbox.system_calls import OF_NETWORKS, call_filter
+from vibe.core.sandbox.temporary import prepare_temp
 
 LAUNCHER = (sys.executable, "-I", "-S", str(Path(__file__).with_name("_launch.py")))
 """The words that a confined command begins with. Whoever starts many of them need not start an
@@ -32,6 +34,7 @@ BEFORE = (
     (6, "other processes of yours can be signalled (a kernel from 6.12 on prevents that)"),
 )
 """Things that the kernel can't confine with a version below that."""
+NO_FILTER = f"the system calls of {platform.machine()} are not known"
 NO_LOOPBACK = "no network at all, not even localhost, unless it is turned on"
 
 
@@ -80,13 +83,16 @@ class Landlock:
         """
         if policy.read_only:
             raise ReadOnlyUnavailableError("that takes bubblewrap")
-        prepare_temp(policy.temp)
+        prepare_temp(policy.temp, policy.box)
+        closed, opened = (call_filter(families, alone=False) for families in ((), OF_NETWORKS))
         rules = {
             "list": ["/"],
-            "hidden": [*map(str, policy.hidden)],
+            "hidden": [*map(str, policy.hidden), str(policy.box), *_shared(policy)],
+            "shown": [*map(str, shown_in_shared(policy))],
             "read": [*map(str, policy.readable)],
             "write": [*map(str, policy.writable), str(policy.temp)],
             "network": policy.network.value,
+            "calls": {"closed": closed.hex(), "opened": opened.hex()},
             "records": str(policy.records or ""),
         }
         # There is no namespace to count its processes in: the bound would count all of the user's.
@@ -95,25 +101,30 @@ class Landlock:
         return Confined(argv=(*LAUNCHER, json.dumps(rules), *argv), environ=variables)
 
 
+def _shared(policy: SandboxPolicy) -> Iterator[str]:
+    """Yield the folders that others share, but for what a program may read or write as a whole."""
+    given = {*policy.writable, *policy.readable}
+    yield from (str(folder) for folder in shared_folders() if folder not in {RUN, MEMORY} and folder not in given)
+
+
 def find_landlock() -> Landlock | str:
-    """Landlock where the kernel has it, else why not. Starts a process, so not on an event loop."""
+    """Landlock where the kernel has it, else why not. Starts a process, so not on an event loop.
+
+    Raises:
+        SandboxUnprovenError: it could not be found out.
+    """
     if not sys.platform.startswith("linux"):
         return f"Landlock is part of Linux, and this is {platform.system()}"
     from vibe.core.sandbox import _launch
 
-    if platform.machine() not in _launch.ARCHITECTURES:
-        return f"Landlock: the system calls of {platform.machine()} are not known"
+    if not call_filter((), alone=False):
+        return f"Landlock: {NO_FILTER}"
     version = _launch.landlock_version()
     if version == 0:
         return "Landlock is not part of this kernel"
-    with brief_folder() as temp:
-        connecting = (
-            "import socket; a = socket.create_server(('127.0.0.1', 0)); socket.create_connection(a.getsockname())"
-        )
-        policy = SandboxPolicy(writable=(), temp=temp)
-        found = Landlock(version, loopback=True)
-        why = failure(found.wrap(["/bin/true"], {}, policy))
-        if why:
-            return f"Landlock: {why}"
-        connects = not failure(found.wrap([sys.executable, "-I", "-S", "-c", connecting], {}, policy))
-        return Landlock(version, loopback=connects)
+    found = Landlock(version, loopback=True)
+    if why := failure_of(found, ["/bin/true"]):
+        return f"Landlock: {why}"
+    connecting = "import socket; a = socket.create_server(('127.0.0.1', 0)); socket.create_connection(a.getsockname())"
+    connects = not failure_of(found, [sys.executable, "-I", "-S", "-c", connecting])
+    return Landlock(version, loopback=connects)

@@ -19,6 +19,7 @@ __all__ = [
     "Sandbox",
     "SandboxPolicy",
     "SandboxUnavailableError",
+    "SandboxUnprovenError",
 ]
 
 
@@ -44,8 +45,10 @@ class SandboxPolicy:
     """The rights of a confined program: to read all but ``hidden``, to write below ``writable`` and ``temp``.
 
     ``readable`` are files and folders it sees although something ``hidden`` holds them; ``frozen`` what it may not
-    write although it is ``writable``. All paths are resolved. ``temp`` is its TMPDIR and holds its caches. ``records``
-    is where it is noted what has to be put back if we are killed.
+    write although it is ``writable``. ``shown`` it sees although it lies in a folder that others share, such as /tmp,
+    where it has one of its own. All paths are resolved. ``temp`` is its TMPDIR and holds its caches. ``box`` is a
+    folder of ours for what makes the sandbox; it never sees that. ``records`` is where it is noted what has to be put
+    back if we are killed. ``unix_sockets``: it may open some.
 
     ``read_only``: it sees the system's programs and ``readable`` without ``hidden``, nothing else, and writes nothing
     but temporary files in memory, which go with it.
@@ -53,21 +56,28 @@ class SandboxPolicy:
 
     writable: tuple[Path, ...]
     temp: Path
+    box: Path
     hidden: tuple[Path, ...] = ()
     readable: tuple[Path, ...] = ()
     frozen: tuple[Path, ...] = ()
+    shown: tuple[Path, ...] = ()
     records: Path | None = None
     network: Network = Network.LOOPBACK
+    unix_sockets: bool = False
     read_only: bool = False
     bounds: ResourceLimits = ResourceLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confined:
-    """The command to start instead, and the variables to start it with."""
+    """The command to start instead, and the variables to start it with.
+
+    ``options`` are what its sandbox is told, where that is not in the command.
+    """
 
     argv: tuple[str, ...]
     environ: Mapping[str, str]
+    options: tuple[str, ...] = ()
 
 
 class Sandbox(Protocol):
@@ -114,4 +124,12 @@ class SandboxUnavailableError(EnvironmentFailure):
             f"no sandbox works here ({problem}): allow user namespaces, or set "
             '[sandbox] mode = "auto" to run without one'
         )
+        self.problem = problem
+
+
+class SandboxUnprovenError(EnvironmentFailure):
+    """Something that passes kept us from finding out which sandbox works; the next command tries again."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"whether a sandbox works here could not be found out ({problem}): try again")
         self.problem = problem

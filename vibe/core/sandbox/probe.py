@@ -2,11 +2,53 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
+import signal
 import subprocess
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
-from vibe.core.sandbox.port import Confined
+from vibe.core.errors import shortage
+from vibe.core.sandbox.port import Confined, Sandbox, SandboxPolicy, SandboxUnprovenError
+from vibe.core.sandbox.temporary import brief_folder
 
 PROBE_SECONDS = 10
+SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC, errno.EDQUOT)
+MEMORY = re.compile("MemoryError|[Cc]annot allocate|failed to map segment|max_\\*_namespaces exceeded")
+LIMITS = Path("/proc/sys/user")
+
+
+@contextmanager
+def only_evidence() -> Generator[None]:
+    """Have what passes, as a lack of memory or files, be no evidence against a sandbox.
+
+    Raises:
+        SandboxUnprovenError: something passing kept the block from finding out.
+    """
+    try:
+        yield
+    except OSError as error:
+        if shortage(error) is None:
+            raise
+        raise SandboxUnprovenError(str(error)) from error
+    except MemoryError as error:
+        raise SandboxUnprovenError(os.strerror(errno.ENOMEM)) from error
+    except subprocess.TimeoutExpired as error:
+        raise SandboxUnprovenError(f"no answer within {PROBE_SECONDS} s") from error
+
+
+def failure_of(sandbox: Sandbox, argv: Sequence[str]) -> str:
+    """Return why ``sandbox`` can't confine a program that does next to nothing; empty: it can. Blocks.
+
+    Raises:
+        SandboxUnprovenError: it could not be found out.
+        OSError: there is no room for temporary files.
+    """
+    with brief_folder() as temp, brief_folder() as box:
+        return failure(sandbox.wrap(argv, {}, SandboxPolicy(writable=(), temp=temp, box=box)))
 
 
 def failure(confined: Confined) -> str:
@@ -14,18 +56,43 @@ def failure(confined: Confined) -> str:
 
     The signals of the terminal do not reach it. Ctrl-C or a lost terminal would end ``bwrap``, but not the first
     process of its namespace, which waits to be told to go on.
+
+    Raises:
+        SandboxUnprovenError: it failed for something that passes, which says nothing of the next time.
     """
     try:
-        ended = subprocess.run(  # noqa: S603  our own launcher, or the system's sandbox
-            confined.argv,
-            env=confined.environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=PROBE_SECONDS,
-            check=False,
-            text=True,
-            start_new_session=True,
-        )
-    except (OSError, subprocess.SubprocessError) as error:
+        with only_evidence():
+            ended = subprocess.run(  # noqa: S603  our own launcher, or the system's sandbox
+                confined.argv,
+                env=confined.environ,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=PROBE_SECONDS,
+                check=False,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
+    except OSError as error:
         return str(error)
-    return "" if ended.returncode == 0 else (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1]
+    if ended.returncode == 0:
+        return ""
+    why = (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1]
+    if _passes(ended.stderr) or ended.returncode in {-signal.SIGKILL, 128 + signal.SIGKILL}:
+        raise SandboxUnprovenError(why)
+    return why
+
+
+def _passes(said: str) -> bool:
+    """Return whether a program says that it failed for want of something that others use up."""
+    if not MEMORY.search(said) and not any(os.strerror(number) in said for number in SHORTAGES):
+        return False
+    return not any(_is_zero(limit) for limit in LIMITS.glob("max_*_namespaces"))
+
+
+def _is_zero(limit: Path) -> bool:
+    """Return whether a limit forbids what it counts."""
+    try:
+        return int(limit.read_text(encoding="ascii")) == 0
+    except (OSError, ValueError):
+        return False

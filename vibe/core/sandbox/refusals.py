@@ -38,18 +38,19 @@ OWN_LOCALHOST = (
     '[sandbox] network = "on" in config.toml would share it'
 )
 SECRETS = "keys and credentials can't be read; a file named in [sandbox] readable of config.toml could be"
+SOCKETS = "Unix sockets are closed; [sandbox] unix_sockets = true in config.toml would let commands use them"
 NETWORK = 'only localhost can be reached; [sandbox] network = "on" in config.toml would open the network'
 
 
-def is_unbegun(argv: Sequence[str], exit_code: int, said: str) -> bool:
+def is_unbegun(options: Sequence[str], exit_code: int, said: str) -> bool:
     """Return whether ``bwrap`` gave up before it began a command, since a file of a git worktree went meanwhile.
 
-    ``said`` is all that was printed. What may go is mounted with ``-try``, but it can still go after it was looked for.
-    Started again it is left out.
+    ``options`` are what it was told. ``said`` is all that was printed. What may go is mounted with ``-try``, but it can
+    still go after it was looked for. Started again it is left out.
     """
     if exit_code != 1 or not GAVE_UP.fullmatch(said):
         return False
-    tried = (path for option, path in pairwise(argv) if option.endswith("bind-try"))
+    tried = (path for option, path in pairwise(options) if option.endswith("bind-try"))
     return any(f"/newroot{path}" in said or f"/oldroot{path}" in said for path in tried)
 
 
@@ -76,6 +77,8 @@ def refusal_note(output: str, exit_code: int, name: str, network: Network, owner
         reasons += [others_files(owner), SECRETS]
     elif exit_code and NOT_PERMITTED.search(output):
         reasons += [FILES, SECRETS]
+    if exit_code and "socket" in output.casefold() and NOT_PERMITTED.search(output) and name.startswith("bubblewrap"):
+        reasons.append(SOCKETS)
     if network is not Network.ON and UNREACHABLE.search(output):
         reasons.append(NETWORK)
     elif network is not Network.ON and exit_code and REFUSED.search(output):

@@ -63,8 +63,8 @@ PATTERNS = re.compile(
 )  # fmt: skip
 EXAMPLE = re.compile(r"[._-](?:example|sample|template|tmpl|dist)(?:\.[a-z]+)?$")
 COPY = re.compile(
-    r"(?:~|#|[._-](?:bak|back|backup|bkp|old|orig|save|saved|copy|tmp|temp|prev|rej|sw[a-z]|un~|dpkg-old|dpkg-dist|rpmsave"
-    r"|rpmorig|gz|bz2|xz|zst|zip|\d+|\d{4}-\d\d-\d\d(?:[t_-][\d:-]+z?)?)| \(?(?:copy|\d+)\)?)$"
+    r"(?:~|#|[._-](?:bak|back|backup|bkp|old|orig|save|saved|copy|tmp|temp|prev|rej|sw[a-z]|un~|dpkg-old|dpkg-dist"
+    r"|rpmsave|rpmorig|gz|bz2|xz|zst|zip|\d+|\d{4}-\d\d-\d\d(?:[t_-][\d:-]+z?)?)| \(?(?:copy|\d+)\)?)$"
 )
 """What programs and people put after the name of a file that they keep a copy of."""
 

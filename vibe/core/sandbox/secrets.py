@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path, PurePath
-from urllib.parse import unquote
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from vibe.core.sandbox.secret_names import holds_secrets, names_secret
 
 IN_HOME = (
     ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".gcloud", ".config/gcloud", ".config/gh", ".config/hub", ".config/op",
@@ -30,32 +34,26 @@ AGENT_SOCKETS = ("SSH_AUTH_SOCK", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", 
                  "GIT_ASKPASS", "CDPATH", "VSCODE_GIT_IPC_HANDLE", "XDG_RUNTIME_DIR")  # fmt: skip
 """Variables that lead to a program which acts for the user."""
 
-SOCKETS_NAMED = {
-    "SSH_AUTH_SOCK": r"^/.+$",
-    "DBUS_SESSION_BUS_ADDRESS": r"unix:path=([^,;]+)",
-    "TMUX": r"^(/[^,]+),",
-    "DOCKER_HOST": r"^unix://(/.+)$",
-    "VSCODE_GIT_IPC_HANDLE": r"^/.+$",
-    "GPG_AGENT_INFO": r"^(/[^:]+)",
-}
-"""The variables that name a socket, and how: the keyring is asked by the session bus, tmux types keys for anyone."""
-X_SOCKETS = "/tmp/.X11-unix/X"  # noqa: S108  where it is on every system
 PRIVATE_TEMP = "/tmp"  # noqa: S108  of what only reads, in memory
-SETTINGS_OF_THE_SYSTEM = Path("/etc")
+OF_THE_SYSTEM = tuple(map(Path, ("/etc", "/opt", "/usr/local", "/nix", "/boot", "/var/lib", "/var/spool")))
+"""Where what is not for everybody may lie: the rest, as /usr, is what packages brought, but for what is mounted."""
+PUBLIC = frozenset({"/nix/store", "/gnu/store"})
+"""There everything is for everybody."""
+VIRTUAL = ("/proc", "/sys", "/dev")
 SOCKETS = Path("/proc/net/unix")
-MOST_ENTRIES = 100_000
-"""The most entries that are looked through for secrets."""
+MOUNTS = Path("/proc/self/mountinfo")
+MOST_ENTRIES = 1_000_000
+"""The most entries that are looked through for secrets where all must be found."""
+FEW_ENTRIES = 20_000
+"""The same where some are found by the way: the shallowest."""
 MOST_SECRETS = 2_000
 """The most secrets that can be hidden one by one."""
+SETTLED_NS = 2_000_000_000
+"""A folder that changed as lately as this before it was looked through may have changed again in the same instant."""
+KEY_BYTES = 64 * 1024
 
 EMPTY = ".empty"
-"""A file in ``temp`` that stands where a file is hidden: programs take an empty file better than an unreadable one."""
-
-
-def prepare_temp(temp: Path) -> None:
-    """Make the folder for a confined program's temporary files."""
-    (temp / "cache").mkdir(parents=True, exist_ok=True)
-    (temp / EMPTY).touch(mode=0o444)
+"""A file of ours that stands where a file is hidden: programs take an empty file better than an unreadable one."""
 
 
 def hidden_paths(environ: Mapping[str, str], also: Iterable[Path] = ()) -> tuple[Path, ...]:
@@ -71,81 +69,168 @@ def hidden_paths(environ: Mapping[str, str], also: Iterable[Path] = ()) -> tuple
     ):
         if environ.get(variable):
             candidates.append(Path(environ[variable]))
-    candidates += _named_sockets(environ)
+    if (runtime := environ.get("XDG_RUNTIME_DIR")) and not home.is_relative_to(runtime):
+        candidates.append(Path(runtime))
     found = {Path(os.path.realpath(path)) for path in candidates if path.is_absolute() and path.exists()}
     return tuple(sorted(path for path in found if not any(parent in found for parent in path.parents)))
 
 
-def _named_sockets(environ: Mapping[str, str]) -> Iterator[Path]:
-    """The sockets, named by variables, of programs that act for the user: a workspace below /tmp has them beside it."""
-    for variable, pattern in SOCKETS_NAMED.items():
-        for found in re.findall(pattern, environ.get(variable, "")):
-            yield Path(unquote(found))
-    if display := re.match(r":(\d+)", environ.get("DISPLAY", "")):
-        yield Path(f"{X_SOCKETS}{display[1]}")
-
-
 def sockets_of_others(listed: Path = SOCKETS) -> Iterator[Path]:
-    """The Unix sockets that processes outside listen at, agents and daemons among them. Reads the file system."""
+    """The Unix sockets that processes outside listen at, agents and daemons among them. Reads the file system.
+
+    Those of another network, as of the host of a container, stand in no list but that of mounts.
+    """
+    paths = [fields[7] for line in _lines(listed) if len(fields := line.split(None, 7)) > 7]
+    for place in mount_points():
+        if place != "/" and not place.startswith(VIRTUAL):
+            paths += [place, *(entry.path for entry in _entries(place))]
+    for path in dict.fromkeys(paths):
+        if path.startswith("/") and _is_socket(path):
+            yield Path(os.path.realpath(path))
+
+
+def mount_points() -> list[str]:
+    """Return the places where something is mounted. Reads the file system."""
+    return [re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), line.split()[4]) for line in _lines(MOUNTS)]
+
+
+def _lines(file: Path) -> list[str]:
     try:
-        lines = listed.read_text(encoding="utf-8", errors="surrogateescape").splitlines()[1:]
+        return file.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
-        return
-    for line in lines:
-        fields = line.split(None, 7)
-        if len(fields) > 7 and fields[7].startswith("/") and os.path.exists(fields[7]):  # noqa: PTH110
-            yield Path(os.path.realpath(fields[7]))
+        return []
 
 
-def not_for_everybody(folder: Path = SETTINGS_OF_THE_SYSTEM) -> tuple[Path, ...]:
-    """The files and folders below ``folder`` that not everybody may read, such as ``/etc/shadow``.
+def _is_socket(path: str) -> bool:
+    try:
+        return stat.S_ISSOCK(Path(path).stat().st_mode)
+    except OSError:
+        return False
 
-    Reads the file system.
-    """
-    return tuple(_matching(folder, lambda entry: not _is_public(entry)) or ())
 
+def secrets_of_system(folders: Iterable[Path] = OF_THE_SYSTEM, most: int = FEW_ENTRIES) -> tuple[Path, ...] | None:
+    """The files and folders below ``folders`` that this user may read, though not everybody or though they are secret.
 
-def secrets_below(folders: Iterable[Path], is_secret: Callable[[PurePath], bool]) -> tuple[Path, ...] | None:
-    """Return what ``is_secret`` below ``folders``, links resolved; None: too much is there to look through.
-
-    Reads the file system.
+    A name alone makes no public certificate a secret. None: there is more to look through than ``most`` entries, unless
+    that is ``FEW_ENTRIES``. Reads the file system.
     """
     found: list[Path] = []
-    for folder in folders:
-        below = _matching(folder, lambda entry: is_secret(PurePath(entry.path)))
-        if below is None:
-            return None
-        found += below
-    if len(found) > MOST_SECRETS:
-        return None
-    return tuple(dict.fromkeys(Path(os.path.realpath(path)) for path in found))
-
-
-def _matching(folder: Path, matches: Callable[[os.DirEntry[str]], bool]) -> list[Path] | None:
-    """Return what matches, without what lies below it; None: too much to look through."""
-    found: list[Path] = []
-    folders, seen = [str(folder)], 0
-    while folders:
-        try:
-            entries = list(os.scandir(folders.pop()))
-        except OSError:
-            continue
+    pending, seen = deque(str(folder) for folder in folders if not folder.is_symlink()), 0
+    while pending:
+        entries = _entries(pending.popleft())
         seen += len(entries)
-        if seen > MOST_ENTRIES:
-            return None
+        if seen > most:
+            if most != FEW_ENTRIES:
+                return None
+            break
         for entry in entries:
-            if matches(entry):
+            if entry.is_symlink():
+                continue
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if not _is_public(entry) or (not is_folder and _is_key(entry)):
                 found.append(Path(entry.path))
-            elif entry.is_dir(follow_symlinks=False):
-                folders.append(entry.path)
-    return found
+            elif is_folder and entry.path not in PUBLIC:
+                pending.append(entry.path)
+    return tuple(path for path in found if _is_ours_to_read(path))
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    changed: int
+    looked_at: int
+    entries: int
+    secrets: tuple[str, ...]
+    folders: tuple[str, ...]
+
+
+class SecretSearch:
+    """Looks for secrets, by name; a folder that has not changed since is not looked through again."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Folder] = {}
+
+    def below(self, folders: Iterable[Path]) -> tuple[Path, ...] | None:
+        """Return the secrets below ``folders``, links resolved; None: too much is there to look through.
+
+        Reads the file system.
+        """
+        found: list[str] = []
+        pending, seen = [*map(str, folders)], 0
+        while pending:
+            one = self._looked_through(pending.pop())
+            seen += one.entries
+            found += one.secrets
+            pending += one.folders
+            if seen > MOST_ENTRIES or len(found) > MOST_SECRETS:
+                return None
+        return tuple(Path(path) for path in dict.fromkeys(map(os.path.realpath, found)))
+
+    def _looked_through(self, path: str) -> _Folder:
+        try:
+            changed = Path(path).stat().st_mtime_ns
+        except OSError:
+            return _Folder(0, 0, 0, (), ())
+        known = self._known.get(path)
+        if known is None or known.changed != changed or known.looked_at - changed < SETTLED_NS:
+            known = self._known[path] = _folder(path, changed)
+        return known
+
+
+def _folder(path: str, changed: int) -> _Folder:
+    looked_at = time.time_ns()
+    parent = os.path.basename(path).casefold()  # noqa: PTH119  for each folder of a workspace
+    entries = _entries(path)
+    secrets: list[str] = []
+    folders: list[str] = []
+    for entry in entries:
+        name = entry.name.casefold()
+        if holds_secrets(parent, name) or names_secret(name):
+            secrets.append(entry.path)
+        elif entry.is_dir(follow_symlinks=False):
+            folders.append(entry.path)
+    return _Folder(changed, looked_at, len(entries), tuple(secrets), tuple(folders))
+
+
+def _entries(path: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(path) as entries:
+            return list(entries)
+    except OSError:
+        return []
 
 
 def _is_public(entry: os.DirEntry[str]) -> bool:
     try:
-        return entry.is_symlink() or bool(entry.stat(follow_symlinks=False).st_mode & stat.S_IROTH)
+        return bool(entry.stat(follow_symlinks=False).st_mode & stat.S_IROTH)
     except OSError:
         return False
+
+
+def _is_ours_to_read(path: Path) -> bool:
+    """Return whether something is there that we may read without the powers of root, which no program has inside."""
+    try:
+        found = path.stat()
+        is_empty = not any(path.iterdir()) if stat.S_ISDIR(found.st_mode) else not found.st_size
+    except OSError:
+        return False
+    if found.st_uid == os.geteuid():
+        return bool(found.st_mode & stat.S_IRUSR) and not is_empty
+    is_of_group = found.st_gid in {os.getegid(), *os.getgroups()}
+    return bool(found.st_mode & (stat.S_IRGRP if is_of_group else stat.S_IROTH)) and not is_empty
+
+
+def _is_key(entry: os.DirEntry[str]) -> bool:
+    """Return whether a file that everybody may read is secret by its name, and no certificate."""
+    name = entry.name.casefold()
+    if not names_secret(name):
+        return False
+    if not name.endswith(".pem"):
+        return True
+    try:
+        with Path(entry.path).open("rb") as file:
+            return b"PRIVATE KEY" in file.read(KEY_BYTES)
+    except OSError:
+        return True
 
 
 def reading_environ(environ: Mapping[str, str]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import stat
@@ -11,6 +12,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from vibe.core.sandbox.secrets import EMPTY
 from vibe.core.system.locks import is_alive, try_lock
 
 PREFIX = "vibe-run-"
@@ -49,6 +51,23 @@ def brief_folder(base: str | None = None) -> Generator[Path]:
         yield folder
     finally:
         _end(folder, held)
+
+
+def prepare_temp(temp: Path, box: Path) -> None:
+    """Make the folder for a confined program's temporary files, and that for what makes its sandbox."""
+    (temp / "cache").mkdir(parents=True, exist_ok=True)
+    box.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (box / EMPTY).touch(mode=0o444)
+
+
+def kept_in(box: Path, data: bytes) -> str:
+    """Return a file that holds ``data``, which stays for the next command that is told the same."""
+    path = box / hashlib.blake2b(data, digest_size=16).hexdigest()
+    if not path.exists():
+        new = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
+        new.write_bytes(data)
+        new.rename(path)
+    return str(path)
 
 
 def _make(base: str | None) -> tuple[Path, int | None]:

@@ -11,9 +11,7 @@ from anyio import to_thread
 from vibe.core.sandbox.confinement import Confinement, Guard, Place
 from vibe.core.sandbox.port import Confined, ReadOnlyUnavailableError
 from vibe.core.sandbox.refusals import is_unbegun
-from vibe.core.sandbox.secrets import secrets_below
 from vibe.core.system.shield import shielded
-from vibe.core.tools.permissions import is_sensitive
 from vibe.core.tools.process.kept_state import stateful_argv
 from vibe.core.tools.process.runner import CommandResult, shell_argv
 
@@ -25,14 +23,15 @@ MOST_STARTS = 4
 class ConfinedCommand:
     """A shell line as it is started, and its variables. ``confined_by`` None: it runs as the user would run it.
 
-    ``guard`` keeps what decides what runs later as it is. Whoever runs the line calls ``put_aside`` once it has ended,
-    however it did.
+    ``options`` are what the sandbox was told. ``guard`` keeps what decides what runs later as it is. Whoever runs the
+    line calls ``put_aside`` once it has ended, however it did.
     """
 
     argv: tuple[str, ...]
     environ: Mapping[str, str]
     confined_by: Confinement | None = None
     place: Place | None = None
+    options: tuple[str, ...] = ()
     guard: Guard | None = None
 
     async def put_aside(self) -> str:
@@ -50,7 +49,7 @@ class ConfinedCommand:
     def is_unbegun(self, result: CommandResult) -> bool:
         """Return whether the sandbox gave up before the line began, and would not if it were made ready again."""
         said = f"{result.stdout}{result.stderr}"
-        return self.confined_by is not None and is_unbegun(self.argv, result.exit_code, said)
+        return self.confined_by is not None and is_unbegun(self.options, result.exit_code, said)
 
     def annotated(self, result: CommandResult) -> CommandResult:
         """The result with the note at the end of what went to standard error."""
@@ -79,7 +78,12 @@ async def shell_command(
     if confined is None:
         return ConfinedCommand(argv=argv, environ=environ)
     return ConfinedCommand(
-        argv=confined.argv, environ=confined.environ, confined_by=confinement, place=place, guard=guard
+        argv=confined.argv,
+        environ=confined.environ,
+        confined_by=confinement,
+        place=place,
+        options=confined.options,
+        guard=guard,
     )
 
 
@@ -87,9 +91,4 @@ def _confined(
     confinement: Confinement, argv: Sequence[str], environ: Mapping[str, str], place: Place
 ) -> tuple[Guard, Confined | None]:
     guard = confinement.guard(place)
-    if not place.read_only:
-        return guard, confinement.confine(argv, environ, place, guard)
-    secrets = secrets_below((*place.roots, *place.readable), is_sensitive)
-    if secrets is None:
-        raise ReadOnlyUnavailableError("the workspace contains too many files to check for secrets")
-    return guard, confinement.confine(argv, environ, replace(place, secrets=secrets))
+    return guard, confinement.confine(argv, environ, place, guard)

@@ -28,6 +28,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from vibe.core.sandbox.given_files import without_shell
 from vibe.core.tools.process.watch import MONITOR, ON_LINUX, Watch, adopt, tell
 
 LENGTH = struct.Struct("!I")
@@ -89,7 +90,8 @@ class Service:
             if wanted.argv[: len(self._prefix)] == self._prefix:
                 self._launch(wanted, descriptors)
                 return []
-            is_box = os.path.basename(wanted.argv[0]) == MONITOR  # noqa: PTH119  no pathlib here
+            program, _ = without_shell(wanted.argv)
+            is_box = os.path.basename(program[0]) == MONITOR  # noqa: PTH119  no pathlib here
             try:
                 child = _spawn(wanted, descriptors, setsid=True) if is_box else self._fork(wanted, descriptors)
             except NotImplementedError:  # no session of its own that way
@@ -182,15 +184,16 @@ def _receive(link: socket.socket) -> tuple[CommandSpec, list[int]] | None:
 def _spawn(wanted: CommandSpec, descriptors: list[int], **where: Any) -> int:
     """Start a command without a copy of this process."""
     stdout, stderr, _, _, *report = descriptors
+    argv, files = without_shell(wanted.argv)
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_DUP2, stdout, 1),
         (os.POSIX_SPAWN_DUP2, stderr, 2),
         *((os.POSIX_SPAWN_DUP2, source, REPORT) for source in report),
+        *((os.POSIX_SPAWN_OPEN, number, path, os.O_RDONLY, 0) for number, path in files.items()),
     ]
     signals = (*RESTORED, *IGNORED)
-    program = wanted.argv[0]
-    return os.posix_spawn(program, wanted.argv, wanted.environ, file_actions=actions, setsigdef=signals, **where)
+    return os.posix_spawn(argv[0], argv, wanted.environ, file_actions=actions, setsigdef=signals, **where)
 
 
 def _become(wanted: CommandSpec, descriptors: list[int], launch: Callable[[], int]) -> None:
