@@ -9,9 +9,10 @@ from msgspec import Struct, structs
 
 from subagents.step_model import Step
 from subagents.step_result import AgentUsage, StepResult
-from vibe.core.errors import shortage
+from vibe.core.errors import innermost, shortage
 from vibe.core.messages import Usage
 from vibe.core.outcome import Outcome
+from vibe.core.session.errors import WorkspaceLockedError
 from vibe.core.stop import StopSignal
 
 __all__ = [
@@ -34,11 +35,12 @@ ENVIRONMENT_REASON = "environment"
 
 
 def unserved(error: BaseException) -> StepResult | None:
-    """Return where an attempt stands that ``error`` ended, if the system had run out of something.
+    """Return where an attempt stands that ``error`` ended, if the system had run out of something or others wrote.
 
     None: it is a failure.
     """
-    problem = shortage(error)
+    cause = innermost(error)
+    problem = str(cause) if isinstance(cause, WorkspaceLockedError) else shortage(error)
     if problem is None:
         return None
     return StepResult(outcome=Outcome.INTERRUPTED, reason=ENVIRONMENT_REASON, detail=problem)

@@ -21,8 +21,9 @@ from ipc.sink import EventSink
 from subagents.step.command_runner import TOOL_NAME
 from vibe.core.budget import WAITING
 from vibe.core.llm.announcing import WAIT
+from vibe.core.session.write_turn import WAITS as WRITE_WAIT
 
-WAITS = frozenset({WAITING, WAIT})
+WAITS = frozenset({WAITING, WAIT, WRITE_WAIT})
 """Codes of the warnings that an agent waits, until its next event."""
 
 

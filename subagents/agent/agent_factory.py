@@ -115,6 +115,7 @@ def _executor(context: AgentContext, own: AgentParts) -> ToolExecutor:
             commands=context.run.commands,
             background=own.state.background,
             guidance=own.taught.calls,
+            turns=context.run.turns,
         ),
     )
 

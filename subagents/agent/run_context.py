@@ -17,6 +17,7 @@ from vibe.core.config.models import Network
 from vibe.core.guidance import Guidance
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.sandbox.confinement import Confinement
+from vibe.core.session.write_turn import Turns
 from vibe.core.stop import StopSignal
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.manager import ToolManager
@@ -42,6 +43,8 @@ class RunContext:
     clock: Callable[[], float] = time.monotonic
     steering: Steering = field(default_factory=Steering)
     """Says things to agents of steps at work."""
+    turns: Turns | None = None
+    """The run's turns to write in its folders; None: nobody else writes there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

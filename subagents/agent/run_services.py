@@ -10,6 +10,7 @@ from subagents.agent.budget import Account
 from subagents.agent.spawner import SpawnPool
 from subagents.agent.steering import Steering
 from vibe.core.llm.limiter import CallLimiter
+from vibe.core.session.write_turn import Turns
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.questions import UserInput
 
@@ -28,3 +29,5 @@ class RunServices:
     user_input: UserInput | None = None
     """None: there is no one to answer agents."""
     steering: Steering = field(default_factory=Steering)
+    turns: Turns | None = None
+    """Turns to write in the shared workspace; None: nobody else writes there."""

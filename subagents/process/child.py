@@ -39,6 +39,8 @@ from subagents.process.protocol import (
     SubagentPlace,
     ToStep,
     TurnToAsk,
+    TurnToWrite,
+    Waits,
     Want,
     encode,
     to_step,
@@ -48,6 +50,8 @@ from vibe.core.agents.manager import AgentManager
 from vibe.core.budget import BudgetExhaustedError
 from vibe.core.config.models import ModelConfig, SubagentsConfig
 from vibe.core.messages import Usage
+from vibe.core.session.errors import WorkspaceLockedError
+from vibe.core.session.write_turn import Tell
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest
 from vibe.core.tools.questions import Answer, Question
@@ -64,9 +68,10 @@ class LeaseRefusedError(Exception):
 class _Waiting:
     """Somebody who asked and has no answer yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Tell | None) -> None:
         self.answered = anyio.Event()
         self.answer: Granted | Refused | None = None
+        self.tell = tell
 
 
 class StepLink:
@@ -123,14 +128,14 @@ class StepLink:
         """Say that a provider wants no calls for a while."""
         self._send(Paused(provider, seconds))
 
-    async def lease(self, want: Want) -> Granted:
-        """Ask and wait; what is granted must be given back.
+    async def lease(self, want: Want, tell: Tell | None = None) -> Granted:
+        """Ask and wait; what is granted must be given back. ``tell`` gets what is waited for, if the run says that.
 
         Raises:
             LeaseRefusedError: the run says no.
         """
         self._leases += 1
-        number, waiting = self._leases, _Waiting()
+        number, waiting = self._leases, _Waiting(tell)
         self._waiting[number] = waiting
         try:
             self._send(Asked(number, want))
@@ -172,6 +177,10 @@ class StepLink:
                     if waiting is not None:
                         waiting.answer = message
                         waiting.answered.set()
+                case Waits(lease=lease, message=said):
+                    waiting = self._waiting.get(lease)
+                    if waiting is not None and waiting.tell is not None:
+                        waiting.tell(said)
                 case StopAtTurnEnd():
                     self.requested = True
                 case Say(number, text):
@@ -302,6 +311,25 @@ class LinkedLimiter:
     def pause(self, seconds: float) -> None:
         """Let no call of the run begin for so long."""
         self._link.pause(self._provider, seconds)
+
+
+class LinkedTurns:
+    """The run's turns to write; see ``vibe.core.session.write_turn.Turns``."""
+
+    def __init__(self, link: StepLink) -> None:
+        self._link = link
+
+    @asynccontextmanager
+    async def held(self, tell: Tell) -> AsyncGenerator[None]:
+        """Have one."""
+        try:
+            granted = await self._link.lease(TurnToWrite(), tell)
+        except LeaseRefusedError as error:
+            raise WorkspaceLockedError(str(error)) from error
+        try:
+            yield
+        finally:
+            self._link.give_back(Returned(granted.lease))
 
 
 class LinkedSpawnPool(SpawnPool):

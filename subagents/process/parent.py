@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import assert_never
 
 import anyio
@@ -39,6 +40,8 @@ from subagents.process.protocol import (
     SubagentPlace,
     ToStep,
     TurnToAsk,
+    TurnToWrite,
+    Waits,
     Want,
     encode,
     from_step,
@@ -47,6 +50,7 @@ from subagents.process.transport import Transport
 from subagents.step_result import StepResult
 from vibe.core.budget import BudgetExhaustedError
 from vibe.core.config.models import ModelConfig
+from vibe.core.errors import EnvironmentFailure
 from vibe.core.llm.limiter import CallLimiter
 from vibe.core.llm.pricing import configured_cost
 from vibe.core.messages import Usage
@@ -92,6 +96,7 @@ class StepServer:
         self._said: dict[int, _Said] = {}
         self._numbers = itertools.count(1)
         self._is_serving = False
+        self._start: Callable[..., object]
 
     async def meet(self) -> bool:
         """Hear who the process is; False if it is gone without a word. Only then may it be told to begin.
@@ -123,10 +128,11 @@ class StepServer:
         """
         flaw: LinkError | None = None
         async with anyio.create_task_group() as group:
+            self._start = group.start_soon
             self._is_serving = not leaving
             try:
                 while (line := await self._transport.receive()) is not None:
-                    self._take(from_step(line), group.start_soon)
+                    self._take(from_step(line))
             except LinkError as error:
                 flaw = error
             finally:
@@ -162,13 +168,13 @@ class StepServer:
             said.taken = heard.taken
             said.answered.set()
 
-    def _take(self, message: FromStep, start: Callable[..., object]) -> None:
+    def _take(self, message: FromStep) -> None:
         match message:
             case Announced(event):
                 self._announce(bytes(event))
             case Asked(number, want):
                 self._leases[number] = _Lease(CancelScope())
-                start(self._lend, number, want, self._leases[number])
+                self._start(self._lend, number, want, self._leases[number])
             case Returned():
                 self._take_back(message)
             case Paused(provider, seconds):
@@ -217,7 +223,7 @@ class StepServer:
                     await anyio.sleep_forever()
         except BudgetExhaustedError as error:
             await self.send(Refused(number, str(error), account=error.account, limit=error.limit, spent=error.spent))
-        except (SpawnError, NotLentError) as error:
+        except (SpawnError, NotLentError, EnvironmentFailure) as error:
             await self.send(Refused(number, str(error)))
         finally:
             self._leases.pop(number, None)
@@ -238,6 +244,8 @@ class StepServer:
                 return self._place(number)
             case ClaimsBeside():
                 return self._claims(number)
+            case TurnToWrite():
+                return self._write(number)
             case _:
                 assert_never(want)
 
@@ -285,6 +293,16 @@ class StepServer:
     async def _place(self, number: int) -> AsyncGenerator[Granted]:
         async with self._services.spawning.place():
             yield Granted(number)
+
+    @asynccontextmanager
+    async def _write(self, number: int) -> AsyncGenerator[Granted]:
+        turns = self._services.turns
+        tell = partial(self._say_what_is_waited_for, number)
+        async with nullcontext() if turns is None else turns(tell):
+            yield Granted(number)
+
+    def _say_what_is_waited_for(self, number: int, message: str) -> None:
+        self._start(self.send, Waits(number, message))
 
     @asynccontextmanager
     async def _claims(self, number: int) -> AsyncGenerator[Granted]:

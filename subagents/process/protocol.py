@@ -3,9 +3,9 @@
 Each end says ``Hello`` first, and talks no further to one of another version. Then the run sends ``Prepare`` and, once
 it has the process's hello, ``Begin``.
 
-A step's process asks for what must be one for the whole run: room in the ledger, a provider's slot, the turn to ask a
-person, a place for a subagent. Each is a lease: ``Asked`` opens it, ``Granted`` or ``Refused`` answers, ``Returned``
-ends it. Whatever a process has leased when it ends goes back by itself.
+A step's process asks for what must be one for the whole run: room in the ledger, a provider's slot, the turns to ask a
+person and to write, a place for a subagent. Each is a lease: ``Asked`` opens it, ``Granted`` or ``Refused`` answers,
+``Returned`` ends it. Whatever a process has leased when it ends goes back by itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vibe import __version__
 from vibe.core.messages import Usage
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 """Counts up with every change that one end cannot understand of the other."""
 
 AGENTS = "agents"
@@ -136,7 +136,13 @@ class ClaimsBeside(Struct, frozen=True, kw_only=True, tag="beside"):
     """The write claims of steps that worked beside this one."""
 
 
-Want: TypeAlias = LedgerRoom | ProviderSlot | TurnToAsk | PersonsAnswer | PersonsReplies | SubagentPlace | ClaimsBeside
+class TurnToWrite(Struct, frozen=True, kw_only=True, tag="write"):
+    """The run's turn to write in the shared workspace; ``Waits`` says if others have to be waited for."""
+
+
+Want: TypeAlias = (
+    LedgerRoom | ProviderSlot | TurnToAsk | PersonsAnswer | PersonsReplies | SubagentPlace | ClaimsBeside | TurnToWrite
+)
 
 
 # --- from the step's process ----------------------------------------------------------------------------------
@@ -236,6 +242,13 @@ class Refused(Struct, frozen=True, omit_defaults=True, tag="refused"):
     spent: str = ""
 
 
+class Waits(Struct, frozen=True, tag="waits"):
+    """A lease has to be waited for; ``message`` says for whom."""
+
+    lease: int
+    message: str
+
+
 class StopAtTurnEnd(Struct, frozen=True, tag="stop"):
     """Stop at the end of the turn."""
 
@@ -251,7 +264,7 @@ class CancelNow(Struct, frozen=True, tag="cancel"):
     """Stop now: end what was started, and leave."""
 
 
-ToStep: TypeAlias = Hello | Prepare | Begin | Granted | Refused | StopAtTurnEnd | Say | CancelNow
+ToStep: TypeAlias = Hello | Prepare | Begin | Granted | Refused | Waits | StopAtTurnEnd | Say | CancelNow
 
 
 def _plain(value: object) -> Any:

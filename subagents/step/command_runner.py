@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -11,13 +12,14 @@ from uuid import uuid4
 
 from anyio import CancelScope, to_thread
 
-from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent
+from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent, WarningEvent
 from ipc.sink import EventSink
 from subagents.executor import VERIFY_SECONDS, StepResult, StepTask
 from subagents.step.failing_lines import failing_line, failing_part
 from vibe.core.config.models import Network
 from vibe.core.outcome import Outcome
 from vibe.core.sandbox.confinement import Confinement, Place
+from vibe.core.session.write_turn import WAITS, Turns
 from vibe.core.system.programs import command_environ
 from vibe.core.tools.process.confined import MOST_STARTS, shell_command
 from vibe.core.tools.process.output_log import OutputLog
@@ -74,6 +76,7 @@ class HostCommands:
         network: Network | None = None,
         verify_seconds: float = VERIFY_SECONDS,
         kept: KeptOutput | None = None,
+        turns: Turns | None = None,
     ) -> None:
         self._log = None if kept is None else OutputLog(kept.file, self.masked)
         self._attempt = kept.attempt if kept else 1
@@ -83,6 +86,7 @@ class HostCommands:
         self._sink = sink
         self._confinement = confinement
         self._network = network
+        self._turns = turns
 
     def masked(self, text: str) -> str:
         """The text without secrets."""
@@ -94,7 +98,17 @@ class HostCommands:
         A step's own command gets the user's whole environment, as ``make`` would give it, and is confined only where
         everything must be; a check, which executes what a model wrote, gets no secrets, is confined where that can be
         and has a time limit. Cancelling kills everything it started before it returns.
+
+        Raises:
+            WorkspaceLockedError: others write in the folder for too long.
         """
+        async with nullcontext() if self._turns is None else self._turns(self._tell_wait):
+            return await self._run(command, purpose=purpose)
+
+    def _tell_wait(self, message: str) -> None:
+        self._sink.publish(WarningEvent(code=WAITS, message=message))
+
+    async def _run(self, command: str, *, purpose: Purpose) -> CommandResult:
         call_id = uuid4().hex
         own = purpose is Purpose.STEP
         environ = command_environ(self._environ) | NOT_INTERACTIVE if own else child_environ(self._environ)

@@ -26,6 +26,7 @@ from vibe.core.agents.profiles import AgentProfile
 from vibe.core.config.models import Network
 from vibe.core.outcome import Outcome
 from vibe.core.session.transcript import Transcript
+from vibe.core.session.write_turn import Turns
 from vibe.core.system.process import kill_marked
 from vibe.core.tools.files.text_files import DISK
 from vibe.core.tools.hand_in import HandIn
@@ -115,6 +116,7 @@ class LocalExecutor:
             context.run.confinement,
             network=_network(task),
             verify_seconds=context.run.verify_seconds,
+            turns=_turns(context, task),
             kept=KeptOutput(file=lambda: self._step_folder(task.step_id) / LOG_FILE, attempt=task.attempt),
         )
 
@@ -134,7 +136,8 @@ class LocalExecutor:
         ).granting([Path(file) for file in result_files(task)], write=False)
         accepted = task.step.writes is not None and context.run.accepted_writes.issuperset(task.step.writes)
         approvals = context.approvals.at_least(ApprovalMode.EDITS) if accepted else context.approvals
-        return replace(context, workspace=workspace, approvals=approvals, network=_network(task))
+        run = replace(context.run, turns=_turns(context, task))
+        return replace(context, run=run, workspace=workspace, approvals=approvals, network=_network(task))
 
     def _profile(self, task: StepTask) -> AgentProfile | None:
         """The profile the step names. A plan that names one was checked before it started."""
@@ -162,6 +165,11 @@ class LocalExecutor:
             if task.step.output_schema is None
             else HandIn(schema=task.step.output_schema, description=HAND_IN_TEXT),
         )
+
+
+def _turns(context: AgentContext, task: StepTask) -> Turns | None:
+    """Return the turns to write where the step works; None: nobody else writes in its worktree."""
+    return context.run.turns if task.workdir is None else None
 
 
 def _network(task: StepTask) -> Network | None:

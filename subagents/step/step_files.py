@@ -25,9 +25,11 @@ class StepFilesLog:
         self,
         snapshots: Snapshots,
         now: Callable[[], float] = time.time,
+        met_others: Callable[[], bool] = bool,
     ) -> None:
         self.snapshots = snapshots
         self._now = now
+        self._met_others = met_others
         self._busy: set[str] | None = None  # None: what an earlier process left has not been read yet
 
     def take(self, begun: tuple[str, ...] = (), ended: tuple[str, ...] = (), rewound: tuple[str, ...] = ()) -> Point:
@@ -45,6 +47,7 @@ class StepFilesLog:
                 ended=ended,
                 busy=tuple(sorted(busy | set(ended))),
                 cut=left and bool(busy),
+                others=self._met_others(),
                 rewound=rewound,
             )
         )

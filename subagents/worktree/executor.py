@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ from subagents.worktree.repository import Repository
 from subagents.worktree.setup import WorktreeSetup
 from subagents.worktree.state import Phase, WorktreeRecord, read_record
 from vibe.core.outcome import Outcome
+from vibe.core.session.write_turn import WAITS, Turns
 from vibe.core.system.locks import FileLock
 from vibe.core.system.shield import shielded
 
@@ -78,11 +79,12 @@ class WorktreeExecutor:
     killed is continued where it was: at work, being merged, or merged.
     """
 
-    def __init__(self, inner: StepExecutor, place: WorktreePlace, sink: EventSink) -> None:
+    def __init__(self, inner: StepExecutor, place: WorktreePlace, sink: EventSink, turns: Turns | None = None) -> None:
         self._inner = inner
         self._place = place
         self._setup = place.setup
         self._sink = sink
+        self._turns = turns
         self._lock = anyio.Lock()
         self._opened: Repository | None = None
         self._janitors: TaskGroup | None = None
@@ -153,7 +155,7 @@ class WorktreeExecutor:
         for step_id in await to_thread.run_sync(steps_with_worktrees, self._place.folder):
             record = await to_thread.run_sync(self._record, step_id)
             if record is not None and record.phase is Phase.MERGING:
-                await self._alone((await self._worktree(step_id, record.attempt)).recover)
+                await self._writing((await self._worktree(step_id, record.attempt)).recover, step_id)
 
     async def clear(self, step_ids: Collection[str]) -> None:
         """Remove the worktrees of steps that will not be continued; what was not merged is kept on their branches.
@@ -239,7 +241,7 @@ class WorktreeExecutor:
                 resolved = await self._resolve(task, stop, step, record)
                 if isinstance(resolved, StepResult):
                     return resolved
-            record = await self._alone(step.merge)
+            record = await self._writing(step.merge, task.step_id)
         return record
 
     async def _resolve(
@@ -286,6 +288,15 @@ class WorktreeExecutor:
         if self._opened is None:
             self._opened = await to_thread.run_sync(self._place.open_repository)
         return self._opened
+
+    async def _writing(self, act: Callable[[Repository], T], step_id: str) -> T:
+        """Do something to the user's files, while nobody else does."""
+
+        def tell(message: str) -> None:
+            self._sink.publish(WarningEvent(code=WAITS, message=message, subagent_step_id=step_id))
+
+        async with nullcontext() if self._turns is None else self._turns(tell):
+            return await self._alone(act)
 
     async def _alone(self, act: Callable[[Repository], T]) -> T:
         """Do something in a thread with the repository locked against other steps and processes."""

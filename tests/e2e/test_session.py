@@ -146,15 +146,6 @@ def busy(vibe: VibeCommand) -> Any:
     return process
 
 
-def test_a_second_run_in_a_workspace_is_told_who_works_there(vibe: VibeCommand, busy: subprocess.Popen[bytes]) -> None:
-    refused = vibe("-p", "me too")
-    reading = vibe("--agent", "plan", "-p", "just looking", "--max-turns", "1")
-
-    assert (refused.code, refused.out) == (3, "")
-    assert f"is in use by process {busy.pid}" in refused.err
-    assert "in use" not in reading.err
-
-
 def test_a_session_two_want_to_go_on_with_has_one_holder(vibe: VibeCommand, busy: subprocess.Popen[bytes]) -> None:
     refused = vibe("-c", "--agent", "plan", "-p", "me too")
 

@@ -17,7 +17,8 @@ from vibe.core.llm.port import Completion
 from vibe.core.middleware.port import Middleware
 from vibe.core.middleware.reminders import todo_reminders
 from vibe.core.session.transcript import Transcript
-from vibe.core.tools.executor import Approvals, ToolExecutor
+from vibe.core.session.write_turn import WriteTurn
+from vibe.core.tools.executor import Approvals, Callbacks, ToolExecutor
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.permissions import ApprovalMode
@@ -42,6 +43,7 @@ class Bench:
     middleware: tuple[Middleware, ...] = ()
     hand_in: HandIn | None = None
     keeps_partial: bool = False
+    turn: WriteTurn | None = None
 
     def __post_init__(self) -> None:
         self.sink = MemorySink()
@@ -59,6 +61,7 @@ class Bench:
                 approvals=Approvals(mode=self.mode),
                 sink=self.sink,
                 environ={"PATH": "/usr/bin:/bin"},
+                callbacks=Callbacks(turns=self.turn and self.turn.held),
             ),
             schemas=tools.schemas(),
             system_prompt="You are a test.",

@@ -65,6 +65,13 @@ COMMON: Mapping[str, Mapping[str, Any]] = {
     "network": {"action": "store_true", "help": "let sandboxed commands use the network, not only localhost"},
     "output": {"choices": ("text", "json"), "default": "text", "help": "default: text"},
     "trust": {"action": "store_true", "help": "load this folder's .vibe, this time only"},
+    "wait": {
+        "type": positive_number,
+        "nargs": "?",
+        "const": math.inf,
+        "metavar": "SECONDS",
+        "help": "wait longer than 30 s, or without end, for others that write in this folder",
+    },
     "workdir": {"metavar": "DIR", "help": "work here instead of in the current directory"},
 }
 """The words of each for argparse."""

@@ -39,6 +39,8 @@ class CliEnvironment:
     """As with ``Host``."""
     owns_process: bool = False
     """As with ``Host``: a caller that runs a command line within its own process leaves it off."""
+    patience: float | None = None
+    """As with ``Host``."""
 
     @classmethod
     def from_process(cls) -> CliEnvironment:
@@ -69,6 +71,7 @@ class CliEnvironment:
             runtime_dir=self.runtime_dir,
             retries=self.retries,
             owns_process=self.owns_process,
+            patience=self.patience,
         )
 
     @property
@@ -76,6 +79,11 @@ class CliEnvironment:
         """The user's directory for sockets, if the session has one; the specification ignores relative paths."""
         chosen = Path(self.environ.get(RUNTIME_VARIABLE, ""))
         return chosen if chosen.is_absolute() else None
+
+    def tell(self, message: str) -> None:
+        """Say how things stand, on standard error."""
+        self.stderr.write(f"{message}\n")
+        self.stderr.flush()
 
     def write_json(self, document: object) -> None:
         """Print a document as indented JSON."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from vibe.cli.command_table import COMMANDS, module_of
 from vibe.cli.commands.whole_parser import parser_of
@@ -87,6 +89,8 @@ def _dispatch(words: list[str], env: CliEnvironment) -> int:
     except TextRequested as shown:
         env.stdout.write(shown.text)
         return ExitCode.DONE
+    wait = getattr(args, "wait", None)
+    env = replace(env, patience=math.inf if wait is True else wait or None)
     return int(module_of(words[0] if words and words[0] in COMMANDS else "prompt").run(args, env))
 
 

@@ -21,7 +21,7 @@ from vibe.core.middleware.cut_answer import MAX_CUTS, CutAnswer, go_on
 from vibe.core.middleware.limits import SUMMARISE, LoopDetection, SpendingNotice, TurnLimit
 from vibe.core.middleware.pipeline import MiddlewarePipeline
 from vibe.core.middleware.port import HOST_NOTICE, Compact, Middleware, Notice, Stop, Verdict, Warn
-from vibe.core.outcome import Denial, Outcome
+from vibe.core.outcome import BUSY, Denial, Outcome
 from vibe.core.stop import NeverStop, StopSignal
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.turn import AgentKit, TurnResult, TurnRunner
@@ -226,6 +226,8 @@ class AgentLoop:
         except ModelError as error:
             return self._failed("provider" if error.halts else "model", error)
         if turn.batch is not None:
+            ran = turn.batch.ran
+            self._denied = [one for one in self._denied if one.by != BUSY or one.summary not in ran]
             self._denied.extend(turn.batch.denied)
             self._files_changed.update(dict.fromkeys(turn.batch.files_changed))
         return turn
@@ -358,10 +360,12 @@ class AgentLoop:
         error: ModelError | None = None,
     ) -> ActResult:
         transcript = self._transcript
-        blocked = next((denial for denial in self._denied if denial.by == "headless"), None)
+        blocked = next((denial for denial in self._denied if denial.by in {"headless", BUSY}), None)
         if outcome is Outcome.COMPLETED and blocked is not None:
             outcome, reason = Outcome.BLOCKED, "blocked"
             detail = f"{blocked.summary} needs approval ({blocked.reason}): rerun with --auto-approve, or at a terminal"
+            if blocked.by == BUSY:
+                detail = f"{blocked.summary} was not run: {blocked.reason}"
         return ActResult(
             outcome=outcome,
             reason=reason,

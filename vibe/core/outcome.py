@@ -20,8 +20,14 @@ class Outcome(StrEnum):
     """A person or a signal stopped it; it can be continued."""
 
 
+BUSY = "busy"
+
+
 class Denial(Struct, frozen=True):
-    """A tool call that was not allowed. ``by``: ``rule``, ``headless`` (nobody there to ask) or ``user``."""
+    """A tool call that was not allowed. ``by``: ``rule``, ``headless`` (nobody there to ask) or ``user``.
+
+    ``busy``: others wrote in the folder for too long.
+    """
 
     tool: str
     summary: str

@@ -101,7 +101,6 @@ class TurnRunner:
         self._known_prompt = 0  # tokens the provider counted for the first `_known_messages` of `_counted`
         self._known_messages = 0
         self._oddities: set[str] = set()
-        self._only_read: frozenset[str] = frozenset()
 
     async def run(self) -> TurnResult:
         """One model call and its tools; everything is in the transcript before this returns.
@@ -111,7 +110,6 @@ class TurnRunner:
             BudgetExhaustedError: there is no room for the call.
         """
         completion = await self._call_model()
-        self._only_read = frozenset()
         message = completion.message
         if not message.tool_calls:
             return TurnResult(completion=completion, batch=None)
@@ -124,7 +122,6 @@ class TurnRunner:
             batch = await self._tools.run_all(message.tool_calls, self._transcript.append)
         finally:
             self._transcript.cancel_dangling_calls()
-        self._only_read = batch.only_read
         return TurnResult(completion=completion, batch=batch)
 
     @property
@@ -143,7 +140,6 @@ class TurnRunner:
             transcript=kit.transcript,
             budget=kit.budget,
             context_tokens=self._prompt_estimate(),
-            only_read=self._only_read,
         )
 
     async def _warn_before(self, calls: tuple[ToolCall, ...]) -> None:

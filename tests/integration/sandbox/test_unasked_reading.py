@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from tests.integration.sandbox.conftest import Cell
 from vibe.core.config.models import SandboxConfig, SandboxMode, VibeConfig
 from vibe.core.messages import ToolMessage
 from vibe.core.sandbox.confinement import Confinement
+from vibe.core.session.write_turn import Tell
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.executor import Callbacks, ToolBatch, ToolExecutor
 from vibe.core.tools.manager import ToolManager, ToolSources
@@ -26,6 +29,17 @@ YES, NO = ApprovalAnswer(allow=True), ApprovalAnswer(allow=False, reason="not to
 UNASKED = "[ran without approval in a read-only sandbox"
 
 
+class Counted:
+    """Counts turns to write."""
+
+    taken = 0
+
+    @asynccontextmanager
+    async def held(self, tell: Tell) -> AsyncGenerator[None]:  # noqa: ARG002  nobody is waited for
+        self.taken += 1
+        yield
+
+
 class Desk:
     """An agent's tools in a cell, with everything that is said about its calls."""
 
@@ -33,13 +47,14 @@ class Desk:
         self, cell: Cell, approvals: Approvals | None = None, confinement: Confinement | None = None, **settings: object
     ) -> None:
         self.sink = MemorySink()
+        self.turns = Counted()
         self.executor = ToolExecutor(
             tools=ToolManager(ToolSources(root=cell.root), VibeConfig(tools={"bash": dict(settings)})),
             workspace=Workspace(root=cell.root),
             approvals=approvals or Approvals(),
             sink=self.sink,
             environ=cell.environ,
-            callbacks=Callbacks(confinement=confinement or cell.confinement),
+            callbacks=Callbacks(confinement=confinement or cell.confinement, turns=self.turns.held),
         )
 
     async def say(self, line: str, **arguments: Any) -> ToolMessage:
@@ -142,7 +157,7 @@ async def test_a_line_that_ran_where_it_could_write_may_have_changed_something(
     desk = await at_desk(bubblewrap, Approvals(approver=ScriptedApprover([YES])))
     batch = await desk.run(line)
     assert batch.messages[0].status == "ok"
-    assert batch.only_read == ({"1"} if only_read else set())
+    assert desk.turns.taken == (0 if only_read else 1)
 
 
 async def test_without_anybody_to_ask_it_is_a_denial_with_what_was_printed(bubblewrap: Cell) -> None:

@@ -13,14 +13,14 @@ from vibe.core.config.paths import VibePaths
 from vibe.core.messages import UserMessage
 from vibe.core.middleware.digest import stand_in
 from vibe.core.outcome import Outcome
-from vibe.core.session.errors import BrokenSessionError, SessionLockedError, WorkspaceLockedError
+from vibe.core.session.errors import BrokenSessionError, SessionLockedError
 from vibe.core.session.loader import SessionLoader
 from vibe.core.session.meta import read_meta
 from vibe.core.session.transcript import TranscriptError
 
 
-def opening(workspace: Path, *, resume: str | None = None, writes: bool = True) -> SessionOpening:
-    return SessionOpening(workspace=workspace, model="m", agent="default", title="t", resume=resume, writes=writes)
+def opening(workspace: Path, *, resume: str | None = None) -> SessionOpening:
+    return SessionOpening(workspace=workspace, model="m", agent="default", title="t", resume=resume)
 
 
 def begun(home: Path, workspace: Path) -> ChatSession:
@@ -42,7 +42,7 @@ def test_a_fork_leaves_both_sessions_whole_and_takes_the_lock_along(tmp_path: Pa
     assert [line.count("go") for line in first.transcript.read_text().splitlines()] == [1]
     assert session.folder.transcript.read_text().count("\n") == 2
     with pytest.raises(SessionLockedError):
-        ChatSession.open(VibePaths(vibe_home), opening(tmp_path, resume=session.session_id, writes=False))
+        ChatSession.open(VibePaths(vibe_home), opening(tmp_path, resume=session.session_id))
     session.close(Outcome.COMPLETED)
     session.release()
     again = ChatSession.open(VibePaths(vibe_home), opening(tmp_path, resume=""))
@@ -101,7 +101,7 @@ def test_the_session_before_a_fork_is_free_to_be_gone_on_with(tmp_path: Path, vi
     first = session.session_id
 
     session.clear()
-    earlier = ChatSession.open(VibePaths(vibe_home), opening(tmp_path, resume=first, writes=False))
+    earlier = ChatSession.open(VibePaths(vibe_home), opening(tmp_path, resume=first))
 
     assert [message.content for message in earlier.transcript.messages] == ["go"]
     earlier.release()
@@ -122,16 +122,12 @@ def test_after_a_fork_files_are_recorded_in_the_new_session(tmp_path: Path, vibe
     session.release()
 
 
-def test_a_reader_may_look_while_another_writes(tmp_path: Path, vibe_home: Path) -> None:
-    writer = begun(vibe_home, tmp_path)
+def test_any_number_of_sessions_are_open_in_one_folder(tmp_path: Path, vibe_home: Path) -> None:
+    sessions = [begun(vibe_home, tmp_path) for _ in range(3)]
 
-    reader = ChatSession.open(VibePaths(vibe_home), opening(tmp_path, writes=False))
-
-    with pytest.raises(WorkspaceLockedError):
-        ChatSession.open(VibePaths(vibe_home), opening(tmp_path))
-    reader.release()
-    writer.release()
-    ChatSession.open(VibePaths(vibe_home), opening(tmp_path)).release()
+    assert len({session.session_id for session in sessions}) == 3
+    for session in sessions:
+        session.release()
 
 
 def test_a_session_that_is_taken_up_again_is_under_way_again(tmp_path: Path, vibe_home: Path) -> None:

@@ -12,12 +12,13 @@ import pytest
 from ipc.events import WarningEvent
 from tests.fakes.engine import Bench
 from tests.fakes.models import FakeModel, answer, calling
+from tests.fakes.turns import turn_in
 from tests.integration.session.repository import ENVIRON, repository
 from tests.unit.core.middleware.turn_contexts import Talk
 from vibe.core.agent_loop import AgentLoop
 from vibe.core.llm.errors import ModelError
 from vibe.core.llm.port import Completion, ModelObserver, ModelRequest
-from vibe.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from vibe.core.messages import AssistantMessage, ToolCall, UserMessage
 from vibe.core.middleware.file_history import FileHistory
 from vibe.core.outcome import Outcome
 from vibe.core.session.snapshots import Point, Snapshots
@@ -25,7 +26,6 @@ from vibe.core.session.snapshots import Point, Snapshots
 READ = ("read_file", {"path": "a.txt"})
 LOOK = ("bash", {"command": "cat a.txt"})
 BASH = ("bash", {"command": "echo more >> a.txt"})
-HARMLESS = ("read_file", "grep", "todo")
 
 
 @pytest.fixture
@@ -37,7 +37,8 @@ def bench_of(root: Path, snapshots: Snapshots, *answers: Completion) -> Bench:
     def current() -> Snapshots:
         return snapshots
 
-    return Bench(root=root, answers=answers, middleware=(FileHistory(current, HARMLESS),))
+    turn = turn_in(root, locks=root.parent / "locks")
+    return Bench(root=root, answers=answers, middleware=(FileHistory(current, turn),), turn=turn)
 
 
 async def taken(snapshots: Snapshots) -> list[Point]:
@@ -82,19 +83,17 @@ async def test_after_lines_that_are_known_to_read_nothing_is_recorded(root: Path
     ]
 
 
-async def test_what_was_changed_before_the_work_went_on_is_recorded_after_a_line_that_reads(
+async def test_what_a_call_in_the_background_changed_later_is_recorded_when_the_work_has_ended(
     root: Path, tmp_path: Path
 ) -> None:
     snapshots = Watched(root, tmp_path)
-    history = FileHistory(lambda: snapshots, HARMLESS)
-    writing, reading = ToolCall("c1", "bash", "{}"), ToolCall("c2", "bash", "{}")
-    talk = Talk(messages=[UserMessage("go"), AssistantMessage("", (writing, reading))])
+    history = FileHistory(lambda: snapshots, turn_in(root, locks=tmp_path / "locks"))
+    talk = Talk(messages=[UserMessage("go"), AssistantMessage("", (ToolCall("c1", "background", "{}"),))])
     async with anyio.create_task_group() as run:
         history.before_run(run)
-        await history.before_tools(talk.context, [writing])
+        await history.before_tools(talk.context, [ToolCall("c1", "background", "{}")])
         (root / "a.txt").write_text("changed\n")
-        await history.before_tools(talk.context, [reading])
-        await history.after_turn(replace(talk.context, only_read=frozenset({"c2"})))
+        await history.after_run(talk.context)
 
     assert await snapshots.is_complete()
 
@@ -110,23 +109,50 @@ class Held(Snapshots):
         super().take(messages, found=found)
 
 
-async def test_the_model_is_asked_on_while_a_turn_is_recorded_but_nothing_is_run(root: Path, tmp_path: Path) -> None:
+async def test_the_model_is_asked_on_while_a_call_is_recorded_but_nothing_is_run(root: Path, tmp_path: Path) -> None:
     snapshots = Held(root, tmp_path, ENVIRON)
-    history = FileHistory(lambda: snapshots, HARMLESS)
+    turn = turn_in(root, locks=tmp_path / "locks")
+    history = FileHistory(lambda: snapshots, turn)
     call = ToolCall("c1", "bash", "{}")
-    context = Talk(messages=[UserMessage("go"), AssistantMessage("", (call,)), ToolMessage("", "c1", "bash")]).context
-    before: list[bool] = []
+    context = Talk(messages=[UserMessage("go"), AssistantMessage("", (call,))]).context
+    before, during = list[bool](), list[bool]()
     async with anyio.create_task_group() as run:
         history.before_run(run)
         await history.before_tools(context, [call])
-        await history.after_turn(context)
+        async with turn.held(print):
+            (root / "a.txt").write_text("changed\n")
         before = [snapshot.found for snapshot in await taken(snapshots)]
-        (root / "a.txt").write_text("changed\n")
         snapshots.let.set()
-        await history.before_tools(context, [call])
+        async with turn.held(print):
+            during = [snapshot.found for snapshot in await taken(snapshots)]
 
     assert before == [True]
-    assert [snapshot.found for snapshot in await taken(snapshots)] == [True, False]
+    assert during == [True, False]
+
+
+async def test_what_others_write_between_calls_is_not_the_agents(root: Path, tmp_path: Path) -> None:
+    snapshots = Snapshots(root, tmp_path, ENVIRON)
+    mine, theirs = (turn_in(root, locks=tmp_path / "locks", name=name) for name in ("mine", "theirs"))
+    history = FileHistory(lambda: snapshots, mine)
+    call = ToolCall("c1", "bash", "{}")
+    context = Talk(messages=[UserMessage("go"), AssistantMessage("", (call,))]).context
+    async with anyio.create_task_group() as run:
+        history.before_run(run)
+        await history.before_tools(context, [call])
+        for name in ("one", "two"):
+            async with mine.held(print):
+                (root / f"mine-{name}").write_text("mine\n")
+            async with theirs.held(print):
+                (root / f"theirs-{name}").write_text("theirs\n")
+        await history.after_run(context)
+
+    changes = await anyio.to_thread.run_sync(changes_of, snapshots)
+    assert changes == [("mine-one", False), ("theirs-one", True), ("mine-two", False)]
+
+
+def changes_of(snapshots: Snapshots) -> list[tuple[str, bool]]:
+    """What changed from point to point, and whether it was found so."""
+    return [(path, point.found) for point in snapshots.points()[1:] for path in point.changed]
 
 
 async def test_files_that_cannot_be_recorded_are_said_once_and_the_work_goes_on(root: Path, tmp_path: Path) -> None:
@@ -184,8 +210,9 @@ class End:
 )
 async def test_however_the_work_ends_what_it_changed_is_recorded_by_then(root: Path, tmp_path: Path, end: End) -> None:
     snapshots = Watched(root, tmp_path)
-    middleware = (FileHistory(lambda: snapshots, HARMLESS),)
-    bench = Bench(root=root, answers=end.answers, max_turns=end.max_turns, middleware=middleware)
+    turn = turn_in(root, locks=tmp_path / "locks")
+    middleware = (FileHistory(lambda: snapshots, turn),)
+    bench = Bench(root=root, answers=end.answers, max_turns=end.max_turns, middleware=middleware, turn=turn)
 
     result = await bench.loop.act("go")
 
@@ -196,9 +223,9 @@ async def test_however_the_work_ends_what_it_changed_is_recorded_by_then(root: P
 async def test_what_a_call_changed_that_was_cancelled_is_recorded_by_then(root: Path, tmp_path: Path) -> None:
     snapshots = Watched(root, tmp_path)
     slow = ("bash", {"command": "echo half >> a.txt; sleep 99"})
-    bench = Bench(
-        root=root, answers=[calling(BASH), calling(slow)], middleware=(FileHistory(lambda: snapshots, HARMLESS),)
-    )
+    turn = turn_in(root, locks=tmp_path / "locks")
+    answers = [calling(BASH), calling(slow)]
+    bench = Bench(root=root, answers=answers, middleware=(FileHistory(lambda: snapshots, turn),), turn=turn)
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
@@ -220,7 +247,9 @@ async def test_a_cancellation_waits_for_the_turn_that_is_being_recorded(root: Pa
                 await anyio.sleep_forever()
             return await super().complete(request, observer)
 
-    bench = Bench(root=root, answers=[calling(BASH)], middleware=(FileHistory(lambda: snapshots, HARMLESS),))
+    turn = turn_in(root, locks=tmp_path / "locks")
+    middleware = (FileHistory(lambda: snapshots, turn),)
+    bench = Bench(root=root, answers=[calling(BASH)], middleware=middleware, turn=turn)
     loop = AgentLoop(replace(bench.kit, backend=Silent([calling(BASH)])))
 
     with anyio.fail_after(30):
@@ -237,7 +266,7 @@ async def test_what_a_person_changed_stays_theirs_if_the_work_is_cancelled_befor
     root: Path, tmp_path: Path
 ) -> None:
     snapshots = Watched(root, tmp_path)
-    history = FileHistory(lambda: snapshots, HARMLESS)
+    history = FileHistory(lambda: snapshots, turn_in(root, locks=tmp_path / "locks"))
     call = ToolCall("c1", "bash", "{}")
     context = Talk(messages=[UserMessage("go"), AssistantMessage("", (call,))]).context
     await anyio.to_thread.run_sync(snapshots.take, 0)

@@ -16,6 +16,7 @@ from vibe.app.conversation.session import ChatSession
 from vibe.app.conversation.setup import Setup
 from vibe.app.engine.piped import with_piped
 from vibe.core.guidance import AgentGuidance, AgentPlace
+from vibe.core.session.write_turn import WriteTurn
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.process.background import BackgroundCommands
 from vibe.core.tools.workspace import ReadTracker, Workspace
@@ -32,6 +33,7 @@ class Belongings:
     pool: SpawnPool
     reads: ReadTracker
     background: BackgroundCommands
+    turn: WriteTurn
     seat: Seat
 
 
@@ -59,7 +61,12 @@ class ConversationAgent:
         )
         taught = replace(engine.guidance, session_id=session.session_id).for_agent(place)
         context = AgentContext(
-            run=RunContext(base_prompt=engine.base_prompt, confinement=engine.confinement, commands=seat.commands),
+            run=RunContext(
+                base_prompt=engine.base_prompt,
+                confinement=engine.confinement,
+                commands=seat.commands,
+                turns=belongings.turn.held,
+            ),
             models=engine.models,
             default_model=setup.model.key,
             tools=setup.tools,
@@ -87,7 +94,7 @@ class ConversationAgent:
                 profile=setup.profile,
                 taught=taught,
                 subagents=spawner,
-                middleware=tuple(setup.middleware(session)),
+                middleware=tuple(setup.middleware(session, belongings.turn)),
                 fork=session.fork,
                 keeps_partial=True,
             ),

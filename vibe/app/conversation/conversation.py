@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -39,11 +39,13 @@ from vibe.app.engine.event_publishing import Publishing
 from vibe.app.engine.host import Host
 from vibe.app.engine.result_record import AgentRecord, RunRecord, exit_code_of
 from vibe.app.engine.tool_servers import ToolServers
+from vibe.app.engine.workspaces import Hold
 from vibe.core.agent_loop import AgentLoop
 from vibe.core.errors import UsageError, VibeError
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.messages import Image, Message, UserMessage
 from vibe.core.outcome import Outcome
+from vibe.core.session.write_turn import WAITS, WriteTurn
 from vibe.core.stop import StopSignal
 from vibe.core.system.shield import shielded
 from vibe.core.tools.process.background import BackgroundCommands
@@ -114,6 +116,8 @@ class ConversationParts:
     background: BackgroundCommands
     control: ConversationControl
     catalogs: list[ModelCatalog]
+    hold: Hold
+    turn: WriteTurn
     lifetime: Lifetime = field(default_factory=Lifetime)
 
 
@@ -130,6 +134,7 @@ class Conversation:
         self._parts = parts
         self._lifetime, self.servers, self._seat = parts.lifetime, parts.servers, parts.seat
         self._setup = parts.setup
+        self._hold, self._turn = parts.hold, parts.turn
         self.session = parts.session
         self.conversation_id = parts.session.session_id
         self._sink = TaggingSink(
@@ -139,8 +144,7 @@ class Conversation:
         )
         self.channel = parts.channel
         self.approvals = parts.setup.engine.approvals(parts.setup.approval_mode, parts.seat.approver)
-        if parts.session.hold is not None:
-            self.approvals.heed(parts.session.hold.others)
+        self.approvals.heed(parts.hold.others)
         self.account = Account("this conversation", Limits())
         self._prompt_account = self.account.open(PROMPT_ACCOUNT, Limits())
         self._reads = ReadTracker()
@@ -266,12 +270,13 @@ class Conversation:
         Raises:
             BusyError: a prompt is being answered.
             NoSuchMessageError: no turn begins there.
-            EnvironmentFailure: the files of that time are not known, or git or the disk refuses.
+            EnvironmentFailure: the files of that time are not known, others write there, or git or the disk refuses.
         """
         with self._occupied():
             engine = self._setup.engine
             back = partial(self.session.rewind, message_index, engine.environ, engine.own_places, files=files)
-            report = await shielded(partial(to_thread.run_sync, back))
+            async with self._turn.held(self._tell_wait) if files else nullcontext():
+                report = await shielded(partial(to_thread.run_sync, back))
             self._agent, self._reads = None, ReadTracker()
             self._sink.publish(
                 ConversationRewoundEvent(
@@ -283,6 +288,9 @@ class Conversation:
             )
             return report
         raise AssertionError("what is shielded is not cancelled")
+
+    def _tell_wait(self, message: str) -> None:
+        self._sink.publish(WarningEvent(code=WAITS, message=message))
 
     async def fork(self) -> str:
         """Save a copy of the conversation as another session and return its id; this one goes on as it is.
@@ -367,6 +375,8 @@ class Conversation:
         """
         if not self._lifetime.is_ending and not self._is_closing:
             self._is_closing = True
+            if self.is_busy and outcome is Outcome.COMPLETED:
+                outcome = Outcome.INTERRUPTED
             while self.interrupt():  # what it leaves is written down before others may continue the session
                 await self._rested.wait()
             self._sink.publish(SessionEndedEvent(outcome=outcome.value, exit_code=exit_code))
@@ -450,14 +460,11 @@ class Conversation:
     @contextmanager
     def _writing(self) -> Generator[None]:
         """Say to others in the same folder that this conversation may write there while the block runs."""
-        hold = self.session.hold
-        if hold is not None:
-            hold.writing = True
+        self._hold.writing = self._setup.writes
         try:
             yield
         finally:
-            if hold is not None:
-                hold.writing = False
+            self._hold.writing = False
 
     async def _ready_agent(self) -> ConversationAgent:
         if self._setup.opening.wait_for_servers:
@@ -474,6 +481,7 @@ class Conversation:
             pool=self._pool,
             reads=self._reads,
             background=self._parts.background,
+            turn=self._turn,
             seat=self._seat,
         )
         return ConversationAgent.make(self._setup, self.session, belongings)

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from vibe.app.plan.prepare import PlanRunOptions
     from vibe.app.plan.run import PlanSession
 
+NAME_LENGTH = 8
+
 
 class Runtime:
     """Opens conversations, any number of them side by side; an async context manager that closes what is still open.
@@ -93,13 +95,14 @@ class Runtime:
     async def _hold(self, opening: Opening, seat: Seat, *, task_status: TaskStatus[Conversation]) -> None:
         """Hold the parts of one conversation until it is closed."""
         attended = seat.user_input is not None
-        setup = await to_thread.run_sync(partial(set_up, self.host, opening, attended=attended))
-        session = await to_thread.run_sync(_open_session, self.host, setup)
+        host = self.host.as_writer()
+        setup = await to_thread.run_sync(partial(set_up, host, opening, attended=attended))
+        session = await to_thread.run_sync(_open_session, host, setup)
         parts: ConversationParts | None = None
         error: Exception | None = None
         try:
             async with AsyncExitStack() as stack:
-                parts = await self._parts(setup, session, seat, stack)
+                parts = await self._parts(host, setup, session, seat, stack)
                 conversation = Conversation(parts)
                 self._conversations.append(conversation)
                 stack.callback(self._conversations.remove, conversation)
@@ -119,19 +122,21 @@ class Runtime:
             if parts is not None:
                 parts.lifetime.ended(error)
 
-    async def _parts(self, setup: Setup, session: ChatSession, seat: Seat, stack: AsyncExitStack) -> ConversationParts:
+    async def _parts(
+        self, host: Host, setup: Setup, session: ChatSession, seat: Seat, stack: AsyncExitStack
+    ) -> ConversationParts:
         """Return the parts of a conversation, which ``stack`` ends."""
         opening, config = setup.opening, setup.engine.config
         seat, control = _asking(seat)
         catalogs = [setup.engine.models]
         stack.push_async_callback(_close_all, catalogs)
         attended = seat.user_input is not None
-        started = tool_servers(setup.engine, self.host, opening.workdir, opening.servers, attended=attended)
+        started = tool_servers(setup.engine, host, opening.workdir, opening.servers, attended=attended)
         # Who only looks has no server: it is a program that does as it likes.
         servers = ToolServers(setup.engine) if opening.observe else await stack.enter_async_context(started)
         opened = await stack.enter_async_context(
             publishing(
-                self.host,
+                host,
                 seat.listeners,
                 address=config.ipc.address,
                 kept=config.session_logging.enabled,
@@ -141,8 +146,14 @@ class Runtime:
         own = replace(opened, session_id=session.session_id)
         channel = await own.about(opening.workdir, opening.prompt[:TITLE_LENGTH])
         background = await stack.enter_async_context(background_commands())
+        name = f"conversation {session.session_id[:NAME_LENGTH]}"
+        hold = await to_thread.run_sync(host.workspaces.enter, opening.workdir, name)
+        stack.callback(hold.release)
+        folders = [opening.workdir, *opening.extra_roots]
         return ConversationParts(
-            host=self.host,
+            host=host,
+            hold=hold,
+            turn=host.turn(folders, name),
             seat=seat,
             setup=setup,
             session=session,
@@ -191,7 +202,6 @@ def _open_session(host: Host, setup: Setup) -> ChatSession:
         title=opening.prompt[:TITLE_LENGTH],
         resume=opening.resume,
         fork=opening.fork,
-        writes=setup.writes,
         kept=setup.engine.config.session_logging.enabled,
     )
-    return ChatSession.open(VibePaths(host.home), wanted, host.workspaces)
+    return ChatSession.open(VibePaths(host.home), wanted)

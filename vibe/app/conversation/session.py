@@ -15,7 +15,6 @@ from uuid import uuid4
 import anyio.to_thread
 from msgspec import structs
 
-from vibe.app.engine.workspaces import Hold, Workspaces
 from vibe.core.config.paths import VibePaths
 from vibe.core.errors import EnvironmentFailure
 from vibe.core.outcome import Outcome
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
 COMPACTED, CLEARED, REWOUND = "compacted", "cleared", "rewound"
 """The outcomes of a session that goes on as another one: from a summary, from nothing, from one of its messages."""
-NAME_LENGTH = 8
 UNLOCKED_SECONDS = 10.0
 """A new session's folder is there for a moment before it is locked."""
 GENERATIONS = 50
@@ -54,8 +52,6 @@ class SessionOpening:
     """A session id or its beginning. Empty: the workspace's last; None: begin a new one."""
     fork: bool = False
     """Continue in a new session, and leave the one that is resumed as it is."""
-    writes: bool = True
-    """The agent may change files, so that it must be alone in the workspace."""
     kept: bool = True
     """False: nothing of the conversation stays on disk, and a session that is resumed stays as it was."""
 
@@ -64,7 +60,7 @@ class ChatSession:
     """A session that this process alone continues, until ``release``. ``open`` and ``close`` block.
 
     ``session_id``, ``folder`` and ``transcript`` change when the conversation goes on elsewhere: summarised, cleared or
-    taken back. ``repaired`` says what had to be mended, ``hold`` is that of the workspace (None: it only reads).
+    taken back. ``repaired`` says what had to be mended.
     """
 
     def __init__(
@@ -80,7 +76,6 @@ class ChatSession:
         self.folder = folder
         self.transcript = transcript
         self.repaired = ""
-        self.hold: Hold | None = None
         self._snapshots: Snapshots | None = None
         self._sessions = sessions
         self._meta = meta
@@ -88,27 +83,20 @@ class ChatSession:
         self._unlogged = [] if kept else [folder.path]
 
     @classmethod
-    def open(cls, paths: VibePaths, opening: SessionOpening, workspaces: Workspaces | None = None) -> ChatSession:
-        """Begin a session or continue one; ``workspaces`` are those this process holds (None: no other).
+    def open(cls, paths: VibePaths, opening: SessionOpening) -> ChatSession:
+        """Begin a session or continue one.
 
         Raises:
             UsageError: the session asked for is not there, or can't be understood.
-            EnvironmentFailure: another process works in the workspace or on the session, or the disk refuses.
+            EnvironmentFailure: another process goes on with the session, or the disk refuses.
         """
         locks: list[FileLock] = []
-        hold = None
         try:
-            if opening.writes:
-                hold = (workspaces or Workspaces()).hold(opening.workspace, "another conversation", paths.locks)
-            session = cls._opened(paths, opening, locks)
+            return cls._opened(paths, opening, locks)
         except BaseException:
-            for lock in (*locks, *((hold,) if hold else ())):
+            for lock in locks:
                 lock.release()
             raise
-        if hold is not None:
-            hold.name = f"conversation {session.session_id[:NAME_LENGTH]}"
-        session.hold = hold
-        return session
 
     @property
     def session_id(self) -> str:
@@ -150,10 +138,11 @@ class ChatSession:
             write_meta(self.folder.path, self._as_of_now(outcome.value))
 
     def release(self) -> None:
-        """Let other processes continue the session and work in the workspace; one that is not kept is removed."""
-        for folder in self._unlogged:
+        """Let other processes continue the session; one that is not kept, or in which nothing was said, is removed."""
+        nothing_said = () if self.transcript.messages else (self.folder.path,)
+        for folder in (*self._unlogged, *nothing_said):
             shutil.rmtree(folder, ignore_errors=True)
-        for lock in (*self._locks, *((self.hold,) if self.hold else ())):
+        for lock in self._locks:
             lock.release()
 
     def entitle(self, title: str) -> None:

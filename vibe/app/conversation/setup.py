@@ -17,6 +17,7 @@ from vibe.core.llm.factory import ModelCatalog
 from vibe.core.middleware.file_history import FileHistory
 from vibe.core.middleware.guard import ReadOnly
 from vibe.core.middleware.port import Middleware
+from vibe.core.session.write_turn import WriteTurn
 from vibe.core.tools.executor import closed_to_reading
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.permissions import ApprovalMode
@@ -54,15 +55,14 @@ class Setup:
             opening.workdir, extra_roots=opening.extra_roots, read_roots=session.earlier_outputs, files=files
         ).not_reading(closed_to_reading(self.engine.tools))
 
-    def middleware(self, session: ChatSession) -> Sequence[Middleware]:
+    def middleware(self, session: ChatSession, turn: WriteTurn) -> Sequence[Middleware]:
         """Return the rules of the agent besides those of every agent."""
-        every = self.engine.tools.available
         if not self.writes:
+            every = self.engine.tools.available
             refused = [name for name, tool in every.items() if name not in self.tools.available and not tool.read_only]
             only_reads = self.opening.observe or self.profile.safety is AgentSafety.SAFE
             return (ReadOnly(self.profile.name, refused),) if only_reads else ()
-        harmless = [name for name, tool in every.items() if tool.read_only and name != "task"]  # whose agent may write
-        return (FileHistory(partial(session.snapshots, self.engine.environ, self.engine.own_places), harmless),)
+        return (FileHistory(partial(session.snapshots, self.engine.environ, self.engine.own_places), turn),)
 
 
 def set_up(host: Host, opening: Opening, *, attended: bool) -> Setup:

@@ -22,7 +22,7 @@ from vibe.app.engine.nesting import refuse_below_two
 
 KEPT_WARNINGS = 100
 """So many different ones go into a record; the others are counted."""
-PASSING = frozenset({"pausing", "budget.wait", "budget.waited", "model.wait", "model.waited"})
+PASSING = frozenset({"pausing", "budget.wait", "budget.waited", "model.wait", "model.waited", "write.wait"})
 """Codes of warnings that only tell how things stand for the moment."""
 
 

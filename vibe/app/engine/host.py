@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import resource
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from vibe.core.system.own_places import OwnPlaces
 from vibe.core.system.programs import guarded
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from vibe.app.engine.workspaces import Workspaces
     from vibe.core.llm.limiter import CallLimiter
     from vibe.core.llm.retry import RetryPolicy
+    from vibe.core.session.write_turn import WriteTurn
 
 FILES_WANTED = 16_384
 FILES_PER_STEP = 8
@@ -41,6 +44,8 @@ class Host:
     """The rule for repeating model calls where a provider's settings don't say; None: as usual."""
     owns_process: bool = False
     """Nothing else lives in this process: its signals mean the run, and its garbage is the run's."""
+    patience: float | None = None
+    """The seconds a call waits for others that write in its folder; None: as usual."""
     workspaces: Workspaces = field(default_factory=_no_workspaces)
     """The folders that its runs work in."""
     limiters: dict[str, CallLimiter] = field(default_factory=dict["str", "CallLimiter"])
@@ -56,6 +61,19 @@ class Host:
     def beside(self, folders: Iterable[Path]) -> Host:
         """The same for work that may write in these folders, too: vibe starts no program that lies in them."""
         return replace(self, environ=guarded(self.environ, folders))
+
+    def as_writer(self) -> Host:
+        """Return the host of one run, whose variables say to all that it starts in whose turn it writes."""
+        from vibe.core.session.write_turn import WRITERS_VARIABLE  # noqa: PLC0415  costs what --help must not
+
+        above, own = self.environ.get(WRITERS_VARIABLE), str(self.home / "locks" / f"{uuid4().hex[:16]}.writer")
+        return replace(self, environ={**self.environ, WRITERS_VARIABLE: f"{above}{os.pathsep}{own}" if above else own})
+
+    def turn(self, folders: Sequence[Path], name: str) -> WriteTurn:
+        """Return the turns to write of the run that this is the host of; ``name`` is what people call it."""
+        from vibe.core.session.write_turn import WriteTurn  # noqa: PLC0415  as above
+
+        return WriteTurn(folders, name, self.environ, self.patience, self.workspaces.locks)
 
 
 def allow_open_files() -> None:

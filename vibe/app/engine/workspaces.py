@@ -1,18 +1,18 @@
-"""Workspaces: who in this process works in which folder."""
+"""Workspaces: who in this process is in which folder."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from vibe.core.session.lock import lock_workspace
-from vibe.core.system.locks import FileLock
+from vibe.core.system.locks import FolderLocks
 
 
 @dataclass(slots=True, eq=False)
 class Hold:
-    """A folder held by a conversation or a plan, until ``release``. ``name`` is what people call the holder."""
+    """A conversation or a plan that is in a folder, until ``release``. ``name`` is what people call it."""
 
     workspaces: Workspaces
     folder: Path
@@ -25,64 +25,32 @@ class Hold:
         return self.workspaces.writing_in(self.folder, besides=self)
 
     def release(self) -> None:
-        """Leave the folder; the last to leave lets other processes in. A second call does nothing."""
+        """Leave the folder. A second call does nothing."""
         self.workspaces.leave(self)
 
 
-@dataclass(slots=True)
-class _Folder:
-    holds: list[Hold] = field(default_factory=list[Hold])
-    lock: FileLock | None = None
-
-
 class Workspaces:
-    """The held folders of a process. Any number of its runs may hold one; another process none of them. Thread-safe."""
+    """The folders in which runs of a process are. Any number of them may be in one. Thread-safe."""
 
     def __init__(self) -> None:
-        self._folders: dict[Path, _Folder] = {}
+        self.locks = FolderLocks()
+        """Those of this process on folders it writes in."""
+        self._holds: list[Hold] = []
         self._lock = Lock()
 
-    def hold(self, workspace: Path, name: str, locks: Path) -> Hold:
-        """Hold a folder, to write in it; ``locks`` is the folder of the lock files. Blocks.
-
-        Raises:
-            WorkspaceLockedError: another process holds it.
-            SessionFolderError: the lock can't be made.
-        """
-        folder = workspace.resolve()
+    def enter(self, workspace: Path, name: str) -> Hold:
+        """Say that a run is in a folder. Blocks."""
+        hold = Hold(self, workspace.resolve(), name)
         with self._lock:
-            held = self._folders.get(folder) or _Folder()
-            if held.lock is None:
-                held.lock = lock_workspace(locks, folder)
-            self._folders[folder] = held
-            return self._enter(folder, name)
-
-    def note(self, workspace: Path, name: str) -> Hold:
-        """Say that a run works in a folder which it does not keep from other processes. Blocks."""
-        folder = workspace.resolve()
-        with self._lock:
-            self._folders.setdefault(folder, _Folder())
-            return self._enter(folder, name)
+            self._holds.append(hold)
+        return hold
 
     def leave(self, hold: Hold) -> None:
         """See ``Hold.release``."""
-        with self._lock:
-            held = self._folders.get(hold.folder)
-            if held is None or hold not in held.holds:
-                return
-            held.holds.remove(hold)
-            if not held.holds:
-                del self._folders[hold.folder]
-                if held.lock is not None:
-                    held.lock.release()
+        with self._lock, suppress(ValueError):
+            self._holds.remove(hold)
 
     def writing_in(self, folder: Path, *, besides: Hold) -> tuple[str, ...]:
         """Return the names of those that are writing in a folder, but for one."""
         with self._lock:
-            held = self._folders.get(folder)
-            return tuple(hold.name for hold in held.holds if hold.writing and hold is not besides) if held else ()
-
-    def _enter(self, folder: Path, name: str) -> Hold:
-        hold = Hold(self, folder, name)
-        self._folders[folder].holds.append(hold)
-        return hold
+            return tuple(one.name for one in self._holds if one.writing and one.folder == folder and one is not besides)

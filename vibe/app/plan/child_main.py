@@ -31,6 +31,7 @@ from subagents.process.child import (
     LinkedLedger,
     LinkedLimiter,
     LinkedSpawnPool,
+    LinkedTurns,
     StepLink,
     ask_in_turn,
 )
@@ -168,6 +169,7 @@ async def _do(link: StepLink, document: StepDocument, engine: Engine, begin: Beg
             limiter_of=engine.models.limiter,
             user_input=LinkedInput(link) if link.can(QUESTIONS) else None,
             steering=link.steering,
+            turns=LinkedTurns(link).held,
         )
         local = LocalExecutor(
             step_context(engine, place, services), lambda step_id: _folder(document, step_id), LinkedClaims(link)

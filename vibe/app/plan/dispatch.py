@@ -40,6 +40,7 @@ from vibe.app.plan.step_context import StepPlace, step_context
 from vibe.app.plan.step_executor import APPROVAL_MODES, PlanSteps, step_executor
 from vibe.app.plan.usage_history import revisions_folder
 from vibe.app.plan.worktrees import clear_worktrees, worktree_executor
+from vibe.core.session.write_turn import WriteTurn
 from vibe.core.tools.ports import Approver
 from vibe.core.tools.questions import UserInput
 
@@ -70,6 +71,7 @@ class HeldRun:
     channel: Publishing
     account: Account
     steering: Steering
+    turn: WriteTurn
 
 
 async def dispatch_steps(
@@ -85,9 +87,9 @@ async def dispatch_steps(
     activity = ActivitySink(sink)
     steps = await anyio.to_thread.run_sync(_plan_steps, run, activity)
     inner = await stack.enter_async_context(step_executor(steps))
-    worktrees = await stack.enter_async_context(worktree_executor(inner, store, engine, run.host, activity))
+    worktrees = await stack.enter_async_context(worktree_executor(inner, store, engine, run.host, steps.services))
     await worktrees.recover()
-    executor = recorded(worktrees, store, engine, plan, sink)
+    executor = recorded(worktrees, store, engine, plan, sink, run.turn)
     width = await _width(store.settings.max_parallel, run.channel.sink)
     dispatcher = _dispatcher(run, executor, _dispatch_options(run, steps, activity, worktrees.kept), width)
     if run.audience.decider is not None:
@@ -125,6 +127,7 @@ def _plan_steps(run: HeldRun, activity: ActivitySink) -> PlanSteps:
             limiter_of=engine.models.limiter,
             user_input=run.audience.user_input,
             steering=run.steering,
+            turns=run.turn.held,
         ),
     )
 

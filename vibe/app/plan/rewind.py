@@ -22,6 +22,7 @@ from vibe.app.engine.host import Host
 from vibe.core.errors import UsageError
 from vibe.core.session.restoring import Blame, Restoration, Restored, aside_folder
 from vibe.core.session.snapshots import Point, Snapshots
+from vibe.core.session.write_turn import WriteTurn
 from vibe.core.system.own_places import OwnPlaces
 
 
@@ -46,13 +47,14 @@ class PlanRewind:
     merged: tuple[str, ...] = ()
 
 
-def recorded(executor: StepExecutor, store: PlanStore, engine: Engine, plan: Plan, sink: EventSink) -> StepExecutor:
+def recorded(
+    executor: StepExecutor, store: PlanStore, engine: Engine, plan: Plan, sink: EventSink, turn: WriteTurn
+) -> StepExecutor:
     """The executor with the files recorded around its steps, where an agent may change any: commands alone repeat."""
     if not any(step.command is None and step.workspace == "shared" and may_write(step) for step in plan.steps):
         return executor
-    return RecordingExecutor(
-        executor, StepFiles(StepFilesLog(_snapshots(store, engine.environ, engine.own_places)), sink)
-    )
+    snapshots = _snapshots(store, engine.environ, engine.own_places)
+    return RecordingExecutor(executor, StepFiles(StepFilesLog(snapshots, met_others=turn.met_others), sink))
 
 
 def _snapshots(store: PlanStore, environ: Mapping[str, str], own: OwnPlaces) -> Snapshots:
@@ -130,7 +132,7 @@ class _Changes:
                 is_ours, is_theirs = self._whose(path, ours, theirs)
                 if is_ours:
                     mine.add(path)
-                if is_theirs or after.cut:
+                if is_theirs or after.cut or after.others:
                     others.add(path)
         return Blame(mine=mine, others=others)
 

@@ -105,7 +105,8 @@ class PlanSession:
             store = stack.enter_context(await anyio.to_thread.run_sync(run.open_store))
             self.plan_id = store.plan_id
             workspace = Path(store.settings.workspace)
-            hold = await anyio.to_thread.run_sync(host.workspaces.note, workspace, f"plan {store.plan_id}")
+            name = f"plan {store.plan_id}"
+            hold = await anyio.to_thread.run_sync(host.workspaces.enter, workspace, name)
             stack.callback(hold.release)
             hold.writing = True
             servers = await stack.enter_async_context(
@@ -125,6 +126,7 @@ class PlanSession:
                     channel=channel,
                     account=account,
                     steering=self.steering,
+                    turn=host.turn([workspace], name),
                 )
                 outcome = await dispatch_steps(attached, control, stack, before_start)
                 if weakness := run.engine.confinement.weakness:
@@ -160,6 +162,7 @@ async def open_plan(plan: LoadedPlan | str, options: PlanRunOptions, host: Host,
         EnvironmentFailure: a key is missing, or a file can't be read.
     """
     prepare = partial(prepare_resumed, plan) if isinstance(plan, str) else partial(prepare_new, plan)
+    host = host.as_writer()
     return PlanSession(await anyio.to_thread.run_sync(prepare, options, host), host, audience)
 
 

@@ -34,6 +34,7 @@ def step_context(engine: Engine, place: StepPlace, services: RunServices) -> Age
             accepted_writes=place.accepted_writes,
             verify_seconds=engine.config.planner.verify_timeout_seconds,
             steering=services.steering,
+            turns=services.turns,
         ),
         models=engine.models,
         default_model=place.model,

@@ -12,6 +12,7 @@ from planner.plan.model import Plan
 from planner.store.folder import PlanFolder
 from planner.store.outcome import RunResult
 from planner.store.store import PlanStore
+from subagents.agent.run_services import RunServices
 from subagents.executor import StepExecutor
 from subagents.worktree.errors import WorktreeError, WorktreeRefusedError
 from subagents.worktree.executor import WorktreeExecutor, WorktreePlace
@@ -88,7 +89,7 @@ def git_folder(home: Path) -> Path:
 
 
 def worktree_executor(
-    inner: StepExecutor, store: PlanStore, engine: Engine, host: Host, sink: EventSink
+    inner: StepExecutor, store: PlanStore, engine: Engine, host: Host, services: RunServices
 ) -> WorktreeExecutor:
     """The executor that gives worktrees to the steps that want them; no repository is needed as long as none does."""
     workspace = Path(store.settings.workspace)
@@ -99,7 +100,7 @@ def worktree_executor(
         step_folder=store.step_folder,
         setup=WorktreeSetup(commands=engine.config.worktree.setup),
     )
-    return WorktreeExecutor(inner, place, sink)
+    return WorktreeExecutor(inner, place, services.sink, services.turns)
 
 
 async def clear_worktrees(worktrees: WorktreeExecutor, outcome: RunResult, sink: EventSink) -> None:

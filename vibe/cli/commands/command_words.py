@@ -184,7 +184,7 @@ def _session(parser: ArgumentParser) -> None:
     _add_id(rewind)
     rewind.add_argument("message", type=int, metavar="MESSAGE", help="its number, as in `vibe session show`")
     rewind.add_argument("--files", action="store_true", help="also restore the workspace's files")
-    add_common(rewind, "output")
+    add_common(rewind, "wait", "output")
 
 
 def _add_id(parser: ArgumentParser) -> None:

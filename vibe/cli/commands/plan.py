@@ -129,6 +129,7 @@ def _add_control(commands: Any) -> None:
     approve.add_argument("--reason", default="", metavar="TEXT", help="what the model is told")
     for name in ("retry", "rewind", "skip", "steer"):
         parsers[name].add_argument("step", metavar="STEP", help="its id")
+    add_common(parsers["rewind"], "wait")
     parsers["cancel"].add_argument("step", metavar="STEP", nargs="?", help="only this step; the others continue")
     parsers["steer"].add_argument("text", metavar="TEXT", nargs="+", help="what to tell it")
     source = parsers["edit"].add_mutually_exclusive_group()
@@ -202,7 +203,8 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--wait",
         action="store_true",
-        help="wait for decisions and approvals, given with `vibe plan decide` and `approve` from another terminal",
+        help="wait for decisions and approvals, given with `vibe plan decide` and `approve` from another terminal, "
+        "and without end for others that write in this folder",
     )
     parser.add_argument("--fail-fast", action="store_true", help="start no more steps once one has failed")
     parser.add_argument(

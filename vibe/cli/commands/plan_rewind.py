@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
+from pathlib import Path
 
+import anyio
+
+from planner.store.folder import find_plan
+from vibe.app.engine.turns import in_turn
 from vibe.app.plan.commands import Done
 from vibe.app.plan.rewind import PlanRewind, rewind_plan
 from vibe.cli.commands.plan_control import write_done
@@ -17,7 +23,9 @@ SHOWN_FILES = 20
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Rewind the plan, and print the changes of its files."""
-    rewound = rewind_plan(env.host, args.plan, args.step)
+    workspace = Path(find_plan(env.home, args.plan).settings().workspace)
+    act = partial(rewind_plan, env.host, args.plan, args.step)
+    rewound = anyio.run(in_turn, env.host, workspace, "vibe plan rewind", env.tell, act)
     files = rewound.files
     done = Done(
         plan_id=rewound.plan_id,

@@ -38,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-turns", type=positive_int, metavar="N", help="stop after N model calls")
     add_common(parser, "max-tokens", "max-price")
     parser.add_argument("--time-limit", type=positive_number, metavar="SECONDS", help="stop after SECONDS")
+    add_common(parser, "wait")
     parser.add_argument(
         "--enabled-tools",
         action="append",

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import msgspec
 
 from vibe.cli.environment import CliEnvironment
@@ -113,20 +115,18 @@ def _document(saved: SavedSession) -> dict[str, Any]:
 
 
 def _rewind(args: argparse.Namespace, saved: SavedSession, env: CliEnvironment) -> int:
-    from vibe.core.session.lock import lock_session, lock_workspace  # noqa: PLC0415  only to rewind
+    from vibe.app.engine.turns import in_turn  # noqa: PLC0415  only to rewind
+    from vibe.core.session.lock import lock_session  # noqa: PLC0415
     from vibe.core.session.rewind import RewindManager
 
-    paths = VibePaths(env.home)
-    locks = [lock_session(saved.folder)]
+    manager = RewindManager(VibePaths(env.home).sessions, env.environ, env.host.own_places)
+    act = partial(manager.rewind, saved, args.message, files=args.files)
+    lock = lock_session(saved.folder)
     try:
-        if args.files:
-            locks.append(lock_workspace(paths.locks, Path(saved.meta.workspace)))
-        report = RewindManager(paths.sessions, env.environ, env.host.own_places).rewind(
-            saved, args.message, files=args.files
-        )
+        workspace = Path(saved.meta.workspace)
+        report = anyio.run(in_turn, env.host, workspace, "vibe session rewind", env.tell, act) if args.files else act()
     finally:
-        for lock in locks:
-            lock.release()
+        lock.release()
     code = ExitCode.FAILED if report.files.skipped else ExitCode.DONE
     if args.output == "json":
         files = msgspec.to_builtins(report.files, enc_hook=in_utf8)

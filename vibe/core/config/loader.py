@@ -26,6 +26,7 @@ NOT_SETTINGS = frozenset({
     "VIBE_LOG_LEVEL",
     "VIBE_LOG_MAX_BYTES",
     "VIBE_DEPTH",
+    "VIBE_WRITERS",
     "VIBE_MCP_TOKEN",
 })
 """Variables of ours that are not settings."""

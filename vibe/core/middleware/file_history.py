@@ -2,84 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from anyio import CancelScope, Event, to_thread
 from anyio.abc import TaskGroup
 
-from vibe.core.config.tool_names import canonical_tool_name
 from vibe.core.messages import Message, ToolCall, UserMessage
 from vibe.core.middleware.port import HOST_NOTICE, Middleware, Notice, TurnContext, Verdict, Warn
 from vibe.core.session.errors import SnapshotError
 from vibe.core.session.snapshots import Snapshots
+from vibe.core.session.write_turn import WriteTurn
+
+BACKGROUND = "background"
+"""The tool that looks after commands in the background."""
 
 
 class FileHistory(Middleware):
-    """One snapshot before the first changing call of a prompt, and one after every turn with such calls.
+    """One snapshot before the first changing call of a prompt, and one after every call that may have changed files.
 
-    ``snapshots`` gives those of the session as it is now: a summarised conversation goes on in another. ``harmless``
-    are the tools that change nothing: turns with no other cost nothing, and of those with others no more is recorded
-    where their calls are known to have changed nothing. Where files can't be recorded, that is said once and the work
-    goes on; a file that can't be read is left out and named. The model is asked on while a turn is recorded: nothing of
-    ours changes a file meanwhile. However the work ends, all that its calls changed by then is recorded.
+    ``snapshots`` gives those of the session as it is now: a summarised conversation goes on in another. All is recorded
+    while this run has its ``turn`` to write, and what others may have written before that first, so that no change of
+    theirs passes for the agent's. Calls that change nothing cost nothing. Where files can't be recorded, that is said
+    once and the work goes on; a file that can't be read is left out and named. The model is asked on while a call is
+    recorded: nothing of ours changes a file meanwhile. However the work ends, all that its calls changed by then is
+    recorded.
     """
 
-    def __init__(self, snapshots: Callable[[], Snapshots], harmless: Iterable[str]) -> None:
+    def __init__(self, snapshots: Callable[[], Snapshots], turn: WriteTurn) -> None:
         self._snapshots = snapshots
-        self._harmless = frozenset(harmless)
+        self._turn = turn
         self._recorded_prompt: UserMessage | None = None
         self._messages: list[Message] | None = None
         self._seen = (0, 0)
         """The number of messages that were looked at for prompts, and the place of the last one."""
-        self._may_have_changed = False
-        self._calls: frozenset[str] = frozenset()
-        """The ids of this turn's calls that may change files."""
+        self._place = 0
+        """The number of messages once all calls of this turn are answered."""
+        self._looks_after_others = False
+        """Commands in the background may have changed files, in nobody's turn."""
         self._off = False
+        self._unsaid: list[Warn] = []
         self._recording: _Recording | None = None
         self._tasks: TaskGroup
 
     def before_run(self, tasks: TaskGroup) -> None:
-        """Have somewhere to record a turn while the model is asked."""
+        """Have somewhere to record calls while the model is asked."""
         self._tasks = tasks
+        self._turn.found, self._turn.left = self.found, self.left
 
     async def before_tools(self, context: TurnContext, calls: Sequence[ToolCall]) -> Sequence[Warn]:
-        """Record the files as a person left them, before the first call of their prompt that may change some."""
-        changing = frozenset(call.id for call in calls if canonical_tool_name(call.name) not in self._harmless)
-        if self._off or not changing:
-            return ()
-        warnings = await self._recorded()
-        place = self._last_prompt(context.transcript.messages)
-        if not self._off and place is not None and context.transcript.messages[place] is not self._recorded_prompt:
-            taken = to_thread.run_sync(partial(self._snapshots().take, place, found=True))
-            warnings = (*warnings, *await self._said(taken))
-            prompt = context.transcript.messages[place]
-            self._recorded_prompt = prompt if isinstance(prompt, UserMessage) else None
-        self._may_have_changed |= bool(self._calls)  # of a turn after which nobody asked
-        self._calls = changing  # not before: what a person changed until then would pass for the agent's
-        return warnings
+        """Note where in the conversation the calls stand."""
+        self._transcript = context.transcript
+        self._place = len(context.transcript.messages) + len(calls)
+        self._looks_after_others |= any(call.name == BACKGROUND for call in calls)
+        return self._said()
 
-    async def after_turn(self, context: TurnContext) -> Sequence[Verdict]:
-        """Record what the calls came to."""
-        warnings = await self._recorded()
-        may_have_changed = self._may_have_changed or not self._calls <= context.only_read
-        self._may_have_changed, self._calls = False, frozenset()
-        if may_have_changed and not self._off:
-            self._recording = _Recording(self._turn(context))
-            self._tasks.start_soon(self._recording.run)
-        return warnings
+    async def found(self, others_wrote: bool) -> None:  # noqa: FBT001  the turn's
+        """Record the files as a person or others left them, before a call that may change some."""
+        await self._recorded()
+        messages = self._transcript.messages
+        place = self._last_prompt(messages)
+        prompt = None if place is None else messages[place]
+        if prompt is not self._recorded_prompt:
+            await self._take(place or 0, found=True)
+            self._recorded_prompt = prompt if isinstance(prompt, UserMessage) else None
+        elif others_wrote:
+            await self._take(len(messages), found=True)
+
+    def left(self, leave: Callable[[], Awaitable[None]]) -> None:
+        """Record what calls came to, then give up the turn."""
+        self._recording = _Recording(partial(self._take, self._place), leave)
+        self._tasks.start_soon(self._recording.run)
+
+    async def after_turn(self, context: TurnContext) -> Sequence[Verdict]:  # noqa: ARG002  the port's
+        """Say what went wrong so far."""
+        return self._said()
 
     async def before_end(self, context: TurnContext, answer: str) -> Sequence[Notice | Warn]:  # noqa: ARG002  the port's
         """Have it recorded what the last calls came to."""
-        return await self._recorded()
+        await self._recorded()
+        return self._said()
 
     async def after_run(self, context: TurnContext) -> Sequence[Warn]:
         """Have it recorded what was not, since the work ended within a turn."""
-        warnings = await self._recorded()
-        if self._off or not (self._may_have_changed or self._calls):
-            return warnings
-        self._may_have_changed, self._calls = False, frozenset()
-        return (*warnings, *await self._said(to_thread.run_sync(self._turn(context))))
+        self._turn.found = self._turn.left = None
+        await self._recorded()
+        if self._looks_after_others:
+            self._looks_after_others = False
+            await self._take(len(context.transcript.messages))
+        return self._said()
 
     def _last_prompt(self, messages: list[Message]) -> int | None:
         """Return where the last prompt stands that is no notice of ours, in a list that only grows."""
@@ -92,42 +103,47 @@ class FileHistory(Middleware):
         self._messages, self._seen = messages, (len(messages), place)
         return place if messages else None
 
-    def _turn(self, context: TurnContext) -> Callable[[], None]:
-        return partial(self._snapshots().take, len(context.transcript.messages))
-
-    async def _recorded(self) -> Sequence[Warn]:
-        """Wait until nothing is being recorded any more."""
-        if self._recording is None:
-            return ()
-        warnings = await self._said(self._recording.wait())
-        self._recording = None
-        return warnings
-
-    async def _said(self, recorded: Awaitable[object]) -> Sequence[Warn]:
+    async def _take(self, place: int, *, found: bool = False) -> None:
+        if self._off:
+            return
         try:
-            await recorded
+            await to_thread.run_sync(partial(self._snapshots().take, place, found=found))
         except SnapshotError as error:
             self._off = True
             await to_thread.run_sync(self._snapshots().lose, len(self._messages or ()), str(error))
-            return (Warn(code="snapshot.off", message=str(error)),)
+            self._unsaid.append(Warn(code="snapshot.off", message=str(error)))
+            return
         unread = self._snapshots().unread()
-        return (Warn(code="snapshot.left_out", message=unread),) if unread else ()
+        if unread:
+            self._unsaid.append(Warn(code="snapshot.left_out", message=unread))
+
+    async def _recorded(self) -> None:
+        """Wait until nothing is being recorded any more."""
+        if self._recording is not None:
+            await self._recording.wait()
+            self._recording = None
+
+    def _said(self) -> Sequence[Warn]:
+        unsaid, self._unsaid = self._unsaid, []
+        return unsaid
 
 
 class _Recording:
     """A snapshot that is taken while something else is done; it is taken to its end."""
 
-    def __init__(self, record: Callable[[], None]) -> None:
+    def __init__(self, record: Callable[[], Awaitable[None]], leave: Callable[[], Awaitable[None]]) -> None:
         self._record = record
+        self._leave = leave
         self._ended = Event()
         self._failure: Exception | None = None
 
     async def run(self) -> None:
         with CancelScope(shield=True):
             try:
-                await to_thread.run_sync(self._record)
+                await self._record()
             except Exception as error:  # noqa: BLE001  raised where it is waited for
                 self._failure = error
+            await self._leave()
             self._ended.set()
 
     async def wait(self) -> None:

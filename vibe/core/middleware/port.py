@@ -19,15 +19,11 @@ HOST_NOTICE = "Notice from the host: "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnContext:
-    """A conversation between two turns. ``context_tokens`` is how long the next prompt will be.
-
-    ``only_read`` are the ids of the last turn's calls that are known to have changed nothing, though their tool might.
-    """
+    """A conversation between two turns. ``context_tokens`` is how long the next prompt will be."""
 
     transcript: Transcript
     budget: Budget
     context_tokens: int
-    only_read: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

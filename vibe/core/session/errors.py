@@ -3,7 +3,7 @@
 EnvironmentFailure
 ├── TranscriptError          a conversation can't be read or written (transcript.py)
 ├── SessionFolderError       a session's folder can't be written
-├── WorkspaceLockedError     another process works in the workspace
+├── WorkspaceLockedError     others write in the workspace
 ├── SessionLockedError       another process goes on with the session
 └── SnapshotError            the files of a workspace can't be recorded or restored
 UsageError
@@ -31,14 +31,7 @@ class SessionFolderError(EnvironmentFailure):
 
 
 class WorkspaceLockedError(EnvironmentFailure):
-    """Another process works in ``workspace``; ``pid`` None: it did not say which."""
-
-    def __init__(self, workspace: Path, pid: int | None) -> None:
-        super().__init__(
-            f"{workspace} is in use by {_process(pid)}: wait for it, stop it, or use a read-only agent (--agent plan)"
-        )
-        self.workspace = workspace
-        self.pid = pid
+    """Others write in the workspace, and did all the time that was waited for them."""
 
 
 class SessionLockedError(EnvironmentFailure):

@@ -21,7 +21,7 @@ from vibe.core.session.meta import META_FILE, VERSION, SessionMeta, read_meta, s
 from vibe.core.session.transcript import Transcript, TranscriptError
 
 FILES = ("messages.jsonl", META_FILE)
-"""A folder without either holds no session."""
+"""A folder without either holds no session; one without the first is that of a window in which nothing was said."""
 TITLE_LENGTH = 80
 LAST_RESORT = 200
 """Of the newest folders so many are looked at for the last session of a workspace."""
@@ -111,7 +111,8 @@ class SessionLoader:
             except BrokenSessionError as error:
                 problems.append(str(error))
                 continue
-            sessions.append(saved)
+            if saved.folder.transcript.exists():
+                sessions.append(saved)
             if saved.lost:
                 problems.append(f"session {name}: {saved.lost}; what is known of it is taken from its messages")
         return SessionListing(sessions=tuple(sessions), problems=tuple(problems))

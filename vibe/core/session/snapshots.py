@@ -81,7 +81,8 @@ class Point(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Of a conversation: it had so many ``messages``; ``found``: what changed is not its agent's work. Of a plan: steps
     that had ``begun`` and ``ended``; ``busy`` are those that may have changed files since the point before, ``cut``:
-    the process had ended meanwhile, so others may have, too; ``rewound``: the files had been put back to before these.
+    the process had ended meanwhile, so others may have, too, as with ``others``: they wrote in the folder; ``rewound``:
+    the files had been put back to before these.
     ``lost`` is why the files could not be recorded.
     """
 
@@ -93,6 +94,7 @@ class Point(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended: tuple[str, ...] = ()
     busy: tuple[str, ...] = ()
     cut: bool = False
+    others: bool = False
     rewound: tuple[str, ...] = ()
     lost: str = ""
 

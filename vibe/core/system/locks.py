@@ -10,6 +10,7 @@ import os
 import time
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 
 POLL_SECONDS = 0.01
 
@@ -81,6 +82,23 @@ class FileLock:
                 return None
             time.sleep(POLL_SECONDS)
 
+    @classmethod
+    def on_folder(cls, path: Path, *, shared: bool) -> FileLock | None:
+        """Lock a folder itself at once, in which nothing is made; None if another holder has it.
+
+        Raises:
+            OSError: it can't be opened, or its file system locks no folders.
+        """
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if try_lock(descriptor, shared=shared):
+                return cls(path, descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+        return None
+
     def release(self) -> None:
         """Give it back; a second call does nothing.
 
@@ -94,6 +112,54 @@ class FileLock:
                 self._path.unlink(missing_ok=True)  # before it is free: who gets it then finds that it is gone
             else:
                 os.ftruncate(descriptor, 0)
+        os.close(descriptor)
+
+
+class FolderLocks:
+    """The locks of a process on folders, which several holders in it may share. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._held: dict[Path, tuple[FileLock, int]] = {}
+        self._lock = Lock()
+
+    def take(self, path: Path, *, beside: bool) -> bool:
+        """Lock a folder at once, or share its lock if that may be ``beside`` others in this process.
+
+        False: others have it.
+
+        Raises:
+            OSError: see ``FileLock.on_folder``.
+        """
+        with self._lock:
+            lock, users = self._held.get(path, (None, 0))
+            if lock is None:
+                lock = FileLock.on_folder(path, shared=False)
+            elif not beside:
+                return False
+            if lock is not None:
+                self._held[path] = lock, users + 1
+            return lock is not None
+
+    def release(self, path: Path) -> None:
+        """Give it back; the last of its holders lets others in."""
+        with self._lock:
+            lock, users = self._held[path]
+            if users > 1:
+                self._held[path] = lock, users - 1
+            else:
+                del self._held[path]
+                lock.release()
+
+
+def is_locked(path: Path) -> bool:
+    """Return whether another holder has a lock file; False: it may be gone."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return not try_lock(descriptor, shared=True)
+    finally:
         os.close(descriptor)
 
 

@@ -161,6 +161,8 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
     """Calls of one turn run side by side; ``safe`` agents have no other tools."""
     edits_files: ClassVar[bool] = False
     """It writes the files that ``assess`` names and does nothing else: who approves all edits approves its calls."""
+    changes_files: ClassVar[bool] = True
+    """One that is not ``read_only`` waits while other runs write in its folder, and they for it."""
     uses_network: ClassVar[bool] = False
     """``safe`` agents do without it."""
     interactive: ClassVar[bool] = False

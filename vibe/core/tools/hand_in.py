@@ -159,6 +159,7 @@ class _HandInTool(BaseTool[HandInArgs, HandInResult, HandInConfig, BaseToolState
     """Base of hand-in tools; ``HandIn.tool_class`` makes one of it for each."""
 
     ends_work: ClassVar[bool] = True
+    changes_files: ClassVar[bool] = False
 
     duty: ClassVar[HandIn]
     parameters: ClassVar[dict[str, Any]]

@@ -11,6 +11,7 @@ import anyio.to_thread
 
 from tests.fakes.engine import Bench
 from tests.fakes.models import MODEL, answer, calling
+from tests.fakes.turns import turn_in
 from vibe.core.agent_loop import ActResult
 from vibe.core.llm.history import normalised
 from vibe.core.llm.port import Completion
@@ -93,12 +94,14 @@ async def test_cancelled_at_any_wait_the_history_is_whole_and_saved_and_nothing_
         marker = f"marker-{tmp_path.name}-{at}-"
         path = root / "messages.jsonl"
         snapshots = Snapshots(root / "work", root, {"PATH": "/usr/bin:/bin", "HOME": str(root)})
+        turn = turn_in(root / "work", locks=root / "locks")
         bench = Bench(
+            turn=turn,
             root=root / "work",
             answers=the_work(root, marker),
             transcript=Transcript(path=path),
             model_config=model,
-            middleware=(FileHistory(partial(itself, snapshots), ["todo", "grep", "read_file"]),),
+            middleware=(FileHistory(partial(itself, snapshots), turn),),
         )
         scope = anyio.CancelScope()
         counting = CancelledAtWait(bench.loop.act("go"), scope, at)

@@ -47,6 +47,7 @@ class BackgroundConfig(BaseToolConfig):
 class Background(BaseTool[BackgroundArgs, BackgroundResult, BackgroundConfig, BaseToolState]):
     """Looks after background commands."""
 
+    changes_files: ClassVar[bool] = False
     description: ClassVar[str] = "Read the new output of a background command, or stop it."
 
     async def run(self, args: BackgroundArgs, ctx: InvokeContext) -> BackgroundResult:

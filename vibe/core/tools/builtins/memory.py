@@ -44,6 +44,7 @@ class MemoryArgs(BaseModel):
 class Memory(BaseTool[MemoryArgs, TextResult, BaseToolConfig, BaseToolState]):
     """Keeps facts that later conversations are told of; looking at them needs no yes."""
 
+    changes_files: ClassVar[bool] = False
     description: ClassVar[str] = (
         "Keep or forget a fact for later conversations about this project (or, scope global, about everything). Only "
         "for what lasts and can't be read off the files; never secrets."

@@ -14,7 +14,7 @@ from vibe.core.config.mcp_models import McpServerConfig
 from vibe.core.system.programs import find_program, shunned
 from vibe.core.tools.mcp.errors import ServerSettingError
 
-INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "VIBE_DEPTH")
+INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "VIBE_DEPTH", "VIBE_WRITERS")
 """The variables a server gets without being named in its ``env``; by the last, ours knows how deep it is."""
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
