@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 import time
 from pathlib import Path
 
@@ -175,3 +176,68 @@ def test_what_is_mounted_in_a_folder_of_packages_is_looked_through_for_who_only_
     result = tried("bubblewrap", "root", [SHOW.replace("/etc/opt", "/usr/share")], before=before, read_only=True)
     assert "SECRET" not in result.outputs[0]
     assert result.outputs[0].count("public") == 2
+
+
+TOKEN = "tok3n-of-mine"  # noqa: S105  of a test
+SETTINGS = f'[remote "o"]\n\turl = https://me:{TOKEN}@example.com/a.git\n[user]\n\tname = ada\n\temail = a@b\n'
+SHOWN = "cat {0}; rev {0} | rev; base64 {0} | base64 -d; tr a-z A-Z <{0} | tr A-Z a-z; dd if={0} 2>/dev/null; sed p {0}"
+
+
+def lay_settings(root: Path, home: Path) -> dict[Path, str]:
+    """Repositories whose settings hold a token, and what they say."""
+    for command in (
+        ["git", "init", "-q"],
+        ["git", "init", "-q", "sub"],
+        ["git", "init", "-q", "--bare", ".git/modules/m"],
+    ):
+        subprocess.run(command, cwd=root, check=True)
+    own = root / ".git" / "config"
+    own.write_text(f"{own.read_text()}{SETTINGS}[include]\n\tpath = more\n")
+    (root / ".git" / "more").write_text(f"[http]\n\textraheader = X: {TOKEN}\n[my]\n\tkey = kept\n")
+    others = [root / "sub" / ".git" / "config", root / ".git" / "modules" / "m" / "config", home / ".gitconfig"]
+    for place in others:
+        place.write_text(SETTINGS)
+    return {place: place.read_text() for place in (own, root / ".git" / "more", *others)}
+
+
+@pytest.mark.parametrize("kind", ["read only", "working"])
+async def test_credentials_in_settings_of_git_are_not_there_and_git_goes_on(bubblewrap: Cell, kind: str) -> None:
+    laid = lay_settings(bubblewrap.root, bubblewrap.base / "home")
+    (bubblewrap.root / "a").write_text("a\n")
+
+    async def printed(line: str) -> str:
+        return (await bubblewrap.run(line, read_only=kind == "read only")).stdout
+
+    told = await printed("; ".join(SHOWN.format(place) for place in laid))
+    asked = await printed(
+        "git config -l; git remote -v; grep -r . .git sub; git config --show-origin -l; git config -l | rev"
+    )
+
+    assert "example.com" in told
+    assert not [text for text in (told, asked, asked[::-1]) if TOKEN in text]
+    works = await printed("git remote get-url o; git config my.key; git status --short a")
+    assert works == "https://example.com/a.git\nkept\n?? a\n"
+    if kind == "working":
+        assert await printed("git add a && git commit -qm one && git log --format=%an") == "ada\n"
+    assert {place: place.read_text() for place in laid} == laid
+
+
+async def test_libraries_of_the_workspace_are_for_commands_and_not_for_the_sandbox(bubblewrap: Cell) -> None:
+    bubblewrap.environ["LD_LIBRARY_PATH"] = str(bubblewrap.root)
+    line, place = "/bin/echo $LD_LIBRARY_PATH", Place(roots=(bubblewrap.root,))
+
+    started = await shell_command(line, child_environ(bubblewrap.environ), bubblewrap.confinement, place)
+    await started.put_aside()
+    assert "LD_LIBRARY_PATH" not in started.environ
+    assert (await bubblewrap.run(line)).stdout == f"{bubblewrap.root}\n"
+
+
+async def test_what_vibe_runs_by_is_not_written_though_it_lies_in_the_workspace(
+    bubblewrap: Cell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (bubblewrap.root / ".venv" / "bin").mkdir(parents=True)
+    monkeypatch.setattr("sys.prefix", str(bubblewrap.root / ".venv"))
+
+    assert (await bubblewrap.run("echo x >.venv/bin/rg")).exit_code != 0
+    assert (await bubblewrap.run("mv .venv old")).exit_code != 0
+    assert (await bubblewrap.run("echo x >fine; cat fine")).stdout == "x\n"

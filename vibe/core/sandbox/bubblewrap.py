@@ -68,8 +68,13 @@ class Bubblewrap:
         program = call_filter(families, alone=True)
         if not program:  # then nothing but hiding them keeps programs from the sockets of others
             policy = replace(policy, unix_sockets=True)
-        options = (*_namespaces(policy), *file_system(policy, private_proc=self._private_proc))
         variables = reading_environ(environ) if policy.read_only else confined_environ(environ, policy.temp)
+        loaded = {name: variables.pop(name) for name in [*variables] if name.startswith("LD_")}  # not for bwrap itself
+        options = (
+            *_namespaces(policy),
+            *(word for name, value in loaded.items() for word in ("--setenv", name, value)),
+            *file_system(policy, private_proc=self._private_proc),
+        )
         told = kept_in(policy.box, os.fsencode("\0".join((*options, ""))))
         filtered = kept_in(policy.box, program)
         words = (str(self._program), *(("--seccomp", str(FIRST)) if program else ()), "--args", str(SECOND))

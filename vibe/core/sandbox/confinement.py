@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -37,7 +38,8 @@ from vibe.core.sandbox.secrets import (
     mount_points,
     secrets_of_system,
 )
-from vibe.core.sandbox.temporary import temporary_folder
+from vibe.core.sandbox.temporary import kept_in, temporary_folder
+from vibe.core.system.git.credentials import cleaned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,8 @@ class Place:
     read_only: bool = False
     secrets: tuple[Path, ...] = ()
 
+
+SETTINGS_OF_SYSTEM = Path("/etc/gitconfig")
 
 _Control: TypeAlias = "Mapping[Path, Sequence[Path]]"
 """Files that decide what runs later, by the workspace or repository they are of."""
@@ -306,8 +310,11 @@ class Confinement:
         if secrets is None or self._hidden_from_readers is None:
             raise ReadOnlyUnavailableError("too many files to check for secrets")
         temp, box = self._own_folders()
+        settings = [path for root in place.roots for path in control_paths(root, self._inner_of(root), self._settings)]
+        settings += [path for folder in repositories for path in of_repository(folder)]
         return SandboxPolicy(
             writable=(),
+            cleaned=_cleaned((*settings, *(root / ".gitmodules" for root in place.roots)), box),
             temp=temp,
             box=box,
             hidden=(*self._hidden_from_readers, *place.secrets, *secrets),
@@ -325,6 +332,7 @@ class Confinement:
         repositories = [folder for root in theirs for folder in _repository_of_worktree(root) if folder in control]
         roots = (*place.roots, *repositories, *self.writable)
         frozen = [path for top in dict.fromkeys((*place.roots, *repositories)) for path in control[top]]
+        frozen.append(Path(sys.prefix))  # what vibe runs by, and beside it, where a workspace holds that
         readable = (*self.readable, self._vibe_home / "skills", *place.readable)
         temp, box = self._own_folders()
         common = [folder for root in place.roots for folder in _repository_of_worktree(root)]
@@ -340,6 +348,7 @@ class Confinement:
             ),  # Landlock hides nothing writable
             readable=tuple(path for path in readable if path.exists()),
             shown=tuple(path for path in dict.fromkeys(shown) if path.exists()),
+            cleaned=_cleaned((*frozen, *self._settings), box),
             frozen=tuple(dict.fromkeys(Path(os.path.realpath(path)) for path in frozen if path.exists())),
             records=records_of(self._vibe_home),
             network=place.network or self._config.network,
@@ -398,6 +407,14 @@ class Confinement:
                 base = self._environ.get("TMPDIR")
                 self._folders = temporary_folder(base, self), temporary_folder(base, self)
             return self._folders
+
+
+def _cleaned(files: Iterable[Path], box: Path) -> dict[Path, str]:
+    """Return files of git's settings with credentials, and copies in ``box`` without them. Reads and writes files."""
+    real = dict.fromkeys(Path(os.path.realpath(file)) for file in (*files, SETTINGS_OF_SYSTEM))
+    texts = {file: cleaned(file) for file in real}
+    found = {file: text for file, text in texts.items() if text is not None}
+    return {file: kept_in(box, text.encode("utf-8", "surrogateescape")) for file, text in found.items()}
 
 
 def remove_abandoned_placeholders(root: Path) -> None:

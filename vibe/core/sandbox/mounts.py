@@ -76,6 +76,7 @@ def _only_reading(policy: SandboxPolicy, view: Mounts) -> Iterator[str]:
     for path in policy.readable:
         if path.exists():
             view.put("--ro-bind", path)
+    _clean(view, policy, [path for path in policy.cleaned if any(holds(folder, path) for folder in seen)])
     hidden = [path for path in policy.hidden if any(holds(folder, path) for folder in seen)]
     for path in hidden:
         _hide(view, path, NOTHING)
@@ -107,7 +108,13 @@ def _working(policy: SandboxPolicy, view: Mounts) -> Iterator[str]:
         view.put("--ro-bind", path)
     view.put("--bind", policy.temp)
     _freeze(view, [path for path in _below(policy.frozen, writable) if path.exists()], writable)
+    _clean(view, policy, [path for path in policy.cleaned if _is_seen(path, granted)])
     yield from view.options(closed)
+
+
+def _clean(view: Mounts, policy: SandboxPolicy, seen: Iterable[Path]) -> None:
+    for path in seen:
+        view.put("--ro-bind", path, policy.cleaned[path])
 
 
 def _hide_sockets(view: Mounts, granted: Iterable[Path], writable: Iterable[Path]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -60,6 +60,8 @@ class SandboxPolicy:
     hidden: tuple[Path, ...] = ()
     readable: tuple[Path, ...] = ()
     frozen: tuple[Path, ...] = ()
+    cleaned: Mapping[Path, str] = field(default_factory=dict[Path, str])
+    """Files that hold credentials, and those without them that it sees instead."""
     shown: tuple[Path, ...] = ()
     records: Path | None = None
     network: Network = Network.LOOPBACK
