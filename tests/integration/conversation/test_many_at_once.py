@@ -21,6 +21,7 @@ from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.prepare import PlanRunOptions
 from vibe.core.messages import AssistantMessage
 from vibe.core.outcome import Outcome
+from vibe.core.session.meta import read_meta
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
 
@@ -153,3 +154,14 @@ async def test_a_provider_is_asked_no_more_at_once_than_it_takes_by_all_conversa
         assert len(rig.server.requests) == 1
         first.interrupt()
         await rig.until(lambda: not second.is_busy and len(rig.server.requests) == 2)
+
+
+async def test_a_conversation_that_is_closed_at_work_was_interrupted(rig: Rig) -> None:
+    rig.server.responder = talk
+    async with Runtime(rig.host) as runtime, anyio.create_task_group() as group:
+        conversation = await runtime.open_conversation(rig.opening(), rig.seat)
+        group.start_soon(conversation.send, "talk for ever")
+        await rig.until(lambda: any(isinstance(event, AssistantDeltaEvent) for event in rig.events.events))
+        await conversation.aclose()
+        meta = await to_thread.run_sync(read_meta, conversation.session.folder.path)
+        assert meta.outcome == "interrupted"

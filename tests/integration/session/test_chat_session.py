@@ -13,7 +13,7 @@ from vibe.core.config.paths import VibePaths
 from vibe.core.messages import UserMessage
 from vibe.core.middleware.digest import stand_in
 from vibe.core.outcome import Outcome
-from vibe.core.session.errors import BrokenSessionError, SessionLockedError
+from vibe.core.session.errors import BrokenSessionError, NoSuchSessionError, SessionLockedError
 from vibe.core.session.loader import SessionLoader
 from vibe.core.session.meta import read_meta
 from vibe.core.session.transcript import TranscriptError
@@ -139,3 +139,22 @@ def test_a_session_that_is_taken_up_again_is_under_way_again(tmp_path: Path, vib
 
     assert read_meta(again.folder.path).outcome is None
     again.release()
+
+
+def test_a_window_in_which_nothing_was_said_is_no_session(tmp_path: Path, vibe_home: Path) -> None:
+    said = begun(vibe_home, tmp_path)
+    said.close(Outcome.COMPLETED)
+    said.release()
+    paths = VibePaths(vibe_home)
+    silent = ChatSession.open(paths, opening(tmp_path))
+    silent.entitle("named before its first prompt")
+
+    assert [saved.meta.session_id for saved in SessionLoader(paths.sessions).all().sessions] == [said.session_id]
+    assert SessionLoader(paths.sessions).last_of(tmp_path).meta.session_id == said.session_id
+    with pytest.raises(SessionLockedError):
+        ChatSession.open(paths, opening(tmp_path, resume=silent.session_id))
+    silent.close(Outcome.COMPLETED)
+    silent.release()
+    with pytest.raises(NoSuchSessionError, match="see `vibe session list`"):
+        ChatSession.open(paths, opening(tmp_path, resume=silent.session_id))
+    assert [path.name for path in paths.sessions.iterdir()] == [said.session_id]
