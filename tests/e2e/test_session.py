@@ -86,7 +86,7 @@ def test_files_and_conversation_are_taken_back(vibe: VibeCommand) -> None:
     assert (refused.code, "message 2 is not a point to rewind to" in refused.err) == (2, True)
 
 
-def test_in_a_home_that_is_the_workspace_files_are_taken_back_and_the_state_is_left(vibe: VibeCommand) -> None:
+def test_state_in_the_workspace(vibe: VibeCommand) -> None:
     vibe.home = vibe.workdir / ".vibe"
     name = os.fsdecode(b"\xff.txt")
     (vibe.workdir / name).write_bytes(b"before\r\n")

@@ -115,6 +115,7 @@ async def test_files_changed_before_a_pause_are_told_once_they_are_merged(tmp_pa
 
     def stops(folder: Path) -> StepResult:
         (folder / "a.txt").write_text("one\n")
+        (rig.step_folder("s") / "messages.jsonl").write_text("{}\n")  # what lets the agent go on with its work
         return StepResult(outcome=Outcome.INTERRUPTED, files_changed=("a.txt",))
 
     def ends(folder: Path) -> StepResult:
