@@ -356,7 +356,7 @@ async def test_words_said_meanwhile_that_do_not_fit_are_refused(tmp_path: Path) 
     said: list[bool] = []
 
     class Steering(Middleware):
-        async def before_turn(self, context: TurnContext) -> list[Verdict]:
+        async def before_turn(self, context: TurnContext) -> list[Verdict]:  # noqa: ARG002  the port
             said.extend([bench.loop.steer("x" * 5 * bench.model_config.context_size), bench.loop.steer("short")])
             return []
 
