@@ -390,8 +390,9 @@ def _settle(draft: Path, settings: RunSettings) -> Path:
 def _sweep(root: Path, now: float) -> None:
     """Remove drafts whose maker died; a draft lives for milliseconds."""
     for draft in root.glob(f"{_NEW_PREFIX}*"):
-        if _is_abandoned(draft) or now - draft.stat().st_mtime > _ABANDONED_SECONDS:
-            shutil.rmtree(draft, ignore_errors=True)
+        with suppress(FileNotFoundError):  # it has just got its name
+            if _is_abandoned(draft) or now - draft.stat().st_mtime > _ABANDONED_SECONDS:
+                shutil.rmtree(draft, ignore_errors=True)
 
 
 def _is_abandoned(draft: Path) -> bool:

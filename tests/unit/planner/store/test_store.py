@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -153,6 +154,15 @@ def test_a_draft_goes_with_the_next_plan_if_its_maker_died(tmp_path: Path, state
     lock.release()
 
     assert draft.exists() is (state != "its maker died")
+
+
+def test_plans_that_begin_at_once_do_not_trip_over_each_others_drafts(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        made = list(threads.map(lambda _: make(tmp_path), range(400)))
+
+    assert len({store.plan_id for store in made}) == len(list_plans(tmp_path)) == 400
+    for store in made:
+        store.close()
 
 
 def test_drafts_of_dead_processes_are_not_listed_and_are_swept(tmp_path: Path) -> None:
