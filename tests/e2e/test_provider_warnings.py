@@ -60,8 +60,9 @@ def test_an_address_where_nobody_is_fails_soon_and_says_what_to_check(
 
     ended = vibe("-p", "go")
 
-    assert (ended.code, ended.out) == (1, "")
+    assert (ended.code, ended.out) == (3, "")
     assert time.monotonic() - began < 60  # not for retry_max_seconds, which is 300
-    last = ended.err.splitlines()[-1]
+    last, how_to_go_on = ended.err.splitlines()[-2:]
+    assert how_to_go_on.startswith("continue with: vibe -p --resume ")
     assert "cannot be reached at http://" in last
     assert "check the network and api_base" in last

@@ -132,6 +132,8 @@ def test_plain_output_has_no_escapes(vibe: VibeCommand, plan: str, environ: dict
 
 def test_a_prompt_of_a_megabyte_comes_through_a_pipe(vibe: VibeCommand) -> None:
     vibe.replay(turns({"text": "read"}))
+    with (vibe.home / "config.toml").open("a") as config:
+        config.write("context_size = 1_000_000\n")
     prompt = "word " * 200_000
 
     record = vibe.process("-p", "--output", "json", stdin=prompt).document

@@ -38,13 +38,14 @@ async def test_a_line_is_bounded_by_the_shell_that_runs_it(bounded_cell: Cell) -
     assert (await bounded_cell.run("ulimit -f unlimited || ulimit -d unlimited || ulimit -u 78")).exit_code != 0
 
 
-async def test_a_bash_of_the_workspace_is_bounded_too(bounded_cell: Cell) -> None:
+async def test_a_bash_of_the_workspace_runs_no_line_and_is_bounded_where_a_line_starts_it(bounded_cell: Cell) -> None:
     own = bounded_cell.root / "bash"
     own.write_text(f"#!/bin/sh\nexec {BASH} --norc -c '{SHOWN}'\n")
     own.chmod(0o755)
     bounded_cell.environ["PATH"] = f"{bounded_cell.root}:{bounded_cell.environ['PATH']}"
 
-    assert (await bounded_cell.run("true")).stdout.split() == FOUND
+    assert (await bounded_cell.run("true")).stdout == ""
+    assert (await bounded_cell.run("bash")).stdout.split() == FOUND
 
 
 async def test_what_bash_runs_before_a_line_is_bounded_too(bounded_cell: Cell) -> None:

@@ -6,6 +6,7 @@ import shlex
 import shutil
 import socket
 import tempfile
+import venv
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -159,3 +160,16 @@ async def test_what_is_hidden_is_not_named_by_the_processes_of_the_sandbox(cell:
     ended = await cell.run(line)
     assert ".netr" not in ended.stdout.replace(line, "")
     assert "gcloud" not in ended.stdout
+
+
+async def test_a_virtual_environment_in_a_shared_folder_runs_and_shows_nothing_beside_it(
+    cell: Cell, shared: Path
+) -> None:
+    own = shared / "venv"
+    await to_thread.run_sync(lambda: venv.create(own))
+    cell.environ["PATH"] = f"{own}/bin:{cell.environ['PATH']}"
+
+    ended = await cell.run(f"python -c 'import sys; print(sys.prefix)'; cat {shared}/private; echo > {own}/new")
+
+    assert ended.stdout == f"{own}\n", ended.stderr
+    assert not (own / "new").exists()

@@ -212,6 +212,13 @@ class Confinement:
         return hidden_paths(self._environ, [self._vibe_home])
 
     @cached_property
+    def _programs(self) -> tuple[Path, ...]:
+        """The folders that programs are looked up in, with the virtual environments they belong to."""
+        entries = (entry for entry in self._environ.get("PATH", "").split(os.pathsep) if entry.startswith("/"))
+        folders = [Path(os.path.realpath(entry)) for entry in entries]
+        return tuple(one.parent if (one.parent / "pyvenv.cfg").is_file() else one for one in folders)
+
+    @cached_property
     def _hidden_from_all(self) -> tuple[Path, ...]:
         """The same, and those of the system. Reads many folders, once."""
         return tuple(dict.fromkeys((*self.hidden, *(secrets_of_system() or ()))))
@@ -337,6 +344,7 @@ class Confinement:
         temp, box = self._own_folders()
         common = [folder for root in place.roots for folder in _repository_of_worktree(root)]
         shown = [Path(os.path.realpath(user_home_of(self._environ))), *common, *(folder.parent for folder in common)]
+        shown += self._programs
         return SandboxPolicy(
             writable=tuple(dict.fromkeys(Path(os.path.realpath(root)) for root in roots)),
             temp=temp,

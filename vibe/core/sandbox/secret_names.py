@@ -24,7 +24,7 @@ NAMES = frozenset({
     "ventrilo_srv.ini", "otr.private_key", "secret_token.rb", "hudson.util.secret", "cookies.txt", "cookies.sqlite",
     ".cookies", "cookiejar.txt", "logins.json", "key3.db", "key4.db", "signons.sqlite", "wallet.dat", "ipsec.secrets",
     "chap-secrets", "pap-secrets", "krb5.keytab", "vault.pass", "application_default_credentials.json", ".api_key",
-    ".apikey", ".passwd", ".password", ".secret", ".secrets", ".token",
+    ".apikey", ".passwd", ".password", ".secret", ".secrets", ".token", "keystore", "keytab",
 })  # fmt: skip
 ENDINGS = frozenset({
     "env", "pem", "key", "p12", "pkcs12", "pfx", "pk8", "pvk", "jks", "jceks", "bks", "keystore", "kdb", "kdbx",
@@ -99,7 +99,8 @@ def names_secret(name: str) -> bool:
 
 
 def _is_named(name: str) -> bool:
-    return name in NAMES or name.rpartition(".")[2] in ENDINGS or bool(PATTERNS.fullmatch(name))
+    _, dot, ending = name.rpartition(".")
+    return name in NAMES or bool(dot and ending in ENDINGS) or bool(PATTERNS.fullmatch(name))
 
 
 def _originals(name: str) -> Iterator[str]:
