@@ -158,7 +158,7 @@ def test_a_draft_goes_with_the_next_plan_if_its_maker_died(tmp_path: Path, state
 
 def test_plans_that_begin_at_once_do_not_trip_over_each_others_drafts(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as threads:
-        made = list(threads.map(lambda _: make(tmp_path), range(400)))
+        made = list(threads.map(make, [tmp_path] * 400))
 
     assert len({store.plan_id for store in made}) == len(list_plans(tmp_path)) == 400
     for store in made:
