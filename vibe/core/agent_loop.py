@@ -11,7 +11,6 @@ from anyio import CancelScope, create_task_group, get_cancelled_exc_class
 
 from ipc.events import ErrorEvent, UserMessageEvent, WarningEvent
 from vibe.core.budget import BudgetExhaustedError
-from vibe.core.errors import VibeError
 from vibe.core.llm.errors import ContextTooLongError, ModelError
 from vibe.core.llm.written_calls import written_call
 from vibe.core.messages import AssistantMessage, Image, Usage, UserMessage
@@ -148,10 +147,6 @@ class AgentLoop:
     def interrupted(self) -> ActResult:
         """Return what a cancelled ``act`` came to so far."""
         return self._result(Outcome.INTERRUPTED, "stopped", "stopped before the end")
-
-    def broken_off(self, error: VibeError) -> ActResult:
-        """Return what an ``act`` came to that ``error`` ended."""
-        return self._result(Outcome.FAILED, "environment", str(error))
 
     async def _run(self, stop: StopSignal) -> ActResult:
         """Work until it is done; however that ends, what the middleware began meanwhile has ended, too."""

@@ -56,6 +56,15 @@ WITH_CHOICES = frozenset({
 ALIASES = MappingProxyType({"skip": "plan", "retry": "plan", "cancel": "plan", "pause": "plan"})
 """Short forms, which the module of another command carries out."""
 
+SUBJECTS = MappingProxyType({
+    "conversation": ("clear", "compact", "copy", "cost", "exit", "rename", "resume", "rewind", "status"),
+    "resources": ("hooks", "init", "mcp", "memory", "permissions", "skills", "tools"),
+    "settings": ("agents", "approvals", "config", "model", "reload"),
+    "support": ("bug", "help", "log"),
+    "plan": ("plan",),
+})
+"""The modules that carry the commands out."""
+
 
 class SlashTable(Mapping[str, SlashCommand]):
     """The commands by name, ours first. ``extra`` are those of one front end alone; where names clash they win."""
@@ -120,8 +129,11 @@ def _command(name: str) -> SlashCommand:
     return SlashCommand(name=name, usage=usage, about=about, handler=_run, choices=choices)
 
 
-def _module(name: str) -> Any:
-    return importlib.import_module(f"vibe.cli.slash.commands.{ALIASES.get(name, name)}")
+def _load(form: str, name: str) -> Any:
+    """Return the function for a command whose name has this form, such as ``run_{}``."""
+    command = ALIASES.get(name, name)
+    subject = next(subject for subject, commands in SUBJECTS.items() if command in commands)
+    return getattr(importlib.import_module(f"vibe.cli.slash.commands.{subject}"), form.format(command))
 
 
 async def _run(talk: Talk, typed: Typed) -> None:
@@ -129,10 +141,10 @@ async def _run(talk: Talk, typed: Typed) -> None:
         from vibe.cli.slash.wording import too_much  # noqa: PLC0415  as in `renew`
 
         raise too_much(typed)
-    await _module(typed.name).run(talk, typed)
+    await _load("run_{}", typed.name)(talk, typed)
 
 
 async def _choices(name: str, talk: Talk, text: str) -> Sequence[ArgumentChoice]:
     text = f"{name} {text}" if name in ALIASES else text
-    found: Sequence[ArgumentChoice] = await _module(name).choices(talk, text)
+    found: Sequence[ArgumentChoice] = await _load("{}_choices", name)(talk, text)
     return found

@@ -12,8 +12,6 @@ from pathlib import Path
 
 from vibe.core.errors import UsageError
 
-DEFAULT_PROMPT = "cli"
-EXPLORE_PROMPT = "explore"
 MAX_PROMPT_BYTES = 128 * 1024
 MAX_DESCRIPTION = 300
 """Characters of a subagent's description in the list of them."""

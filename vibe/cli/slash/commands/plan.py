@@ -51,7 +51,7 @@ WITH_STEPS = frozenset({"cancel", "retry", "skip"})
 WITH_PLANS = frozenset({"edit", "resume", "show", "status"})
 
 
-async def run(talk: Talk, typed: Typed) -> None:
+async def run_plan(talk: Talk, typed: Typed) -> None:
     """Carry out one of the words of ``/plan``, or have a plan written."""
     if typed.name in WORDS:
         given = len(typed.rest.split())
@@ -74,7 +74,7 @@ async def run(talk: Talk, typed: Typed) -> None:
         await word.act(talk, text)
 
 
-async def choices(talk: Talk, text: str) -> Sequence[ArgumentChoice]:
+async def plan_choices(talk: Talk, text: str) -> Sequence[ArgumentChoice]:
     """Return the words, and behind one what it takes."""
     name, behind, _ = text.partition(" ")
     if not behind:
