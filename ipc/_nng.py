@@ -11,11 +11,13 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import importlib
 import os
+from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
-from typing import Any
+from functools import cache, wraps
+from typing import Any, ParamSpec
 
 import anyio
 
@@ -25,6 +27,8 @@ BUFFERED_MESSAGES = 8192
 RECONNECT_MS = 50
 ANSWER_TIMEOUT_MS = 1000
 NEVER = -1
+
+P = ParamSpec("P")
 
 
 @cache
@@ -56,6 +60,22 @@ def _leave_open(_: object) -> None:
     return
 
 
+def _opening(make: Callable[P, None]) -> Callable[P, None]:
+    """Have what makes a socket raise ``OSError`` where the system has run out of memory or of files."""
+
+    @wraps(make)
+    def made(*args: P.args, **options: P.kwargs) -> None:
+        exceptions = load().exceptions
+        try:
+            make(*args, **options)
+        except exceptions.NoMemory as error:
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)) from error
+        except exceptions.OutOfFiles as error:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE)) from error
+
+    return made
+
+
 class ConnectionLostError(Exception):
     """The other side went away before it answered; who asks says what that means."""
 
@@ -63,6 +83,7 @@ class ConnectionLostError(Exception):
 class PubSocket:
     """Sends to whoever listens; never blocks."""
 
+    @_opening
     def __init__(self, address: str) -> None:
         self._socket = load().Pub0(send_buffer_size=BUFFERED_MESSAGES)
         _listen(self._socket, address)
@@ -82,6 +103,7 @@ class PubSocket:
 class RepSocket:
     """Answers requests, one after the other, in a thread of its owner."""
 
+    @_opening
     def __init__(self, address: str) -> None:
         self._pynng = load()
         self._socket = self._pynng.Rep0(send_timeout=ANSWER_TIMEOUT_MS)
@@ -131,6 +153,7 @@ class OpenRepSocket:
     NNG's raw mode: who sends a request of more than ``limit`` bytes is cut off.
     """
 
+    @_opening
     def __init__(self, address: str, *, limit: int) -> None:
         pynng = self._pynng = load()
         self._socket = pynng.Rep0(
@@ -158,6 +181,7 @@ class OpenRepSocket:
 class SubSocket:
     """Takes everything a publisher sends; connects, and connects again, by itself."""
 
+    @_opening
     def __init__(self, address: str, buffered: int = BUFFERED_MESSAGES) -> None:
         self._pynng = load()
         self._socket = self._pynng.Sub0(
@@ -195,6 +219,7 @@ class ReqSocket:
     a minute, and when the other side comes back.
     """
 
+    @_opening
     def __init__(self, address: str, *, once: bool = False) -> None:
         self._pynng = load()
         self._socket = self._pynng.Req0(reconnect_time_min=RECONNECT_MS, reconnect_time_max=RECONNECT_MS)

@@ -152,6 +152,34 @@ def test_a_prompt_that_is_no_utf8_is_answered(vibe: VibeCommand, line: str) -> N
     assert (ended.code, ended.out, ended.err) == (0, "read\n", "")
 
 
+WORDS = ("doctor", "-p go", "plan run plan.json", "mcp list", "config edit", "permissions explain bash ls")
+LACKING = {
+    "memory": "ulimit -v 250000",
+    "files": "ulimit -n 12",
+}
+
+
+@pytest.mark.parametrize("lacking", LACKING)
+def test_what_the_machine_lacks_is_said_and_is_no_defect(
+    vibe: VibeCommand, write_plan: WritePlan, lacking: str
+) -> None:
+    if subprocess.run(["unshare", "-m", "true"], check=False).returncode:
+        pytest.skip("no mounts of our own are allowed here")
+    write_plan(command_step("a", "true"))
+    vibe.replay(turns({"text": "read"}))
+    for words in WORDS:
+        line = f"cd {vibe.workdir}; {LACKING[lacking]} 2>/dev/null; exec {VIBE} {words}"
+
+        ended = subprocess.run(
+            ["unshare", "-m", "bash", "-c", line], env=vibe.variables(), capture_output=True, text=True, check=False
+        )
+
+        assert "internal error" not in ended.stderr, f"{words}: {ended.stderr}"
+        assert "Traceback" not in ended.stderr
+        assert ended.returncode in {0, 3}, f"{words}: {ended.stderr}"
+        assert ended.returncode == 0 or ended.stderr.startswith("vibe: ") or words == "doctor", ended.stderr
+
+
 @pytest.mark.parametrize("words", [["plan", "run", "--output", "json", "plan.json"], ["-p", "go", "--output", "json"]])
 def test_a_disk_that_fills_up_ends_the_run_with_a_record(
     vibe: VibeCommand, write_plan: WritePlan, words: list[str]

@@ -39,7 +39,7 @@ from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.host import Host
 from vibe.app.first_use.flow import FirstUse
 from vibe.core.config.paths import VibePaths
-from vibe.core.errors import MissingKeyError, UsageError, VibeError
+from vibe.core.errors import MissingKeyError, UsageError, VibeError, unexpected
 
 logger = logging.getLogger(__name__)
 
@@ -274,4 +274,4 @@ def _refusals() -> Generator[None]:
         raise RequestError(INTERNAL, str(error)) from error
     except Exception as error:
         logger.exception("a request of an editor failed")
-        raise RequestError(INTERNAL, f"internal error ({type(error).__name__}: {error}); please report it") from error
+        raise RequestError(INTERNAL, unexpected(error)) from error

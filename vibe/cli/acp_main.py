@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from signal import Signals
 from typing import TYPE_CHECKING
 
-import anyio
 from anyio import CancelScope
 
 from vibe import __version__
@@ -20,6 +19,7 @@ from vibe.cli.process_end import ProcessEnd
 from vibe.cli.signals import EXIT_OF, handled_signals
 from vibe.core.config.paths import VibePaths
 from vibe.core.errors import EnvironmentFailure, UsageError
+from vibe.core.system.awake_loop import run_awake
 from vibe.core.system.line_wire import Wire, claimed_wire
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _serve() -> int:
         raise UsageError(AT_TERMINAL)
     allow_open_files()
     with logging_to(VibePaths(env.home).log_file, env.environ), claimed_wire() as wire:
-        return anyio.run(_served, env, wire)
+        return run_awake(_served, env, wire)
 
 
 async def _served(env: CliEnvironment, wire: Wire) -> int:

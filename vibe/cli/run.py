@@ -14,7 +14,7 @@ from vibe.cli.log_file import logging_to
 from vibe.cli.parser import TextRequested
 from vibe.cli.streams import problem_of, settle, unwritten
 from vibe.core.config.paths import VibePaths
-from vibe.core.errors import EnvironmentFailure, UsageError, VibeError, innermost
+from vibe.core.errors import EnvironmentFailure, UsageError, VibeError, innermost, shortage, unexpected
 from vibe.core.plain_text import plain
 
 STOPPED = frozenset({ExitCode.INTERRUPTED, ExitCode.TERMINATED})
@@ -62,13 +62,15 @@ def _carry_out(words: list[str], env: CliEnvironment, *, debug: bool) -> int:
     except Exception as error:  # noqa: BLE001  the last place that can tell the user
         problem = problem_of(env.stdout)
         if problem is None:
-            return _report(innermost(error), ExitCode.FAILED, env, debug=debug)
+            return _report(error if shortage(error) else innermost(error), exit_code_of(error), env, debug=debug)
         return _report(UnwrittenOutputError(problem), ExitCode.ENVIRONMENT, env, debug=debug)
     return code
 
 
 def exit_code_of(error: Exception) -> ExitCode:
-    """Return the exit code of an error's class."""
+    """Return the exit code of an error's class, or of what the system lacked."""
+    if shortage(error) is not None:
+        return ExitCode.ENVIRONMENT
     if isinstance(error, UsageError):
         return ExitCode.USAGE
     if isinstance(error, VibeError) and not isinstance(error, EnvironmentFailure):
@@ -99,11 +101,8 @@ def _report(error: BaseException, code: ExitCode, env: CliEnvironment, *, debug:
         import traceback  # noqa: PLC0415  rarely asked for
 
         traceback.print_exception(error, file=env.stderr)
-    sentence = str(error) if isinstance(error, _told()) else _internal(error)
-
+    sentence = str(error) if isinstance(error, _told()) else unexpected(error)
+    if sentence.endswith("please report it"):
+        sentence += " with the output of --debug"
     env.stderr.write(f"vibe: {plain(sentence)}\n")
     return code
-
-
-def _internal(error: BaseException) -> str:
-    return f"internal error ({type(error).__name__}: {error}); please report it with the output of --debug"

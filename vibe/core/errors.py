@@ -27,6 +27,10 @@ _REMEDIES: Mapping[int, str] = MappingProxyType({
 })
 """The remedy for each shortage of the system; whatever else the system says is about what it was asked."""
 
+NO_TEMPORARY_FOLDER = "No usable temporary directory"
+"""How ``tempfile`` begins, and ``threading`` says, what the system lacks."""
+NO_THREAD = "can't start new thread"
+
 _ABOUT_PLACES: Mapping[int, str] = MappingProxyType({
     errno.ENOENT: "its folder is missing, restore it",
     errno.ENOTDIR: "its folder is missing, restore it",
@@ -88,9 +92,26 @@ def shortage(error: BaseException | None) -> str | None:
     None: the error is about something else.
     """
     for cause in _causes(error):
-        if isinstance(cause, OSError) and (remedy := _REMEDIES.get(cause.errno or 0)):
-            return f"{cause.strerror}: {remedy}"
+        match cause:
+            case OSError() if remedy := _REMEDIES.get(cause.errno or 0):
+                return f"{cause.strerror}: {remedy}"
+            case FileNotFoundError(args=(_, str(said))) if said.startswith(NO_TEMPORARY_FOLDER):
+                return "no folder for temporary files can be written: free some disk space, or set TMPDIR to another"
+            case MemoryError():
+                return f"not enough memory: {_REMEDIES[errno.ENOMEM]}, or raise the limit (`ulimit -v`)"
+            case RuntimeError(args=(str(said),)) if said == NO_THREAD:
+                return "no more threads: free some processes, or raise their limit (`ulimit -u`)"
+            case _:
+                pass
     return None
+
+
+def unexpected(error: BaseException) -> str:
+    """Return the sentence for an error that is none of ours: what the system lacks, or else that it is a defect."""
+    lacking = shortage(error)
+    if lacking is not None:
+        return f"the system can't serve that now: {lacking}"
+    return f"internal error ({type(error).__name__}: {error}); please report it"
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -98,7 +119,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
     if error is None:
         return
     yield error
-    yield from _causes(error.__cause__)
+    yield from _causes(error.__cause__ if error.__suppress_context__ else error.__cause__ or error.__context__)
     match error:
         case BaseExceptionGroup(exceptions=inner):
             for one in inner:

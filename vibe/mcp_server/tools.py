@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from vibe.core.errors import VibeError
+from vibe.core.errors import VibeError, unexpected
 from vibe.core.suggestion import closest, did_you_mean
 from vibe.core.tools.schema import describe_problems
 from vibe.mcp_server.tool import Caller, ServedTool, ToolAnswer
@@ -42,7 +42,7 @@ class ServedTools:
             return _refusal(str(error))
         except Exception as error:
             logger.exception("a call of %s failed", name)
-            return _refusal(f"internal error ({type(error).__name__}: {error}); please report it")
+            return _refusal(unexpected(error))
 
 
 def _refusal(sentence: str) -> ToolAnswer:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from subagents.step.step_files import SnapshotError
-from vibe.core.errors import remedy
+from vibe.core.errors import remedy, shortage, unexpected
 from vibe.core.session.snapshots import Snapshots
 
 
@@ -30,3 +30,35 @@ def test_a_home_that_is_gone_is_not_said_to_be_full(tmp_path: Path) -> None:
 
     with pytest.raises(SnapshotError, match="its folder is missing, restore it"):
         Snapshots(tmp_path / "work", tmp_path / "home" / "session", os.environ).take(0)
+
+
+def raised_from(cause: BaseException) -> Exception:
+    """An error that another one led to, without being named as its cause."""
+    try:
+        try:
+            raise cause
+        except type(cause):
+            raise StopAsyncIteration from cause
+    except StopAsyncIteration as error:
+        return error
+
+
+@pytest.mark.parametrize(
+    ("error", "helps"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "free some disk space"),
+        (FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']"), "set TMPDIR"),
+        (MemoryError(), "free some memory"),
+        (RuntimeError("can't start new thread"), "ulimit -u"),
+        (ExceptionGroup("tasks", [ValueError("x"), OSError(errno.EMFILE, "Too many open files")]), "ulimit -n"),
+        (raised_from(OSError(errno.ENOMEM, "Cannot allocate memory")), "free some memory"),
+    ],
+)
+def test_what_the_system_lacks_is_no_defect(error: Exception, helps: str) -> None:
+    assert helps in (shortage(error) or "")
+    assert "internal error" not in unexpected(error)
+
+
+def test_a_defect_is_still_called_one() -> None:
+    assert shortage(FileNotFoundError(errno.ENOENT, "No such file or directory", "x")) is None
+    assert unexpected(RuntimeError("odd")) == "internal error (RuntimeError: odd); please report it"

@@ -45,6 +45,7 @@ from vibe.app.plan.child_config import StepDocument, decode_document
 from vibe.app.plan.step_context import step_context
 from vibe.core.errors import VibeError, innermost
 from vibe.core.outcome import Outcome
+from vibe.core.system.awake_loop import run_awake
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
     _die_with(parent)
     with socket.socket(fileno=descriptor) as link:
         try:
-            anyio.run(_serve, StepLink(SocketTransport(link)))
+            run_awake(_serve, StepLink(SocketTransport(link)))
         except MismatchError as error:
             sys.stderr.write(f"{error}\n")
             return MISMATCH

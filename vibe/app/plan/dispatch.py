@@ -84,7 +84,7 @@ async def dispatch_steps(
     """
     prepared, store, sink = run.prepared, run.store, run.channel.sink
     engine, plan = prepared.engine, prepared.loaded.plan
-    activity = ActivitySink(sink)
+    activity = ActivitySink(sink, anyio.current_time)
     steps = await anyio.to_thread.run_sync(_plan_steps, run, activity)
     inner = await stack.enter_async_context(step_executor(steps))
     worktrees = await stack.enter_async_context(worktree_executor(inner, store, engine, run.host, steps.services))

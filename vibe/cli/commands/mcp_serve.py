@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from signal import Signals
 
-import anyio
 from anyio import CancelScope, create_task_group
 
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.parser import CommandLineError
 from vibe.cli.process_end import ProcessEnd
 from vibe.cli.signals import handled_signals
+from vibe.core.system.awake_loop import run_awake
 from vibe.core.system.line_wire import claimed_wire
 from vibe.mcp_server.call_vibe import CallVibe
 from vibe.mcp_server.handshake import Handshake
@@ -43,7 +43,7 @@ def serve(args: argparse.Namespace, env: CliEnvironment) -> int:
     if env.stdin.isatty():
         raise CommandLineError("`vibe mcp serve` is started by an MCP client; to start it yourself, use --http PORT")
     with claimed_wire() as wire:
-        return anyio.run(_served, env, runtime, partial(serve_stdio, wire, Handshake(tools, runtime.prepare), load))
+        return run_awake(_served, env, runtime, partial(serve_stdio, wire, Handshake(tools, runtime.prepare), load))
 
 
 def _serve_http(address: tuple[str, int], env: CliEnvironment, runtime: LazyRuntime, load: LoadServer) -> int:
@@ -57,7 +57,7 @@ def _serve_http(address: tuple[str, int], env: CliEnvironment, runtime: LazyRunt
         env.stdout.write(f"{url_of(listener)}\n{'' if given else f'Authorization: Bearer {token}' + chr(10)}")
         env.stdout.flush()
         runtime.prepare()
-        return anyio.run(_served, env, runtime, partial(serve_http, server, listener, token, runtime.disconnected))
+        return run_awake(_served, env, runtime, partial(serve_http, server, listener, token, runtime.disconnected))
 
 
 async def _served(env: CliEnvironment, runtime: LazyRuntime, serve_clients: Callable[[], Awaitable[None]]) -> int:

@@ -10,7 +10,6 @@ from pathlib import Path
 from signal import Signals
 from typing import Any, NamedTuple, TextIO
 
-import anyio
 from anyio import CancelScope
 
 from ipc.events import WarningEvent
@@ -37,6 +36,7 @@ from vibe.core.errors import UsageError
 from vibe.core.outcome import Outcome
 from vibe.core.plain_text import plain
 from vibe.core.session.folder import SessionFolder
+from vibe.core.system.awake_loop import run_awake
 from vibe.core.tools.permissions import ApprovalMode
 
 REASON_LENGTH = 1_000
@@ -68,7 +68,7 @@ def run_prompt(args: argparse.Namespace, env: CliEnvironment) -> int:
         seat = _seat(args, env)
         seat = replace(seat, listeners=[*seat.listeners, listener, *([] if folder is None else [folder])])
         host = env.host if folder is None else replace(env.host, results=folder.files)
-        record = anyio.run(answered, host, opening, seat, limits, prompt)
+        record = run_awake(answered, host, opening, seat, limits, prompt)
         closing.callback(_print, record, args.output, env)  # whatever the folder's disk says
         if folder is not None:
             folder.save(record, SessionFolder(VibePaths(env.home).sessions / record.session_id).transcript)

@@ -13,8 +13,6 @@ from functools import partial
 from importlib import resources
 from pathlib import Path
 
-import anyio
-
 from planner.plan.loader import JSON, LoadedPlan, load_plan, read_plan_file
 from planner.store.folder import find_plan
 from planner.store.records import ApprovalSetting
@@ -34,6 +32,7 @@ from vibe.cli.signals import handled_signals
 from vibe.cli.streams import forgive
 from vibe.cli.terminal.approver import accept_commands
 from vibe.core.errors import EnvironmentFailure
+from vibe.core.system.awake_loop import run_awake
 
 QUICKSTART = "quickstart.json"
 NO_PLAN = (
@@ -60,7 +59,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     resumed = args.plan if args.plan_command == "resume" else _run_to_resume(args, options, env)
     if resumed is not None:
         with _audience(args, env) as audience:
-            ended = anyio.run(carried_out, resumed, options, host, audience)
+            ended = run_awake(carried_out, resumed, options, host, audience)
     else:
         loaded = read_plan(args.file, env)
         if args.dry_run:
@@ -97,7 +96,7 @@ def _run_new(
     loaded: LoadedPlan, options: PlanRunOptions, host: Host, args: argparse.Namespace, env: CliEnvironment
 ) -> PlanRun:
     with _audience(args, env) as audience:
-        return anyio.run(carried_out, loaded, options, host, audience)
+        return run_awake(carried_out, loaded, options, host, audience)
 
 
 async def carried_out(plan: LoadedPlan | str, options: PlanRunOptions, host: Host, audience: Audience) -> PlanRun:

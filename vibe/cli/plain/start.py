@@ -19,13 +19,14 @@ from vibe.cli.plain.line_input import open_lines
 from vibe.cli.signals import handled_signals
 from vibe.cli.terminal.approver import TerminalApprover
 from vibe.cli.terminal.questions import TerminalUserInput
+from vibe.core.system.awake_loop import run_awake
 
 HISTORY_FILE = "history"
 
 
 def chat(opening: Opening, limits: PromptLimits, env: CliEnvironment) -> int:
     """Talk until the person leaves, and return the exit code."""
-    return anyio.run(_chat, opening, limits, env)
+    return run_awake(_chat, opening, limits, env)
 
 
 async def _chat(opening: Opening, limits: PromptLimits, env: CliEnvironment) -> int:

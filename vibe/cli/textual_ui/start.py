@@ -15,6 +15,7 @@ from vibe.cli.exit_codes import ExitCode
 from vibe.cli.signals import handled_signals
 from vibe.cli.textual_ui.app import VibeApp
 from vibe.cli.textual_ui.controllers.app_controller import Hold
+from vibe.core.system.awake_loop import run_awake
 
 SHOWN_ID = 8
 SWITCH_SECONDS = 0.001
@@ -35,7 +36,7 @@ def show(load: Callable[[], Hold], env: CliEnvironment) -> int:
     Raises:
         UsageError, EnvironmentFailure, ipc.errors.IpcError: the conversation could not be opened, or not be closed.
     """
-    return anyio.run(_show, load, env)
+    return run_awake(_show, load, env)
 
 
 async def _show(load: Callable[[], Hold], env: CliEnvironment) -> int:

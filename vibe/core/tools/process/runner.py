@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from fnmatch import translate
 from pathlib import Path
 
-from anyio import CancelScope, move_on_after, to_thread, wait_readable
+from anyio import CancelScope, current_time, move_on_after, to_thread, wait_readable
 
 from vibe.core.system.programs import command_environ, find_shell, is_internal
 from vibe.core.tools.process.capture import Capture, OutputLimit, OutputPiece
@@ -160,7 +160,7 @@ class RunningCommand:
         for pipe, stream in self._pipes:
             self._news.register(pipe, selectors.EVENT_READ, stream)
         self._started = time.monotonic()
-        self._deadline = None if timeout is None else self._started + timeout
+        self._deadline = None if timeout is None else current_time() + timeout
         self._timed_out = False
         self._stopped = False
         self._duration = 0.0
@@ -212,12 +212,12 @@ class RunningCommand:
         """Return what it printed since the last call, in whole lines, after about 0.1 s; None once it has ended."""
         if self._stopped:
             return None
-        wait = TICK_SECONDS if self._deadline is None else min(TICK_SECONDS, self._deadline - time.monotonic())
+        wait = TICK_SECONDS if self._deadline is None else min(TICK_SECONDS, self._deadline - current_time())
         with move_on_after(max(wait, 0)):
             await self._read_until(lambda: self._process.has_ended)
         if not self._process.has_ended:
             await _written(self._log)
-            if self._deadline is None or time.monotonic() < self._deadline:
+            if self._deadline is None or current_time() < self._deadline:
                 return self._live(final=False)
             self._timed_out = True
         await self.stop()
