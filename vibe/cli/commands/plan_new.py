@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import TextIO
 
+import anyio
+
 from ipc.events import Event, ToolCallEvent, ToolResultEvent, WarningEvent
 from planner.author.structured_output import PLAN_TOOL
 from planner.plan.loader import LoadedPlan, read_plan_file
@@ -24,7 +26,6 @@ from vibe.cli.render.event_text import counted, one_line
 from vibe.cli.render.output import TROUBLE, LineSink
 from vibe.cli.streams import forgive
 from vibe.core.plain_text import plain
-from vibe.core.system.awake_loop import run_awake
 from vibe.core.tools.questions import UserInput
 
 REASON_LENGTH = 1_000
@@ -52,7 +53,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     trouble = (WarningEvent,) if args.output == "text" else TROUBLE  # text ends with a sentence on errors
     listener = LineSink(env.stderr, (*trouble, ToolCallEvent) if watched else trouble)
     listeners = [listener, _Refusals(env.stderr)] if args.output == "text" else [listener]
-    made = run_awake(new_plan, request, base, env.host, listeners, _person(args.output, env))
+    made = anyio.run(new_plan, request, base, env.host, listeners, _person(args.output, env))
     unsaved = None if made.plan is None or target is None else _save(made.plan, target)
     if args.output == "json":
         _write_json(made, None if unsaved else target, env)
