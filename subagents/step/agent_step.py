@@ -14,6 +14,7 @@ from subagents.step.config_files import Steered
 from subagents.step.failing_lines import failing_part
 from subagents.step.prompts import REPAIR_HEADINGS, first_message, repair_message, steered_message
 from subagents.step.tamper_guard import Verification
+from vibe.core.modes import WRITE_TOOLS
 from vibe.core.outcome import Outcome
 from vibe.core.plain_text import some_of
 
@@ -149,6 +150,10 @@ class AgentStep:
     def _take(self, acted: SubAgentResult) -> None:
         self._acted = acted
         self._files_changed.update(dict.fromkeys(acted.files_changed))
+        refused = [one for one in acted.denied if one.by == "rule" and one.tool in WRITE_TOOLS]
+        if acted.outcome is Outcome.COMPLETED and refused and not self._files_changed:
+            detail = f"every write was refused, so the step changed nothing: {refused[0].reason}"
+            self._settle(Outcome.FAILED, "refused", detail)
 
     def _settle(self, outcome: Outcome, reason: str | None, detail: str) -> None:
         self._acted = replace(self._acted, outcome=outcome, reason=reason, detail=detail)

@@ -156,8 +156,11 @@ class HostCommands:
             if starts == MOST_STARTS or not shell.is_unbegun(ended):
                 break
         result = shell.annotated(ended)
-        if aside:
-            result = replace(result, stderr=f"{result.stderr.rstrip()}\n{aside}\n".lstrip())
+        left = f"[{ended.left_running}]" if ended.left_running else ""
+        if left:
+            self._sink.publish(WarningEvent(code="left_running", message=f"`{command}`: {ended.left_running}"))
+        for note in filter(None, (aside, left)):
+            result = replace(result, stderr=f"{result.stderr.rstrip()}\n{note}\n".lstrip())
         told = result.stderr.removeprefix(ended.stderr.rstrip()).strip()
         await self._close_log(f"{ending_of(result)} after {result.duration_s:.1f} s", told)
         self._sink.publish(

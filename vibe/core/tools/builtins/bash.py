@@ -186,7 +186,8 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
             finished = running.result()
             if starts == MOST_STARTS or not line.shell.is_unbegun(finished):
                 break
-        notes = (line.shell.note(finished), aside, READ_ONLY_NOTE if ctx.read_only else "")
+        left = f"[{finished.left_running}; use `background` for what is to run on]" if finished.left_running else ""
+        notes = (left, line.shell.note(finished), aside, READ_ONLY_NOTE if ctx.read_only else "")
         result = _as_result(args.command, finished, "\n".join(filter(None, notes)))
         if finished.timed_out:
             shown = replace_display(self.display(result), timed_out=True)

@@ -62,6 +62,7 @@ class CommandResult:
     ``exit_code`` is the shell's: 128 plus the signal when one ended it. ``stdout`` and ``stderr`` are text, with a
     note where ``*_dropped`` bytes are missing; a terminal has all in the first. ``output_files`` hold the whole of what
     was cut. ``report`` is what it told by its descriptor 9, if it had one. ``lost`` says why nobody knows how it ended.
+    ``left`` is how many processes it left running, and names of those; they were stopped.
     """
 
     exit_code: int
@@ -74,6 +75,17 @@ class CommandResult:
     output_files: tuple[Path, ...] = ()
     report: bytes | None = None
     lost: str = ""
+    left: tuple[int, str] = (0, "")
+
+    @property
+    def left_running(self) -> str:
+        """Say which processes it left running were stopped with it; mostly nothing."""
+        number, names = self.left
+        if number == 0:
+            return ""
+        more = ", ..." if number > names.count(", ") + 1 else ""
+        what = "1 process left running was" if number == 1 else f"{number} processes left running were"
+        return f"{what} stopped when the command ended: {names}{more}"
 
     @property
     def is_success(self) -> bool:

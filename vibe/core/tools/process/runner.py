@@ -254,6 +254,7 @@ class RunningCommand:
             stderr_dropped=err.dropped,
             output_files=tuple(stream.file for stream in self._streams if stream.file is not None),
             report=self._told,
+            left=self._process.left,
         )
 
     def _live(self, *, final: bool) -> Sequence[OutputPiece]:

@@ -125,6 +125,8 @@ class WatchedCommand:
         self.code: int | None = None
         self.problem = 0
         self.is_gone = False
+        self.left = (0, "")
+        """How many processes it left running, which were stopped, and the names of the first."""
         self._said = b""
 
     async def begun(self) -> None:
@@ -178,10 +180,12 @@ class WatchedCommand:
     def _take(self, data: bytes) -> None:
         *lines, self._said = (self._said + data).split(b"\n")
         self.is_gone = not data
-        for word, number in (line.split() for line in lines):
+        for word, number, *names in (line.split() for line in lines):
             match word:
                 case b"gone":
                     self.is_gone = True
+                case b"left":
+                    self.left = int(number), b"".join(names).decode(errors="replace").replace(",", ", ")
                 case b"pid":
                     self.pid = int(number)
                 case b"code":

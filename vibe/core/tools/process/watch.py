@@ -21,6 +21,7 @@ PR_SET_CHILD_SUBREAPER = 36
 ON_LINUX = sys.platform.startswith("linux")
 FIRST_POLL_SECONDS = 0.002
 LAST_POLL_SECONDS = 0.05
+MOST_NAMED = 5
 MONITOR = "bwrap"
 """It would take everything with it at once; it leaves by itself when what it started has."""
 
@@ -58,6 +59,12 @@ class Command:
         """Its first process has ended."""
         self.code = code
         self.end()
+
+    def tell_left(self, pids: list[int]) -> None:
+        """Say which processes it left running, when they are about to be stopped."""
+        names = [name for name in map(_name_of, pids) if name not in {"", MONITOR}]
+        if names:
+            tell(self.status, f"left {len(names)} {','.join(names[:MOST_NAMED])}")
 
     def tell_code(self) -> None:
         """Say how its first process ended, once it has; once."""
@@ -166,6 +173,8 @@ class Watch:
         if not left or late > command.patience + KILL_SECONDS:
             self._forget(command)
             return
+        if command.code is not None and not command.signalled:
+            command.tell_left(left)
         command.tell_code()
         killing = late >= command.patience
         for pid in left:
@@ -283,13 +292,17 @@ def _session_of(pid: int) -> int:
 
 def _is_spared(pid: int) -> bool:
     """Return whether it is not told to end: it is a process of the sandbox itself, or a whole group with one."""
-    if pid < 0:
-        return ON_LINUX
+    return ON_LINUX if pid < 0 else _name_of(pid) == MONITOR
+
+
+def _name_of(pid: int) -> str:
+    """The name of a process in one word; nothing once it has ended."""
     try:
-        with open(f"/proc/{pid}/comm", "rb") as file:  # noqa: PTH123  as above
-            return file.read().strip().decode() == MONITOR
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123  as above
+            name, _, rest = file.read().partition(b"(")[2].rpartition(b") ")
     except OSError:
-        return False
+        return ""
+    return "" if rest[:1] in b"ZX" else "_".join(name.decode(errors="replace").replace(",", "_").split())
 
 
 def tell(status: int, line: str) -> None:
