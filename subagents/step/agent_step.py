@@ -57,6 +57,7 @@ class AgentStep:
     async def do(self, stop: StopSignal) -> None:
         """Work until the step has ended or stops; ``result`` tells how."""
         await self._work_until_checked(stop)
+        self._fail_if_all_was_refused()
         self._ended = True
 
     async def _work_until_checked(self, stop: StopSignal) -> None:
@@ -150,8 +151,10 @@ class AgentStep:
     def _take(self, acted: SubAgentResult) -> None:
         self._acted = acted
         self._files_changed.update(dict.fromkeys(acted.files_changed))
-        refused = [one for one in acted.denied if one.by == "rule" and one.tool in WRITE_TOOLS]
-        if acted.outcome is Outcome.COMPLETED and refused and not self._files_changed:
+
+    def _fail_if_all_was_refused(self) -> None:
+        refused = [one for one in self._acted.denied if one.by == "rule" and one.tool in WRITE_TOOLS]
+        if self._acted.outcome is Outcome.COMPLETED and refused and not self._files_changed:
             detail = f"every write was refused, so the step changed nothing: {refused[0].reason}"
             self._settle(Outcome.FAILED, "refused", detail)
 
