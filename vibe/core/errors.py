@@ -115,17 +115,21 @@ def unexpected(error: BaseException) -> str:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error, what groups of it hold, and what each was raised from."""
-    if error is None:
-        return
-    yield error
-    yield from _causes(error.__cause__ if error.__suppress_context__ else error.__cause__ or error.__context__)
-    match error:
-        case BaseExceptionGroup(exceptions=inner):
-            for one in inner:
-                yield from _causes(one)
-        case _:
-            pass
+    """The error, what groups of it hold, and what each was raised from; each once, as a cause may hold its effect."""
+    seen: set[int] = set()
+    pending: list[BaseException | None] = [error]
+    while pending:
+        one = pending.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        match one:
+            case BaseExceptionGroup(exceptions=inner):
+                pending += inner
+            case _:
+                pass
+        pending.append(one.__cause__ if one.__suppress_context__ else one.__cause__ or one.__context__)
 
 
 def innermost(error: BaseException) -> BaseException:

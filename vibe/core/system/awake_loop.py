@@ -33,16 +33,16 @@ class _LookingSelector(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Wait for files as the class above does, but for ``timeout`` seconds in which the process runs."""
-        end = None if timeout is None else self._look() + timeout
+        end = None if timeout is None else self.look() + timeout
         while True:
-            left = LOOK_SECONDS if end is None else end - self._look()
+            left = LOOK_SECONDS if end is None else end - self.look()
             piece = max(min(left, LOOK_SECONDS), 0.0)
             found = super().select(piece)
-            now = self._look(piece)
+            now = self.look(piece)
             if found or (end is not None and now >= end):
                 return found
 
-    def _look(self, waited: float = 0.0) -> float:
+    def look(self, waited: float = 0.0) -> float:
         """Return the time of the clock without what was not seen; since the last look it may have ``waited``."""
         now = time.monotonic()
         late = now - self._looked - waited
@@ -61,7 +61,7 @@ class AwakeLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         """Seconds of a clock that stands still with the process."""
-        return super().time() - self._looking.unseen
+        return self._looking.look()
 
 
 def run_awake(function: Callable[[Unpack[Args]], Awaitable[T]], *arguments: *Args) -> T:
