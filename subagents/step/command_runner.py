@@ -158,7 +158,7 @@ class HostCommands:
         result = shell.annotated(ended)
         left = f"[{ended.left_running}]" if ended.left_running else ""
         if left:
-            self._sink.publish(WarningEvent(code="left_running", message=f"`{command}`: {ended.left_running}"))
+            self._sink.publish(WarningEvent(code="left_running", message=f"{purpose.value}: {ended.left_running}"))
         for note in filter(None, (aside, left)):
             result = replace(result, stderr=f"{result.stderr.rstrip()}\n{note}\n".lstrip())
         told = result.stderr.removeprefix(ended.stderr.rstrip()).strip()

@@ -163,16 +163,12 @@ LACKING = {
 def test_what_the_machine_lacks_is_said_and_is_no_defect(
     vibe: VibeCommand, write_plan: WritePlan, lacking: str
 ) -> None:
-    if subprocess.run(["unshare", "-m", "true"], check=False).returncode:
-        pytest.skip("no mounts of our own are allowed here")
     write_plan(command_step("a", "true"))
     vibe.replay(turns({"text": "read"}))
     for words in WORDS:
         line = f"cd {vibe.workdir}; {LACKING[lacking]} 2>/dev/null; exec {VIBE} {words}"
 
-        ended = subprocess.run(
-            ["unshare", "-m", "bash", "-c", line], env=vibe.variables(), capture_output=True, text=True, check=False
-        )
+        ended = subprocess.run(["bash", "-c", line], env=vibe.variables(), capture_output=True, text=True, check=False)
 
         assert "internal error" not in ended.stderr, f"{words}: {ended.stderr}"
         assert "Traceback" not in ended.stderr

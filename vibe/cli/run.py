@@ -101,8 +101,6 @@ def _report(error: BaseException, code: ExitCode, env: CliEnvironment, *, debug:
         import traceback  # noqa: PLC0415  rarely asked for
 
         traceback.print_exception(error, file=env.stderr)
-    sentence = str(error) if isinstance(error, _told()) else unexpected(error)
-    if sentence.endswith("please report it"):
-        sentence += " with the output of --debug"
+    sentence = str(error) if isinstance(error, _told()) else unexpected(error, with_what=" with the output of --debug")
     env.stderr.write(f"vibe: {plain(sentence)}\n")
     return code

@@ -28,8 +28,9 @@ _REMEDIES: Mapping[int, str] = MappingProxyType({
 """The remedy for each shortage of the system; whatever else the system says is about what it was asked."""
 
 NO_TEMPORARY_FOLDER = "No usable temporary directory"
-"""How ``tempfile`` begins, and ``threading`` says, what the system lacks."""
+"""How ``tempfile`` begins to say that it found no folder that can be written."""
 NO_THREAD = "can't start new thread"
+"""How ``threading`` says that the system refuses one."""
 
 _ABOUT_PLACES: Mapping[int, str] = MappingProxyType({
     errno.ENOENT: "its folder is missing, restore it",
@@ -106,12 +107,12 @@ def shortage(error: BaseException | None) -> str | None:
     return None
 
 
-def unexpected(error: BaseException) -> str:
-    """Return the sentence for an error that is none of ours: what the system lacks, or else that it is a defect."""
+def unexpected(error: BaseException, *, with_what: str = "") -> str:
+    """Return the sentence for any other error: what the system lacks, or that it is a defect to report."""
     lacking = shortage(error)
     if lacking is not None:
         return f"the system can't serve that now: {lacking}"
-    return f"internal error ({type(error).__name__}: {error}); please report it"
+    return f"internal error ({type(error).__name__}: {error}); please report it{with_what}"
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -175,3 +175,17 @@ async def test_a_virtual_environment_in_a_shared_folder_runs_and_shows_nothing_b
 
     assert ended.stdout == f"{own}\n", ended.stderr
     assert not (own / "new").exists()
+
+
+async def test_a_link_that_a_command_laid_in_a_folder_of_programs_shows_nothing(cell: Cell, shared: Path) -> None:
+    if cell.backend == "landlock" and shared.parent.name == "shm":
+        pytest.skip("there shared memory is shared")
+    cell.environ["PATH"] = f"{cell.root}/bin:{cell.root}/own/bin:{cell.environ['PATH']}"
+    (cell.root / "own").symlink_to(shared)
+    (shared / "bin").mkdir()
+    (shared / "pyvenv.cfg").touch()
+
+    assert (await cell.run(f"ln -s {shared} bin")).exit_code == 0
+    cell.configure(cell.settings)  # as the next run finds it
+
+    assert "SECRET" not in (await cell.run(f"cat {shared}/private bin/private own/private")).stdout

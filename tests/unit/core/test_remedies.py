@@ -34,13 +34,17 @@ def test_a_home_that_is_gone_is_not_said_to_be_full(tmp_path: Path) -> None:
 
 def raised_from(cause: BaseException) -> Exception:
     """An error that another one led to, without being named as its cause."""
-    try:
-        try:
-            raise cause
-        except type(cause):
-            raise StopAsyncIteration from cause
-    except StopAsyncIteration as error:
-        return error
+    error = StopAsyncIteration()
+    error.__context__ = cause
+    return error
+
+
+def going_round(cause: BaseException) -> Exception:
+    """An error raised from the group that holds it."""
+    error = ValueError("x")
+    error.__cause__ = ExceptionGroup("tasks", [error, OSError()])
+    error.__cause__.__context__ = cause
+    return error
 
 
 @pytest.mark.parametrize(
@@ -52,6 +56,7 @@ def raised_from(cause: BaseException) -> Exception:
         (RuntimeError("can't start new thread"), "ulimit -u"),
         (ExceptionGroup("tasks", [ValueError("x"), OSError(errno.EMFILE, "Too many open files")]), "ulimit -n"),
         (raised_from(OSError(errno.ENOMEM, "Cannot allocate memory")), "free some memory"),
+        (going_round(OSError(errno.EROFS, "Read-only file system")), "make it writable"),
     ],
 )
 def test_what_the_system_lacks_is_no_defect(error: Exception, helps: str) -> None:

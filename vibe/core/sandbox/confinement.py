@@ -213,9 +213,12 @@ class Confinement:
 
     @cached_property
     def _programs(self) -> tuple[Path, ...]:
-        """The folders that programs are looked up in, with the virtual environments they belong to."""
-        entries = (entry for entry in self._environ.get("PATH", "").split(os.pathsep) if entry.startswith("/"))
-        folders = [Path(os.path.realpath(entry)) for entry in entries]
+        """The folders that programs are looked up in, with the virtual environments they belong to.
+
+        None that a link leads to: a command could lay the link, and would see there what it must not.
+        """
+        entries = dict.fromkeys(os.path.normpath(one) for one in self._environ.get("PATH", "").split(os.pathsep))
+        folders = [Path(entry) for entry in entries if entry == os.path.realpath(entry)]
         return tuple(one.parent if (one.parent / "pyvenv.cfg").is_file() else one for one in folders)
 
     @cached_property
