@@ -112,10 +112,9 @@ class StepRunner:
         except Exception as error:
             logger.exception("step %s raised", run.step.id)
             cause = innermost(error)
-            if isinstance(cause, CommandStartError) and not cause.cwd.is_dir():
-                return StepResult(
-                    outcome=Outcome.FAILED, reason="workspace", detail=f"the folder {str(cause.cwd)!r} is gone"
-                )
+            if isinstance(cause, CommandStartError):
+                detail = str(cause) if cause.cwd.is_dir() else f"the folder {str(cause.cwd)!r} is gone"
+                return unserved(error) or StepResult(outcome=Outcome.FAILED, reason="workspace", detail=detail)
             return unserved(error) or _internal_failure(f"{type(cause).__name__}: {cause}")
 
 

@@ -108,6 +108,13 @@ class PlanFolder:
             where = ".".join(str(part) for part in first["loc"])
             raise BrokenPlanError(str(path), f"{where}: {first['msg']}" if where else first["msg"]) from error
 
+    def ended_at(self) -> float:
+        """The time the journal was last written, in unix seconds; now if it can't be told."""
+        try:
+            return (self.path / JOURNAL_FILE).stat().st_mtime
+        except OSError:
+            return time.time()
+
     def journal(self) -> JournalContent:
         """All that is recorded of the plan; nothing on disk is touched.
 

@@ -29,9 +29,9 @@ class RunSettings(BaseModel):
     worktree's base takes the user's uncommitted changes with it. ``network``: confined commands reach everything.
     ``accept_writes``: a person accepted that steps edit the files they name. ``only``: the steps to run (none: all).
     ``reused_from``: the plan whose results were taken over. ``base_commit``: the commit its content keys stand on
-    (None: no repository), see ``planner.reuse.cache_keys``. ``note`` says which steps the run is about, if not all of
-    them. ``sample`` marks a run on a temporary copy of a demonstration; ``script`` is the file the scripted backend
-    replays.
+    (None: no repository), see ``planner.reuse.cache_keys``. ``variables``: a digest of each that a command names (None:
+    not known). ``note`` says which steps the run is about, if not all of them. ``sample`` marks a run on a temporary
+    copy of a demonstration; ``script`` is the file the scripted backend replays.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -54,6 +54,7 @@ class RunSettings(BaseModel):
     only: tuple[Slug, ...] = ()
     reused_from: str | None = None
     base_commit: str | None = None
+    variables: dict[str, str] | None = None
     note: str = ""
     created: float = 0.0
     origin: str = ""

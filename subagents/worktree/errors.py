@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from vibe.core.errors import EnvironmentFailure, UsageError
+from vibe.core.errors import EnvironmentFailure, UsageError, shortage_in
 from vibe.core.plain_text import some_of
 
 NAMES_SHOWN = 5
@@ -44,6 +44,7 @@ class GitFailedError(WorktreeError):
         self.words = tuple(words)
         self.folder = folder
         self.problem = problem
+        self.__cause__ = shortage_in(problem)
 
 
 class StaleTreeError(WorktreeError):

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from ipc.events import WarningEvent, WorktreeEvent
 from ipc.sink import EventSink
-from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal
+from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal, unserved
 from subagents.step.local_executor import transcript_name
 from subagents.worktree.apply import scratch_folder
 from subagents.worktree.checkout import delete_files, put_away_in, remove_folder, remove_if_empty
@@ -109,7 +109,7 @@ class WorktreeExecutor:
         try:
             return await self._run(task, stop)
         except (WorktreeError, WorktreeRefusedError) as error:
-            return StepResult(outcome=Outcome.FAILED, reason="workspace", detail=str(error))
+            return unserved(error) or StepResult(outcome=Outcome.FAILED, reason="workspace", detail=str(error))
 
     async def _run(self, task: StepTask, stop: StopSignal) -> StepResult:
         step = await self._worktree(task.step_id, task.attempt, task.step.title)
@@ -209,6 +209,8 @@ class WorktreeExecutor:
             try:
                 return await _shielded(partial(step.finish, result))
             except WorktreeError as error:
+                if unserved(error):
+                    raise
                 result = _refused(result, error)
         return await self._alone(partial(step.drop, result=result))
 
@@ -217,6 +219,8 @@ class WorktreeExecutor:
         try:
             merged = await self._until_merged(task, stop, step, record)
         except WorktreeError as error:
+            if unserved(error):
+                raise
             record = await to_thread.run_sync(step.read) or record
             result = record.result or StepResult(outcome=Outcome.FAILED)
             merged = await self._alone(partial(step.drop, result=_refused(result, error)))

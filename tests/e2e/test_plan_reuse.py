@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Finished, VibeCommand, command_step
+from tests.e2e.conftest import VIBE, Finished, VibeCommand, command_step
 
 WritePlan = Callable[..., str]
 
@@ -282,3 +282,39 @@ def test_a_report_needs_no_more_than_the_journal(vibe: VibeCommand, write_plan: 
     report = json.loads(vibe("plan", "report", plan_id, "--format", "json").out)
 
     assert [step["status"] for step in report["steps"]] == ["completed"] * 3
+
+
+@pytest.mark.parametrize(
+    ("since", "warned"),
+    [
+        ("true", None),
+        ("rm -r out", "missing although a reused step is to write it: out/*.txt"),
+        ("rm out/a.txt", "missing although a reused step is to write it: out/*.txt"),
+        ("echo 2 > src.txt", "edited since that plan ended: src.txt"),
+        ("echo 2 > new.txt", "edited since that plan ended: new.txt"),
+        ("echo 2 > out/b.txt", None),
+        ("export LEVEL=2", "reused steps name variables that have another value now: LEVEL"),
+        ("unset LEVEL", "reused steps name variables that have another value now: LEVEL"),
+    ],
+)
+def test_what_no_cache_key_covers_is_warned_of(
+    vibe: VibeCommand, write_plan: WritePlan, since: str, warned: str | None
+) -> None:
+    (vibe.workdir / ".gitignore").write_text("out/\n/home/\n")
+    (vibe.workdir / "src.txt").write_text("1\n")
+    git(vibe.workdir, "init", "-q")
+    git(vibe.workdir, "add", "-A")
+    git(vibe.workdir, "commit", "-qm", "first")
+    made = command_step("a", "mkdir -p out; cp src.txt out/a.txt; echo ${LEVEL}", writes=["out/*.txt"])
+    plan = write_plan(made, command_step("b", "exit $FAILS", depends_on=["a"]))
+    vibe.environ |= {"LEVEL": "1", "FAILS": "1"}
+    assert vibe("plan", "run", plan).code == 1
+    [first] = vibe.plan_ids()
+    line = f"{since}; export FAILS=0; exec {VIBE} plan run --output json --reuse {first} {plan}"
+
+    ended = subprocess.run(
+        ["bash", "-c", line], cwd=vibe.workdir, env=vibe.variables(), capture_output=True, text=True, check=True
+    )
+
+    record = json.loads(ended.stdout)
+    assert (record["steps"][0]["reason"], record["warnings"]) == ("reused", [warned] if warned else [])

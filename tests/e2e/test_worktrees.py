@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import VibeCommand, stop_at_once
+from tests.e2e.conftest import VIBE, VibeCommand, command_step, stop_at_once
 from tests.e2e.test_docs import blocks
 from tests.e2e.test_plan_run import wait_for
 
@@ -399,3 +400,33 @@ def test_what_is_shared_is_below_the_workspace(vibe: VibeCommand, repo: Path) ->
     refused = vibe("plan", "run", plan_file(vibe, worktree_step("a", "true")))
     assert (refused.code, "worktree.share" in refused.err, "below the workspace" in refused.err) == (2, True, True)
     assert repo.is_dir()
+
+
+DISK = """
+mkdir disk; mount -t tmpfs -o size=6m none disk
+cd disk; git init -q; git -c user.name=a -c user.email=a@b commit -q --allow-empty -m first
+head -c 4500000 /dev/zero > .git/filler
+{vibe} plan run --output json {plan} > ../first.json; echo $?
+test -e big; echo $?
+rm .git/filler
+{vibe} plan resume latest --output json > ../second.json; echo $?
+cmp big ../big && git log --oneline | wc -l
+"""
+
+
+def test_a_disk_that_is_full_pauses_the_plan_and_the_step_goes_on(vibe: VibeCommand) -> None:
+    (vibe.workdir / "big").write_bytes(random.Random(1).randbytes(1_800_000))
+    copied = f"cp {vibe.workdir}/big big"
+    plan = plan_file(vibe, worktree_step("a", copied), command_step("b", "test -e big", depends_on=["a"]))
+    line = DISK.format(vibe=VIBE, plan=plan)
+
+    ended = subprocess.run(
+        ["unshare", "-m", "bash", "-c", line],
+        cwd=vibe.workdir, env=vibe.variables(), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    first, second = (json.loads((vibe.workdir / f"{name}.json").read_text()) for name in ("first", "second"))
+    assert ended.stdout.split() == ["3", "1", "0", "3"], ended.stderr
+    assert (first["outcome"], first["reason"]) == ("interrupted", "environment")
+    assert "No space left" in first["result"]
+    assert {step["status"] for step in second["steps"]} == {"completed"}

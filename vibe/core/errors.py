@@ -12,6 +12,7 @@ The command line maps the class to an exit code; whatever else is raised is a fa
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
@@ -105,6 +106,12 @@ def shortage(error: BaseException | None) -> str | None:
             case _:
                 pass
     return None
+
+
+def shortage_in(words: str) -> OSError | None:
+    """Return the shortage of the system that another program reports in its ``words``, which are in the C locale."""
+    told = (number for number in _REMEDIES if os.strerror(number) in words)
+    return next((OSError(number, os.strerror(number)) for number in told), None)
 
 
 def unexpected(error: BaseException, *, with_what: str = "") -> str:

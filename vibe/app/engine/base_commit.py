@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from vibe.core.system.git.calls import GitCall, GitOutput, git_environ, run_git, without_fetching
@@ -21,6 +21,17 @@ def changed_files(folder: Path, before: str, after: str, environ: Mapping[str, s
     top = _asked(folder, environ, "rev-parse", "--show-toplevel")
     answer = _asked(folder, environ, "diff", "--name-only", "--no-renames", "--no-ext-diff", "-z", before, after, "--")
     return tuple(Path(top.text, name) for name in answer.items) if top and answer else None
+
+
+def files_of(folder: Path, environ: Mapping[str, str]) -> Iterator[Path]:
+    """Yield the files in the folder that git does not ignore; none: git can't say. Blocks."""
+    top = _asked(folder, environ, "rev-parse", "--show-toplevel")
+    answer = _asked(folder, environ, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
+    if top is None or answer is None:
+        return
+    for name in answer.items:
+        if (file := Path(top.text, name)).is_relative_to(folder):
+            yield file
 
 
 def _asked(folder: Path, environ: Mapping[str, str], *words: str) -> GitOutput | None:

@@ -21,7 +21,7 @@ from vibe.app.engine.host import Host
 from vibe.app.plan.command_consent import check_accepted, is_by_model
 from vibe.app.plan.preflight import check_answers, check_decisions, check_surroundings
 from vibe.app.plan.replanning import check_replans, with_decision_timeout
-from vibe.app.plan.reuse import ReuseRequest, ReuseStart, starting_point, workspace_of, write_start
+from vibe.app.plan.reuse import ReuseRequest, ReuseStart, starting_point, variables_of, workspace_of, write_start
 from vibe.app.plan.sample_project import copy_sample, remove_sample_copy, sample_copy
 from vibe.app.plan.step_executor import DEFAULT_EXECUTOR, check_executor
 from vibe.app.plan.worktrees import check_worktrees, check_worktrees_again
@@ -109,8 +109,7 @@ def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> Prep
     check_accepted(plan, loaded.where, accepted=_is_accepted(options, engine))
     start = choose_start(loaded, options, host, engine)
     check_worktrees(plan, start.workspace, host, engine, allow_dirty=options.allow_dirty, where=loaded.where)
-    if start.nothing_taken:
-        engine = replace(engine, warnings=(*engine.warnings, start.note))
+    engine = replace(engine, warnings=(*engine.warnings, *start.warnings))
 
     def make_store() -> PlanStore:
         fresh = sample if start.reused_from is None else None
@@ -134,6 +133,7 @@ def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> Prep
             only=steps_named(plan, options.only),
             reused_from=start.reused_from,
             base_commit=start.base_commit,
+            variables=variables_of(plan.steps, engine.environ),
             note=start.note,
         )
         try:
@@ -178,7 +178,11 @@ def choose_start(loaded: LoadedPlan, options: PlanRunOptions, host: Host, engine
     workspace = workspace_of(earlier, options.workdir, is_sample=is_sample) if earlier else options.workdir
     head = None if is_sample and earlier is None else head_commit(workspace, engine.environ)
     wanted = ReuseRequest(
-        workspace=workspace, environ=engine.environ, only=steps_named(loaded.plan, options.only), earlier=earlier
+        workspace=workspace,
+        environ=engine.environ,
+        origin=loaded.where,
+        only=steps_named(loaded.plan, options.only),
+        earlier=earlier,
     )
     return starting_point(loaded, wanted, options.decisions, head=head)
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
+from itertools import takewhile
 from pathlib import Path
 
 import msgspec
@@ -14,7 +17,7 @@ from msgspec import Raw, structs
 from ipc.events import PlanLeftEvent, PlanReusedEvent, PlanStepUpdateEvent
 from planner.plan.diagnostics import listed
 from planner.plan.loader import LoadedPlan
-from planner.plan.model import Plan, StepStatus
+from planner.plan.model import Plan, Step, StepStatus
 from planner.reuse.cache_keys import KeyedPlan
 from planner.reuse.reuse import REUSED_BY, Earlier, Selection, answers_taken_over, note_of, reuse, same_base, select
 from planner.state.decisions import plan_decision
@@ -22,12 +25,13 @@ from planner.state.state import ONLY_REASON
 from planner.store.current_plan import current_state
 from planner.store.folder import PlanFolder
 from planner.store.store import PlanStore
-from vibe.app.engine.base_commit import changed_files, head_commit
+from vibe.app.engine.base_commit import changed_files, files_of, head_commit
 from vibe.core.errors import UsageError
-from vibe.core.system.globs import matches_any
+from vibe.core.system.globs import is_wild, matches_any
 
 SHOWN_FILES = 6
 LEFT_OUT = "not asked for with --only"
+_VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)")
 _WIDE = re.compile(r"(?:\./)*[^/]*[*?\[]")
 """A glob of ``writes`` that names no file and no folder; it tells nothing of whose work a file is."""
 
@@ -46,10 +50,11 @@ class OtherWorkspaceError(UsageError):
 class ReuseRequest:
     """Request for a run in ``workspace``: ``only`` these steps, and results of ``earlier`` where they stand.
 
-    ``environ`` is git's.
+    ``environ`` is git's, ``origin`` is where the plan's document comes from.
     """
 
     workspace: Path
+    origin: str
     environ: Mapping[str, str]
     only: Sequence[str] = ()
     earlier: PlanFolder | None = None
@@ -60,7 +65,8 @@ class ReuseStart:
     """Start of a run, with what it takes over.
 
     ``workspace`` is where it works, ``decisions`` are answers taken over. ``base_commit`` is what the content keys
-    stand on, ``note`` what to say of all this; ``nothing_taken``: something was to be taken over and nothing could be.
+    stand on, ``note`` what to say of all this. ``warnings``: why nothing was
+    taken over, or what may be out of date.
     """
 
     selection: Selection
@@ -69,7 +75,7 @@ class ReuseStart:
     base_commit: str | None
     reused_from: str | None
     note: str
-    nothing_taken: bool
+    warnings: tuple[str, ...] = ()
 
 
 def starting_point(
@@ -91,7 +97,6 @@ def starting_point(
             base_commit=head,
             reused_from=None,
             note=note,
-            nothing_taken=False,
         )
     earlier = read_earlier(wanted.earlier)
     head, since = _head_to_go_by(earlier, wanted.earlier, head, wanted.workspace, wanted.environ)
@@ -99,14 +104,16 @@ def starting_point(
     base = earlier.keyed.base_commit if same_base(earlier, head) else head
     new = KeyedPlan(plan=loaded.plan, dag=loaded.dag, decisions={**answers, **given}, base_commit=base)
     selection = reuse(earlier, new, selection, wanted.only)
+    doubts = _doubts(new, selection, wanted)
+    note = "; ".join([note_of(selection, earlier, head=head) + since, *doubts])
     return ReuseStart(
         selection=selection,
         workspace=wanted.workspace,
         decisions=answers if selection.taken else {},
         base_commit=base,
         reused_from=earlier.plan_id if selection.taken else None,
-        note=note_of(selection, earlier, head=head) + since + _gone(selection, wanted.workspace),
-        nothing_taken=not selection.taken,
+        note=note,
+        warnings=doubts if selection.taken else (note,),
     )
 
 
@@ -134,11 +141,50 @@ def _head_to_go_by(
     return head, f"; since then files changed that none of its steps wrote: {listed(others, SHOWN_FILES)}"
 
 
-def _gone(selection: Selection, workspace: Path) -> str:
-    """Return what steps that are taken over changed and is not there any more; a later step may have meant it so."""
+def _doubts(new: KeyedPlan, selection: Selection, wanted: ReuseRequest) -> tuple[str, ...]:
+    """Return, in sentences, what a result that is taken over may stand on and no content key knows."""
+    if not selection.taken or wanted.earlier is None:
+        return ()
+    workspace, taken = wanted.workspace, [new.steps[step_id] for step_id in selection.taken]
     files = dict.fromkeys(file for result in selection.taken.values() for file in result.files_changed)
     gone = [file for file in files if not (workspace / file).exists()]
-    return f"; missing although a reused step changed it: {listed(gone, SHOWN_FILES)}" if gone else ""
+    unmade = [glob for step in taken for glob in step.writes or () if not _is_made(workspace, glob)]
+    ended, plan_file = wanted.earlier.ended_at(), workspace / wanted.origin
+    files_now = (file for file in files_of(workspace, wanted.environ) if file != plan_file)
+    edited = [str(file.relative_to(workspace)) for file in files_now if _changed_at(file) > ended]
+    before, now = wanted.earlier.settings().variables, variables_of(taken, wanted.environ)
+    others = [name for name, digest in now.items() if before is not None and before.get(name, "") != digest]
+    said = {
+        "missing although a reused step changed it": gone,
+        "missing although a reused step is to write it": [glob for glob in dict.fromkeys(unmade) if glob not in gone],
+        "edited since that plan ended": edited,
+        "reused steps name variables that have another value now": others,
+    }
+    return tuple(f"{about}: {listed(names, SHOWN_FILES)}" for about, names in said.items() if names)
+
+
+def _is_made(workspace: Path, glob: str) -> bool:
+    """Return whether a file that a glob means is there; a step that names files of all folders promises none."""
+    if _WIDE.match(glob):
+        return True
+    fixed = list(takewhile(lambda name: not is_wild(name), glob.split("/")))
+    top = workspace.joinpath(*fixed)
+    if len(fixed) == len(glob.split("/")) or not top.is_dir():
+        return top.exists()
+    return any(matches_any(file.relative_to(workspace).as_posix(), [glob]) for file in top.rglob("*"))
+
+
+def _changed_at(file: Path) -> float:
+    with suppress(OSError):
+        return file.lstat().st_mtime
+    return 0.0
+
+
+def variables_of(steps: Iterable[Step], environ: Mapping[str, str]) -> dict[str, str]:
+    """A digest of each environment variable that commands of the steps name; blank: it is not set."""
+    lines = (line for step in steps for line in (step.command, *step.verify) if line)
+    names = dict.fromkeys(name for line in lines for name in _VARIABLE.findall(line))
+    return {name: sha256(environ[name].encode()).hexdigest()[:12] if name in environ else "" for name in names}
 
 
 def read_earlier(folder: PlanFolder) -> Earlier:
