@@ -11,9 +11,8 @@ from subagents.step_model import Step
 from subagents.step_result import AgentUsage, StepResult
 from vibe.core.errors import innermost, shortage
 from vibe.core.messages import Usage
-from vibe.core.outcome import Outcome
+from vibe.core.outcome import Outcome, StopSignal
 from vibe.core.session.errors import WorkspaceLockedError
-from vibe.core.stop import StopSignal
 
 __all__ = [
     "VERIFY_SECONDS",

@@ -34,8 +34,8 @@ from subagents.worktree.failed_work import KeptBy, KeptWork
 from vibe.core.agent_loop import ActResult
 from vibe.core.errors import UsageError, VibeError
 from vibe.core.modes import ExecutionMode
+from vibe.core.outcome import StopSignal
 from vibe.core.session.transcript import Transcript
-from vibe.core.stop import StopSignal
 
 CALLER = "planner"
 """The name that replays and logs know the planner by."""

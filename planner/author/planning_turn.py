@@ -12,8 +12,7 @@ from planner.author.prompt_text import planner_prompt
 from planner.author.structured_output import Offer
 from subagents.agent.reader import ReadOnlyAgent
 from vibe.core.agent_loop import ActResult
-from vibe.core.outcome import Outcome
-from vibe.core.stop import NeverStop, StopSignal
+from vibe.core.outcome import NeverStop, Outcome, StopSignal
 
 _decoder = json.JSONDecoder()
 

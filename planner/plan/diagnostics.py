@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from vibe.core.errors import UsageError, VibeError
-from vibe.core.plain_text import some_of
-from vibe.core.suggestion import closest, did_you_mean
+from vibe.core.plain_text import closest, did_you_mean, some_of
 
 SHOWN_PROBLEMS = 50
 _COMPARISONS = 6_000

@@ -1,4 +1,4 @@
-"""Statuses of a plan and its steps, and the tables of legal transitions between them."""
+"""Statuses of a plan and its steps, their signs, and the tables of legal transitions between them."""
 
 from __future__ import annotations
 
@@ -90,3 +90,30 @@ PLAN_TRANSITIONS: Mapping[PlanStatus, frozenset[PlanStatus]] = MappingProxyType(
     PlanStatus.FAILED: frozenset({PlanStatus.PAUSED}),  # likewise, or changes the plan
     PlanStatus.CANCELLED: frozenset(),
 })
+
+
+MARKS = {
+    "completed": "✓",
+    "failed": "✗",
+    "skipped": "-",
+    "cancelled": "×",  # noqa: RUF001  a cross is meant
+    "in_progress": "▸",
+    "needs_decision": "?",
+    "blocked": "·",
+    "pending": "·",
+}
+
+REUSED_MARK = "↺"
+"""Of a completed step that another plan did."""
+
+_READY = frozenset({"reset", "decided", "revised", "rewound", "changed"})
+"""Reasons of a pause after which a command has changed the plan: nothing keeps it from being resumed."""
+
+_WORDS = {"SIGINT": "Ctrl-C", "decision": "waits for a decision"}
+
+
+def paused_text(reason: str | None) -> str:
+    """Return how a paused plan stands."""
+    if reason in _READY:
+        return "ready to resume"
+    return f"paused ({_WORDS.get(reason, reason)})" if reason else "paused"

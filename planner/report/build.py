@@ -24,8 +24,7 @@ from planner.report.model import (
 )
 from planner.state.decisions import plan_decision
 from planner.state.outcome import outcome_of
-from planner.state.spending import AttemptKey, Spending, total_of
-from planner.state.state import CUT, Left, RemovedStep, State, StepState
+from planner.state.state import CUT, AttemptKey, Left, RemovedStep, Spending, State, StepState, total_of
 from planner.store.outcome import step_reports, warnings_of
 from planner.store.records import RunSettings
 from subagents.step_result import StepResult

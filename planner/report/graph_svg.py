@@ -9,10 +9,10 @@ from importlib import resources
 
 from planner.plan.dag import Dag
 from planner.plan.diagnostics import TooLargeToDrawError
-from planner.plan.icons import MARKS, REUSED_MARK
 from planner.plan.model import Dependency, Plan, Step, StepStatus
+from planner.plan.status import MARKS, REUSED_MARK
+from planner.report.formatting import escaped_line
 from planner.report.graph_layout import GraphLayout, lay_out
-from planner.report.plain_text import escaped_line
 from vibe.core.modes import MODE_CATALOG
 
 MAX_DRAWN = 2_000

@@ -6,14 +6,16 @@ from collections.abc import Iterable, Iterator
 
 from planner.plan.dag import Dag
 from planner.plan.diagnostics import TooLargeToDrawError
-from planner.plan.icons import MARKS, REUSED_MARK
 from planner.plan.model import Plan, StepStatus
+from planner.plan.status import MARKS, REUSED_MARK
 from planner.report.formatting import (
     amount,
     call_text,
     counted,
     cut,
     ending,
+    escaped,
+    escaped_line,
     facts,
     money,
     other_spending,
@@ -25,7 +27,6 @@ from planner.report.formatting import (
 )
 from planner.report.graph_svg import Shown, inline_svg, style_sheet
 from planner.report.model import LimitReport, PlanReport, SpanReport, StepReportLine
-from planner.report.plain_text import escaped, escaped_line
 
 MAX_ROWS = 1_000
 """Steps in the timeline: the first that ran; beyond it a page gets heavy and says no more."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from planner.plan.icons import MARKS, REUSED_MARK
 from planner.plan.model import Plan, StepStatus
+from planner.plan.status import MARKS, REUSED_MARK
 from planner.report.formatting import (
     amount,
     call_text,
     cut,
     ending,
     facts,
+    markdown_line,
     other_spending,
     output_text,
     removed_steps,
@@ -21,7 +22,6 @@ from planner.report.formatting import (
 )
 from planner.report.graph_text import mermaid
 from planner.report.model import PlanReport, StepReportLine
-from planner.report.plain_text import markdown_line
 from vibe.core.plain_text import plain
 
 MERMAID_STEPS = 200

@@ -3,26 +3,99 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import anyio
 import msgspec
 from anyio import to_thread
 from msgspec import Struct, structs
 
-from planner.plan.model import Step
-from planner.plan.step_limits import step_limits
-from planner.run.options import DispatchOptions
-from planner.run.task_builder import build_task, gather_inputs
-from planner.run.timers import Timer
+from planner.plan.model import Plan, Step, StepStatus
+from planner.plan.step_limits import USUAL, StepLimits, step_limits
+from planner.run.replanner import ReplanPolicy
+from planner.run.timers import Clock, Sleep, Timer, steady_time
+from planner.run.watchdog import ActivitySink
 from planner.state.commands import AttemptEnded
 from planner.state.schedule import schedule_of
-from planner.state.state import State
+from planner.state.state import State, StepState
 from planner.store.store import PlanStore
-from subagents.executor import AgentUsage, StepExecutor, StepResult, StopSignal, unserved
+from subagents.executor import AgentUsage, StepExecutor, StepInput, StepResult, StepTask, StopSignal, unserved
 from vibe.core.errors import innermost
+from vibe.core.messages import Usage
+from vibe.core.modes import ExecutionMode
 from vibe.core.outcome import Outcome
 from vibe.core.tools.process.runner import CommandStartError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchOptions:
+    """Options of a run. Times in seconds.
+
+    ``attended``: somebody is there to take decisions; if not, the plan pauses as soon as only decisions without a
+    timeout are left to wait for. ``write_results``: put
+    ``result.json`` beside each step's conversation (the journal holds the result in any case). ``activity``: the sink
+    that the executor's events pass through; None: no step is ended for being idle. ``clock`` and ``sleep`` belong
+    together, ``now`` tells unix seconds. ``replanning``: who is asked when a step with ``on_failure: replan`` failed.
+    ``spent_by`` tells, from files, what an attempt by step and number used and cost (None: unknown) that was cancelled.
+    ``step_limits`` are for steps that name none.
+    """
+
+    attended: bool = False
+    step_limits: Mapping[ExecutionMode, StepLimits] = field(default_factory=lambda: USUAL)
+    write_results: bool = True
+    activity: ActivitySink | None = None
+    version: str = ""
+    replanning: ReplanPolicy = field(default_factory=ReplanPolicy)
+    spent_by: Callable[[str, int], tuple[Usage, float | None]] | None = None
+    clock: Clock = time.monotonic
+    sleep: Sleep = anyio.sleep
+    now: Callable[[], float] = field(default_factory=steady_time)
+
+
+def build_task(plan: Plan, step: Step, attempt: int, inputs: tuple[StepInput, ...], limits: StepLimits) -> StepTask:
+    """Everything one attempt at ``step`` needs to know."""
+    return StepTask(
+        step=step,
+        goal=plan.goal,
+        context=plan.context,
+        max_tokens=limits.max_tokens,
+        max_turns=limits.max_turns,
+        attempt=attempt,
+        inputs=inputs,
+    )
+
+
+def gather_inputs(
+    step: Step, steps: Mapping[str, StepState], file_of: Callable[[str], Path] | None = None
+) -> tuple[StepInput, ...]:
+    """Return what the direct dependencies came to, in the order the step names them; one that failed says why.
+
+    ``file_of`` a step's id is where the whole of its result is; None: nowhere but here.
+    """
+    return tuple(
+        _input(steps[dependency.step], None if file_of is None else str(file_of(dependency.step)))
+        for dependency in step.dependencies
+    )
+
+
+def _input(step: StepState, file: str | None) -> StepInput:
+    step_id, title, result = step.outline.id, step.outline.title, step.result
+    if result is None:
+        return StepInput(step_id=step_id, title=title, status=step.status.value, summary="")
+    told = step.status is not StepStatus.COMPLETED
+    return StepInput(
+        step_id=step_id,
+        title=title,
+        status=step.status.value,
+        summary=result.summary or (result.detail if told else ""),
+        output=result.output,
+        files_changed=result.files_changed,
+        result_file=file,
+    )
+
 
 logger = logging.getLogger(__name__)
 

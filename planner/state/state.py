@@ -5,15 +5,40 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from ipc import events as e
 from planner.plan.status import PlanStatus, StepStatus
-from planner.state.spending import AttemptKey, Spending
 from subagents.step_result import StepResult
+from vibe.core.messages import Usage
 from vibe.core.outcome import Outcome
+
+AttemptKey: TypeAlias = tuple[str, int]
+"""A step's id and the number of the attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """Tokens and calls, and what they cost in USD (None: unknown)."""
+
+    usage: Usage
+    cost_usd: float | None
+
+
+def total_of(spent: Iterable[Spending]) -> Spending:
+    """The sum; its cost is None once a model was called at an unknown price."""
+    usage = Usage()
+    cost: float | None = 0.0
+    for one in spent:
+        usage += one.usage
+        if one.cost_usd is None:
+            cost = None if one.usage.calls else cost
+        elif cost is not None:
+            cost += one.cost_usd
+    return Spending(usage, cost)
+
 
 WAIVED_REASON = "waived"
 """Why a step is SKIPPED that failed, or was cut off, and that somebody chose to do without: its dependants run."""

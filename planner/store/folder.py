@@ -16,10 +16,10 @@ from ipc.errors import INVALID_JSON
 from planner.plan.status import PlanStatus
 from planner.state.evolve import FactInvalidError, fold
 from planner.state.state import State
-from planner.store.errors import AmbiguousPlanError, BrokenPlanError, UnknownPlanError
+from planner.store.errors import AmbiguousPlanError, BrokenPlanError, PlanLockedError, StoreWriteError, UnknownPlanError
 from planner.store.journal import JournalContent, read_journal
 from planner.store.records import PlanSnapshot, RunSettings
-from vibe.core.system.locks import holder_of, is_alive
+from vibe.core.system.locks import FileLock, holder_of, is_alive
 
 SOURCE_FILE = "plan.json"
 SETTINGS_FILE = "run.json"
@@ -243,3 +243,19 @@ def _read(path: Path) -> bytes:
         raise BrokenPlanError(str(path), "is missing") from error
     except OSError as error:
         raise BrokenPlanError(str(path), error.strerror or "cannot be read") from error
+
+
+def lock_plan(path: Path, plan_id: str) -> FileLock:
+    """Take the lock of a plan at once or not at all.
+
+    Raises:
+        PlanLockedError: another holder has it, in this process or another.
+        StoreWriteError: the lock file can't be made or locked.
+    """
+    try:
+        lock = FileLock.try_acquire(path)
+    except OSError as error:
+        raise StoreWriteError(path, error) from error
+    if lock is None:
+        raise PlanLockedError(plan_id, holder_of(path))
+    return lock

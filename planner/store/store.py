@@ -38,11 +38,11 @@ from planner.store.folder import (
     STEPS_FOLDER,
     PlanFolder,
     find_plan,
+    lock_plan,
     new_plan_id,
     plans_folder,
 )
 from planner.store.journal import PlanJournal, SyncPolicy, read_journal
-from planner.store.lock import lock_plan
 from planner.store.records import PlanSnapshot, RunSettings
 from subagents.step.tamper_guard import RECORD_FILES
 from subagents.step_result import StepResult

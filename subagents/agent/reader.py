@@ -13,8 +13,8 @@ from subagents.agent.run_context import AgentContext
 from vibe.core.agent_loop import ActResult, AgentLoop
 from vibe.core.config.models import ModelConfig
 from vibe.core.guidance import AgentPlace
+from vibe.core.outcome import StopSignal
 from vibe.core.session.transcript import Transcript
-from vibe.core.stop import StopSignal
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.loading import ToolClass
 from vibe.core.tools.manager import ToolManager

@@ -16,9 +16,9 @@ from vibe.core.agents.manager import AgentManager
 from vibe.core.config.models import Network
 from vibe.core.guidance import Guidance
 from vibe.core.llm.factory import ModelCatalog
+from vibe.core.outcome import StopSignal
 from vibe.core.sandbox.confinement import Confinement
 from vibe.core.session.write_turn import Turns
-from vibe.core.stop import StopSignal
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.ports import SubagentSpawner

@@ -20,9 +20,8 @@ from vibe.core.agents.profiles import AgentProfile, AgentSafety
 from vibe.core.config.models import SubagentsConfig
 from vibe.core.errors import EnvironmentFailure, VibeError
 from vibe.core.modes import ExecutionMode
-from vibe.core.outcome import Outcome
+from vibe.core.outcome import NeverStop, Outcome, StopSignal
 from vibe.core.session.transcript import Transcript, TranscriptError
-from vibe.core.stop import NeverStop, StopSignal
 from vibe.core.system.files import replace_file
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.ports import SubagentOrder, SubagentReport

@@ -1,4 +1,4 @@
-"""WorktreeFolder: one attempt's worktree on disk and its branch: made, committed, brought into conflict, removed."""
+"""WorktreeFolder: one attempt's worktree and its branch: made, set up, committed, brought into conflict, removed."""
 
 from __future__ import annotations
 
@@ -6,19 +6,121 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Generator
+import subprocess
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import structs
+
+from subagents.executor import StepTask
 from subagents.worktree.errors import GitFailedError, MergeRefusedError, WorktreeError, name_some
-from subagents.worktree.git import Git
 from subagents.worktree.merge import MergeConflict
-from subagents.worktree.repository import Base, Change, Repository
-from subagents.worktree.setup import link_shared, shared_links
-from subagents.worktree.submodules import check_submodules
+from subagents.worktree.repository import Base, Change, Git, Repository
 from vibe.core.system.files import text_of
+from vibe.core.system.git.calls import GitCall, run_git, without_fetching
+from vibe.core.system.git.discovery import located_at
+from vibe.core.system.git.shelter import take_shelter
 from vibe.core.system.process import kill_in_folder
+
+INDEX_MARK = b"\0\0\xe0\0"
+"""The mode of a submodule, as any index has it."""
+
+
+def check_submodules(repository: Repository, git: Git, admin: Path) -> None:
+    """See that a worktree's submodules hold what is committed.
+
+    ``git`` is that of the worktree, ``admin`` its folder there.
+
+    Raises:
+        MergeRefusedError: one does not.
+        GitFailedError: git refuses.
+    """
+    if INDEX_MARK not in (admin / "index").read_bytes():
+        return
+    for path, commit in repository.gitlinks(git).items():
+        changed = _changed(git.folder / path, commit, repository)
+        if changed:
+            raise MergeRefusedError(
+                f"the step changed {changed!r} in the submodule {path!r}, which can't be merged: commit it there "
+                f"yourself, or "
+                "let the step work with workspace 'shared', in the submodule's own folder"
+            )
+
+
+def _changed(folder: Path, commit: str, repository: Repository) -> str:
+    """A file in a submodule that is not as its commit has it, or nothing."""
+    if folder.is_symlink() or not os.path.lexists(folder / ".git"):
+        return next(_files(folder), "")
+    try:
+        located = located_at(folder)
+        if located is None:
+            return ".git"
+        shelter = take_shelter(located, repository.git.environ, repository.keep, programs=False)
+        environ: Mapping[str, str] = without_fetching(shelter.here())
+        words = ("status", "--porcelain", "-z", "--untracked-files=all", "--ignore-submodules=all", "--no-renames")
+        status = run_git(GitCall(words=words, folder=folder, environ=environ))
+        head = run_git(GitCall(words=("rev-parse", "--verify", "HEAD"), folder=folder, environ=environ))
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return ".git"
+    if status.code != 0 or head.text != commit:
+        return ".git"
+    return status.items[0][3:] if status.items else ""
+
+
+def _files(folder: Path) -> Iterator[str]:
+    for place, _, names in os.walk(folder):
+        for name in names:
+            yield os.path.relpath(os.path.join(place, name), folder)  # noqa: PTH118  text, which may be no name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorktreeSetup:
+    """``commands`` are run in each worktree as it is made, before its step."""
+
+    commands: tuple[str, ...] = ()
+
+    def tasks(self, task: StepTask) -> list[tuple[str, StepTask]]:
+        """The commands, each with the task that runs it in place of the step's own work."""
+        own = task.with_step(title=f"Set up: {task.step.title}", verify=[], output_schema=None)
+        plain = structs.replace(own, inputs=())
+        return [
+            (command, structs.replace(plain.with_step(command=command), conversation=f"setup{number}"))
+            for number, command in enumerate(self.commands, start=1)
+        ]
+
+
+def link_shared(share: Sequence[str], workspace: Path, workdir: Path) -> None:
+    """Link what there is of the shared paths into a worktree, but for what git checked out there.
+
+    Raises:
+        WorktreeError: a link can't be made.
+    """
+    top = Path(os.path.realpath(workdir))
+    for name in share:
+        source, target = workspace / name, workdir / name
+        inside = Path(os.path.realpath(target.parent)).is_relative_to(top)
+        if not inside or not source.exists() or os.path.lexists(target):
+            continue
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.symlink_to(source)
+        except OSError as error:
+            raise WorktreeError(f"{str(target)!r} can't be linked to {str(source)!r}: {error.strerror}") from error
+
+
+def shared_links(share: Sequence[str], workspace: Path, workdir: Path) -> list[Path]:
+    """Return the links that are still there: they are no part of the work."""
+    return [workdir / name for name in share if _leads_to(workdir / name, workspace / name)]
+
+
+def _leads_to(link: Path, source: Path) -> bool:
+    try:
+        return link.readlink() == source
+    except OSError:
+        return False
+
 
 SEPARATOR = "======="
 LINK = "gitdir: "

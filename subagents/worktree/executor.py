@@ -20,14 +20,13 @@ from ipc.sink import EventSink
 from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal, unserved
 from subagents.step.local_executor import transcript_name
 from subagents.worktree.apply import scratch_folder
-from subagents.worktree.checkout import delete_files, put_away_in, remove_folder, remove_if_empty
+from subagents.worktree.checkout import WorktreeSetup, delete_files, put_away_in, remove_folder, remove_if_empty
 from subagents.worktree.conflict import Resolving, check_task, joined, other_side
 from subagents.worktree.errors import MergeRefusedError, WorktreeError, WorktreeRefusedError, name_some
 from subagents.worktree.failed_work import KeptWork, write_out
 from subagents.worktree.lifecycle import ENDED, Attempt, StepWorktree, steps_with_worktrees
 from subagents.worktree.lock import lock_repository
 from subagents.worktree.repository import Repository
-from subagents.worktree.setup import WorktreeSetup
 from subagents.worktree.state import Phase, WorktreeRecord, read_record
 from vibe.core.outcome import Outcome
 from vibe.core.session.write_turn import WAITS, Turns

@@ -3,22 +3,129 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import stat
 import subprocess
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 from msgspec import Struct, structs
 
 from subagents.worktree.errors import GitFailedError, WorktreeRefusedError, name_some
-from subagents.worktree.git import OLDEST, Git, git_version
-from vibe.core.system.git.calls import git_environ
+from vibe.core.system.git.calls import GitCall, GitOutput, git_environ, run_git
 from vibe.core.system.git.discovery import BARE, Located, OddRepositoryError, locate, small_text
-from vibe.core.system.git.index_paths import sort_paths, stdin_of
 from vibe.core.system.git.shelter import take_shelter
 from vibe.core.system.own_places import NO_OWN_PLACES, OwnPlaces
 from vibe.core.system.programs import find_program, shunned
+
+EFFECTIVE = os.access in os.supports_effective_ids
+
+
+@dataclass(frozen=True, slots=True)
+class SortedPaths:
+    """Paths at which no file and no link is now, those at which one is, and those that can't be read."""
+
+    gone: list[str] = field(default_factory=list[str])
+    there: list[str] = field(default_factory=list[str])
+    closed: list[str] = field(default_factory=list[str])
+
+
+def sort_paths(top: Path, paths: Iterable[str]) -> SortedPaths:
+    """Look at what is at paths below ``top``."""
+
+    @cache
+    def is_reached(parent: Path) -> bool:
+        """Return whether the way there leads through folders alone."""
+        return parent == top or (is_reached(parent.parent) and not parent.is_symlink())
+
+    found = SortedPaths()
+    for path in paths:
+        file = top / path
+        try:
+            mode = file.lstat().st_mode if is_reached(file.parent) else 0
+        except (FileNotFoundError, NotADirectoryError):
+            mode = 0
+        except OSError:
+            found.closed.append(path)
+            continue
+        if stat.S_ISREG(mode) and not os.access(file, os.R_OK, effective_ids=EFFECTIVE):
+            found.closed.append(path)
+        else:
+            (found.there if stat.S_ISREG(mode) or stat.S_ISLNK(mode) else found.gone).append(path)
+    return found
+
+
+def stdin_of(paths: Iterable[str]) -> bytes:
+    """Paths for ``-z --stdin``."""
+    return b"".join(os.fsencode(path) + b"\0" for path in paths)
+
+
+OLDEST = (2, 38)
+"""``merge-tree --write-tree`` came with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Git:
+    """Git in one folder. Every call blocks: make it in a thread.
+
+    ``environ`` is complete (see ``git_environ``); ``locks`` are descriptors that a command keeps open while it runs, so
+    that a lock outlives us for as long as it.
+    """
+
+    folder: Path
+    environ: Mapping[str, str] = field(repr=False)  # it may hold keys
+    locks: tuple[int, ...] = ()
+
+    def at(self, folder: Path, git_dir: Path) -> Git:
+        """The same git in another worktree of the repository, of which git has its own in ``git_dir``."""
+        where = {"GIT_DIR": str(git_dir), "GIT_WORK_TREE": str(folder)}
+        return replace(self, folder=folder, environ={**self.environ, **where})
+
+    def with_lock(self, descriptor: int) -> Git:
+        """The same git, whose commands keep ``descriptor`` open."""
+        return replace(self, locks=(*self.locks, descriptor))
+
+    def __call__(self, *words: str, stdin: bytes = b"", index: Path | None = None) -> GitOutput:
+        """Run a command that has to succeed; ``index`` in place of the folder's own.
+
+        Raises:
+            GitFailedError: it failed.
+        """
+        answer = self.ask(*words, stdin=stdin, index=index)
+        if answer.code != 0:
+            raise GitFailedError(words, self.folder, answer.problem)
+        return answer
+
+    def ask(self, *words: str, stdin: bytes = b"", index: Path | None = None) -> GitOutput:
+        """Run a command whose failure is an answer, too.
+
+        Raises:
+            GitFailedError: it can't be started or takes too long.
+        """
+        environ = self.environ if index is None else {**self.environ, "GIT_INDEX_FILE": str(index)}
+        call = GitCall(words=words, folder=self.folder, environ=environ, stdin=stdin, locks=self.locks)
+        try:
+            return run_git(call)
+        except subprocess.TimeoutExpired as error:
+            raise GitFailedError(words, self.folder, f"it took longer than {call.seconds:.0f} s") from error
+        except OSError as error:
+            if not self.folder.is_dir():
+                raise GitFailedError(words, self.folder, "the folder does not exist") from error
+            raise GitFailedError(words, self.folder, error.strerror or str(error)) from error
+
+
+def git_version(git: Git) -> tuple[int, ...]:
+    """The version's numbers; empty if it can't be told.
+
+    Raises:
+        GitFailedError: git can't be started.
+    """
+    found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", git("version").text)
+    return tuple(int(number) for number in found.groups() if number) if found else ()
+
 
 UNDER_WAY = (
     ("MERGE_HEAD", "a merge"), ("rebase-merge", "a rebase"), ("rebase-apply", "a rebase"),

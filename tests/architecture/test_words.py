@@ -87,4 +87,4 @@ def test_every_kind_of_docstring_is_looked_at(tmp_path: Path) -> None:
 def test_did_you_mean_is_worded_in_one_place() -> None:
     asking = [shown(path) for path in source_files() if "did you mean {" in path.read_text(encoding="utf-8")]
 
-    assert asking == ["vibe/core/suggestion.py"]
+    assert asking == ["vibe/core/plain_text.py"]

@@ -23,11 +23,9 @@ import anyio
 from ipc.sink import MemorySink
 from subagents.executor import StepResult, StepTask, StopSignal
 from subagents.worktree.executor import WorktreeExecutor, WorktreePlace
-from subagents.worktree.git import Git
-from subagents.worktree.repository import open_repository
+from subagents.worktree.repository import Git, open_repository
 from tests.fakes.tasks import task_of
-from vibe.core.outcome import Outcome
-from vibe.core.stop import NeverStop
+from vibe.core.outcome import NeverStop, Outcome
 
 BOUND_MS = 120.0
 RUN_STEPS = 5

@@ -15,8 +15,7 @@ from vibe.app.engine.host import allow_open_files
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.log_file import logging_to
-from vibe.cli.process_end import ProcessEnd
-from vibe.cli.signals import EXIT_OF, handled_signals
+from vibe.cli.signals import EXIT_OF, ProcessEnd, handled_signals
 from vibe.core.config.paths import VibePaths
 from vibe.core.errors import EnvironmentFailure, UsageError
 from vibe.core.system.awake_loop import run_awake

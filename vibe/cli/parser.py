@@ -9,7 +9,7 @@ from typing import Any, NoReturn, cast
 
 from vibe import __version__
 from vibe.core.errors import UsageError
-from vibe.core.suggestion import closest, did_you_mean
+from vibe.core.plain_text import closest, did_you_mean
 
 OUTPUTS = ("text", "json", "streaming")
 FEW = 5

@@ -20,8 +20,7 @@ from vibe.core.middleware.cut_answer import MAX_CUTS, CutAnswer, go_on
 from vibe.core.middleware.limits import SUMMARISE, LoopDetection, SpendingNotice, TurnLimit
 from vibe.core.middleware.pipeline import MiddlewarePipeline
 from vibe.core.middleware.port import HOST_NOTICE, Compact, Middleware, Notice, Stop, Verdict, Warn
-from vibe.core.outcome import BUSY, Denial, Outcome
-from vibe.core.stop import NeverStop, StopSignal
+from vibe.core.outcome import BUSY, Denial, NeverStop, Outcome, StopSignal
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.turn import AgentKit, TurnResult, TurnRunner
 

@@ -1,8 +1,9 @@
-"""Ways work can end, and what was not allowed on the way, in the words of the result record."""
+"""Ways work can end, what was not allowed on the way, and how running work hears that it should stop."""
 
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -33,3 +34,18 @@ class Denial(Struct, frozen=True):
     summary: str
     reason: str
     by: str
+
+
+class StopSignal(Protocol):
+    """Tells running work to stop at the end of its current turn."""
+
+    @property
+    def requested(self) -> bool:
+        """True if the work is to stop."""
+        ...
+
+
+class NeverStop:
+    """The signal of work nobody pauses."""
+
+    requested = False

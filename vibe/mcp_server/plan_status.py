@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ipc.events import PlanDecisionEvent
-from planner.plan.icons import MARKS, paused_text
-from planner.plan.status import PlanStatus, StepStatus
+from planner.plan.status import MARKS, PlanStatus, StepStatus, paused_text
 from planner.report.model import PlanReport, StepReportLine
 from planner.state.state import State, StepState
 from planner.store.current_plan import current_state

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from vibe.core.errors import VibeError, unexpected
-from vibe.core.suggestion import closest, did_you_mean
+from vibe.core.plain_text import closest, did_you_mean
 from vibe.core.tools.schema import describe_problems
 from vibe.mcp_server.tool import Caller, ServedTool, ToolAnswer
 

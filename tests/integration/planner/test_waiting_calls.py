@@ -12,7 +12,7 @@ import pytest
 from ipc.events import WarningEvent
 from ipc.sink import MemorySink
 from planner.run.control import PlanControl
-from planner.run.options import DispatchOptions
+from planner.run.step_runner import DispatchOptions
 from planner.run.watchdog import ActivitySink
 from planner.store.outcome import RunResult
 from subagents.step.local_executor import LocalExecutor

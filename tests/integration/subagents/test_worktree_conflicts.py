@@ -22,8 +22,7 @@ from tests.integration.subagents.worktree_rig import (
 )
 from vibe.core.messages import Usage
 from vibe.core.modes import ExecutionMode
-from vibe.core.outcome import Outcome
-from vibe.core.stop import NeverStop
+from vibe.core.outcome import NeverStop, Outcome
 
 
 @pytest.fixture

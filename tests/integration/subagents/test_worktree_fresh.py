@@ -12,8 +12,7 @@ from anyio import to_thread
 from subagents.worktree.executor import WorktreeExecutor
 from tests.e2e.test_plan_run import wait_for
 from tests.integration.subagents.worktree_rig import FILES, EditingExecutor, Rig, git, shell, worktree_task
-from vibe.core.outcome import Outcome
-from vibe.core.stop import NeverStop
+from vibe.core.outcome import NeverStop, Outcome
 
 MORE = {"dir/sub/d.txt": "d\n", "keep/e.txt": "e\n", ".gitignore": "*.log\nbuild/\n"}
 

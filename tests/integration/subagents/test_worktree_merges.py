@@ -24,8 +24,7 @@ from tests.integration.subagents.worktree_rig import (
     worktree_task,
     writes,
 )
-from vibe.core.outcome import Outcome
-from vibe.core.stop import NeverStop
+from vibe.core.outcome import NeverStop, Outcome
 
 
 @pytest.fixture

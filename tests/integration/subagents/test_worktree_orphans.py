@@ -12,8 +12,7 @@ from anyio import to_thread
 from subagents.executor import StepResult
 from subagents.worktree.cleanup import Orphans, find_orphans
 from tests.integration.subagents.worktree_rig import FILES, EditingExecutor, Rig, git, worktree_task
-from vibe.core.outcome import Outcome
-from vibe.core.stop import NeverStop
+from vibe.core.outcome import NeverStop, Outcome
 
 PLAN = "20260101-1a2b3c"
 

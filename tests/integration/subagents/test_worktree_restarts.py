@@ -11,8 +11,7 @@ from ipc.events import WarningEvent
 from subagents.executor import StepResult, StepTask, StopSignal
 from tests.integration.session.unprivileged import folder_of_nobody
 from tests.integration.subagents.worktree_rig import Edit, EditingExecutor, Rig, shell, worktree_task, writes
-from vibe.core.outcome import Outcome
-from vibe.core.stop import NeverStop
+from vibe.core.outcome import NeverStop, Outcome
 
 FILES = {"a.txt": "a\n", "b.txt": "b\n", "dir/c.txt": "c\n"}
 

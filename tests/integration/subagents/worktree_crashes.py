@@ -22,8 +22,7 @@ import anyio
 from subagents.executor import StepResult
 from subagents.worktree.cleanup import give_up_worktrees
 from tests.integration.subagents.worktree_rig import EditingExecutor, Rig, git, worktree_task
-from vibe.core.outcome import Outcome
-from vibe.core.stop import NeverStop
+from vibe.core.outcome import NeverStop, Outcome
 
 CHANGING = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link", "shutil.rmtree", "subprocess.Popen")
 GIVEN_UP = "given up"

@@ -13,12 +13,11 @@ from anyio import to_thread
 
 from ipc.sink import MemorySink
 from subagents.executor import StepResult, StepTask, StopSignal
+from subagents.worktree.checkout import WorktreeSetup
 from subagents.worktree.executor import WorktreeExecutor, WorktreePlace
 from subagents.worktree.repository import Repository, open_repository
-from subagents.worktree.setup import WorktreeSetup
 from tests.fakes.tasks import task_of
-from vibe.core.outcome import Outcome
-from vibe.core.stop import NeverStop
+from vibe.core.outcome import NeverStop, Outcome
 
 Edit: TypeAlias = Callable[[Path], "StepResult | None"]
 """Changes a worktree; what it returns, if anything, is the step's result."""

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from planner.report.plain_text import one_line as document_line
+from planner.report.formatting import one_line as document_line
 from vibe.cli.render.event_text import one_line as terminal_line
 from vibe.core.plain_text import plain
 

@@ -15,7 +15,7 @@ from ipc.sink import MemorySink
 from planner.plan.model import Plan
 from planner.run.control import PlanControl
 from planner.run.dispatcher import Dispatcher
-from planner.run.options import DispatchOptions
+from planner.run.step_runner import DispatchOptions
 from planner.store.journal import SyncPolicy
 from planner.store.outcome import RunResult
 from planner.store.records import RunSettings

@@ -16,9 +16,8 @@ from vibe.app.conversation.opening import NO_LIMITS, PromptLimits, PromptResult
 from vibe.core.agent_loop import ActResult, AgentLoop
 from vibe.core.errors import EnvironmentFailure, UsageError
 from vibe.core.messages import Image
-from vibe.core.outcome import Outcome
+from vibe.core.outcome import Outcome, StopSignal
 from vibe.core.session.transcript import Transcript
-from vibe.core.stop import StopSignal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

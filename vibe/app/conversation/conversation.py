@@ -36,17 +36,15 @@ from vibe.app.conversation.session import ChatSession
 from vibe.app.conversation.setup import Setup, set_up
 from vibe.app.conversation.user_shell import as_told, run_for_user
 from vibe.app.engine.event_publishing import Publishing
-from vibe.app.engine.host import Host
+from vibe.app.engine.host import Hold, Host
 from vibe.app.engine.result_record import AgentRecord, RunRecord, exit_code_of
 from vibe.app.engine.tool_servers import ToolServers
-from vibe.app.engine.workspaces import Hold
 from vibe.core.agent_loop import AgentLoop
 from vibe.core.errors import UsageError, VibeError
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.messages import Image, Message, UserMessage
-from vibe.core.outcome import Outcome
+from vibe.core.outcome import Outcome, StopSignal
 from vibe.core.session.write_turn import WAITS, WriteTurn
-from vibe.core.stop import StopSignal
 from vibe.core.system.shield import shielded
 from vibe.core.tools.process.background import BackgroundCommands
 from vibe.core.tools.process.runner import CommandResult

@@ -19,9 +19,8 @@ from vibe.core.config.paths import VibePaths
 from vibe.core.errors import EnvironmentFailure
 from vibe.core.outcome import Outcome
 from vibe.core.session.errors import BrokenSessionError
-from vibe.core.session.folder import SessionFolder
+from vibe.core.session.folder import SessionFolder, lock_session
 from vibe.core.session.loader import SavedSession, SessionLoader
-from vibe.core.session.lock import lock_session
 from vibe.core.session.meta import VERSION, SessionMeta, read_meta, write_meta
 from vibe.core.session.snapshots import Snapshots
 from vibe.core.session.transcript import Transcript

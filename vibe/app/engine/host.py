@@ -5,19 +5,68 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from vibe.core.system.locks import FolderLocks
 from vibe.core.system.own_places import OwnPlaces
 from vibe.core.system.programs import guarded
 
 if TYPE_CHECKING:
-    from vibe.app.engine.workspaces import Workspaces
     from vibe.core.llm.limiter import CallLimiter
     from vibe.core.llm.retry import RetryPolicy
     from vibe.core.session.write_turn import WriteTurn
+
+
+@dataclass(slots=True, eq=False)
+class Hold:
+    """A conversation or a plan that is in a folder, until ``release``. ``name`` is what people call it."""
+
+    workspaces: Workspaces
+    folder: Path
+    name: str
+    writing: bool = False
+    """It is at work there now."""
+
+    def others(self) -> tuple[str, ...]:
+        """Return the names of the others that are writing in the folder now."""
+        return self.workspaces.writing_in(self.folder, besides=self)
+
+    def release(self) -> None:
+        """Leave the folder. A second call does nothing."""
+        self.workspaces.leave(self)
+
+
+class Workspaces:
+    """The folders in which runs of a process are. Any number of them may be in one. Thread-safe."""
+
+    def __init__(self) -> None:
+        self.locks = FolderLocks()
+        """Those of this process on folders it writes in."""
+        self._holds: list[Hold] = []
+        self._lock = Lock()
+
+    def enter(self, workspace: Path, name: str) -> Hold:
+        """Say that a run is in a folder. Blocks."""
+        hold = Hold(self, workspace.resolve(), name)
+        with self._lock:
+            self._holds.append(hold)
+        return hold
+
+    def leave(self, hold: Hold) -> None:
+        """See ``Hold.release``."""
+        with self._lock, suppress(ValueError):
+            self._holds.remove(hold)
+
+    def writing_in(self, folder: Path, *, besides: Hold) -> tuple[str, ...]:
+        """Return the names of those that are writing in a folder, but for one."""
+        with self._lock:
+            return tuple(one.name for one in self._holds if one.writing and one.folder == folder and one is not besides)
+
 
 FILES_WANTED = 16_384
 FILES_PER_STEP = 8
@@ -26,7 +75,6 @@ FILES_RESERVED = 64
 
 
 def _no_workspaces() -> Workspaces:
-    from vibe.app.engine.workspaces import Workspaces  # noqa: PLC0415  costs what --help must not
 
     return Workspaces()
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from planner.state.spending import Spending
-from planner.state.state import RemovedStep
+from planner.state.state import RemovedStep, Spending
 from vibe.core.messages import Usage
 from vibe.core.outcome import Denial, Outcome
 

@@ -22,7 +22,7 @@ from vibe.core.config.keys import KEYRING, with_keyring
 from vibe.core.config.models import ModelConfig, VibeConfig
 from vibe.core.errors import ConfigError, UsageError
 from vibe.core.llm.factory import ModelCatalog
-from vibe.core.suggestion import closest, did_you_mean
+from vibe.core.plain_text import closest, did_you_mean
 
 ACTIVE_MODEL = "active_model"
 THEME = "ui.theme"

@@ -20,7 +20,7 @@ from planner.store.folder import PlanFolder
 from subagents.agent.run_context import AgentContext
 from vibe.app.plan.command_consent import CommandLine, command_lines
 from vibe.core.agent_loop import ActResult
-from vibe.core.stop import StopSignal
+from vibe.core.outcome import StopSignal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

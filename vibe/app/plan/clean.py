@@ -9,8 +9,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from planner.store.errors import StoreWriteError, UnknownPlanError
-from planner.store.folder import LOCK_FILE, PlanFolder, PlanSummary, find_plan, list_plans, plans_folder
-from planner.store.lock import lock_plan
+from planner.store.folder import LOCK_FILE, PlanFolder, PlanSummary, find_plan, list_plans, lock_plan, plans_folder
 from subagents.worktree.cleanup import (
     Orphans,
     PlanWorktrees,

@@ -21,7 +21,7 @@ from vibe.core.agent_loop import ActResult
 from vibe.core.agents.manager import AgentManager
 from vibe.core.config.models import VibeConfig
 from vibe.core.errors import UsageError, VibeError
-from vibe.core.stop import StopSignal
+from vibe.core.outcome import StopSignal
 
 
 class NoVersionError(UsageError):

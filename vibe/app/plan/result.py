@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.plan.status import PlanStatus, StepStatus
-from planner.state.spending import Spending
-from planner.state.state import RemovedStep
+from planner.state.state import RemovedStep, Spending
 from planner.store.outcome import RunResult, StepReport
 from subagents.executor import ENVIRONMENT_REASON, AgentUsage, StepResult
 from vibe.app.engine.event_publishing import Publishing

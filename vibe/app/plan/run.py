@@ -16,8 +16,7 @@ from planner.plan.loader import LoadedPlan
 from planner.plan.model import Decision, Plan, PlanStatus
 from planner.run.control import PlanControl
 from planner.state.decide import look
-from planner.state.spending import Spending
-from planner.state.state import RemovedStep
+from planner.state.state import RemovedStep, Spending
 from planner.store.current_plan import open_decisions
 from planner.store.store import PlanStore
 from subagents.agent.budget import Account

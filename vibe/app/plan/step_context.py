@@ -1,16 +1,20 @@
-"""Context of the agents of a plan's steps, made of an engine: the same in the run's process and in a step's own."""
+"""Context of the agents of a plan's steps, the same in the run's process and in a step's own; what that one is told."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import msgspec
 from msgspec import Struct
 
+from subagents.agent.budget import Limits
 from subagents.agent.run_context import AgentContext, RunContext
 from subagents.agent.run_services import RunServices
-from vibe.app.engine.build import Engine
+from vibe.app.engine.build import Engine, EngineRequest
 from vibe.core.guidance import Guidance
+from vibe.core.tools.permissions import ApprovalMode
 
 
 class StepPlace(Struct, frozen=True, kw_only=True):
@@ -49,3 +53,41 @@ def step_context(engine: Engine, place: StepPlace, services: RunServices) -> Age
         account=services.account,
         spawning=services.spawning,
     )
+
+
+class StepDocument(Struct, frozen=True, kw_only=True):
+    """Everything a step's process builds its engine from; paths as text.
+
+    ``workdir``, ``flags``, ``trust`` and ``replay`` are those of ``EngineRequest``. ``steps`` is the folder of the
+    steps' folders. ``limits`` are the plan's.
+    """
+
+    home: str
+    steps: str
+    workdir: str
+    approvals: ApprovalMode
+    place: StepPlace
+    limits: Limits = Limits()
+    flags: dict[str, Any] = {}
+    trust: bool = False
+    replay: str | None = None
+
+    @property
+    def request(self) -> EngineRequest:
+        """Request by which the run's own engine was built."""
+        replay = None if self.replay is None else Path(self.replay)
+        return EngineRequest(workdir=Path(self.workdir), flags=self.flags, trust=self.trust, replay=replay)
+
+
+def encode_document(document: StepDocument) -> bytes:
+    """The document as JSON."""
+    return msgspec.json.encode(document)
+
+
+def decode_document(body: bytes) -> StepDocument:
+    """The document in some JSON.
+
+    Raises:
+        msgspec.DecodeError: there is none.
+    """
+    return msgspec.json.decode(body, type=StepDocument)

@@ -17,7 +17,7 @@ from subagents.step.local_executor import LocalExecutor
 from subagents.step.tamper_guard import RunClaims
 from vibe.app.engine.build import Engine
 from vibe.app.engine.host import Host
-from vibe.app.plan.step_context import StepPlace, step_context
+from vibe.app.plan.step_context import StepDocument, StepPlace, encode_document, step_context
 from vibe.core.errors import UsageError
 from vibe.core.tools.permissions import ApprovalMode
 
@@ -109,8 +109,6 @@ def _capabilities(services: RunServices) -> tuple[str, ...]:
 
 
 def _document(steps: PlanSteps) -> bytes:
-    from vibe.app.plan.child_config import StepDocument, encode_document
-
     request = steps.engine.request
     return encode_document(
         StepDocument(

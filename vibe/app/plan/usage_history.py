@@ -6,8 +6,7 @@ from pathlib import Path
 
 from planner.author.planner_agent import CALLER
 from planner.plan.model import Plan
-from planner.state.spending import AttemptKey, Spending, total_of
-from planner.state.state import RemovedStep, State
+from planner.state.state import AttemptKey, RemovedStep, Spending, State, total_of
 from planner.store.folder import PlanFolder
 from subagents.executor import AgentUsage
 from subagents.step.usage_recovery import attempt_spending

@@ -14,10 +14,10 @@ from planner.store.outcome import RunResult
 from planner.store.store import PlanStore
 from subagents.agent.run_services import RunServices
 from subagents.executor import StepExecutor
+from subagents.worktree.checkout import WorktreeSetup
 from subagents.worktree.errors import WorktreeError, WorktreeRefusedError
 from subagents.worktree.executor import WorktreeExecutor, WorktreePlace
 from subagents.worktree.repository import Repository, check_startable, open_repository
-from subagents.worktree.setup import WorktreeSetup
 from vibe.app.engine.build import Engine
 from vibe.app.engine.host import Host
 from vibe.core.config.trust import TrustStore

@@ -3,8 +3,39 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
+from functools import partial
 
+import anyio
+
+from vibe.app.inspect.mcp_status import McpStatus, mcp_status
+from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
+from vibe.cli.exit_codes import ExitCode
+from vibe.cli.render.event_text import one_line
+from vibe.cli.render.listings import NO_SERVERS, PROBLEM_LENGTH, server_lines
+
+
+def list_servers(args: argparse.Namespace, env: CliEnvironment) -> int:
+    """List the servers; exit code 3 if one that is required failed."""
+    workdir = existing_folder("--workdir", args.workdir, env.cwd)
+    status = anyio.run(partial(mcp_status, env.host, workdir, trust=args.trust))
+    for warning in status.warnings:
+        env.stderr.write(f"vibe: warning: {one_line(warning, PROBLEM_LENGTH)}\n")
+    if args.output == "json":
+        servers = [asdict(server) for server in status.servers]
+        env.write_json({"servers": servers})
+    else:
+        _print(status, env)
+    lacking = any(server.required and server.status == "failed" for server in status.servers)
+    return ExitCode.ENVIRONMENT if lacking else ExitCode.DONE
+
+
+def _print(status: McpStatus, env: CliEnvironment) -> None:
+    if not status.servers:
+        env.stdout.write(f"{NO_SERVERS}\n")
+    for server in status.servers:
+        env.stdout.write("\n".join(server_lines(server)) + "\n")
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
@@ -21,6 +52,5 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         from vibe.cli.commands.mcp_settings import change_servers  # noqa: PLC0415  as above
 
         return change_servers(args, env)
-    from vibe.cli.commands.mcp_list import list_servers  # noqa: PLC0415  as above
 
     return list_servers(args, env)

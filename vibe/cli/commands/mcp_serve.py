@@ -12,8 +12,7 @@ from anyio import CancelScope, create_task_group
 
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.parser import CommandLineError
-from vibe.cli.process_end import ProcessEnd
-from vibe.cli.signals import handled_signals
+from vibe.cli.signals import ProcessEnd, handled_signals
 from vibe.core.system.awake_loop import run_awake
 from vibe.core.system.line_wire import claimed_wire
 from vibe.mcp_server.call_vibe import CallVibe

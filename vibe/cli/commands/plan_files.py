@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from planner.plan.diagnostics import PlanInvalidError, Problem
-from planner.plan.icons import MARKS, REUSED_MARK
 from planner.plan.loader import LoadedPlan, plan_json_schema
 from planner.plan.model import Decision, Plan, Step, StepStatus
+from planner.plan.status import MARKS, REUSED_MARK
 from planner.report.graph_text import dot, mermaid, tree
 from planner.state.state import State
 from planner.store.current_plan import current_state, open_decisions

@@ -19,6 +19,7 @@ from planner.store.records import ApprovalSetting
 from vibe.app.engine.host import Host, allow_open_files
 from vibe.app.plan.command_consent import PlanNotAcceptedError
 from vibe.app.plan.dispatch import Audience
+from vibe.app.plan.prepare import unfinished_run
 from vibe.app.plan.run import PlanRun, PlanRunOptions, PlanSession, open_plan
 from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
@@ -87,8 +88,6 @@ def _run_to_resume(args: argparse.Namespace, options: PlanRunOptions, env: CliEn
         raise CommandLineError(
             "--resume continues the last run of a FILE; it can't be combined with --dry-run, --only or --reuse"
         )
-    from vibe.app.plan.find_resumable import unfinished_run
-
     return unfinished_run(env.home, read_plan(args.file, env), options.workdir)
 
 
@@ -220,7 +219,7 @@ def _audience(args: argparse.Namespace, env: CliEnvironment) -> Generator[Audien
         and env.stdin.isatty()
         and env.environ.get("TERM", "dumb") != "dumb"
     ):
-        from vibe.cli.terminal.interactive import interactive_audience
+        from vibe.cli.terminal.decider import interactive_audience
 
         with interactive_audience(env) as audience:
             yield audience

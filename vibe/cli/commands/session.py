@@ -116,7 +116,7 @@ def _document(saved: SavedSession) -> dict[str, Any]:
 
 def _rewind(args: argparse.Namespace, saved: SavedSession, env: CliEnvironment) -> int:
     from vibe.app.engine.turns import in_turn  # noqa: PLC0415  only to rewind
-    from vibe.core.session.lock import lock_session  # noqa: PLC0415
+    from vibe.core.session.folder import lock_session  # noqa: PLC0415
     from vibe.core.session.rewind import RewindManager
 
     manager = RewindManager(VibePaths(env.home).sessions, env.environ, env.host.own_places)

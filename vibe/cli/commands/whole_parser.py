@@ -9,7 +9,7 @@ from vibe.cli.command_table import COMMANDS
 from vibe.cli.commands.command_words import WORDS
 from vibe.cli.commands.prompt_words import add_arguments as add_prompt_words
 from vibe.cli.parser import CommandLineError, Parser
-from vibe.core.suggestion import closest, did_you_mean
+from vibe.core.plain_text import closest, did_you_mean
 
 ASKING = ("-p", "--prompt", "--prompt-file")
 NO_MORE_WORDS = 2

@@ -15,8 +15,7 @@ from vibe.app.conversation.conversation import BusyError, Conversation
 from vibe.app.conversation.opening import NO_LIMITS, Opening, PromptLimits, PromptResult, Seat
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.inspect.updates import look_for_update
-from vibe.cli.plain.line_desk import LineDesk
-from vibe.cli.plain.line_input import LineInput
+from vibe.cli.plain.line_desk import LineDesk, LineInput
 from vibe.cli.plain.plan_lines import PlanLines
 from vibe.cli.render.event_text import counted, one_line
 from vibe.cli.slash.command import UserCommand, user_command

@@ -11,8 +11,7 @@ from vibe.app.plan.decision_prompter import DecisionPrompter
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.drafting import DraftVersion, PlanDraft
 from vibe.app.plan.run import PlanRun
-from vibe.cli.plain.line_desk import LineDesk
-from vibe.cli.plain.line_input import LineInput
+from vibe.cli.plain.line_desk import LineDesk, LineInput
 from vibe.cli.render.event_text import one_line
 from vibe.cli.render.plan_summary import write_summary
 from vibe.cli.render.progress import ProgressLines

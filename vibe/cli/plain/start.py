@@ -14,8 +14,7 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.plain.chat import LineTerminal, PlainChat
 from vibe.cli.plain.chat_lines import ChatLines
-from vibe.cli.plain.line_desk import LineDesk
-from vibe.cli.plain.line_input import open_lines
+from vibe.cli.plain.line_desk import LineDesk, open_lines
 from vibe.cli.signals import handled_signals
 from vibe.cli.terminal.approver import TerminalApprover
 from vibe.cli.terminal.questions import TerminalUserInput

@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from planner.plan.icons import MARKS, paused_text
 from planner.plan.model import Decision, Plan, PlanStatus, StepStatus
+from planner.plan.status import MARKS, paused_text
 from planner.state.state import State
 from planner.store.current_plan import current_state, open_decisions
 from planner.store.errors import BrokenPlanError

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TextIO
 
-from planner.plan.icons import MARKS, REUSED_MARK, paused_text
-from planner.plan.status import PlanStatus
+from planner.plan.status import MARKS, REUSED_MARK, PlanStatus, paused_text
 from planner.state.state import REUSED_REASON
 from vibe.app.engine.result_record import StepRecord
 from vibe.app.plan.run import PlanRun

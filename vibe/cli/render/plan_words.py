@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.plan.icons import MARKS, REUSED_MARK
+from planner.plan.status import MARKS, REUSED_MARK
 from vibe.app.view.plan_view import PlanView
 from vibe.app.view.step_view import FINAL, StepView
 from vibe.cli.render.event_text import one_line

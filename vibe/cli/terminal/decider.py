@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 import anyio
 
 from ipc.events import PlanDecisionEvent
+from vibe.app.plan.decision_prompter import DecisionPrompter
+from vibe.app.plan.dispatch import Audience
+from vibe.cli.environment import CliEnvironment
 from vibe.cli.terminal.approval_text import visible
+from vibe.cli.terminal.approver import TerminalApprover
 from vibe.cli.terminal.choice_text import Choosing, choosing_of, options_text, time_left
 from vibe.cli.terminal.dialogue import Desk, Dialogue
-from vibe.cli.terminal.questions import ask_choice
+from vibe.cli.terminal.live_tree import LiveTree
+from vibe.cli.terminal.prompt_queue import PromptQueue
+from vibe.cli.terminal.questions import TerminalUserInput, ask_choice
 
 
 class TerminalDecider:
@@ -57,3 +63,17 @@ class TerminalDecider:
 def _heading(decision: PlanDecisionEvent, choosing: Choosing) -> str:
     question = "\n    ".join(visible(line) for line in decision.question.split("\n"))
     return f"\n? {visible(decision.decision_id)}: {question}\n{options_text(choosing)}"
+
+
+@contextmanager
+def interactive_audience(env: CliEnvironment) -> Generator[Audience]:
+    """Yield the audience of a person who watches the tree and answers approvals, questions and decisions."""
+    with LiveTree(env.stdout, environ=env.environ) as tree:
+        queue = PromptQueue(env, tree)
+        decider = DecisionPrompter(TerminalDecider(queue))
+        yield Audience(
+            listeners=[tree, decider, queue],
+            approver=TerminalApprover(queue, tree.asking_step),
+            user_input=TerminalUserInput(queue, tree.questioned_step),
+            decider=decider,
+        )

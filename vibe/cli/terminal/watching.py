@@ -10,7 +10,7 @@ import anyio
 from anyio import CancelScope, create_task_group, to_thread
 
 from ipc.errors import IpcError
-from planner.plan.icons import paused_text
+from planner.plan.status import paused_text
 from vibe.app.engine.result_record import EXIT_CODES
 from vibe.app.view.plan_view import PlanView
 from vibe.app.view.view import View, lose

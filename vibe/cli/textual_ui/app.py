@@ -12,6 +12,7 @@ from typing import ClassVar
 from textual import on
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.driver import Driver
 from textual.events import AppBlur, AppFocus
 
@@ -22,13 +23,41 @@ from vibe.cli.textual_ui.controllers.app_controller import AppController, Hold
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.overview.status_line import StatusLine
 from vibe.cli.textual_ui.overview.summaries import ViewMoment, away_summary, moment
-from vibe.cli.textual_ui.palette import SlashPalette
 from vibe.cli.textual_ui.presenters.attention import Attention
 from vibe.cli.textual_ui.readable import readable
 from vibe.cli.textual_ui.screen_commands import ScreenCommands
 from vibe.cli.textual_ui.state_store import UIStateStore
 from vibe.cli.textual_ui.ui_settings import read_settings
 from vibe.core.system.programs import open_browser
+
+
+class SlashPalette(Provider):
+    """Finds slash commands by their name or by what they are for."""
+
+    async def discover(self) -> Hits:
+        """All of them, before anything is typed."""
+        for line, about in self._lines():
+            yield DiscoveryHit(line, partial(self._begin, line), help=about)
+
+    async def search(self, query: str) -> Hits:
+        """Those that fit what is typed."""
+        matcher = self.matcher(query)
+        for line, about in self._lines():
+            score = max(matcher.match(line), matcher.match(about) / 2)
+            if score > 0:
+                yield Hit(score, matcher.highlight(line), partial(self._begin, line), help=about)
+
+    def _lines(self) -> list[tuple[str, str]]:
+        chat = self.screen
+        commands = chat.commands.values() if isinstance(chat, ChatScreen) else ()
+        return [(command.line, command.about) for command in commands]
+
+    def _begin(self, line: str) -> None:
+        chat = self.screen
+        if isinstance(chat, ChatScreen):
+            chat.prompt.set_text(f"{line.partition(' ')[0]} ")
+            chat.prompt.focus()
+
 
 FRAME_SECONDS = 0.05
 """Between two looks at what changed: what comes alone is shown at once."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from vibe.core.errors import ConfigError, UsageError
-from vibe.core.suggestion import closest, did_you_mean
+from vibe.core.plain_text import closest, did_you_mean
 
 
 class AgentError(UsageError):

@@ -10,17 +10,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from vibe.core.agents.profiles import DELEGATED_SETTINGS, AgentProfile, AgentSafety, AgentType
-from vibe.core.config.checks import shape_problems
-from vibe.core.config.errors import InvalidConfigError
+from vibe.core.config.checks import InvalidConfigError, shape_problems, wording
 from vibe.core.config.foreign_keys import is_foreign
 from vibe.core.config.layers import default_layer, merge, read_layer
 from vibe.core.config.models import ToolTable, VibeConfig
 from vibe.core.config.patterns import NamePatterns
 from vibe.core.config.toml_source import RawPath, TomlSource, dotted, read_toml
 from vibe.core.config.tool_names import canonical_tool_name
-from vibe.core.config.wording import wording
 from vibe.core.errors import ConfigError
-from vibe.core.suggestion import closest, did_you_mean
+from vibe.core.plain_text import closest, did_you_mean
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 Word = Annotated[str, Field(min_length=1)]

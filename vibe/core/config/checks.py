@@ -1,4 +1,4 @@
-"""Validation of the merged settings: every problem with its place, in words."""
+"""Validation of the merged settings: every problem with its place, in words that a user can act on."""
 
 from __future__ import annotations
 
@@ -9,15 +9,66 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from vibe.core.config.errors import InvalidConfigError
 from vibe.core.config.layers import DEFAULT_ORIGIN, Layer, nested
 from vibe.core.config.mcp_models import McpTransport
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, ToolTable, VibeConfig
 from vibe.core.config.patterns import NamePatterns
 from vibe.core.config.schema import TOOLS, Key, written
-from vibe.core.config.wording import shown_value, wording
 from vibe.core.errors import ConfigError
-from vibe.core.suggestion import closest, did_you_mean
+from vibe.core.plain_text import closest, did_you_mean
+
+_LONGEST_VALUE = 60
+
+_EXPECTED = {
+    "bool_type": "true or false",
+    "dict_type": "a table",
+    "finite_number": "a finite number",
+    "float_type": "a number",
+    "int_from_float": "a whole number",
+    "int_type": "a whole number",
+    "model_attributes_type": "a table",
+    "model_type": "a table",
+    "string_type": "a string",
+    "tuple_type": 'a list such as ["a", "b"]',
+}
+
+
+def wording(details: ErrorDetails) -> str:
+    """The problem with a value, as what follows ``key:``."""
+    kind, context = details["type"], details.get("ctx", {})
+    got = shown_value(details["input"])
+    if kind == "missing":
+        return "is missing, set it"
+    if kind in _EXPECTED:
+        return f"must be {_EXPECTED[kind]}, not {got}"
+    if kind in {"enum", "literal_error"}:
+        return f"must be {_IN_TOML.get(context['expected'], context['expected'])}, not {got}"
+    bound = next((name for name in ("ge", "gt", "le") if name in context), None)
+    if bound is not None:
+        return f"must be {_BOUNDS[bound]} {context[bound]:g}, not {got}"
+    return f"{details['msg']}, not {got}"
+
+
+_IN_TOML = {"True": "true", "False": "false"}
+
+_BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most"}
+
+
+def shown_value(value: object) -> str:
+    """A value as JSON, cut where it is long."""
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+
+
+class InvalidConfigError(ConfigError):
+    """The settings do not hold together; ``problems`` has each of them, and the attributes are those of the first."""
+
+    def __init__(self, problems: tuple[ConfigError, ...]) -> None:
+        first = problems[0]
+        super().__init__(first.where, first.key, first.problem)
+        self.args = ("\n".join(str(problem) for problem in problems),)
+        self.problems = problems
+
 
 LOOKS = "ui"
 STDIO_FIELDS = ("command", "args", "env")

@@ -26,7 +26,7 @@ from vibe.core.config.schema import TOOLS, Key, entry_of, section_of, suggestion
 from vibe.core.config.toml_source import RawPath, dotted
 from vibe.core.config.tool_names import canonical_tool_name
 from vibe.core.errors import ConfigError
-from vibe.core.suggestion import closest, did_you_mean
+from vibe.core.plain_text import closest, did_you_mean
 
 DEFAULT_ORIGIN = "default"
 OriginOf: TypeAlias = Callable[[RawPath], str]

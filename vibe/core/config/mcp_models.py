@@ -5,10 +5,22 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, cast
 
-from pydantic import BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from vibe.core.config.sections import PositiveInt, PositiveSeconds, Section
+PositiveInt = Annotated[int, Field(ge=1)]
+
+PositiveSeconds = Annotated[float, Field(gt=0)]
+
+NonNegativeInt = Annotated[int, Field(ge=0)]
+
+NonNegativeFloat = Annotated[float, Field(ge=0)]
+
+
+class Section(BaseModel):
+    """A table: immutable, and no unknown keys (the loader reports them before they get here)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class McpTransport(StrEnum):

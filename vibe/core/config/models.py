@@ -11,8 +11,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from vibe.core.config.mcp_models import McpServerConfig
-from vibe.core.config.sections import NonNegativeFloat, NonNegativeInt, PositiveInt, PositiveSeconds, Section
+from vibe.core.config.mcp_models import (
+    McpServerConfig,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+    PositiveSeconds,
+    Section,
+)
 
 API_TIMEOUT = 300.0
 

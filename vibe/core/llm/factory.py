@@ -15,7 +15,7 @@ from vibe.core.llm.limiter import CallLimiter, LimitedBackend, ProviderLimiter
 from vibe.core.llm.port import ModelBackend
 from vibe.core.llm.pricing import MILLION, PricedBackend, priced
 from vibe.core.llm.retry import RetryingBackend, RetryPolicy
-from vibe.core.suggestion import closest, did_you_mean
+from vibe.core.plain_text import closest, did_you_mean
 
 CONFIG_FILE = "config.toml"
 STYLES = ("openai", "anthropic")

@@ -1,12 +1,13 @@
-"""SessionFolder: where one conversation is kept: ``meta.json``, ``messages.jsonl`` and whole outputs."""
+"""SessionFolder: where one conversation is kept: ``meta.json``, ``messages.jsonl``, whole outputs, and its lock."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from vibe.core.session.errors import SessionFolderError
+from vibe.core.session.errors import SessionFolderError, SessionLockedError
 from vibe.core.session.meta import SessionMeta, write_meta
+from vibe.core.system.locks import FileLock, holder_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +45,19 @@ class SessionFolder:
     def lock(self) -> Path:
         """Held by the process that goes on with the session."""
         return self.path / "lock"
+
+
+def lock_session(folder: SessionFolder) -> FileLock:
+    """Be the only process that goes on with a session.
+
+    Raises:
+        SessionLockedError: another does.
+        SessionFolderError: the lock can't be made.
+    """
+    try:
+        held = FileLock.try_acquire(folder.lock)
+    except OSError as error:
+        raise SessionFolderError(folder.path, error) from error
+    if held is None:
+        raise SessionLockedError(folder.path.name, holder_of(folder.lock))
+    return held

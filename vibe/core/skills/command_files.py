@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from vibe.core.errors import UsageError
+from vibe.core.plain_text import closest, did_you_mean
 from vibe.core.skills.front_matter import (
     FENCE,
     FrontMatterError,
@@ -16,7 +17,6 @@ from vibe.core.skills.front_matter import (
     split_front_matter,
     text_of_field,
 )
-from vibe.core.suggestion import closest, did_you_mean
 
 MAX_BYTES = 200_000
 _NAME = re.compile(r"[A-Za-z0-9][\w:.-]*")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vibe.core.errors import UsageError
-from vibe.core.suggestion import closest, did_you_mean
+from vibe.core.plain_text import closest, did_you_mean
 
 SKILL_FILE = "SKILL.md"
 

@@ -22,7 +22,7 @@ from typing import Self
 
 from ipc.events import Display
 from vibe.core.errors import UsageError, VibeError
-from vibe.core.suggestion import closest, did_you_mean
+from vibe.core.plain_text import closest, did_you_mean
 
 
 class ToolError(VibeError):

@@ -14,7 +14,7 @@ from vibe.core.config.models import SandboxMode, VibeConfig
 from vibe.core.config.patterns import NamePatterns
 from vibe.core.config.tool_names import canonical_tool_name, tool_spellings
 from vibe.core.llm.port import ToolSchema
-from vibe.core.suggestion import closest, did_you_mean
+from vibe.core.plain_text import closest, did_you_mean
 from vibe.core.tools.base import BaseTool, BaseToolConfig, ToolPermission
 from vibe.core.tools.errors import NoSuchToolError, ToolConfigError
 from vibe.core.tools.loading import BUILTIN, Discovery, ToolClass, ToolSources, ToolWarning, discover

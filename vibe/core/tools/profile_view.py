@@ -11,7 +11,7 @@ from vibe.core.agents.errors import BrokenAgentError
 from vibe.core.agents.profiles import AgentProfile, AgentSafety
 from vibe.core.config.tool_names import TOOL_ALIASES
 from vibe.core.errors import ConfigError
-from vibe.core.suggestion import closest, did_you_mean
+from vibe.core.plain_text import closest, did_you_mean
 from vibe.core.tools.base import BaseToolConfig, ToolPermission
 from vibe.core.tools.loading import ToolClass
 from vibe.core.tools.manager import ToolManager

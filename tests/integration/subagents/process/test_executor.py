@@ -26,8 +26,7 @@ from tests.fakes.step_links import shared_of_a_run, until
 from tests.fakes.tasks import task_of
 from vibe.core.config.models import ModelConfig
 from vibe.core.messages import Usage
-from vibe.core.outcome import Outcome
-from vibe.core.stop import NeverStop
+from vibe.core.outcome import NeverStop, Outcome
 
 PROGRAM = Path(__file__).parents[3] / "fakes" / "step_program.py"
 NEVER = NeverStop()

@@ -14,9 +14,8 @@ from subagents.executor import StepResult, StepTask, StopSignal
 from subagents.step.step_files import RecordingExecutor, StepFiles, StepFilesLog, left_busy
 from tests.fakes.tasks import task_of
 from tests.integration.session.repository import repository, snapshots, write
-from vibe.core.outcome import Outcome
+from vibe.core.outcome import NeverStop, Outcome
 from vibe.core.session.snapshots import Point, Snapshots
-from vibe.core.stop import NeverStop
 
 
 @pytest.fixture

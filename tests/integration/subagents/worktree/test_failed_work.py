@@ -8,8 +8,7 @@ import pytest
 
 from subagents.executor import StepResult
 from tests.integration.subagents.worktree_rig import FILES, EditingExecutor, Rig, git, shell, worktree_task
-from vibe.core.outcome import Outcome
-from vibe.core.stop import NeverStop
+from vibe.core.outcome import NeverStop, Outcome
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.unit.core.config.surroundings import Surroundings
-from vibe.core.config.errors import InvalidConfigError
+from vibe.core.config.checks import InvalidConfigError
 from vibe.core.config.foreign_keys import FOREIGN_KEYS
 from vibe.core.config.loader import ConfigRequest, load_config
 from vibe.core.config.mcp_models import McpServerConfig

@@ -10,6 +10,7 @@ from ipc.sink import MemorySink
 from tests.fakes.tools import Peek, Traffic, call, passing_tools
 from tests.unit.core.skills.writing import write_skill
 from vibe.core.config.models import VibeConfig
+from vibe.core.guidance import ShellHooks
 from vibe.core.hooks.models import Hook, HookEvent
 from vibe.core.hooks.runner import HookRunner
 from vibe.core.instructions.project_docs import NestedDocs
@@ -18,7 +19,6 @@ from vibe.core.skills.agent_skills import AgentSkills
 from vibe.core.skills.manager import SkillManager, SkillSources
 from vibe.core.tools.executor import Approvals, Callbacks, ToolBatch, ToolExecutor
 from vibe.core.tools.guidance import CallGuidance
-from vibe.core.tools.hook_commands import ShellHooks
 from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.workspace import Workspace

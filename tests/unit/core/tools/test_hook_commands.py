@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.unit.core.tools.watching import gone, pid_in
+from vibe.core.guidance import ShellHooks
 from vibe.core.hooks.models import Hook, HookEvent
 from vibe.core.hooks.runner import HookStartError
 from vibe.core.hooks.verdict import HookRun
 from vibe.core.sandbox.temporary import PREFIX
-from vibe.core.tools.hook_commands import ShellHooks
 
 
 def hook(command: str, *, timeout: float = 120, project_dir: Path | None = None) -> Hook:

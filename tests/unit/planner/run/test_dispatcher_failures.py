@@ -19,8 +19,8 @@ from planner.plan.operations import Operation, read_operations
 from planner.plan.patch import Proposal, ProviderRefused, RevisionRequest
 from planner.plan.step_limits import USUAL
 from planner.run.control import PlanControl
-from planner.run.options import DispatchOptions
 from planner.run.replanner import ReplanPolicy
+from planner.run.step_runner import DispatchOptions
 from planner.run.watchdog import ActivitySink
 from planner.store.journal import SyncPolicy
 from subagents.executor import StepResult, StepTask, StopSignal

@@ -28,7 +28,7 @@ from ipc.events import (
 from planner.plan.operations import read_operations
 from planner.plan.status import PlanStatus, StepStatus
 from planner.run.control import PlanControl
-from planner.run.options import DispatchOptions
+from planner.run.step_runner import DispatchOptions
 from planner.state.decide import look
 from planner.state.decisions import StepChoice
 from planner.state.evolve import fold

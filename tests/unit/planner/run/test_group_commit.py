@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import anyio
 import pytest
 
-from planner.run.group_commit import Settling
+from planner.run.dispatcher import Settling
 
 
 class Record:

@@ -14,8 +14,8 @@ from ipc.events import PlanActEvent
 from planner.plan.model import PlanStatus
 from planner.plan.patch import Proposal, RevisionRequest
 from planner.run.control import TOO_LATE, PlanControl
-from planner.run.options import DispatchOptions
 from planner.run.replanner import ReplanPolicy
+from planner.run.step_runner import DispatchOptions
 from subagents.executor import StepResult, StepTask, StopSignal
 from tests.fakes.executor import ScriptedExecutor, completed, failed, forever
 from tests.unit.planner.plan_bench import Bench, plan_of, statuses

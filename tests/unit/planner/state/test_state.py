@@ -8,8 +8,7 @@ import pytest
 from ipc import events as e
 from planner.plan.status import PlanStatus, StepStatus
 from planner.state.evolve import FactInvalidError, evolve, fold
-from planner.state.spending import Spending, total_of
-from planner.state.state import Left, State, StepState
+from planner.state.state import Left, Spending, State, StepState, total_of
 from subagents.executor import StepResult
 from tests.fakes.executor import completed, failed
 from tests.unit.planner.facts import began, decision, ended, moved, paused, revised, took_up

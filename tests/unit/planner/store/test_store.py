@@ -28,9 +28,8 @@ from planner.store.errors import (
     StoreWriteError,
     UnknownPlanError,
 )
-from planner.store.folder import PlanFolder, find_plan, list_plans, new_plan_id, plans_folder
+from planner.store.folder import PlanFolder, find_plan, list_plans, lock_plan, new_plan_id, plans_folder
 from planner.store.journal import SyncPolicy
-from planner.store.lock import lock_plan
 from planner.store.records import RunSettings
 from planner.store.store import PlanStore
 from subagents.executor import StepResult

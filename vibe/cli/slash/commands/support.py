@@ -12,7 +12,7 @@ from vibe import __version__
 from vibe.cli.slash.command import ArgumentChoice, SlashCommand, Talk, Typed
 from vibe.core.config.paths import VibePaths
 from vibe.core.errors import UsageError
-from vibe.core.suggestion import closest, did_you_mean
+from vibe.core.plain_text import closest, did_you_mean
 
 DISTRIBUTION = "vibe-orchestrator"
 ADDRESSES = ("bug", "issue")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from ipc.tool_events import TodoEntry
-from planner.plan.icons import MARKS
+from planner.plan.status import MARKS
 from vibe.app.view.agent_view import AgentView
 from vibe.app.view.plan_view import PlanView
 from vibe.app.view.step_view import WAITING, StepView

@@ -31,9 +31,8 @@ from vibe.cli.textual_ui.overview.panel_rows import (
     step_second_row,
     todo_row,
 )
-from vibe.cli.textual_ui.overview.refresher import Refresher
 from vibe.cli.textual_ui.overview.row_list import ListRow, RowList
-from vibe.cli.textual_ui.overview.ticker import is_live
+from vibe.cli.textual_ui.overview.ticker import Refresher, is_live
 
 SECONDS_PER_TICK = 1.0
 KEYS = "↑↓ choose · Enter open · Esc back"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.plan.icons import MARKS, paused_text
+from planner.plan.status import MARKS, paused_text
 from vibe.app.view.plan_view import PlanView
 from vibe.app.view.step_view import FINAL
 from vibe.app.view.view import View

@@ -19,8 +19,7 @@ from vibe.cli.render.event_text import one_line
 from vibe.cli.render.plan_words import cut, mark, mode_icon, short
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.overview.panel_rows import STYLES, agent_name
-from vibe.cli.textual_ui.overview.refresher import Refresher
-from vibe.cli.textual_ui.overview.ticker import pressure
+from vibe.cli.textual_ui.overview.ticker import Refresher, pressure
 from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter
 from vibe.cli.textual_ui.presenters.older import ReadJournals
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from vibe.core.suggestion import closest, did_you_mean
+from vibe.core.plain_text import closest, did_you_mean
 from vibe.core.system.files import drafted, overwrite
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.ports import Files
