@@ -23,8 +23,7 @@ from planner.run.control import PlanControl, ReplyOnce, Request
 from planner.run.recorder import Recorder
 from planner.run.replanner import Revising
 from planner.run.step_runner import DispatchOptions, EndedAttempt, StepRun, StepRunner
-from planner.run.timers import Timers
-from planner.run.watchdog import ActivitySink
+from planner.run.watchdog import ActivitySink, Timers
 from planner.state import commands as c
 from planner.state.changes import TOO_LATE
 from planner.state.decide import decide

@@ -16,8 +16,7 @@ from msgspec import Struct, structs
 from planner.plan.model import Plan, Step, StepStatus
 from planner.plan.step_limits import USUAL, StepLimits, step_limits
 from planner.run.replanner import ReplanPolicy
-from planner.run.timers import Clock, Sleep, Timer, steady_time
-from planner.run.watchdog import ActivitySink
+from planner.run.watchdog import ActivitySink, Clock, Sleep, Timer, steady_time
 from planner.state.commands import AttemptEnded
 from planner.state.schedule import schedule_of
 from planner.state.state import State, StepState

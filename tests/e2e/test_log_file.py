@@ -92,7 +92,7 @@ def test_a_provider_that_failed_is_in_the_log(vibe: VibeCommand, level: str, *, 
 
     text = (vibe.home / "logs" / "vibe.log").read_text()
     assert (
-        "ERROR vibe.app.engine.event_log: model.provider: provider 'local' answered with an error (HTTP 500): out of order"
+        "ERROR vibe.app.engine.event_publishing: model.provider: provider 'local' answered with an error (HTTP 500): out of order"
         in text
     )
     assert ("model.retry: " in text) is retries

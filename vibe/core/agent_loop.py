@@ -18,8 +18,7 @@ from vibe.core.middleware.compactor import Compactor
 from vibe.core.middleware.context import AutoCompact, ContextWarning, compaction_threshold
 from vibe.core.middleware.cut_answer import MAX_CUTS, CutAnswer, go_on
 from vibe.core.middleware.limits import SUMMARISE, LoopDetection, SpendingNotice, TurnLimit
-from vibe.core.middleware.pipeline import MiddlewarePipeline
-from vibe.core.middleware.port import HOST_NOTICE, Compact, Middleware, Notice, Stop, Verdict, Warn
+from vibe.core.middleware.port import HOST_NOTICE, Compact, Middleware, MiddlewarePipeline, Notice, Stop, Verdict, Warn
 from vibe.core.outcome import BUSY, Denial, NeverStop, Outcome, StopSignal
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.turn import AgentKit, TurnResult, TurnRunner

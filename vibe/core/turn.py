@@ -26,8 +26,7 @@ from vibe.core.llm.tokens import estimate_messages, estimate_tools
 from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, Usage, UserMessage
 from vibe.core.middleware.compactor import Fork, Reminders, in_place, no_reminders, summary_instructions
 from vibe.core.middleware.guard import GuardedTools
-from vibe.core.middleware.pipeline import MiddlewarePipeline
-from vibe.core.middleware.port import Middleware, TurnContext
+from vibe.core.middleware.port import Middleware, MiddlewarePipeline, TurnContext
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.executor import ToolBatch, ToolExecutor
 from vibe.core.tools.hand_in import HandIn

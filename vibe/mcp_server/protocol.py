@@ -12,8 +12,7 @@ from vibe import __version__
 from vibe.core.tools.mcp.client import load_library
 from vibe.mcp_server.handshake import INSTRUCTIONS, SERVER_NAME, SERVER_TITLE, listed_tool
 from vibe.mcp_server.lazy_runtime import LazyRuntime
-from vibe.mcp_server.tool import Caller, ToolAnswer
-from vibe.mcp_server.tools import ServedTools
+from vibe.mcp_server.tool import Caller, ServedTools, ToolAnswer
 
 if TYPE_CHECKING:
     from mcp.server import Server, ServerRequestContext

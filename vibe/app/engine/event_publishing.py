@@ -1,24 +1,81 @@
-"""Publishing: the one root sink of a process run, over its bus and whoever listens in this process."""
+"""Publishing: the one root sink of a process run, over its bus, its log and whoever listens in this process."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 from uuid import uuid4
 
 import anyio.to_thread
 
 from ipc.bus import EventBus, event_bus
 from ipc.control import Serve, control_server
-from ipc.events import Event, WarningEvent
+from ipc.events import (
+    AssistantDeltaEvent,
+    ErrorEvent,
+    Event,
+    ReasoningDeltaEvent,
+    ToolArgumentsEvent,
+    ToolStreamEvent,
+    WarningEvent,
+)
 from ipc.registry import RunInfo
 from ipc.sink import EventSink, FanOutSink, StampingSink, TaggingSink
 from vibe.app.engine.command_router import CommandRouter
-from vibe.app.engine.event_log import EventLog
 from vibe.app.engine.host import Host
 from vibe.app.engine.nesting import refuse_below_two
+
+TOLD: Final = (
+    *(
+        "plan_id",
+        "step_id",
+        "subagent_step_id",
+        "subagent_id",
+        "agent",
+        "model",
+        "tool",
+        "tool_call_id",
+        "rule",
+    ),
+    *("status", "previous", "outcome", "reason", "exit_code", "decision", "attempt", "finish_reason", "tool_calls"),
+    *(
+        "prompt_tokens",
+        "completion_tokens",
+        "cached_tokens",
+        "cost_usd",
+        "context_tokens",
+        "tokens_after",
+        "duration_s",
+    ),
+)
+"""The fields that a line tells, where they say something; of reasons only the stable words, not the sentences."""
+
+_TOO_MANY: Final = (AssistantDeltaEvent, ReasoningDeltaEvent, ToolArgumentsEvent, ToolStreamEvent)
+
+logger = logging.getLogger(__name__)
+
+
+class EventLog:
+    """An ``EventSink``: errors and warnings in full, at their level; all else but pieces of answers at DEBUG."""
+
+    def publish(self, event: Event) -> None:
+        """Log the event at its level."""
+        if isinstance(event, ErrorEvent):
+            logger.error("%s: %s", event.code, event.message)
+        elif isinstance(event, WarningEvent):
+            logger.info("%s: %s", event.code, event.message)
+        elif logger.isEnabledFor(logging.DEBUG) and not isinstance(event, _TOO_MANY):
+            logger.debug("%s%s", event.__struct_config__.tag, _told(event))
+
+
+def _told(event: Event) -> str:
+    values = ((name, getattr(event, name, None)) for name in TOLD)
+    return "".join(f" {name}={value!r}" for name, value in values if value and not (name == "reason" and " " in value))
+
 
 KEPT_WARNINGS = 100
 """So many different ones go into a record; the others are counted."""

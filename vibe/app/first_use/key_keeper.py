@@ -7,7 +7,7 @@ from enum import StrEnum
 from vibe.app.engine.host import Host
 from vibe.app.engine.settings import Settings
 from vibe.app.first_use.provider_choice import ProviderChoice, masked_key
-from vibe.core.config.env_writer import remove_variable, write_variable
+from vibe.core.config.dotenv import remove_variable, write_variable
 from vibe.core.config.keys import ENVIRONMENT, KEYRING, SERVICE
 from vibe.core.config.loader import LoadedConfig
 from vibe.core.config.paths import VibePaths

@@ -21,7 +21,7 @@ from vibe.mcp_server.lazy_runtime import LazyRuntime
 from vibe.mcp_server.plan_tools import PlanDecideTool, PlanResultTool, PlanRunTool, PlanStatusTool
 from vibe.mcp_server.protocol import load_server
 from vibe.mcp_server.stdio import LoadServer, serve_stdio
-from vibe.mcp_server.tools import ServedTools
+from vibe.mcp_server.tool import ServedTools
 
 TOKEN_VARIABLE = "VIBE_MCP_TOKEN"  # noqa: S105  the name of one
 

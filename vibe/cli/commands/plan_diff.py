@@ -7,10 +7,10 @@ import argparse
 from planner.plan.loader import LoadedPlan
 from planner.reuse.plan_diff import PlanDiff, diff
 from vibe.app.plan.reuse import Side, comparable
+from vibe.cli.commands.plan_files import folder_of
 from vibe.cli.commands.plan_run import read_plan
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.plan_reference import folder_of
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:

@@ -40,9 +40,9 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     if args.ask is not None:
         if limits:
             raise CommandLineError("--ask can't change limits: give them without --ask")
-        from vibe.cli.commands import plan_ask  # noqa: PLC0415  a model and all it needs, for this alone
+        from vibe.cli.commands import planning_runs  # noqa: PLC0415  a model and all it needs, for this alone
 
-        return plan_ask.run(args, env)
+        return planning_runs.run(args, env)
     host = env.host
     if args.operations is not None:
         operations = _read_operations(args.operations, env)

@@ -4,23 +4,52 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from planner.plan.diagnostics import PlanInvalidError, Problem
-from planner.plan.loader import LoadedPlan, plan_json_schema
+from planner.plan.loader import YAML_SUFFIXES, LoadedPlan, plan_json_schema
 from planner.plan.model import Decision, Plan, Step, StepStatus
 from planner.plan.status import MARKS, REUSED_MARK
 from planner.report.graph_text import dot, mermaid, tree
 from planner.state.state import State
 from planner.store.current_plan import current_state, open_decisions
+from planner.store.errors import UnknownPlanError
+from planner.store.folder import PlanFolder, find_plan
 from vibe.cli.commands.plan_run import read_plan
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.plan_reference import folder_of
 from vibe.cli.render.event_text import counted, one_line
 from vibe.cli.render.next_command import decision_documents, decision_lines
 from vibe.cli.render.revision_text import revision_documents, revision_lines
+from vibe.core.errors import UsageError
 from vibe.core.plain_text import plain
+
+
+class NeitherFileNorPlanError(UsageError):
+    """The reference names neither a file nor a plan."""
+
+    def __init__(self, reference: str) -> None:
+        super().__init__(
+            f"{reference!r} is neither a plan file nor a plan that has run: check the path, or see `vibe plan list`"
+        )
+
+
+def folder_of(reference: str, env: CliEnvironment) -> PlanFolder | None:
+    """Return the folder of the plan that was run; None if a file (or stdin) is meant. A file comes before an id.
+
+    Raises:
+        NeitherFileNorPlanError, AmbiguousPlanError: it is no file and no id, or that of several plans.
+    """
+    if reference == "-" or (env.cwd / Path(reference).expanduser()).exists():
+        return None
+    try:
+        return find_plan(env.home, reference)
+    except UnknownPlanError as error:
+        if "/" in reference or Path(reference).suffix in {".json", *YAML_SUFFIXES}:
+            return None
+        raise NeitherFileNorPlanError(reference) from error
+
 
 WHERE_LENGTH = 1_000
 

@@ -11,7 +11,7 @@ from vibe.cli.exit_codes import ExitCode
 from vibe.cli.render.event_text import one_line
 from vibe.core.config.paths import user_home_of
 from vibe.core.config.project_files import project_root
-from vibe.core.config.trust_file import TrustFile
+from vibe.core.config.trust import TrustFile
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:

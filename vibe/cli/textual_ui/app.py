@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 import sys
 import time
+import tomllib
 from collections.abc import Callable
+from dataclasses import dataclass, fields
 from functools import partial
-from typing import ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, cast
 
 from textual import on
 from textual.app import App
@@ -16,6 +19,8 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.driver import Driver
 from textual.events import AppBlur, AppFocus
 
+from vibe.app.view.transcript import Key
+from vibe.app.view.view import View
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.slash.table import SlashTable
 from vibe.cli.textual_ui.chat_screen import ChatScreen, choice_of
@@ -23,12 +28,83 @@ from vibe.cli.textual_ui.controllers.app_controller import AppController, Hold
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.overview.status_line import StatusLine
 from vibe.cli.textual_ui.overview.summaries import ViewMoment, away_summary, moment
-from vibe.cli.textual_ui.presenters.attention import Attention
 from vibe.cli.textual_ui.readable import readable
 from vibe.cli.textual_ui.screen_commands import ScreenCommands
 from vibe.cli.textual_ui.state_store import UIStateStore
-from vibe.cli.textual_ui.ui_settings import read_settings
+from vibe.core.config.paths import CONFIG_FILE
 from vibe.core.system.programs import open_browser
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UiSettings:
+    """See ``vibe.core.config.models.UiConfig``; ``problem`` says what of it was not understood, blank: nothing."""
+
+    theme: str = "textual-dark"
+    mouse: bool = True
+    notify: str = "bell"
+    notify_after_seconds: float = 20.0
+    status_line: str = ""
+    problem: str = ""
+
+
+def read_settings(home: Path) -> UiSettings:
+    """The settings in the user's vibe folder; what can't be used is as usual, and the problem says so."""
+    try:
+        text = (home / CONFIG_FILE).read_text(encoding="utf-8")
+        table = tomllib.loads(text).get("ui", {})
+    except FileNotFoundError:
+        return UiSettings()
+    except (OSError, ValueError) as error:
+        return UiSettings(problem=f"{CONFIG_FILE} can't be read ({error}): using the defaults")
+    given = cast("dict[str, Any]", table) if isinstance(table, dict) else {}
+    usual = UiSettings()
+    known = {one.name for one in fields(UiSettings)} - {"problem"}
+    good = {name: value for name, value in given.items() if name in known and _fits(value, getattr(usual, name))}
+    bad = [name for name in given if name in known and name not in good]
+    return UiSettings(**good, problem=f"[ui] {bad[0]}: invalid value, using the default" if bad else "")
+
+
+def _fits(value: object, usual: object) -> bool:
+    """Return whether a value is of the usual one's kind; every number is one."""
+    if isinstance(usual, float):
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return type(value) is type(usual)
+
+
+class Attention:
+    """Calls ``sign`` with a few words; work that took less than ``after`` seconds ends without."""
+
+    def __init__(self, sign: Callable[[str], object], after: float) -> None:
+        self._sign = sign
+        self._after = after
+        self._waiting = 0
+        self._since: float | None = None
+        """Start of the prompt that is at work, in unix seconds."""
+        self._plans: dict[str, float | None] = {}
+        """End of each plan, by id; None: it goes on."""
+
+    def present(self, view: View, changed: frozenset[Key]) -> None:  # noqa: ARG002  as every presenter
+        """See what began and ended since."""
+        waiting, self._waiting = self._waiting, len(view.requests)
+        if self._waiting and not waiting:
+            self._sign("vibe waits for you")
+        self._look_at_prompt(view)
+        for plan_id, plan in view.plans.items():
+            ended = plan.ended_at
+            if ended is not None and self._plans.get(plan_id, ended) is None and plan.elapsed(ended) >= self._after:
+                self._sign(f"vibe: plan {plan.status}")
+            self._plans[plan_id] = ended
+
+    def _look_at_prompt(self, view: View) -> None:
+        main = view.main
+        prompt = None if main is None else main.prompt
+        if prompt is not None:
+            self._since = prompt.ts
+            return
+        since, self._since = self._since, None
+        run = None if main is None else view.runs.get(main.source)
+        if since is not None and run is not None and run.updated_at - since >= self._after:
+            self._sign("vibe has answered")
 
 
 class SlashPalette(Provider):

@@ -1,14 +1,15 @@
-"""Trusted folders: whose ``.vibe`` may be loaded, since what is in it can run code."""
+"""Trusted folders: whose ``.vibe`` may be loaded, since what is in it can run code; and the file that lists them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from vibe.core.config.paths import VibePaths, find_project_dir, is_empty, shown
 from vibe.core.config.project_files import nested_folders, project_lineage
-from vibe.core.config.toml_source import TomlSource, read_toml
+from vibe.core.config.toml_source import TomlSource, read_text, read_toml
+from vibe.core.config.writer import changing_alone, put_settings
 from vibe.core.errors import ConfigError
 
 TEACHING = ("AGENTS.override.md", "AGENTS.md", ".agents")
@@ -106,3 +107,86 @@ def nested_projects(home: Path, workdir: Path, user_home: Path, *, trust_workdir
 
 def _teaches(path: Path) -> bool:
     return path.exists() and not (path.is_dir() and is_empty(path))
+
+
+TRUSTED, UNTRUSTED = "trusted", "untrusted"
+
+
+class TrustFile:
+    """The user's list of trusted folders.
+
+    Every method raises ConfigError where the list that is there is not valid.
+    """
+
+    def __init__(self, home: Path, user_home: Path) -> None:
+        self._path = VibePaths(home).trusted_file
+        self._label = shown(self._path, user_home)
+        self._user_home = user_home
+        self._store = TrustStore(home, user_home=user_home)
+
+    def folders(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The trusted and the untrusted entries, as they are written."""
+        self._store.is_trusted(self._user_home)  # refuses a list that is not valid
+        document = self._document()
+        return tuple(map(str, document.get(TRUSTED, []))), tuple(map(str, document.get(UNTRUSTED, [])))
+
+    def add(self, folder: Path) -> bool:
+        """Trust a folder and what is below it; False if it was already trusted.
+
+        Raises:
+            ConfigWriteError: the file can't be written.
+            ConfigBusyError: another process is changing it.
+        """
+        with changing_alone(self._path, self._label):
+            if self._store.is_trusted(folder):
+                return False
+            document = self._document()
+            self._drop(document, UNTRUSTED, folder)
+            self._append(document, TRUSTED, folder)
+            self._write(document)
+        return True
+
+    def remove(self, folder: Path) -> bool:
+        """Trust a folder no longer, even where one above it is trusted; False if it was not trusted.
+
+        Raises:
+            ConfigWriteError: the file can't be written.
+            ConfigBusyError: another process is changing it.
+        """
+        with changing_alone(self._path, self._label):
+            if not self._store.is_trusted(folder):
+                return False
+            document = self._document()
+            self._drop(document, TRUSTED, folder)
+            self._write(document)
+            if self._store.is_trusted(folder):
+                self._append(document, UNTRUSTED, folder)
+                self._write(document)
+        return True
+
+    def _document(self) -> Any:
+        import tomlkit
+
+        return tomlkit.parse(read_text(self._path, self._label) or "")
+
+    def _append(self, document: Any, key: str, folder: Path) -> None:
+        import tomlkit
+
+        if key not in document:
+            document[key] = tomlkit.array()
+        cast("list[str]", document[key]).append(str(folder.resolve()))
+        document[key].multiline(multiline=True)
+
+    def _drop(self, document: Any, key: str, folder: Path) -> None:
+        listed: list[Any] = document.get(key, [])
+        wanted = folder.resolve()
+        for index in reversed(range(len(listed))):
+            text = str(listed[index])
+            path = self._user_home / text[2:] if text.startswith("~/") else Path(text)
+            if path.resolve() == wanted:
+                del listed[index]
+
+    def _write(self, document: Any) -> None:
+        import tomlkit
+
+        put_settings(self._path, self._label, tomlkit.dumps(document))

@@ -12,8 +12,7 @@ from ipc.events import ToolCallEvent, ToolResultEvent
 from ipc.sink import EventSink
 from vibe.core.config.tool_names import canonical_tool_name
 from vibe.core.messages import ToolCall, ToolMessage
-from vibe.core.middleware.pipeline import MiddlewarePipeline
-from vibe.core.middleware.port import Middleware
+from vibe.core.middleware.port import Middleware, MiddlewarePipeline
 from vibe.core.outcome import Denial
 from vibe.core.tools.executor import ToolBatch, ToolExecutor
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vibe.cli.textual_ui.ui_settings import UiSettings, read_settings
+from vibe.cli.textual_ui.app import UiSettings, read_settings
 from vibe.core.config.models import UiConfig
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vibe.core.config.dotenv import read_env_file
-from vibe.core.config.env_writer import with_variable, write_variable
+from vibe.core.config.dotenv import read_env_file, with_variable, write_variable
 from vibe.core.config.writer import ConfigWriteError
 
 FILE = """\

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from vibe.core.config.trust import TrustStore
-from vibe.core.config.trust_file import TrustFile
+from vibe.core.config.trust import TrustFile, TrustStore
 from vibe.core.errors import ConfigError
 
 
@@ -102,7 +101,7 @@ def test_a_linked_list_stays_a_link_and_keeps_its_mode(home: Path, tmp_path: Pat
 
 def test_all_who_trust_at_once_are_heard(home: Path, tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from vibe.core.config.trust_file import TrustFile\n"
+        "import sys; from pathlib import Path; from vibe.core.config.trust import TrustFile\n"
         "home, base, who = map(Path, sys.argv[1:])\n"
         "for n in range(5): TrustFile(home, base).add(base / f'{who}-{n}')"
     )

@@ -10,8 +10,17 @@ from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage,
 from vibe.core.middleware.context import AutoCompact, ContextWarning, compaction_threshold
 from vibe.core.middleware.guard import ReadOnly
 from vibe.core.middleware.limits import LoopDetection, SpendingNotice, TurnLimit
-from vibe.core.middleware.pipeline import MiddlewarePipeline
-from vibe.core.middleware.port import HOST_NOTICE, Compact, Middleware, Notice, Stop, TurnContext, Verdict, Warn
+from vibe.core.middleware.port import (
+    HOST_NOTICE,
+    Compact,
+    Middleware,
+    MiddlewarePipeline,
+    Notice,
+    Stop,
+    TurnContext,
+    Verdict,
+    Warn,
+)
 from vibe.core.outcome import Outcome
 
 

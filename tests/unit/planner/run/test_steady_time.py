@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from planner.run.timers import steady_time
+from planner.run.watchdog import steady_time
 
 
 def test_a_clock_that_is_set_while_a_plan_runs_changes_no_duration() -> None:

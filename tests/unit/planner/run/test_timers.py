@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import anyio
 
-from planner.run.timers import Timers
+from planner.run.watchdog import Timers
 from tests.fakes.clock import ManualClock, SleepyClock
 
 

@@ -18,9 +18,8 @@ from textual.widgets import Static, TextArea
 
 from vibe.cli.textual_ui.input.attachments import Attachments
 from vibe.cli.textual_ui.input.candidate_list import CandidateList
-from vibe.cli.textual_ui.input.completer import CommandRow, Completer
 from vibe.cli.textual_ui.input.completion import Candidate
-from vibe.cli.textual_ui.input.completion_popup import CompletionPopup, KeyMeaning
+from vibe.cli.textual_ui.input.completion_popup import CommandRow, Completer, CompletionPopup, KeyMeaning
 from vibe.cli.textual_ui.input.file_index import FileIndex
 from vibe.cli.textual_ui.input.history import HistoryFile, HistoryWalk
 from vibe.cli.textual_ui.input.prompt_area import ROWS, PromptArea

@@ -14,8 +14,7 @@ from textual.timer import Timer
 
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.cli.textual_ui.log.finder import Finder
-from vibe.cli.textual_ui.log.painted_sheet import PaintedSheet
-from vibe.cli.textual_ui.log.passage import row_y
+from vibe.cli.textual_ui.log.painted_sheet import PaintedSheet, row_y
 
 FRAME_S: Final = 0.08
 """Between two paintings of what streams; more where one takes long."""

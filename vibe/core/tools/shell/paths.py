@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from vibe.core.sandbox.secret_names import names_secret
-from vibe.core.system.git.credentials import has_credentials
+from vibe.core.system.git.config_file import has_credentials
 from vibe.core.tools.errors import PathError
 from vibe.core.tools.permissions import is_control, is_sensitive
 from vibe.core.tools.shell.words import Patience

@@ -7,7 +7,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe.cli.textual_ui.input.paste_stream import BEGIN, END, Pasted, PasteStream
+from vibe.cli.textual_ui.terminal_driver import BEGIN, END, Pasted, PasteStream
 
 Item = str | Pasted
 

@@ -6,7 +6,7 @@ from textual.selection import Selection
 
 from tests.unit.cli.textual_ui.log.page import LogPage, numbered
 from vibe.cli.textual_ui.log.entry import LogEntry
-from vibe.cli.textual_ui.log.passage import row_y
+from vibe.cli.textual_ui.log.painted_sheet import row_y
 
 
 async def drag(pilot: Pilot[None], start: tuple[int, int], end: tuple[int, int]) -> None:
