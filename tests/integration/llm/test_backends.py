@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import socket
+import socketserver
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 import anyio
@@ -17,6 +20,7 @@ from tests.fakes.model_server import ModelServer, Received, Reply, ServedCall, e
 from tests.integration.llm.conftest import KEY, Connect
 from vibe import __version__
 from vibe.core.config.models import BackendKind, ModelConfig
+from vibe.core.errors import EnvironmentFailure
 from vibe.core.llm.errors import (
     ContextTooLongError,
     ModelAccessError,
@@ -361,6 +365,94 @@ async def test_a_proxy_is_used_where_the_environment_names_one(
     server.enqueue(Reply(text="ok"))
     await connect("http://models.example/v1").complete(request(), MemoryObserver())
     assert server.requests[0].path.startswith("http://models.example/v1/")
+
+
+@contextmanager
+def socks_proxy(target: tuple[str, int]) -> Iterator[str]:
+    """A SOCKS5 proxy (RFC 1928) without authentication that leads every connection to ``target``; its address."""
+
+    class Session(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            _version, methods = self.rfile.read(2)
+            self.rfile.read(methods)
+            self.wfile.write(b"\x05\x00")
+            kind = self.rfile.read(4)[3]
+            self.rfile.read({1: 4, 4: 16}.get(kind) or self.rfile.read(1)[0])
+            self.rfile.read(2)
+            self.wfile.write(b"\x05\x00\x00\x01" + bytes(6))
+            with socket.create_connection(target) as behind:
+                threading.Thread(target=self._back, args=(behind,), daemon=True).start()
+                while data := self.connection.recv(65536):
+                    behind.sendall(data)
+
+        def _back(self, behind: socket.socket) -> None:
+            with suppress(OSError):
+                while data := behind.recv(65536):
+                    self.connection.sendall(data)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Session) as proxy:
+        proxy.daemon_threads = True
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{proxy.server_address[1]}"
+        proxy.shutdown()
+
+
+@pytest.mark.parametrize("scheme", ["socks5", "socks5h", "socks"])
+async def test_a_socks_proxy_is_used(
+    server: ModelServer, connect: Connect, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    server.enqueue(Reply(text="ok"))
+    with socks_proxy(("127.0.0.1", int(server.url.rpartition(":")[2]))) as address:
+        monkeypatch.setenv("ALL_PROXY", f"{scheme}://{address}")
+        await connect("http://models.example/v1").complete(request(), MemoryObserver())
+    assert server.requests[0].path.startswith("/v1/")
+
+
+@pytest.mark.parametrize("name", ["ALL_PROXY", "http_proxy"])
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "gopher://u:pw@x", "http://[::1", "127.0.0.1:9"])
+async def test_no_proxy_leads_to_this_machine(
+    server: ModelServer, connect: Connect, monkeypatch: pytest.MonkeyPatch, name: str, proxy: str
+) -> None:
+    monkeypatch.setenv(name, proxy)
+    server.enqueue(Reply(text="ok"))
+    assert (await connect(server.api_base).complete(request(), MemoryObserver())).message.content == "ok "
+
+
+@pytest.mark.parametrize("proxy", ["gopher://u:secret@x", "http://[::1", "socks9://secret", "http://x:port"])
+async def test_a_proxy_that_cannot_be_used_is_said(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, proxy: str
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", proxy)
+    with pytest.raises(EnvironmentFailure, match=r"the proxy in http_proxy can't be used: write") as told:
+        await connect("http://models.example/v1").complete(request(), MemoryObserver())
+    assert "secret" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("entries", "way"),
+    [
+        ("[::1]", "proxied"),
+        ("::1,fe80::/10,10.0.0.0/8,http://,:80,[,*bad*", "proxied"),
+        ("other.example, ,", "proxied"),
+        ("models.invalid", "direct"),
+        (".models.invalid", "direct"),
+        ("*.invalid", "direct"),
+        ("x.test models.invalid:80", "direct"),
+        ("*", "direct"),
+    ],
+)
+async def test_hosts_without_a_proxy_are_listed_as_people_do(
+    server: ModelServer, connect: Connect, monkeypatch: pytest.MonkeyPatch, entries: str, way: str
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", server.url)
+    monkeypatch.setenv("NO_PROXY", entries)
+    server.enqueue(Reply(text="ok"))
+    asked = connect("http://models.invalid/v1").complete(request(), MemoryObserver())
+    if way == "direct":
+        with pytest.raises(ModelTransportError):
+            await asked
+    else:
+        assert (await asked).message.content == "ok "
 
 
 async def test_agents_side_by_side_share_a_backend(server: ModelServer, connect: Connect) -> None:

@@ -31,9 +31,9 @@ from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, Sa
 from vibe.core.config.paths import CONFIG_FILE, VibePaths, find_project_dir, shown, user_home_of
 from vibe.core.errors import VibeError
 from vibe.core.llm.backend.local_server import problem_with
-from vibe.core.llm.backend.transport import import_httpx, system_tls
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.sandbox.choose import choose_sandbox
+from vibe.core.system.http import client_options, import_httpx
 from vibe.core.system.programs import find_program, find_ripgrep, guarded, shunned
 from vibe.core.tools.redaction import redact
 
@@ -177,7 +177,7 @@ def _online(
 def _reached(provider: ProviderConfig) -> Iterator[Finding]:
     httpx = import_httpx()
     try:
-        with httpx.Client(verify=system_tls(), timeout=CONNECT_SECONDS) as client:
+        with httpx.Client(timeout=CONNECT_SECONDS, **client_options(httpx, is_async=False)) as client:
             answered = client.head(provider.api_base)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         detail = f"{provider.api_base} can't be reached ({error}): check the address, the network and the proxy"

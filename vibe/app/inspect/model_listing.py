@@ -16,8 +16,9 @@ from vibe.core.config.loader import ConfigRequest, load_config
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
 from vibe.core.errors import EnvironmentFailure
 from vibe.core.llm.backend.local_server import problem_with
-from vibe.core.llm.backend.transport import USER_AGENT, filled_headers, import_httpx, key_of, system_tls
+from vibe.core.llm.backend.transport import USER_AGENT, filled_headers, key_of
 from vibe.core.llm.error_table import ErrorMapper, error_words
+from vibe.core.system.http import client_options, import_httpx
 
 if TYPE_CHECKING:
     import httpx
@@ -151,7 +152,7 @@ def offer_of(provider: ProviderConfig, environ: Mapping[str, str]) -> ModelOffer
         return ModelOffer(provider=provider.name, problem=str(error))
     httpx, errors = import_httpx(), ErrorMapper(provider=provider, api_key=key)
     try:
-        with httpx.Client(verify=system_tls(), timeout=PATIENCE_SECONDS) as client:
+        with httpx.Client(timeout=PATIENCE_SECONDS, **client_options(httpx, is_async=False)) as client:
             # A redirect is not followed: the key is for this server alone.
             names = set(_all_pages(client, httpx.URL(url), headers))
         return ModelOffer(provider=provider.name, models=tuple(sorted(names)))

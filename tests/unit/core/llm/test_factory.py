@@ -126,7 +126,7 @@ def test_the_catalog_costs_no_heavy_import() -> None:
 
 
 def test_httpx_comes_without_its_command_line() -> None:
-    use = "from vibe.core.llm.backend.transport import import_httpx\nimport_httpx().AsyncClient"
+    use = "from vibe.core.system.http import import_httpx\nimport_httpx().AsyncClient"
     assert loaded_after(use) == {"httpx"}
 
 

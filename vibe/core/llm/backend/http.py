@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 from vibe.core.config.models import ProviderConfig
 from vibe.core.llm.backend.assembly import AnswerBuilder
 from vibe.core.llm.backend.reader import StreamReader
-from vibe.core.llm.backend.transport import CONNECT_SECONDS, headers_of, import_httpx, system_tls
+from vibe.core.llm.backend.transport import CONNECT_SECONDS, headers_of
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.port import Completion, ModelObserver, ModelRequest
+from vibe.core.system.http import client_options, import_httpx
 
 if TYPE_CHECKING:
     import httpx
@@ -68,9 +69,9 @@ class HttpBackend:
     def _open(self, httpx: Any) -> httpx.AsyncClient:
         if self._client is None:
             timeout = self._provider.silence_seconds
+            limits = httpx.Limits(max_connections=None, max_keepalive_connections=self._provider.max_concurrency)
             self._client = httpx.AsyncClient(
-                verify=system_tls(),
                 timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS), pool=None),
-                limits=httpx.Limits(max_connections=None, max_keepalive_connections=self._provider.max_concurrency),
+                **client_options(httpx, limits=limits),
             )
         return cast("httpx.AsyncClient", self._client)

@@ -16,10 +16,11 @@ from vibe.core.llm.backend.assembly import AnswerBuilder
 from vibe.core.llm.backend.chat_reader import ChatStreamReader
 from vibe.core.llm.backend.payload import PayloadEncoder, message_fields, mistral_call_id
 from vibe.core.llm.backend.reader import ByteResponse
-from vibe.core.llm.backend.transport import CONNECT_SECONDS, headers_of, system_tls
+from vibe.core.llm.backend.transport import CONNECT_SECONDS, headers_of
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.port import Completion, ModelObserver, ModelRequest
 from vibe.core.messages import Message, ToolMessage
+from vibe.core.system.http import client_options
 
 if TYPE_CHECKING:
     from mistralai.client import Mistral
@@ -90,14 +91,13 @@ class MistralBackend:
             import httpx2
 
             seconds = self._provider.silence_seconds
-            tls = system_tls()
             hooks = {"response": [self._check]}
             timeout = httpx2.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS), pool=None)
             limits = httpx2.Limits(max_connections=None, max_keepalive_connections=self._provider.max_concurrency)
             # Both are ours, so that both can be closed; the SDK would make its own at once and load the CAs twice.
             clients = (
-                httpx2.Client(verify=tls),
-                httpx2.AsyncClient(verify=tls, timeout=timeout, limits=limits, event_hooks=hooks),
+                httpx2.Client(**client_options(httpx2, is_async=False)),
+                httpx2.AsyncClient(timeout=timeout, event_hooks=hooks, **client_options(httpx2, limits=limits)),
             )
             self._clients = clients
             self._sdk = import_sdk()(

@@ -13,6 +13,7 @@ from anyio import fail_after, to_thread
 
 from vibe.core.errors import EnvironmentFailure, innermost
 from vibe.core.plain_text import shortened
+from vibe.core.system.http import client_options
 from vibe.core.tools.mcp.client import load_library, shown_url
 from vibe.core.tools.mcp.loopback import HOST, Loopback
 from vibe.core.tools.mcp.settings import Endpoint
@@ -151,7 +152,7 @@ async def _through_the_flow(server: str, endpoint: Endpoint, flow: _Flow) -> Sig
 
     provider = flow.provider()
     headers = {**endpoint.headers, "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": REVISION}
-    async with httpx2.AsyncClient(auth=provider, timeout=REQUEST_SECONDS) as client:
+    async with httpx2.AsyncClient(auth=provider, timeout=REQUEST_SECONDS, **client_options(httpx2)) as client:
         async with client.stream("POST", endpoint.url, json=INITIALIZE, headers=headers) as response:
             status, session = response.status_code, response.headers.get("Mcp-Session-Id")
         sign_in = _sign_in_of(provider, endpoint.url)

@@ -11,6 +11,7 @@ import httpx2  # noqa: TID253  whoever imports this has loaded it, or is about t
 from pydantic import BaseModel, ValidationError
 
 from vibe.core.plain_text import plain_line, shortened
+from vibe.core.system.http import client_options
 from vibe.core.tools.mcp.sign_ins import LOCAL_HOSTS, SignIn
 
 REQUEST_SECONDS = 8.0
@@ -89,10 +90,11 @@ def revocation_problem(sign_in: SignIn) -> str | None:
 
 def _posted(endpoint: str, sign_in: SignIn, form: Mapping[str, str]) -> httpx2.Response:
     """Return the answer to a form that says which client sends it."""
-    auth: httpx2.BasicAuth | None = None
+    auth: httpx2.Auth = httpx2.Auth()
     said = {**form, "client_id": sign_in.client_id}
     if sign_in.client_secret and sign_in.client_auth == "client_secret_basic":
         auth = httpx2.BasicAuth(quote(sign_in.client_id, safe=""), quote(sign_in.client_secret, safe=""))
     elif sign_in.client_secret:
         said["client_secret"] = sign_in.client_secret
-    return httpx2.post(endpoint, data=said, auth=auth, timeout=REQUEST_SECONDS)
+    with httpx2.Client(timeout=REQUEST_SECONDS, **client_options(httpx2, is_async=False)) as client:
+        return client.post(endpoint, data=said, auth=auth)

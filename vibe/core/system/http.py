@@ -1,0 +1,98 @@
+"""HTTP clients: all that talks HTTP is made with these options, whichever of the two libraries carries it."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from types import ModuleType
+from typing import Any, cast
+from urllib.request import getproxies
+
+from vibe.core.errors import EnvironmentFailure
+
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+"""No proxy leads to this machine."""
+USUAL_PORTS = {":80": "http", ":443": "https"}
+_USUAL_PORT = re.compile(r":(80|443)$")
+
+
+def client_options(library: Any, *, is_async: bool = True, limits: Any = None) -> dict[str, Any]:
+    """Return what a client of ``library``, httpx or httpx2, is made with: trust, and ways through the user's proxies.
+
+    A proxy that can't be used is an ``EnvironmentFailure`` of the request that has to go through it.
+    """
+    transport = library.AsyncHTTPTransport if is_async else library.HTTPTransport
+    options: dict[str, Any] = {"verify": system_tls()} | ({} if limits is None else {"limits": limits})
+    proxies = getproxies()
+    mounts: dict[str, Any] = {}
+    for scheme in ("http", "https", "all"):
+        if address := proxies.get(scheme, "").strip():
+            mounts[f"{scheme}://"] = _through(library, transport, scheme, address, options)
+    if mounts:
+        mounts |= dict.fromkeys(filter(_is_usable(library), _patterns(proxies.get("no", ""))))
+    if mounts and "*" in proxies.get("no", "").replace(",", " ").split():
+        mounts = {}
+    return {**options, "mounts": mounts, "trust_env": False}
+
+
+def _through(library: Any, transport: Any, scheme: str, address: str, options: dict[str, Any]) -> Any:
+    """Return a transport through a proxy; one that can't be made fails each request by a sentence."""
+    url = address if "://" in address else f"http://{address}"
+    try:
+        return transport(proxy=url.replace("socks://", "socks5://", 1), **options)
+    except (ValueError, library.InvalidURL):
+        wanted = "write http://, https:// or socks5://HOST:PORT, or unset it"
+        problem = f"the proxy in {scheme}_proxy can't be used: {wanted}"
+
+    def refuse(_request: Any) -> Any:
+        raise EnvironmentFailure(problem)
+
+    return library.MockTransport(refuse)
+
+
+def _patterns(no_proxy: str) -> Iterator[str]:
+    """Yield what httpx calls the hosts that no proxy is used for, as people list them: names, suffixes, addresses."""
+    for entry in (*LOOPBACK, *no_proxy.replace(",", " ").split()):
+        name = entry.rpartition("://")[2].strip("/").lstrip("*.")
+        with suppress(ValueError):
+            name = f"[{ipaddress.IPv6Address(name)}]"
+        usual = _USUAL_PORT.search(name)
+        scheme, name = (USUAL_PORTS[usual[0]], name[: usual.start()]) if usual else ("all", name)
+        yield f"{scheme}://{name}" if name[:1].isdigit() or name.startswith("[") else f"{scheme}://*{name}"
+
+
+def _is_usable(library: Any) -> Any:
+    """Return what says whether httpx takes a pattern."""
+
+    def is_usable(pattern: str) -> bool:
+        try:
+            return bool(library.URL(pattern).host)
+        except library.InvalidURL:
+            return False
+
+    return is_usable
+
+
+def system_tls() -> Any:
+    """A TLS context that trusts what the system trusts, company CAs included."""
+    import ssl  # noqa: PLC0415  only needed once something is asked
+
+    import truststore
+
+    return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+def import_httpx() -> Any:
+    """The httpx module, without its command line: that one drags in click, rich and pygments (0.2 s)."""
+    fresh = "httpx" not in sys.modules
+    if fresh:
+        sys.modules["httpx._main"] = cast("ModuleType", None)
+    try:
+        import httpx
+    finally:
+        if fresh:
+            sys.modules.pop("httpx._main", None)
+    return httpx
