@@ -511,3 +511,23 @@ async def test_a_provider_without_a_key_is_sent_none_from_the_environment(
     assert "somebody" not in json.dumps(dict(server.requests[0].headers))
     assert ("authorization" in server.requests[0].headers) == (kind is BackendKind.MISTRAL)
     assert "x-api-key" not in server.requests[0].headers
+
+
+async def test_a_base_without_its_version_is_found_out_once(
+    kind: BackendKind, server: ModelServer, connect: Connect
+) -> None:
+    def answer(got: Received) -> Reply:
+        return Reply(text="ok") if got.path.startswith("/v1/") else Reply(status=404, body='{"message": "not found"}')
+
+    server.responder = answer
+    backend = connect(server.url)
+    for _ in range(2):
+        assert (await backend.complete(request(), MemoryObserver())).message.content == "ok "
+    expected = [False, True, True] if kind is BackendKind.GENERIC else [True, True]
+    assert [got.path.startswith("/v1/") for got in server.requests] == expected
+
+
+async def test_nothing_found_names_the_address(server: ModelServer, connect: Connect) -> None:
+    server.enqueue(*[Reply(status=404, body='{"message": "no such page"}')] * 2)
+    with pytest.raises(ModelRequestError, match=rf"answered with an error at {server.url}/\S+ \(HTTP 404\): no such"):
+        await connect(f"{server.url}/gateway/v7").complete(request(), MemoryObserver())

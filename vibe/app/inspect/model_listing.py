@@ -16,7 +16,7 @@ from vibe.core.config.loader import ConfigRequest, load_config
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
 from vibe.core.errors import EnvironmentFailure
 from vibe.core.llm.backend.local_server import problem_with
-from vibe.core.llm.backend.transport import USER_AGENT, filled_headers, key_of
+from vibe.core.llm.backend.transport import USER_AGENT, address, filled_headers, key_of, versioned
 from vibe.core.llm.error_table import ErrorMapper, error_words
 from vibe.core.system.http import client_options, import_httpx
 
@@ -174,10 +174,10 @@ def _question(provider: ProviderConfig, key: str | None) -> tuple[str, dict[str,
     """Return where to ask, and with which headers."""
     own = {"user-agent": USER_AGENT}
     if not provider.speaks_messages:
-        return f"{provider.api_base.rstrip('/')}/models", own | ({"authorization": f"Bearer {key}"} if key else {})
-    from vibe.core.llm.backend.anthropic import headers_for, versioned
+        return address(provider.api_base, "models"), own | ({"authorization": f"Bearer {key}"} if key else {})
+    from vibe.core.llm.backend.anthropic import headers_for
 
-    return f"{versioned(provider.api_base)}/models?limit=1000", own | headers_for(key)
+    return f"{address(versioned(provider.api_base), 'models')}?limit=1000", own | headers_for(key)
 
 
 def _all_pages(client: httpx.Client, url: httpx.URL, headers: Mapping[str, str]) -> Iterator[str]:

@@ -253,8 +253,8 @@ class ErrorMapper:
             return "?"
         return f"{parts.scheme}://{parts.hostname or '?'}{port}"
 
-    def from_response(self, status: int, body: str, headers: Mapping[str, str]) -> ModelError:
-        """The error of an answer whose status says that it failed."""
+    def from_response(self, status: int, body: str, headers: Mapping[str, str], asked: str = "") -> ModelError:
+        """The error of an answer whose status says that it failed; ``asked`` is the address, told with a 404."""
         words = error_words(body)
         retry_after = _wait_of(headers)
         if retry_after is None and status == 429:
@@ -262,7 +262,8 @@ class ErrorMapper:
         kind = error_class(status, f"{words} {body[:4096]}", told_to_wait=retry_after is not None)
         if 300 <= status < 400:
             words = words or f"redirected to {headers.get('location', '?')}"
-        return self._build(kind, "answered with an error", words, status=status, retry_after=retry_after)
+        at = f" at {self.endpoint}{urlsplit(asked).path}" if asked and status == 404 else ""
+        return self._build(kind, f"answered with an error{at}", words, status=status, retry_after=retry_after)
 
     def from_chunk(self, error: object) -> ModelError:
         """The error a provider tells inside a stream that began well."""

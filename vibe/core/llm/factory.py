@@ -15,6 +15,7 @@ from vibe.core.llm.limiter import CallLimiter, LimitedBackend, ProviderLimiter
 from vibe.core.llm.port import ModelBackend
 from vibe.core.llm.pricing import MILLION, PricedBackend, priced
 from vibe.core.llm.retry import RetryingBackend, RetryPolicy
+from vibe.core.llm.sparing import SparingBackend
 from vibe.core.plain_text import closest, did_you_mean
 
 CONFIG_FILE = "config.toml"
@@ -164,7 +165,7 @@ class ModelCatalog:
     def _wrap(self, provider: ProviderConfig, backend: ModelBackend) -> ModelBackend:
         limiter = self.limiter(provider.name)
         policy = replace(self._retries, max_total_seconds=provider.retry_max_seconds)
-        return PricedBackend(RetryingBackend(LimitedBackend(backend, limiter), policy), provider)
+        return PricedBackend(SparingBackend(RetryingBackend(LimitedBackend(backend, limiter), policy)), provider)
 
     def _build(self, provider: ProviderConfig) -> ModelBackend:
         if provider.backend is BackendKind.SCRIPTED:

@@ -185,3 +185,55 @@ def test_text_and_reasoning_are_shown_as_they_come() -> None:
     assert [(delta.text, delta.reasoning) for delta in seen.deltas] == [("", "hm"), ("a", ""), ("b", "")]
     assert not done.estimated
     assert done.usage.total_tokens == 4
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '```json\n{"p": 1}\n```',
+        '```\n{"p": 1}```',
+        '<tool_call>{"p": 1}</tool_call>',
+        '<|tool_call|>{"p": 1}<|im_end|>',
+        '{"p": 1}</arguments>',
+        '<arguments> {"p": 1}\n</arguments>\n',
+        '"{\\"p\\": 1}"',
+    ],
+)
+def test_what_stands_around_arguments_is_taken_away(arguments: str) -> None:
+    [call] = build([F(index=0, id="a", name="x", arguments=arguments)]).message.tool_calls
+    assert call.arguments == '{"p": 1}'
+
+
+@pytest.mark.parametrize("name", ["", "x"])
+@pytest.mark.parametrize("identity", ["", "a"])
+@pytest.mark.parametrize("pieces", [['{"p": 1}'], ['{"p', '": 1}']])
+def test_an_empty_object_before_the_arguments_is_none_of_them(name: str, identity: str, pieces: list[str]) -> None:
+    if name and not identity:
+        return  # so it is when a second call begins
+    parts = [F(index=0, id=identity, name=name, arguments=piece) for piece in pieces]
+    [call] = build([F(index=0, id="a", name="x", arguments="{}"), *parts]).message.tool_calls
+    assert (call.name, call.arguments) == ("x", '{"p": 1}')
+
+
+@pytest.mark.parametrize("name", ["functions.read", " read\n", "functions.read "])
+def test_a_name_is_taken_without_what_models_put_around_it(name: str) -> None:
+    [call] = build([F(index=0, id="a", name=name, arguments="{}")]).message.tool_calls
+    assert call.name == "read"
+
+
+@pytest.mark.parametrize(
+    ("said", "thought", "text"),
+    [
+        (["ponder\n</think>\n\nfour"], "ponder\n", "four"),
+        (["pon", "der</th", "ink>four"], "ponder", "four"),
+        (["<think>a</think>b </think> c"], "a", "b </think> c"),
+        (["four"], "", "four"),
+    ],
+)
+def test_a_thought_that_only_ends_with_its_tag_is_one(said: list[str], thought: str, text: str) -> None:
+    answer = AnswerBuilder(MemoryObserver(), "think")
+    for piece in said:
+        answer.add_text(piece)
+    answer.finish("stop")
+    message = answer.build(request(), ERRORS).message
+    assert (message.reasoning, message.content) == (thought, text)

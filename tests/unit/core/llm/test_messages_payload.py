@@ -58,7 +58,12 @@ def test_a_conversation_is_said_in_blocks_and_turns() -> None:
     assert body["system"] == [{"type": "text", "text": "be brief", "cache_control": MARK}]
     assert body["tools"] == [
         {"name": "list", "description": "Lists.", "input_schema": {"type": "object", "properties": {}}},
-        {"name": "read", "description": "Reads.", "input_schema": {"type": "object"}, "cache_control": MARK},
+        {
+            "name": "read",
+            "description": "Reads.",
+            "input_schema": {"type": "object", "properties": {}},
+            "cache_control": MARK,
+        },
     ]
     assert unmarked(body["messages"]) == [
         ("user", [{"type": "text", "text": "go"}]),

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tests.fakes.llm_ports import request
 from vibe.core.config.models import ModelConfig, Thinking
 from vibe.core.llm.backend.mistral import mistral_fields, server_url
-from vibe.core.llm.backend.payload import PayloadEncoder, max_tokens, mistral_call_id, wire_arguments
+from vibe.core.llm.backend.payload import PayloadEncoder, max_tokens, message_fields, mistral_call_id, wire_arguments
+from vibe.core.llm.backend.transport import address, versioned
 from vibe.core.llm.port import ModelRequest, ToolSchema
-from vibe.core.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage
+from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 
 HISTORY = (
     SystemMessage("be brief"),
@@ -33,7 +37,7 @@ def test_a_conversation_is_said_in_the_chat_format() -> None:
     assert body["tools"] == [
         {
             "type": "function",
-            "function": {"name": "read", "description": "Reads.", "parameters": {"type": "object"}},
+            "function": {"name": "read", "description": "Reads.", "parameters": {"type": "object", "properties": {}}},
         }
     ]
     assert body["messages"] == [
@@ -132,7 +136,44 @@ def test_mistral_gets_ids_of_nine_characters_that_still_match() -> None:
         ("https://api.mistral.ai/v1/", "https://api.mistral.ai"),
         ("http://host/mistral/v1", "http://host/mistral"),
         ("http://host", "http://host"),
+        ("http://host/v1/chat/completions", "http://host"),
+        (" http://host/v1/models/ ", "http://host"),
     ],
 )
 def test_the_sdk_adds_the_version_path_itself(base: str, url: str) -> None:
     assert server_url(base) == url
+
+
+@pytest.mark.parametrize("name", ["functions.read_file", " read\n", "", "a" * 90, "lesen_ü", "a/b"])
+@pytest.mark.parametrize("say", [message_fields, mistral_fields])
+def test_what_a_model_called_goes_back_under_a_name_that_is_taken(
+    say: Callable[[Message], dict[str, Any]], name: str
+) -> None:
+    said = say(AssistantMessage("", (ToolCall("c" * 80, name, "{}"),)))
+    result = say(ToolMessage("x", "c" * 80, name))
+    [call] = said["tool_calls"]
+    assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", call["function"]["name"])
+    assert call["id"] == result["tool_call_id"]
+    assert len(call["id"]) <= 40
+
+
+@pytest.mark.parametrize(
+    ("base", "asked", "versioned_base"),
+    [
+        ("http://h", "http://h/chat/completions", "http://h/v1"),
+        ("http://h/", "http://h/chat/completions", "http://h/v1"),
+        (" http://h/v1 ", "http://h/v1/chat/completions", "http://h/v1"),
+        ("http://h/v1/chat/completions", "http://h/v1/chat/completions", "http://h/v1"),
+        ("http://h/v1/chat/completions/?k=1", "http://h/v1/chat/completions?k=1", "http://h/v1?k=1"),
+        (
+            "http://h/openai/d/x?api-version=2",
+            "http://h/openai/d/x/chat/completions?api-version=2",
+            "http://h/openai/d/x/v1?api-version=2",
+        ),
+        ("http://h/v1beta/openai#top", "http://h/v1beta/openai/chat/completions", "http://h/v1beta/openai/v1"),
+        ("http://u:p@h:1/v2/models", "http://u:p@h:1/v2/chat/completions", "http://u:p@h:1/v2"),
+    ],
+)
+def test_an_address_is_understood_as_people_paste_it(base: str, asked: str, versioned_base: str) -> None:
+    assert address(base, "chat/completions") == asked
+    assert versioned(base) == versioned_base

@@ -100,6 +100,15 @@ async def test_half_a_surrogate_pair_costs_one_character(escaped: str, text: str
     assert answer.message.content == text
 
 
+@pytest.mark.parametrize("field", ["content", "reasoning_content"])
+async def test_a_surrogate_pair_that_comes_in_two_events_is_one_character(field: str) -> None:
+    pieces = (r"a\ud83d", r"\ude00b\ud83d", r"\ud83d", r"\ude00\ude00", r"c\ud83d")
+    chunks = [f'data: {{"choices": [{{"delta": {{"{field}": "{piece}"}}}}]}}\n\n'.encode() for piece in pieces]
+    answer = await read([*chunks, b'data: {"choices": [{"finish_reason": "stop"}]}\n\n'])
+    said = answer.message.content if field == "content" else answer.message.reasoning
+    assert said == "a\U0001f600b\ufffd\U0001f600\ufffdc\ufffd"
+
+
 async def test_half_a_surrogate_pair_in_a_call_costs_one_character() -> None:
     call = r'{"index": 0, "id": "a", "function": {"name": "x", "arguments": "{\"a\": \"\ud800\"}"}}'
     chunk = f'data: {{"choices": [{{"delta": {{"tool_calls": [{call}]}}, "finish_reason": "tool_calls"}}]}}\n\n'

@@ -8,6 +8,7 @@ from vibe.core.config.models import ProviderConfig
 from vibe.core.llm.backend.http import HttpBackend
 from vibe.core.llm.backend.messages_payload import MessagesEncoder
 from vibe.core.llm.backend.messages_reader import MessagesStreamReader
+from vibe.core.llm.backend.transport import address, versioned
 from vibe.core.llm.error_table import ErrorMapper
 
 VERSION: Final = "2023-06-01"
@@ -22,16 +23,11 @@ class AnthropicBackend(HttpBackend):
         super().__init__(
             provider,
             errors,
-            url=f"{versioned(provider.api_base)}/messages",
+            urls=[address(versioned(provider.api_base), "messages")],
             headers=headers_for(api_key),
             encode=MessagesEncoder().encode,
             reader=MessagesStreamReader(errors),
         )
-
-
-def versioned(api_base: str) -> str:
-    """Return the address with its version path: every server of this protocol has it."""
-    return api_base.rstrip("/").removesuffix("/v1").rstrip("/") + "/v1"
 
 
 def headers_for(api_key: str | None) -> dict[str, str]:

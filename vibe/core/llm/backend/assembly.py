@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,10 +15,16 @@ from uuid import uuid4
 import msgspec
 
 from ipc.errors import INVALID_JSON
+from vibe.core.llm.backend.wire_schema import as_declared
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.port import CallDelta, Completion, Delta, FinishReason, ModelObserver, ModelRequest
 from vibe.core.llm.tokens import estimate_answer, estimate_prompt
 from vibe.core.messages import AssistantMessage, Thought, ToolCall, Usage
+
+HALF_BASE: Final = 0x100000
+"""Added to the code of half a surrogate pair, which no text can hold, it is a character of private use."""
+FIRST_HALF: Final = ("\U0010d800", "\U0010dbff")
+_HALVES: Final = re.compile("[\U0010d800-\U0010dbff][\U0010dc00-\U0010dfff]|[\U0010d800-\U0010dfff]")
 
 
 class _Tagged(Enum):
@@ -62,6 +70,11 @@ class TaggedReasoning:
         """Return what was held back."""
         held, self._held = self._held, ""
         return (held, "") if self._state is _Tagged.INSIDE else ("", held)
+
+    def parted(self, text: str) -> tuple[str, str]:
+        """Part a whole text whose thought ends with the tag and did not begin with it: some servers keep that."""
+        thought, closing, rest = text.partition(self._closing)
+        return (thought, rest.lstrip("\n")) if closing and self._opening not in thought else ("", text)
 
     def _inside(self) -> tuple[str, str]:
         thought, closing, text = self._held.partition(self._closing)
@@ -120,6 +133,14 @@ FAILURE_REASONS: Final = frozenset({
 """Words in which a provider says that it failed. Worth another try."""
 _BAD_REASONS: Final = _LENGTH_REASONS | _FILTER_REASONS | FAILURE_REASONS
 _NO_ARGUMENTS: Final = frozenset({"", "null"})
+EMPTY: Final = "{}"
+"""Some gateways send this before the arguments."""
+_WRAPPED: Final = re.compile(
+    r"\s*(?:```[\w-]*|<\|?[\w:.-]+\|?>)?\s*(\{.*\})\s*(?:```|</?\|?[\w:.-]+\|?>)?\s*", re.DOTALL
+)
+"""Arguments with a fence, or a tag, around them."""
+FUNCTIONS: Final = "functions."
+"""The namespace in which models of OpenAI know tools, and sometimes call them."""
 NO_REASON: Final = "the provider ended its answer without a finish_reason; it was taken as whole"
 
 
@@ -150,6 +171,34 @@ class _OpenCall:
         return "".join(self.arguments)
 
 
+class _Halves:
+    """Puts the two halves of a character together that came in two pieces, see ``reader.decoded``."""
+
+    def __init__(self) -> None:
+        self._first = ""
+
+    def take(self, text: str) -> str:
+        """Return the text that is whole; a first half at its end waits for the second."""
+        text = self._first + text
+        self._first = text[-1:] if FIRST_HALF[0] <= text[-1:] <= FIRST_HALF[1] else ""
+        return _with_whole_characters(text.removesuffix(self._first))
+
+    def rest(self) -> str:
+        """Return what still waited."""
+        first, self._first = self._first, ""
+        return _with_whole_characters(first)
+
+
+def _with_whole_characters(text: str) -> str:
+    """Return a text with one character in place of two halves; half a one is U+FFFD."""
+    return _HALVES.sub(lambda found: _joined(*found[0]) if len(found[0]) > 1 else "\ufffd", text)
+
+
+def _joined(first: str, second: str) -> str:
+    halves = "".join(chr(ord(half) - HALF_BASE) for half in (first, second))
+    return halves.encode("utf-16", "surrogatepass").decode("utf-16")
+
+
 class AnswerBuilder:
     """Collects pieces, shows text to the observer as it comes, and builds the completion at the end.
 
@@ -170,6 +219,7 @@ class AnswerBuilder:
         self._usage: Usage | None = None
         self._cost: float | None = None
         self._oddity = ""
+        self._text_halves, self._reasoning_halves = _Halves(), _Halves()
 
     @property
     def finished(self) -> bool:
@@ -188,6 +238,7 @@ class AnswerBuilder:
 
     def add_text(self, text: str) -> None:
         """Take a piece of the answer."""
+        text = self._text_halves.take(text)
         if self._tagged is not None:
             thought, text = self._tagged.take(text)
             self.add_reasoning(thought)
@@ -200,6 +251,7 @@ class AnswerBuilder:
 
     def add_reasoning(self, text: str) -> None:
         """Take a piece of the reasoning."""
+        text = self._reasoning_halves.take(text)
         if text:
             self._reasoning.append(text)
             self._observer.delta(Delta(reasoning=text))
@@ -209,7 +261,7 @@ class AnswerBuilder:
         self._thoughts.append(
             Thought(
                 source="",
-                text=text,
+                text=_with_whole_characters(text),
                 signature=signature,
                 sealed=sealed,
                 after_characters=sum(map(len, self._text)),
@@ -249,7 +301,8 @@ class AnswerBuilder:
         call.id = call.id or identity
         call.extra |= fragment.extra or {}
         call.name = _longer_name(call, fragment.name)
-        if isinstance(fragment.arguments, dict):
+        begins_anew = call.text.strip() == EMPTY and text.lstrip().startswith("{")
+        if isinstance(fragment.arguments, dict) or begins_anew:
             call.arguments = [text]
         elif text:
             call.arguments.append(text)
@@ -304,10 +357,15 @@ class AnswerBuilder:
             ModelProtocolError: the provider never said why it stopped, or said that it failed.
             ModelRequestError: its content filter stopped it.
         """
+        self.add_text(self._text_halves.rest())
+        self.add_reasoning(self._reasoning_halves.rest())
         if self._tagged is not None:
             thought, text = self._tagged.rest()
             self.add_reasoning(thought)
             self._say(text)
+            if not self._reasoning:
+                thought, said = self._tagged.parted("".join(self._text))
+                self._reasoning, self._text = [thought], [said]
         if not (self._finish or self._is_whole()):
             raise errors.protocol("ended its answer without a finish_reason")
         if self._finish.lower() in FAILURE_REASONS:
@@ -325,7 +383,7 @@ class AnswerBuilder:
         message = AssistantMessage(
             content="".join(self._text),
             reasoning="".join(self._reasoning),
-            tool_calls=tuple(self._called(is_cut=self._finish.lower() in _LENGTH_REASONS)),
+            tool_calls=tuple(self._called(request, is_cut=self._finish.lower() in _LENGTH_REASONS)),
             thoughts=tuple(kept),
         )
         usage, estimated = self._usage, self._usage is None
@@ -340,19 +398,21 @@ class AnswerBuilder:
             oddity=self._oddity or ("" if self._finish else NO_REASON),
         )
 
-    def _called(self, *, is_cut: bool) -> Iterator[ToolCall]:
+    def _called(self, request: ModelRequest, *, is_cut: bool) -> Iterator[ToolCall]:
         """Yield the calls; one that says nothing is none, and no two have the same id."""
+        schemas = {tool.name: tool.parameters for tool in request.tools}
         taken: set[str] = set()
         for call in self._calls:
             text = call.text
-            if not call.name and text.strip() in _NO_ARGUMENTS | {"{}"}:
+            if not call.name and text.strip() in _NO_ARGUMENTS | {EMPTY}:
                 continue
             if text.strip() in _NO_ARGUMENTS and not (is_cut and call is self._calls[-1]):
-                text = "{}"
-            text = _unquoted(text)
+                text = EMPTY
+            text = _unwrapped(_with_whole_characters(text))
             identity = uuid4().hex[:9] if not call.id or call.id in taken else call.id
             taken.add(identity)
-            yield ToolCall(identity, call.name, text)
+            name = call.name.strip().removeprefix(FUNCTIONS)
+            yield ToolCall(identity, name, _declared(text, schemas.get(name)))
 
     def _is_whole(self) -> bool:
         """Return whether an answer without a reason is whole: its end was told, it says something, no call is torn."""
@@ -366,7 +426,8 @@ def _may_be(index: int | None, other: int | None) -> bool:
 
 def _is_another(call: _OpenCall, text: str) -> bool:
     """Return whether whole arguments belong to another call, though they come with the id of this one."""
-    return call.text != text and is_json_object(call.text) and is_json_object(text)
+    whole = is_json_object(call.text) and is_json_object(text)
+    return whole and call.text != text and call.text.strip() != EMPTY
 
 
 def _goes_on(call: _OpenCall, fragment: CallFragment, text: str) -> bool:
@@ -463,13 +524,24 @@ def _inner(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
     return cast("dict[str, Any]", details) if isinstance(details, dict) else {}
 
 
-def _unquoted(arguments: str) -> str:
-    """Return arguments without the quotes that some models put around the whole object."""
+def _unwrapped(arguments: str) -> str:
+    """Return arguments without the quotes, the fence or the tag that some models put around the whole object."""
+    inner = ""
     if arguments.lstrip().startswith('"'):
         with suppress(*INVALID_JSON):
             inner = msgspec.json.decode(arguments, type=str)
-            return inner if is_json_object(inner) else arguments
-    return arguments
+    if wrapped := _WRAPPED.fullmatch(inner or arguments):
+        inner = wrapped[1]
+    return inner if inner and is_json_object(inner) else arguments
+
+
+def _declared(arguments: str, schema: Mapping[str, Any] | None) -> str:
+    """Return the arguments as the tool declares them, word for word where that is how they came."""
+    if schema is None or not is_json_object(arguments):
+        return arguments
+    given = json.loads(arguments)
+    declared = as_declared(given, schema)
+    return arguments if declared == given else json.dumps(declared, ensure_ascii=False)
 
 
 def is_json_object(text: str) -> bool:

@@ -9,8 +9,10 @@ from vibe.core.config.models import ProviderConfig
 from vibe.core.llm.backend.chat_reader import ChatStreamReader
 from vibe.core.llm.backend.http import HttpBackend
 from vibe.core.llm.backend.payload import PayloadEncoder, message_fields, openai_body
+from vibe.core.llm.backend.transport import address, versioned
 from vibe.core.llm.error_table import ErrorMapper
 
+CALL: Final = "chat/completions"
 OPENAI: Final = "https://api.openai.com"
 
 
@@ -22,7 +24,7 @@ class GenericBackend(HttpBackend):
         super().__init__(
             provider,
             errors,
-            url=provider.api_base.rstrip("/") + "/chat/completions",
+            urls=[address(base, CALL) for base in (provider.api_base, versioned(provider.api_base))],
             headers={"authorization": f"Bearer {api_key}"} if api_key else {},
             encode=encoder_for(provider, errors.endpoint).encode,
             reader=ChatStreamReader(errors, provider.reasoning_field_name),

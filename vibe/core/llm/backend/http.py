@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from vibe.core.config.models import ProviderConfig
 from vibe.core.llm.backend.assembly import AnswerBuilder
@@ -16,9 +17,13 @@ from vibe.core.system.http import client_options, import_httpx
 if TYPE_CHECKING:
     import httpx
 
+NOT_FOUND: Final = 404
+
 
 class HttpBackend:
-    """A ``ModelBackend`` that posts to one address. Proxy variables and the system's CA store are honoured.
+    """A ``ModelBackend`` that posts to the first of ``urls`` at which there is something.
+
+    Proxy variables and the system's CA store are honoured.
 
     ``encode`` words a request's body, ``reader`` reads the answer; redirects are not followed, so that ``headers``,
     the key among them, reach nobody else. ``timeout_seconds`` of the provider bounds the silence between two bytes,
@@ -30,14 +35,14 @@ class HttpBackend:
         provider: ProviderConfig,
         errors: ErrorMapper,
         *,
-        url: str,
+        urls: Sequence[str],
         headers: Mapping[str, str],
         encode: Callable[[ModelRequest], bytes],
         reader: StreamReader,
     ) -> None:
         self._provider = provider
         self._errors = errors
-        self._url = url
+        self._urls = list(urls)
         self._headers = {"content-type": "application/json", "accept": "text/event-stream", **headers}
         self._encode = encode
         self._reader = reader
@@ -51,14 +56,27 @@ class HttpBackend:
         headers = self._headers | headers_of(self._provider, request)
         answer = AnswerBuilder(observer, self._provider.reasoning_tag)
         try:
-            async with client.stream("POST", self._url, content=body, headers=headers) as response:
-                await self._reader.check(response)
-                await self._reader.read(response, answer)
+            for url in (known := self._urls):
+                posting = client.stream("POST", url, content=body, headers=headers)
+                if await self._read(posting, answer, is_last=url == known[-1]):
+                    self._urls = [url]
+                    break
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
             # Whatever breaks after the finish reason breaks nothing: the answer is whole.
             if not answer.finished:
                 raise self._errors.from_wire(error) from error
         return answer.build(request, self._errors)
+
+    async def _read(
+        self, posting: AbstractAsyncContextManager[httpx.Response], answer: AnswerBuilder, *, is_last: bool
+    ) -> bool:
+        """Read the answer of an address; False: there is nothing, and it is not the last one."""
+        async with posting as response:
+            if response.status_code == NOT_FOUND and not is_last:
+                return False
+            await self._reader.check(response)
+            await self._reader.read(response, answer)
+            return True
 
     async def aclose(self) -> None:
         """Close pooled connections; the next call opens new ones."""

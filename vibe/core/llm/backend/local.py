@@ -67,7 +67,7 @@ class LocalBackend:
         return HttpBackend(
             provider,
             errors,
-            url=f"{server.address}/v1/chat/completions",
+            urls=[f"{server.address}/v1/chat/completions"],
             # It may drop a connection that it kept open after a stream, just as the next request is sent.
             headers={"authorization": f"Bearer {server.token}", "connection": "close"},
             encode=encoded,

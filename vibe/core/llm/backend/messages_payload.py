@@ -11,7 +11,8 @@ import msgspec
 
 from vibe.core.config.models import ModelConfig, Thinking
 from vibe.core.llm.backend.assembly import source_of
-from vibe.core.llm.backend.payload import max_tokens, wire_arguments
+from vibe.core.llm.backend.payload import max_tokens, wire_arguments, wire_id, wire_name
+from vibe.core.llm.backend.wire_schema import wire_schema
 from vibe.core.llm.history import EMPTY_ANSWER
 from vibe.core.llm.port import ModelRequest, ToolSchema
 from vibe.core.messages import (
@@ -49,7 +50,6 @@ _EFFORT_SINCE: Final = (4, 6)
 _NO_TEMPERATURE_SINCE: Final = (4, 7)
 _MARK: Final = b',"cache_control":{"type":"ephemeral"}}'
 _NO_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
-_COMBINED: Final = frozenset({"oneOf", "anyOf", "allOf"})
 _CACHE_LIMIT: Final = 1024
 
 Block = dict[str, Any]
@@ -175,9 +175,8 @@ def _lacks_thought(request: ModelRequest) -> bool:
 
 
 def tool_block(tool: ToolSchema) -> Block:
-    """One tool; what the API refuses at the top of a schema is left to the tool's own validation."""
-    schema = {name: value for name, value in tool.parameters.items() if name not in _COMBINED}
-    return {"name": tool.name, "description": tool.description, "input_schema": {"type": "object", **schema}}
+    """One tool as the API takes it."""
+    return {"name": tool.name, "description": tool.description, "input_schema": wire_schema(tool.parameters)}
 
 
 def blocks_of(message: Message, source: str, ids: Sequence[str] | None = None) -> list[Block]:
@@ -209,7 +208,7 @@ def _said(message: AssistantMessage, source: str, ids: Sequence[str]) -> Iterato
 
 def _call(call: ToolCall, identity: str) -> Block:
     arguments = msgspec.Raw(wire_arguments(call.arguments).encode())
-    return {"type": "tool_use", "id": identity, "name": call.name, "input": arguments}
+    return {"type": "tool_use", "id": identity, "name": wire_name(call.name), "input": arguments}
 
 
 def _pieces(text: str) -> Iterator[Block]:
@@ -261,7 +260,7 @@ class _WireIds:
         return None
 
     def _given(self, identity: str) -> str:
-        plain = _NO_NAME.sub("_", identity) or "call"
+        plain = _NO_NAME.sub("_", wire_id(identity)) or "call"
         name, number = plain, 2
         while name in self._taken:
             name, number = f"{plain}_{number}", number + 1

@@ -14,9 +14,9 @@ import anyio
 from vibe.core.config.models import ProviderConfig
 from vibe.core.llm.backend.assembly import AnswerBuilder
 from vibe.core.llm.backend.chat_reader import ChatStreamReader
-from vibe.core.llm.backend.payload import PayloadEncoder, message_fields, mistral_call_id
+from vibe.core.llm.backend.payload import PayloadEncoder, message_fields, mistral_call_id, wire_name
 from vibe.core.llm.backend.reader import ByteResponse
-from vibe.core.llm.backend.transport import CONNECT_SECONDS, headers_of
+from vibe.core.llm.backend.transport import CONNECT_SECONDS, address, headers_of
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.port import Completion, ModelObserver, ModelRequest
 from vibe.core.messages import Message, ToolMessage
@@ -182,14 +182,14 @@ def _no_hooks(_hooks: object) -> None:
 
 def server_url(api_base: str) -> str:
     """Return what the SDK wants: ``api_base`` without the version path that it adds itself."""
-    return api_base.rstrip("/").removesuffix("/v1").rstrip("/")
+    return address(api_base).removesuffix("/v1").rstrip("/")
 
 
 def mistral_fields(message: Message) -> dict[str, Any]:
     """One message as Mistral takes it: ids of nine characters, results with the tool's name."""
     fields = message_fields(message)
     if isinstance(message, ToolMessage):
-        return fields | {"tool_call_id": mistral_call_id(message.tool_call_id), "name": message.name}
+        return fields | {"tool_call_id": mistral_call_id(fields["tool_call_id"]), "name": wire_name(message.name)}
     for call in cast("Sequence[dict[str, Any]]", fields.get("tool_calls", ())):
         call["id"] = mistral_call_id(call["id"])
     return fields

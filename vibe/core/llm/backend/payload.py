@@ -13,6 +13,7 @@ import msgspec
 
 from vibe.core.config.models import Thinking
 from vibe.core.llm.backend.assembly import is_json_object, source_of
+from vibe.core.llm.backend.wire_schema import wire_schema
 from vibe.core.llm.port import ModelRequest, ToolSchema
 from vibe.core.messages import AssistantMessage, Image, Message, ToolCall, ToolMessage, UserMessage
 
@@ -20,6 +21,9 @@ MALFORMED_KEY: Final = "malformed_arguments"
 """Key under which arguments that are no JSON object travel back, since providers refuse them as they are."""
 
 _TAKES_TEMPERATURE: Final = re.compile(r"(ft:)?(chatgpt-|gpt-3|gpt-4)")
+LONGEST_NAME: Final = 64
+LONGEST_ID: Final = 40
+_NO_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _MISTRAL_ID: Final = re.compile(r"[A-Za-z0-9]{9}")
 _CACHE_LIMIT: Final = 1024
 
@@ -36,7 +40,7 @@ def message_fields(message: Message, reasoning_field: str = "") -> dict[str, Any
         thoughts = {reasoning_field: message.reasoning} if reasoning_field and message.reasoning else {}
         return {"role": role, "content": message.content or None, **thoughts, "tool_calls": calls}
     if isinstance(message, ToolMessage):
-        return {"role": role, "tool_call_id": message.tool_call_id, "content": message.content}
+        return {"role": role, "tool_call_id": wire_id(message.tool_call_id), "content": message.content}
     if isinstance(message, UserMessage) and message.images:
         return {"role": role, "content": [{"type": "text", "text": message.content}, *map(_image_part, message.images)]}
     return {"role": role, "content": message.content}
@@ -48,7 +52,7 @@ def _image_part(image: Image) -> dict[str, Any]:
 
 def tool_fields(tool: ToolSchema) -> dict[str, Any]:
     """One tool as providers take it."""
-    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    function = {"name": tool.name, "description": tool.description, "parameters": wire_schema(tool.parameters)}
     return {"type": "function", "function": function}
 
 
@@ -74,9 +78,19 @@ def mistral_call_id(identity: str) -> str:
     return hashlib.sha256(identity.encode()).hexdigest()[:9]
 
 
+def wire_name(name: str) -> str:
+    """A tool's name as providers take it back: a model may have called one by a name that no tool can have."""
+    return _NO_NAME.sub("_", name)[:LONGEST_NAME] or "unnamed"
+
+
+def wire_id(identity: str) -> str:
+    """The id of a call as OpenAI takes it back, of 40 characters at most; the same for the same id."""
+    return identity if len(identity) <= LONGEST_ID else hashlib.sha256(identity.encode()).hexdigest()[:LONGEST_ID]
+
+
 def _call_fields(call: ToolCall) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": wire_arguments(call.arguments)}
-    return {"id": call.id, "type": "function", "function": function}
+    function = {"name": wire_name(call.name), "arguments": wire_arguments(call.arguments)}
+    return {"id": wire_id(call.id), "type": "function", "function": function}
 
 
 def openai_body(body: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import anyio
 import msgspec
 
 from ipc.errors import INVALID_JSON
-from vibe.core.llm.backend.assembly import AnswerBuilder
+from vibe.core.llm.backend.assembly import HALF_BASE, AnswerBuilder
 from vibe.core.llm.backend.sse import EventTooLongError, SseParser
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.errors import ModelError, ModelProtocolError
@@ -33,6 +33,11 @@ class ByteResponse(Protocol):
     @property
     def status_code(self) -> int:
         """The HTTP status."""
+        ...
+
+    @property
+    def url(self) -> object:
+        """The address that was asked."""
         ...
 
     @property
@@ -79,7 +84,7 @@ class StreamReader(ABC):
             return
         if not response.is_success:
             body = await self._error_body(response)
-            raise self.errors.from_response(response.status_code, body, response.headers)
+            raise self.errors.from_response(response.status_code, body, response.headers, str(response.url))
         raise self._no_stream(kind, response)
 
     def _no_stream(self, kind: str, response: ByteResponse) -> ModelProtocolError:
@@ -172,7 +177,8 @@ def _type_of(response: ByteResponse) -> str:
 def decoded(decoder: msgspec.json.Decoder[_Event], data: str | msgspec.Raw) -> _Event:
     """An event, mended where it is not quite JSON.
 
-    Half a surrogate pair, which a model may well write and no text can hold, becomes U+FFFD; NaN and infinity, which
+    Half a surrogate pair, which no text can hold, becomes a character of private use: the other half may come with the
+    next event, and ``AnswerBuilder`` puts them together, or U+FFFD in their place; NaN and infinity, which
     belong to numbers nobody reads here, become null; control characters in a string stay what they are.
     """
     try:
@@ -185,12 +191,16 @@ def decoded(decoder: msgspec.json.Decoder[_Event], data: str | msgspec.Raw) -> _
             mended = ""
         if not mended:
             raise
-        return decoder.decode(_ESCAPE.sub(lambda found: r"\ufffd" if found["half"] else found[0], mended))
+        return decoder.decode(_ESCAPE.sub(lambda found: _as_one(found["half"]) if found["half"] else found[0], mended))
 
 
 _ESCAPE = re.compile(
     r"\\(?:u(?:d[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(?P<half>d[89a-f][0-9a-f]{2}))|.)", re.IGNORECASE | re.DOTALL
 )
+
+
+def _as_one(half: str) -> str:
+    return chr(HALF_BASE + int(half, 16))
 
 
 def _nothing(_constant: str) -> None:

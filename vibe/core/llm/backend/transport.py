@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Mapping
 from typing import Final
+from urllib.parse import urlsplit, urlunsplit
 
 from vibe import __version__
 from vibe.core.config.models import ProviderConfig
@@ -15,6 +16,9 @@ USER_AGENT: Final = f"vibe/{__version__}"
 CONNECT_SECONDS: Final = 30.0
 """The longest a connection may take, however patient the provider's ``timeout_seconds`` is."""
 
+_END: Final = re.compile(r"/(?:chat/completions|completions|responses|messages|models)$")
+"""The paths of the calls themselves, as documentation shows them."""
+_VERSION: Final = re.compile(r"/v\d+\w*$")
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -32,7 +36,7 @@ def filled_headers(provider: ProviderConfig, environ: Mapping[str, str]) -> dict
             )
         return environ[match[1]]
 
-    return {name: _REFERENCE.sub(value, text) for name, text in provider.extra_headers.items()}
+    return {name: _REFERENCE.sub(value, text).strip() for name, text in provider.extra_headers.items()}
 
 
 def key_of(provider: ProviderConfig, environ: Mapping[str, str], keys_in_keyring: Container[str] = ()) -> str | None:
@@ -53,6 +57,18 @@ def key_of(provider: ProviderConfig, environ: Mapping[str, str], keys_in_keyring
             "set it again"
         )
     return key
+
+
+def address(api_base: str, *path: str) -> str:
+    """Return the address of ``path`` below ``api_base``, which people also paste with a path of its own and a query."""
+    parts = urlsplit(api_base.strip())
+    base = _END.sub("", parts.path.rstrip("/"))
+    return urlunsplit(parts._replace(path="/".join((base, *path)), fragment=""))
+
+
+def versioned(api_base: str) -> str:
+    """Return ``api_base`` with its version path, which every server of the Messages API has."""
+    return address(api_base, *([] if _VERSION.search(urlsplit(address(api_base)).path) else ["v1"]))
 
 
 def headers_of(provider: ProviderConfig, request: ModelRequest) -> dict[str, str]:
