@@ -7,7 +7,7 @@ import socket
 import socketserver
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -368,7 +368,7 @@ async def test_a_proxy_is_used_where_the_environment_names_one(
 
 
 @contextmanager
-def socks_proxy(target: tuple[str, int]) -> Iterator[str]:
+def socks_proxy(target: tuple[str, int]) -> Generator[str]:
     """A SOCKS5 proxy (RFC 1928) without authentication that leads every connection to ``target``; its address."""
 
     class Session(socketserver.StreamRequestHandler):

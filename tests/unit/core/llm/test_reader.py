@@ -32,6 +32,7 @@ REPLY = Reply(text="wörds 🙂 and more", reasoning="hm", tool_calls=CALLS)
 class CutBody:
     """A response whose body comes in given pieces."""
 
+    url = "http://127.0.0.1:1/v1"
     status_code = 200
     is_success = True
 

@@ -16,50 +16,50 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize(
-    ("given", "sent"),
-    [
-        ({}, {"type": "object", "properties": {}}),
-        ({"type": ["object", "null"], "anyOf": [{"required": ["x"]}]}, {"type": "object", "properties": {}}),
-        (
-            {"properties": {"a": {"type": "array"}}},
-            {"type": "object", "properties": {"a": {"type": "array", "items": {}}}},
-        ),
-        (
-            {"properties": {"a": {"anyOf": [{"type": ["array", "null"]}, {"type": "string"}]}}},
-            {
-                "type": "object",
-                "properties": {"a": {"anyOf": [{"type": ["array", "null"], "items": {}}, {"type": "string"}]}},
+SENT: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({}, {"type": "object", "properties": {}}),
+    ({"type": ["object", "null"], "anyOf": [{"required": ["x"]}]}, {"type": "object", "properties": {}}),
+    (
+        {"properties": {"a": {"type": "array"}}},
+        {"type": "object", "properties": {"a": {"type": "array", "items": {}}}},
+    ),
+    (
+        {"properties": {"a": {"anyOf": [{"type": ["array", "null"]}, {"type": "string"}]}}},
+        {
+            "type": "object",
+            "properties": {"a": {"anyOf": [{"type": ["array", "null"], "items": {}}, {"type": "string"}]}},
+        },
+    ),
+    (
+        {"properties": {"p": {"type": "object", "properties": {"x[y]": {}}, "required": ["x[y]"]}}},
+        {
+            "type": "object",
+            "properties": {"p": {"type": "object", "properties": {"x_y_": {}}, "required": ["x_y_"]}},
+        },
+    ),
+    (
+        {
+            "properties": {
+                "properties": {"type": "string"},
+                "required": {"type": "array", "items": {"enum": ["a["]}},
+            }
+        },
+        {
+            "type": "object",
+            "properties": {
+                "properties": {"type": "string"},
+                "required": {"type": "array", "items": {"enum": ["a["]}},
             },
-        ),
-        (
-            {"properties": {"p": {"type": "object", "properties": {"x[y]": {}}, "required": ["x[y]"]}}},
-            {
-                "type": "object",
-                "properties": {"p": {"type": "object", "properties": {"x_y_": {}}, "required": ["x_y_"]}},
-            },
-        ),
-        (
-            {
-                "properties": {
-                    "properties": {"type": "string"},
-                    "required": {"type": "array", "items": {"enum": ["a["]}},
-                }
-            },
-            {
-                "type": "object",
-                "properties": {
-                    "properties": {"type": "string"},
-                    "required": {"type": "array", "items": {"enum": ["a["]}},
-                },
-            },
-        ),
-        (
-            {"$defs": {"a[b]": {"type": "array"}}},
-            {"type": "object", "properties": {}, "$defs": {"a[b]": {"type": "array", "items": {}}}},
-        ),
-    ],
-)
+        },
+    ),
+    (
+        {"$defs": {"a[b]": {"type": "array"}}},
+        {"type": "object", "properties": {}, "$defs": {"a[b]": {"type": "array", "items": {}}}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "sent"), SENT)
 def test_a_schema_is_sent_as_it_is_taken(given: dict[str, Any], sent: dict[str, Any]) -> None:
     assert wire_schema(given) == sent
 
