@@ -22,7 +22,7 @@ NAMES_SHOWN: Final = 5
 PICTURE_LEFT_OUT: Final = "(There was a picture here, which can't be shown to you.)"
 
 Part: TypeAlias = Image | Thought | str
-"""What can be left out; a tool by its name."""
+"""Parts that can be left out; a tool by its name."""
 
 _ABOUT_THOUGHTS: Final = re.compile(r"signature|thinking|thought|reasoning", re.IGNORECASE)
 _ABOUT_IMAGES: Final = re.compile(r"image|picture|vision|multi-?modal|modalit|media", re.IGNORECASE)

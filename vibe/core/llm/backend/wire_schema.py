@@ -10,7 +10,7 @@ _NO_KEY: Final = re.compile(r"[^a-zA-Z0-9_.-]")
 LONGEST_KEY: Final = 64
 """Anthropic, "Tool use": names of properties match ``^[a-zA-Z0-9_.-]{1,64}$``."""
 _NOT_AT_TOP: Final = frozenset({"oneOf", "anyOf", "allOf", "not", "enum", "const"})
-"""What OpenAI and Anthropic refuse at the top; the tool validates by it all the same."""
+"""OpenAI and Anthropic refuse these at the top; the tool validates by them all the same."""
 _BY_NAME: Final = frozenset({"$defs", "definitions", "patternProperties", "dependentSchemas"})
 _DATA: Final = frozenset({"const", "enum", "default", "examples"})
 
