@@ -24,7 +24,6 @@ from planner.state.state import State
 from subagents.step_result import StepResult
 from vibe.core.outcome import Outcome
 
-PlanRunStatus: TypeAlias = PlanStatus
 PlanStepStatus: TypeAlias = StepStatus
 
 _OUTCOMES = {StepStatus.COMPLETED: Outcome.COMPLETED, StepStatus.FAILED: Outcome.FAILED}

@@ -81,13 +81,13 @@ def value_problems(schema: Mapping[str, Any], value: Any) -> tuple[str, ...]:
 
 def problems_here(schema: Mapping[str, Any], value: Any) -> tuple[str, ...]:
     """The same in this process, however long it takes."""
+    from referencing.exceptions import Unresolvable
+
     try:
         errors = sorted(_validator(schema).iter_errors(value), key=lambda error: [str(part) for part in error.path])
     except RecursionError:
         return ("value: the schema refers to itself without end",)
-    except Exception as error:
-        if not _is_unresolvable(error):
-            raise
+    except Unresolvable as error:
         return (f"value: {_cut(str(error))}",)
     told = [f"{_shown(error.absolute_path)}: {_phrase(error)}" for error in errors[:SHOWN_PROBLEMS]]
     more = len(errors) - len(told)
@@ -202,12 +202,6 @@ def _endless(validator: Validator) -> Iterator[SchemaProblem]:
         cast("Any", validators).extend(kind, counting)(validator.schema, registry=EMPTY_REGISTRY).is_valid(None)
     except RecursionError:
         yield SchemaProblem(path=(), message="refers to itself without end")
-
-
-def _is_unresolvable(error: Exception) -> bool:
-    from referencing.exceptions import Unresolvable
-
-    return isinstance(error, Unresolvable)
 
 
 def _phrase(error: ValidationError) -> str:

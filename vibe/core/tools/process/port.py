@@ -71,7 +71,6 @@ class CommandResult:
     timed_out: bool
     duration_s: float
     stdout_dropped: int = 0
-    stderr_dropped: int = 0
     output_files: tuple[Path, ...] = ()
     report: bytes | None = None
     lost: str = ""

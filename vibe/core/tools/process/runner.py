@@ -251,7 +251,6 @@ class RunningCommand:
             timed_out=self._timed_out,
             duration_s=self._duration,
             stdout_dropped=out.dropped,
-            stderr_dropped=err.dropped,
             output_files=tuple(stream.file for stream in self._streams if stream.file is not None),
             report=self._told,
             left=self._process.left,
