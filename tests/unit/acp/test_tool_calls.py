@@ -7,7 +7,7 @@ from acp.schema import ContentToolCallContent, FileEditToolCallContent, TextCont
 
 from ipc.events import ToolCallEvent
 from vibe.acp.tool_calls import TEXT_LENGTH, as_code, changes_of, locations_of, text_of
-from vibe.core.tools.files.diffs import diff_of
+from vibe.core.tools.files.diffs import file_diff
 
 ROOT = Path("/project")
 
@@ -26,7 +26,7 @@ def test_each_place_of_a_change_is_a_piece_of_its_own() -> None:
     before = [f"line {number}" for number in range(40)]
     after = [*before[:2], "new", *before[3:30], *before[31:]]
 
-    found = pieces(diff_of("a.txt", "\n".join(before), "\n".join(after)))
+    found = pieces(file_diff("a.txt", "\n".join(before), "\n".join(after)).text)
 
     assert len(found) == 2
     assert found[0] == ("\n".join(before[:6]), "\n".join([*before[:2], "new", *before[3:6]]))
@@ -35,11 +35,11 @@ def test_each_place_of_a_change_is_a_piece_of_its_own() -> None:
 
 
 def test_lines_that_look_like_the_marks_of_a_diff_are_text() -> None:
-    assert pieces(diff_of("a.txt", "-- a\n++ b\nx", "-- a\n++ c\nx")) == [("-- a\n++ b\nx", "-- a\n++ c\nx")]
+    assert pieces(file_diff("a.txt", "-- a\n++ b\nx", "-- a\n++ c\nx").text) == [("-- a\n++ b\nx", "-- a\n++ c\nx")]
 
 
 def test_a_diff_that_was_cut_ends_where_it_was() -> None:
-    diff = diff_of("a.txt", "\n".join(map(str, range(600))), "\n".join(f"{number}!" for number in range(600)))
+    diff = file_diff("a.txt", "\n".join(map(str, range(600))), "\n".join(f"{number}!" for number in range(600))).text
 
     assert "more lines" in diff
     assert not any("more lines" in text for pair in pieces(diff) for text in pair if text)

@@ -21,7 +21,7 @@ from vibe.core.tools.errors import (
     PathSealedError,
     PathSteersError,
 )
-from vibe.core.tools.files.text_files import DISK, link_again, names_of
+from vibe.core.tools.files.text_files import DISK, FileAccessError, link_again, names_of
 from vibe.core.tools.ports import Files
 
 _ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|[nrt])")
@@ -165,6 +165,19 @@ class Workspace:
         if problem is not None:
             raise problem
         return resolved
+
+    def folder(self, path: str) -> Path:
+        """The resolved folder at ``path``, to look into.
+
+        Raises:
+            PathError: it is outside the workspace, or can't be resolved.
+            FileAccessError: it is missing, or no folder.
+        """
+        folder = self.readable(path)
+        if not folder.is_dir():
+            problem = "is no folder" if folder.exists() else "does not exist"
+            raise FileAccessError(self.relative(folder), problem, "give a folder, such as '.'")
+        return folder
 
     def replace(self, path: Path, name: str, data: bytes, *, previous: bytes) -> str:
         """Let ``data`` be all of a writable file; return what is to be said of its other names (hard links). Blocks.

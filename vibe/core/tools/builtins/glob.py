@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from itertools import islice
 from pathlib import Path
@@ -11,7 +12,7 @@ from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field
 
 from ipc.events import FilesDisplay
-from vibe.core.system.globs import matches_any
+from vibe.core.system.globs import is_wild, matches_any
 from vibe.core.system.ignore import walk_files
 from vibe.core.tools.base import (
     Assessment,
@@ -22,8 +23,7 @@ from vibe.core.tools.base import (
     PathAccess,
     ToolPermission,
 )
-from vibe.core.tools.builtins._folders import folder_at, shown_lines, split_glob
-from vibe.core.tools.files.search import printable
+from vibe.core.tools.files.search import printable, shown_lines
 from vibe.core.tools.workspace import Workspace
 
 LONGEST_WALK_SECONDS = 20.0
@@ -76,7 +76,7 @@ class Glob(BaseTool[GlobArgs, GlobResult, GlobConfig, BaseToolState]):
 
     def assess(self, args: GlobArgs, workspace: Workspace) -> Assessment:
         """Name where it looks."""
-        return Assessment(paths=(PathAccess(path=split_glob(workspace, args.path, args.pattern)[0]),))
+        return Assessment(paths=(PathAccess(path=_split_glob(workspace, args.path, args.pattern)[0]),))
 
     def summarize(self, args: GlobArgs) -> str:
         """Pattern and place: ``glob **/*.py in src``."""
@@ -92,15 +92,34 @@ class Glob(BaseTool[GlobArgs, GlobResult, GlobConfig, BaseToolState]):
         return shown_lines(result.paths, more=more, none=f"no files match{result.why_none}")
 
 
+def _split_glob(workspace: Workspace, path: str, glob: str) -> tuple[str, str]:
+    """The folder that a glob below ``path`` names outright, and what it says of the files in there.
+
+    A name that exists is meant literally, whatever characters it holds. Reads the file system.
+    """
+    text = os.path.expanduser(glob)  # noqa: PTH111  a glob is no path
+    if "/" not in text.rstrip("/").removeprefix("./"):
+        return path, text if text.startswith("./") or text.endswith("/") else f"**/{text}"
+    folder = "/" if text.startswith("/") else path
+    rest = [name for name in text.split("/") if name not in {"", "."}]
+    while rest:
+        inside = rest[0] if folder == "." else os.path.join(folder, rest[0])  # noqa: PTH118  the workspace follows '..'
+        if (is_wild(rest[0]) or len(rest) == 1) and not (workspace.root / inside).is_dir():
+            break
+        folder = inside
+        rest.pop(0)
+    return folder, "/".join(rest) or "**"
+
+
 def _find(workspace: Workspace, args: GlobArgs, most: int) -> tuple[list[str], bool]:
     """Up to one more than ``most`` paths, and whether the walk came to its end."""
     deadline = time.monotonic() + LONGEST_WALK_SECONDS
-    folder, pattern = split_glob(workspace, args.path, args.pattern)
+    folder, pattern = _split_glob(workspace, args.path, args.pattern)
     start = workspace.readable(folder)
     if not start.exists() and folder != args.path:
-        folder_at(workspace, args.path)
+        workspace.folder(args.path)
         return [], True
-    folder_at(workspace, folder)
+    workspace.folder(folder)
     late = False
 
     def in_time() -> bool:
@@ -123,7 +142,7 @@ def _is_meant(file: Path, pattern: str) -> bool:
 
 def _why_none(workspace: Workspace, args: GlobArgs) -> str:
     """Why nothing matches, as the end of a sentence; empty if it is not known."""
-    folder, _ = split_glob(workspace, args.path, args.pattern)
+    folder, _ = _split_glob(workspace, args.path, args.pattern)
     if not workspace.readable(folder).is_dir():
         return f": there is no folder {folder!r}"
     if args.use_default_ignore and _find(workspace, args.model_copy(update={"use_default_ignore": False}), 1)[0]:

@@ -18,8 +18,7 @@ from vibe.core.tools.base import (
     PathAccess,
     ToolPermission,
 )
-from vibe.core.tools.builtins._folders import folder_at, shown_lines
-from vibe.core.tools.files.search import printable
+from vibe.core.tools.files.search import printable, shown_lines
 from vibe.core.tools.files.text_files import FileAccessError
 from vibe.core.tools.workspace import Workspace
 
@@ -75,7 +74,7 @@ class ListDir(BaseTool[ListDirArgs, ListDirResult, ListDirConfig, BaseToolState]
 
 
 def _lines(workspace: Workspace, args: ListDirArgs) -> list[str]:
-    folder = folder_at(workspace, args.path)
+    folder = workspace.folder(args.path)
     try:
         own = workspace.own_places.below(workspace.root)
         found = list_entries(workspace.root, folder, use_ignores=args.use_default_ignore, own=own)

@@ -26,7 +26,7 @@ from vibe.core.tools.base import (
 )
 from vibe.core.tools.builtins._blocks import Block, apply_blocks, parse_blocks
 from vibe.core.tools.builtins._closest import LEAST_SIMILAR
-from vibe.core.tools.files.diffs import FileDiff, diff_of, file_diff
+from vibe.core.tools.files.diffs import FileDiff, file_diff
 from vibe.core.tools.files.text_files import DecodedText, decode, encoded_as, read_whole
 from vibe.core.tools.ports import CallOutlook
 from vibe.core.tools.workspace import Workspace
@@ -139,7 +139,7 @@ class SearchReplace(BaseTool[SearchReplaceArgs, SearchReplaceResult, SearchRepla
     def preview(self, args: SearchReplaceArgs, workspace: Workspace) -> str:
         """The edit as a diff; fails as the edit would."""
         edited = _edited(args, workspace, self.config)
-        return diff_of(edited.name, edited.decoded.text, edited.text)
+        return file_diff(edited.name, edited.decoded.text, edited.text).text
 
     def diff(self, result: SearchReplaceResult) -> str:
         """The edit as a diff; nothing of a file that may hold secrets."""

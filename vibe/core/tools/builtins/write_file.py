@@ -20,7 +20,7 @@ from vibe.core.tools.base import (
     PathAccess,
     ToolError,
 )
-from vibe.core.tools.files.diffs import FileDiff, diff_of, file_diff
+from vibe.core.tools.files.diffs import FileDiff, file_diff
 from vibe.core.tools.files.text_files import DecodedText, FileAccessError, decode, encoded_as, read_whole
 from vibe.core.tools.ports import CallOutlook
 from vibe.core.tools.workspace import Workspace
@@ -95,11 +95,7 @@ class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, WriteFileConfig, BaseTo
     def outlook(self, args: WriteFileArgs, workspace: Workspace, *, sandboxed: bool) -> CallOutlook:
         """The file, and how many lines come and go; fails where that can't be told."""
         del sandboxed
-        path = workspace.writable(args.path)
-        name = workspace.relative(path)
-        existed = workspace.files.exists(path)
-        before = decode(read_whole(workspace.files, path, name), name).text if existed else ""
-        written = file_diff(name, before, before + args.content if args.append else args.content)
+        name, existed, written = _planned(args, workspace)
         file = WrittenFile(path=name, added=written.added, removed=written.removed, created=not existed)
         return CallOutlook(display=DiffDisplay(files=(file,)), cwd=str(workspace.root))
 
@@ -111,12 +107,8 @@ class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, WriteFileConfig, BaseTo
 
     def preview(self, args: WriteFileArgs, workspace: Workspace) -> str:
         """Return what would become of a file that exists; fails where that can't be shown."""
-        path = workspace.writable(args.path)
-        name = workspace.relative(path)
-        if not workspace.files.exists(path):
-            return ""
-        before = decode(read_whole(workspace.files, path, name), name).text
-        return diff_of(name, before, before + args.content if args.append else args.content)
+        _, existed, written = _planned(args, workspace)
+        return written.text if existed else ""
 
     def diff(self, result: WriteFileResult) -> str:
         """Return what became of a file that existed; nothing of one that may hold secrets."""
@@ -125,6 +117,15 @@ class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, WriteFileConfig, BaseTo
     def files_changed(self, result: WriteFileResult) -> tuple[str, ...]:
         """The file."""
         return (result.path,)
+
+
+def _planned(args: WriteFileArgs, workspace: Workspace) -> tuple[str, bool, FileDiff]:
+    """The file's name, whether it exists, and what would become of it; fails where that can't be told."""
+    path = workspace.writable(args.path)
+    name = workspace.relative(path)
+    existed = workspace.files.exists(path)
+    before = decode(read_whole(workspace.files, path, name), name).text if existed else ""
+    return name, existed, file_diff(name, before, before + args.content if args.append else args.content)
 
 
 def _write(args: WriteFileArgs, ctx: InvokeContext, config: WriteFileConfig) -> WriteFileResult:

@@ -21,13 +21,8 @@ class FileDiff:
     removed: int = 0
 
 
-def diff_of(name: str, before: str, after: str) -> str:
-    """The diff from ``before`` to ``after``; empty where nothing changes, or too much to be compared."""
-    return file_diff(name, before, after).text
-
-
 def file_diff(name: str, before: str, after: str) -> FileDiff:
-    """The same, with its lines counted."""
+    """The change from ``before`` to ``after``, its lines counted; see ``FileDiff``."""
     old, new = (text.replace("\r\n", "\n").split("\n") for text in (before, after))
     start = _same(old, new)
     end = _same(old[start:][::-1], new[start:][::-1])

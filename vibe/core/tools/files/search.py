@@ -396,3 +396,11 @@ def _lines(file: Path) -> Iterator[str]:
 def printable(text: str) -> str:
     """Return text on one line, with escapes for what would break it or control a terminal."""
     return UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def shown_lines(lines: Sequence[str], *, more: str, none: str) -> str:
+    """A result a line and, where there is ``more``, what is said of it; ``none`` where nothing was found.
+
+    A name that holds what would break the line, or steer a terminal, is written with escapes.
+    """
+    return "\n".join(filter(None, [*map(printable, lines), more])) or none

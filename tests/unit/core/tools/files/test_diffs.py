@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ipc.events import ApprovalRequestEvent, ToolResultEvent
 from tests.fakes.tools import ExecutorRig, ScriptedApprover, call
 from vibe.core.tools.approvals import Approvals
-from vibe.core.tools.files.diffs import diff_of
+from vibe.core.tools.files.diffs import file_diff
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import ApprovalAnswer
 
@@ -27,8 +27,8 @@ DIFF = "\n".join((
 
 
 def test_it_is_the_diff_that_everybody_knows() -> None:
-    assert diff_of("a.txt", BEFORE, BEFORE.replace("line 20\n", "line twenty\n")) == DIFF
-    assert diff_of("a.txt", BEFORE, BEFORE) == ""
+    assert file_diff("a.txt", BEFORE, BEFORE.replace("line 20\n", "line twenty\n")).text == DIFF
+    assert file_diff("a.txt", BEFORE, BEFORE).text == ""
 
 
 lines = st.lists(st.sampled_from("abc"), max_size=12).map(lambda words: "".join(f"{word}\n" for word in words))
@@ -36,7 +36,7 @@ lines = st.lists(st.sampled_from("abc"), max_size=12).map(lambda words: "".join(
 
 @given(before=lines, after=lines)
 def test_patch_makes_of_the_one_text_the_other(before: str, after: str) -> None:
-    diff = diff_of("a", before, after)
+    diff = file_diff("a", before, after).text
     assert bool(diff) == (before != after)
     assert patched(before, diff) == after
 
@@ -62,12 +62,12 @@ def patched(text: str, diff: str) -> str:
 def test_neither_its_time_nor_its_length_grows_with_the_file() -> None:
     before = "".join(f"{number}\n" for number in range(200_000))
     began = time.monotonic()
-    assert diff_of("a", before, before.replace("150000\n", "x\n")).count("\n") == 10
-    assert diff_of("a", before, "".join(f"{number}\n" for number in range(400_000, 200_000, -1))) == ""
+    assert file_diff("a", before, before.replace("150000\n", "x\n")).text.count("\n") == 10
+    assert file_diff("a", before, "".join(f"{number}\n" for number in range(400_000, 200_000, -1))).text == ""
     assert time.monotonic() - began < 5
-    long = diff_of("a", "", "".join(f"{number}\n" for number in range(5_000)))
+    long = file_diff("a", "", "".join(f"{number}\n" for number in range(5_000))).text
     assert long.splitlines()[-1] == "… 4604 more lines"
-    assert len(diff_of("a", "", "x" * 1_000_000)) < 100
+    assert len(file_diff("a", "", "x" * 1_000_000).text) < 100
 
 
 async def rig(root: Path, approvals: Approvals) -> ExecutorRig:
