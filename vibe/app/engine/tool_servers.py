@@ -137,6 +137,16 @@ async def tool_servers(
     if not configs:
         yield ToolServers(engine, passed_over=passed_over)
         return
+    servers = servers_of(engine, host, workdir, configs, attended=attended)
+    of_run = ToolServers(engine, servers, passed_over)
+    async with servers.running(of_run.refresh):
+        yield of_run
+
+
+def servers_of(
+    engine: Engine, host: Host, workdir: Path, configs: Sequence[McpServerConfig], *, attended: bool = False
+) -> McpServers:
+    """Return the servers, not started yet, beside the engine's tools."""
     from vibe.core.tools.mcp.connection import ServerPlace  # noqa: PLC0415  most runs have no servers
     from vibe.core.tools.mcp.servers import McpServers  # noqa: PLC0415  as above
 
@@ -149,10 +159,7 @@ async def tool_servers(
         version=__version__,
         is_attended=attended,
     )
-    servers = McpServers(configs, place, taken=engine.tools.known())
-    of_run = ToolServers(engine, servers, passed_over)
-    async with servers.running(of_run.refresh):
-        yield of_run
+    return McpServers(configs, place, taken=engine.tools.known())
 
 
 def _sentence(server: str, problem: str) -> str:

@@ -7,12 +7,11 @@ from pathlib import Path
 
 from anyio import to_thread
 
-from vibe import __version__
 from vibe.app.engine.build import EngineRequest, build_engine
 from vibe.app.engine.host import Host
-from vibe.core.config.paths import VibePaths
-from vibe.core.tools.mcp.connection import ServerPlace, ServerStatus
-from vibe.core.tools.mcp.servers import McpServers, ServerState
+from vibe.app.engine.tool_servers import servers_of
+from vibe.core.tools.mcp.connection import ServerStatus
+from vibe.core.tools.mcp.servers import ServerState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,16 +31,8 @@ async def mcp_status(host: Host, workdir: Path, *, trust: bool = False) -> McpSt
         UsageError: the configuration is wrong.
     """
     engine = await to_thread.run_sync(build_engine, host, EngineRequest(workdir=workdir, trust=trust))
-    paths = VibePaths(host.home)
-    place = ServerPlace(
-        environ=engine.environ,
-        cwd=workdir,
-        log_dir=paths.logs / "mcp",
-        sign_ins=paths.sign_ins,
-        version=__version__,
-    )
     configs = engine.config.mcp_servers
-    servers = McpServers(configs, place, taken=engine.tools.known())
+    servers = servers_of(engine, host, workdir, configs)
     async with servers.running():
         await servers.wait_ready(strict=False)
         states = {state.name: state for state in servers.states()}

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final, cast
+from typing import Any, Final
 from uuid import uuid4
 
 import msgspec
 
 from ipc.errors import INVALID_JSON
-from vibe.core.llm.backend.wire_schema import as_declared
+from vibe.core.llm.backend.wire_schema import as_declared, table_of
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.port import CallDelta, Completion, Delta, FinishReason, ModelObserver, ModelRequest
 from vibe.core.llm.tokens import estimate_answer, estimate_prompt
@@ -484,7 +484,7 @@ def read_usage(fields: Mapping[str, Any]) -> Usage:
     Thinking is part of the completion; where a provider counts it beside, as its total shows, it is added, also where
     the total alone tells of it.
     """
-    details, thinking = _inner(fields, "prompt_tokens_details"), _inner(fields, "completion_tokens_details")
+    details, thinking = table_of(fields.get("prompt_tokens_details")), table_of(fields.get("completion_tokens_details"))
     places = ("prompt_cache_hit_tokens", "num_cached_tokens", "cached_tokens", "cache_read_input_tokens")
     prompt, completion = _count(fields.get("prompt_tokens")), _count(fields.get("completion_tokens"))
     beside = _count(fields.get("total_tokens")) - prompt - completion
@@ -507,21 +507,16 @@ def read_cost(fields: Mapping[str, Any]) -> float | None:
     With OpenRouter and a key of one's own at who serves the model, what that one charges comes on top.
     """
     said = fields.get("cost", fields.get("estimated_cost"))
-    cost = _dollars(_inner(fields, "cost").get("total_cost") if isinstance(said, dict) else said)
+    cost = _dollars(table_of(fields.get("cost")).get("total_cost") if isinstance(said, dict) else said)
     if cost is None or fields.get("is_byok") is not True:
         return cost
-    return cost + (_dollars(_inner(fields, "cost_details").get("upstream_inference_cost")) or 0.0)
+    return cost + (_dollars(table_of(fields.get("cost_details")).get("upstream_inference_cost")) or 0.0)
 
 
 def _dollars(said: object) -> float | None:
     if isinstance(said, bool) or not isinstance(said, int | float):
         return None
     return float(said) if math.isfinite(said) and said >= 0 else None
-
-
-def _inner(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
-    details: object = fields.get(name)
-    return cast("dict[str, Any]", details) if isinstance(details, dict) else {}
 
 
 def _unwrapped(arguments: str) -> str:

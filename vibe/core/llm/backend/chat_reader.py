@@ -10,6 +10,7 @@ import msgspec
 
 from vibe.core.llm.backend.assembly import FAILURE_REASONS, AnswerBuilder, CallFragment, read_cost, read_usage
 from vibe.core.llm.backend.reader import StreamReader, decoded
+from vibe.core.llm.backend.wire_schema import table_of
 from vibe.core.llm.error_table import ErrorMapper
 
 EXTRA: Final = "extra_content"
@@ -49,8 +50,8 @@ class _ChunkTaker:
         if failure is not None:
             raise self._errors.from_chunk(failure)
         choices = [choice for choice in _tables(chunk.get("choices")) if not _whole_number(choice.get("index"))]
-        for told in (chunk, _table(chunk.get("x_groq")), *choices):
-            if usage := _table(told.get("usage")):
+        for told in (chunk, table_of(chunk.get("x_groq")), *choices):
+            if usage := table_of(told.get("usage")):
                 self._answer.count(read_usage(usage), read_cost(usage))
                 break
         for choice in choices:
@@ -58,9 +59,9 @@ class _ChunkTaker:
         return False
 
     def _choose(self, choice: Table) -> None:
-        self._streamed |= self._say(_table(choice.get("delta")))
+        self._streamed |= self._say(table_of(choice.get("delta")))
         if not self._streamed:  # the whole message behind its pieces would say all of it again
-            self._say(_table(choice.get("message")), is_whole=True)
+            self._say(table_of(choice.get("message")), is_whole=True)
         if _text(choice.get("native_finish_reason")).lower() in FAILURE_REASONS:
             self._answer.finish(choice["native_finish_reason"])
         reason = _text(choice.get("finish_reason"))
@@ -85,16 +86,16 @@ class _ChunkTaker:
         return self._call(delta, is_whole=is_whole) or said or bool(refusal)
 
     def _call(self, delta: Table, *, is_whole: bool) -> bool:
-        if extra := _table(delta.get(EXTRA)):
+        if extra := table_of(delta.get(EXTRA)):
             self._answer.add_extra({EXTRA: extra})
         calls = list(_tables(delta.get("tool_calls")))
         for number, call in enumerate(calls):
             index = _whole_number(call.get("index"))
             position = number if is_whole and index is None else index
-            extra = _table(call.get(EXTRA))
-            fragment = _fragment(_table(call.get("function")), position, call.get("id"))
+            extra = table_of(call.get(EXTRA))
+            fragment = _fragment(table_of(call.get("function")), position, call.get("id"))
             self._answer.add_call(replace(fragment, extra={EXTRA: extra}) if extra else fragment)
-        legacy = _table(delta.get("function_call"))
+        legacy = table_of(delta.get("function_call"))
         if legacy and not calls:
             self._answer.add_call(_fragment(legacy, 0, None))
         return bool(calls or legacy)
@@ -102,11 +103,11 @@ class _ChunkTaker:
 
 def failure_of(chunk: Table) -> Table | None:
     """Return the failure that a chunk tells of, wherever it tells it, or None."""
-    groq = _table(chunk.get("x_groq"))
+    groq = table_of(chunk.get("x_groq"))
     for place in (chunk, *_tables(chunk.get("choices")), groq):
         error: object = place.get("error")
         if isinstance(error, dict):
-            fields = _table(cast("object", error))
+            fields = table_of(cast("object", error))
             if any(fields.values()):
                 return fields
         elif isinstance(error, str) and error.strip():
@@ -127,7 +128,7 @@ def _parts(content: object) -> Iterator[tuple[str, str]]:
     for part in cast("list[object]", content) if isinstance(content, list) else [content]:
         if isinstance(part, str):
             yield "", part
-        elif fields := _table(part):
+        elif fields := table_of(part):
             text, thinking = _text(fields.get("text")), fields.get("thinking")
             inner = "".join(text for _, text in _parts(thinking)) if thinking else ""
             yield (inner or text, "") if fields.get("type") in _THOUGHT_PARTS else (inner, text)
@@ -146,15 +147,11 @@ def _fragment(function: Table, index: int | None, identity: object) -> CallFragm
     return CallFragment(index=index, id=name, name=_text(function.get("name")), arguments=arguments)
 
 
-def _table(value: object) -> Table:
-    return cast("Table", value) if isinstance(value, dict) else {}
-
-
 def _tables(value: object) -> Iterable[Table]:
     if isinstance(value, dict):
         return [cast("Table", value)]
     listed = cast("list[object]", value) if isinstance(value, list) else []
-    return [fields for one in listed if (fields := _table(one))]
+    return [fields for one in listed if (fields := table_of(one))]
 
 
 def _text(value: object) -> str:

@@ -12,6 +12,7 @@ from msgspec import Raw, Struct
 from vibe.core.llm.backend.assembly import PAUSE, AnswerBuilder, CallFragment, finish_reason, read_cost
 from vibe.core.llm.backend.chat_reader import failure_of
 from vibe.core.llm.backend.reader import StreamReader, decoded
+from vibe.core.llm.backend.wire_schema import table_of
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.port import FinishReason
 from vibe.core.messages import Usage
@@ -279,7 +280,7 @@ def _kind_of(fields: Raw) -> str:
 
 
 def _explained(details: object) -> str:
-    fields = _table(details)
+    fields = table_of(details)
     said = fields.get("explanation") or fields.get("category")
     return f" ({said})" if said else ""
 
@@ -288,7 +289,3 @@ def _arguments(value: object) -> str | dict[str, Any]:
     if isinstance(value, str | dict):
         return cast("str | dict[str, Any]", value)
     return "" if value is None else msgspec.json.encode(value).decode()
-
-
-def _table(value: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -15,6 +15,11 @@ _BY_NAME: Final = frozenset({"$defs", "definitions", "patternProperties", "depen
 _DATA: Final = frozenset({"const", "enum", "default", "examples"})
 
 
+def table_of(value: object) -> dict[str, Any]:
+    """Return a JSON object from outside; what is none counts as an empty one."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
 def wire_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """A tool's parameters: an object at the top, arrays that say of what, and names of properties that can be sent."""
     top = {key: value for key, value in parameters.items() if key not in _NOT_AT_TOP}
@@ -23,7 +28,7 @@ def wire_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 def as_declared(arguments: Any, schema: Any) -> Any:
     """The arguments of a call under the names the tool has for them, without nulls that stand for nothing given."""
-    table = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
+    table = table_of(schema)
     if isinstance(arguments, list):
         return [as_declared(one, table.get("items")) for one in cast("list[Any]", arguments)]
     own = cast("dict[str, Any]", table.get("properties"))
@@ -40,7 +45,7 @@ def as_declared(arguments: Any, schema: Any) -> Any:
 
 def _may_be_null(schema: Any) -> bool:
     """Return whether null may be meant: the schema has it, or does not say what there is."""
-    table = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
+    table = table_of(schema)
     return "type" not in table or "null" in _listed(table["type"])
 
 
@@ -50,8 +55,7 @@ def _shaped(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     table = cast("dict[str, Any]", schema)
-    given = table.get("properties")
-    names = _sent_names(cast("dict[str, Any]", given)) if isinstance(given, dict) else {}
+    names = _sent_names(table_of(table.get("properties")))
     shaped = {key: _value(key, value, names) for key, value in table.items()}
     if not {"items", "prefixItems"} & shaped.keys() and "array" in _listed(shaped.get("type")):
         shaped["items"] = {}

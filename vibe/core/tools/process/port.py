@@ -60,7 +60,7 @@ class CommandResult:
     """Result of a command.
 
     ``exit_code`` is the shell's: 128 plus the signal when one ended it. ``stdout`` and ``stderr`` are text, with a
-    note where ``*_dropped`` bytes are missing; a terminal has all in the first. ``output_files`` hold the whole of what
+    note where bytes are missing; a terminal has all in the first. ``output_files`` hold the whole of what
     was cut. ``report`` is what it told by its descriptor 9, if it had one. ``lost`` says why nobody knows how it ended.
     ``left`` is how many processes it left running, and names of those; they were stopped.
     """
