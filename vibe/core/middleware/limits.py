@@ -33,7 +33,6 @@ WRAP_UP = (
     "in a consistent state, and {ending}."
 )
 SUMMARISE = "end with your closing summary"
-WRAP_UP_NOTICE = HOST_NOTICE + WRAP_UP.format(ending=SUMMARISE)
 
 
 class SpendingNotice(Middleware):

@@ -33,8 +33,7 @@ from vibe.core.plain_text import shortened
 from vibe.core.sandbox.confinement import Confinement
 from vibe.core.skills.agent_skills import AgentSkills
 from vibe.core.tools.errors import ToolArgumentsError, ToolError
-from vibe.core.tools.mistral_hooks import MistralHooks, assess_by_hooks
-from vibe.core.tools.permissions import Assessment, PathAccess, ToolPermission
+from vibe.core.tools.permissions import Assessment, PathAccess, ToolPermission, listed
 from vibe.core.tools.ports import CallOutlook, SubagentSpawner
 from vibe.core.tools.process.background import BackgroundCommands
 from vibe.core.tools.process.port import Commands
@@ -151,6 +150,35 @@ Args = TypeVar("Args", bound=BaseModel)
 Result = TypeVar("Result", bound=BaseModel)
 Config = TypeVar("Config", bound=BaseToolConfig)
 State = TypeVar("State", bound=BaseToolState)
+
+
+class MistralHooks:
+    """Permission hooks of Mistral Vibe 2.x, which a tool may define.
+
+    Each answers with a permission or with something that has one; None: no opinion.
+    """
+
+    def check_allowlist_denylist(self, args: Any) -> Any:
+        """Compare the text arguments with the lists of the tool."""
+        config = cast("Any", self).config
+        texts = (value for value in keyword_values(args).values() if isinstance(value, str))
+        return listed(texts, config.allowlist, config.denylist)
+
+    def resolve_permission(self, args: Any) -> Any:  # noqa: ARG002  overridden by tools of Mistral Vibe
+        """Return the permission of a call."""
+        return None
+
+
+def assess_by_hooks(tool: MistralHooks, args: Any) -> Assessment:
+    """Return what the hooks make of a call: what a list denies is denied, else ``resolve_permission`` counts."""
+    by_lists, by_rules = tool.check_allowlist_denylist(args), tool.resolve_permission(args)
+    answer = by_lists if by_rules is None or _permission(by_lists) is ToolPermission.NEVER else by_rules
+    return Assessment(listed=_permission(answer), reason=str(getattr(answer, "reason", None) or ""))
+
+
+def _permission(answer: Any) -> ToolPermission | None:
+    given = getattr(answer, "permission", answer)
+    return None if given is None else ToolPermission(given)
 
 
 class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa: PLR0904  the interface

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any, TypeAlias, cast
 
@@ -13,10 +13,9 @@ from pydantic import BaseModel
 
 from vibe.core.sandbox.confinement import Confinement
 from vibe.core.tools.approvals import Approvals
-from vibe.core.tools.base import BaseTool
+from vibe.core.tools.base import BaseTool, MistralHooks, assess_by_hooks
 from vibe.core.tools.bounds import any_matches, glob_matches
 from vibe.core.tools.errors import PathSealedError
-from vibe.core.tools.mistral_hooks import narrowed
 from vibe.core.tools.permissions import Assessment, CallFacts, PathAccess, ToolPermission, is_control, is_sensitive
 from vibe.core.tools.workspace import Workspace
 
@@ -77,7 +76,7 @@ def subject_of(tool: AnyTool, args: BaseModel, workspace: Workspace) -> CallSubj
     """
     own = tool.assess(args, workspace)
     if type(tool).assess is not cast("Any", BaseTool).assess:
-        own = narrowed(tool, args, own)
+        own = _narrowed(tool, args, own)
     accesses = tuple(_resolved(access, workspace) for access in own.paths)
     keys = _keys(tool.get_name(), args, own, accesses, workspace)
     return CallSubject(tool=tool, args=args, own=own, accesses=accesses, keys=keys)
@@ -119,6 +118,17 @@ def gather(
         read_only=own.read_only and confinement is not None and confinement.can_read_only(),
         mode=approvals.mode,
     )
+
+
+def _narrowed(tool: MistralHooks, args: Any, own: Assessment) -> Assessment:
+    """Return the tool's own assessment with what its hooks refuse or ask about; they allow nothing that it does not."""
+    cls = type(tool)
+    hooks = (cls.check_allowlist_denylist, cls.resolve_permission)
+    if hooks == (MistralHooks.check_allowlist_denylist, MistralHooks.resolve_permission):
+        return own
+    heard = assess_by_hooks(tool, args)
+    stricter = heard.listed in {ToolPermission.NEVER, ToolPermission.ASK} and own.listed is not ToolPermission.NEVER
+    return replace(own, listed=heard.listed, reason=heard.reason or own.reason) if stricter else own
 
 
 def _impossible(accesses: Sequence[ResolvedAccess], workspace: Workspace) -> str:

@@ -19,8 +19,8 @@ from vibe.core.llm.errors import (
 )
 from vibe.core.llm.port import FinishReason
 from vibe.core.messages import AssistantMessage, ToolCall, ToolMessage, Usage, UserMessage
-from vibe.core.middleware.limits import WRAP_UP_NOTICE
-from vibe.core.middleware.port import Middleware, TurnContext, Verdict
+from vibe.core.middleware.limits import SUMMARISE, WRAP_UP
+from vibe.core.middleware.port import HOST_NOTICE, Middleware, TurnContext, Verdict
 from vibe.core.outcome import Outcome
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.permissions import ApprovalMode
@@ -100,7 +100,8 @@ async def test_a_nearly_used_budget_is_said_to_the_model_once(tmp_path: Path) ->
 
     await bench.loop.act("go")
 
-    notices = [m for m in bench.transcript.messages if isinstance(m, UserMessage) and m.content == WRAP_UP_NOTICE]
+    notice = HOST_NOTICE + WRAP_UP.format(ending=SUMMARISE)
+    notices = [m for m in bench.transcript.messages if isinstance(m, UserMessage) and m.content == notice]
     assert len(notices) == 1
 
 
