@@ -32,7 +32,6 @@ class ServerSettingError(EnvironmentFailure):
 
     def __init__(self, server: str, problem: str) -> None:
         super().__init__(f"mcp_servers[{server}] {problem}")
-        self.server = server
         self.problem = problem
 
 
@@ -41,8 +40,6 @@ class RequiredServerError(EnvironmentFailure):
 
     def __init__(self, server: str, problem: str) -> None:
         super().__init__(f"MCP server {server!r} is required: {problem}")
-        self.server = server
-        self.problem = problem
 
 
 CLOSED_CODE = -32000

@@ -43,8 +43,6 @@ class SignInError(EnvironmentFailure):
 
     def __init__(self, server: str, problem: str) -> None:
         super().__init__(f"not signed in to MCP server {server!r}: {problem}")
-        self.server = server
-        self.problem = problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
