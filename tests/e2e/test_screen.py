@@ -108,7 +108,10 @@ def test_what_waits_for_the_agent_is_listed_taken_back_and_sent_in_turn(vibe: Vi
     tmux.press("M-Up")
     tmux.wait_for("> and that second")
     until(lambda: not any("2. and that second" in line for line in tmux.screen()))
-    tmux.press("C-c")  # stops the agent: what waits is sent
+    tmux.press("C-c")  # stops the agent: what waited is in the line, before what is there
+    tmux.wait_for("> do this first")
+    tmux.wait_for("  and that second")
+    tmux.press("Enter")
     tmux.wait_for("Open.")
     until(lambda: not any("waiting:" in line for line in tmux.screen()))
     tmux.press("C-c", "C-d")
@@ -460,3 +463,35 @@ def test_a_screen_is_drawn_where_the_person_is_though_errors_go_to_a_file(vibe: 
     tmux.wait_for("EXIT 0")
 
     assert (vibe.workdir / "errors").read_text() == ""
+
+
+@pytest.mark.parametrize("editor", ["", "false", "/no/such/editor", "sh -c 'exit 1'", "'"])
+def test_an_editor_that_fails_leaves_the_screen_and_the_draft(vibe: VibeCommand, tmux: Tmux, editor: str) -> None:
+    vibe.replay(turns({"text": "Hello."}, {"text": "Again."}))
+    vibe.environ |= {"EDITOR": editor, "VISUAL": ""}
+    start(tmux, vibe, "hi")
+    tmux.wait_for("Hello.")
+    tmux.paste("a draft", brackets=False)
+    tmux.press("C-g")
+    tmux.wait_for("no editor: set EDITOR" if not editor else "the editor ")
+    tmux.wait_for("> a draft")
+    tmux.press("Enter")
+    tmux.wait_for("Again.")
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+
+
+def test_ctrl_z_leaves_the_terminal_to_the_shell_and_fg_comes_back(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.replay(turns({"text": "Hello."}, {"text": "Again."}))
+    tmux.start(["bash", "--norc", "--noprofile", "-i"], cwd=vibe.workdir, env=vibe.variables())
+    tmux.type(f"{VIBE} hi")
+    tmux.wait_for("Hello.")
+    tmux.paste("a draft", brackets=False)
+    tmux.press("C-z")
+    tmux.wait_for("Stopped")
+    tmux.type("fg")
+    tmux.wait_for("> a draft")
+    tmux.press("Enter")
+    tmux.wait_for("Again.")
+    tmux.press("C-d")
+    tmux.wait_for("continue with: vibe --resume ")

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, cast
 from msgspec import Struct
 
 from ipc import events as e
+from ipc.tool_events import CommandDisplay
 
 MOST_ENTRIES = 400
 """Of one agent."""
@@ -82,6 +83,16 @@ class CallView(EntryView, kw_only=True, eq=False):
     def is_open(self) -> bool:
         """It has not ended."""
         return self.status in _OPEN
+
+    @property
+    def exit_code(self) -> int | None:
+        """That of a command; None: the call was none, or has not ended."""
+        return self.display.exit_code if isinstance(self.display, CommandDisplay) else None
+
+    @property
+    def outcome(self) -> str:
+        """``status``, or ``failed`` for a command that ran and whose exit code says that its work failed."""
+        return "failed" if self.status == "ok" and self.exit_code else self.status
 
     @property
     def last_line(self) -> str:

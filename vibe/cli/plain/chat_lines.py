@@ -18,6 +18,7 @@ from ipc.events import (
     ToolStreamEvent,
     WarningEvent,
 )
+from ipc.tool_events import CommandDisplay
 from vibe.app.conversation.user_shell import SHELL
 from vibe.cli.render.event_text import describe, one_line, trouble
 from vibe.core.plain_text import plain
@@ -94,4 +95,7 @@ def _result(event: ToolResultEvent) -> str:
         return f"{INDENT}{event.status}" if event.status != "ok" else ""
     if event.status != "ok":
         return f"{INDENT}{event.status}: {one_line(event.content, RESULT_LENGTH)}"
+    if isinstance(event.display, CommandDisplay) and event.display.exit_code:
+        last = event.content.rstrip().rpartition("\n")[2]
+        return f"{INDENT}exit code {event.display.exit_code}: {one_line(last, RESULT_LENGTH)}"
     return f"{INDENT}changed {one_line(', '.join(event.files_changed))}" if event.files_changed else ""

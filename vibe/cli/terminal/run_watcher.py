@@ -19,9 +19,18 @@ MARKS = {"user": ">", "answer": "●", "reasoning": "…", "note": "!"}
 
 STYLES = {"user": "bold", "reasoning": "dim italic", "warning": "yellow", "error": "red", "note": "cyan"}
 
-CALL_MARKS = {"ok": "✓", "error": "✗", "denied": "✗", "cancelled": "×", "writing": "▸", "queued": "·", "running": "▸"}  # noqa: RUF001  a cross is meant
+CALL_MARKS = {
+    "ok": "✓",
+    "error": "✗",
+    "failed": "✗",
+    "denied": "✗",
+    "cancelled": "×",  # noqa: RUF001  a cross is meant
+    "writing": "▸",
+    "queued": "·",
+    "running": "▸",
+}
 
-CALL_STYLES = {"ok": "green", "error": "red", "denied": "red", "cancelled": "dim", "queued": "dim"}
+CALL_STYLES = {"ok": "green", "error": "red", "failed": "red", "denied": "red", "cancelled": "dim", "queued": "dim"}
 
 DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -63,12 +72,13 @@ def _said(entry: EntryView, width: int) -> Iterator[Text]:
 
 
 def _call(call: CallView, width: int) -> Iterator[Text]:
-    style = CALL_STYLES.get(call.status, "cyan")
+    style = CALL_STYLES.get(call.outcome, "cyan")
     words = call.words if call.status != "writing" else f"{call.tool} {call.written}"
     how = {"queued": "  (waits its turn)", "denied": "  (denied)", "cancelled": "  (stopped)"}.get(call.status, "")
-    took = f"  {call.duration_s:.1f} s" if call.duration_s is not None and not how else ""
+    code = f"  exit code {call.exit_code}" if call.exit_code else ""
+    took = f"{code}  {call.duration_s:.1f} s" if call.duration_s is not None and not how else ""
     line = one_line(words, max(8, width - len(INDENT + how + took))) + how + took
-    yield Text(f"{CALL_MARKS.get(call.status, '·')} {line}"[:width], style=style)
+    yield Text(f"{CALL_MARKS.get(call.outcome, '·')} {line}"[:width], style=style)
     if call.diff:
         for text in plain(call.diff).split("\n")[2 : 2 + DIFF_LINES]:
             yield from (Text(INDENT + piece, style=DIFF_STYLES.get(text[:1], "dim")) for piece in _fitted(text, width))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import sys
 import time
 import tomllib
@@ -16,8 +18,10 @@ from textual import on
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.content import Content
 from textual.driver import Driver
 from textual.events import AppBlur, AppFocus
+from textual.markup import escape
 
 from vibe.app.view.transcript import Key
 from vibe.app.view.view import View
@@ -113,7 +117,7 @@ class SlashPalette(Provider):
     async def discover(self) -> Hits:
         """All of them, before anything is typed."""
         for line, about in self._lines():
-            yield DiscoveryHit(line, partial(self._begin, line), help=about)
+            yield DiscoveryHit(Content(line), partial(self._begin, line), text=line, help=about)
 
     async def search(self, query: str) -> Hits:
         """Those that fit what is typed."""
@@ -121,7 +125,7 @@ class SlashPalette(Provider):
         for line, about in self._lines():
             score = max(matcher.match(line), matcher.match(about) / 2)
             if score > 0:
-                yield Hit(score, matcher.highlight(line), partial(self._begin, line), help=about)
+                yield Hit(score, matcher.highlight(escape(line)), partial(self._begin, line), text=line, help=about)
 
     def _lines(self) -> list[tuple[str, str]]:
         chat = self.screen
@@ -173,6 +177,7 @@ class VibeApp(App[None]):
         Binding("ctrl+c", "stop_or_clear", "stop", priority=True, show=False),
         Binding("ctrl+d", "leave_if_blank", "leave", priority=True, show=False),
         Binding("ctrl+o", "toggle_calls", "tool output", show=False),
+        Binding("ctrl+z", "rest", "suspend", priority=True, show=False),
         Binding("shift+tab", "next_agent", "next agent", priority=True, show=False),
     ]
 
@@ -274,8 +279,9 @@ class VibeApp(App[None]):
     # --- keys
 
     def action_stop(self) -> None:
-        """Stop what is at work."""
-        self.controller.interrupt()
+        """Stop what is at work; what waited for it is in the line again."""
+        if self.controller.interrupt():
+            self.chat_screen.action_recall("all")
 
     def action_stop_or_clear(self) -> None:
         """Copy what is selected; else stop what is at work, else clear the line, and on a blank one leave."""
@@ -284,7 +290,7 @@ class VibeApp(App[None]):
             self.copy_to_clipboard(selected)
             self.screen.clear_selection()
         elif self.controller.interrupt():
-            return
+            self.chat_screen.action_recall("all")
         elif self.chat_screen.prompt.text.strip():
             self.chat_screen.prompt.clear()
         elif time.monotonic() - self._pressed_at < LEAVE_SECONDS:
@@ -297,6 +303,10 @@ class VibeApp(App[None]):
         """Leave, where nothing is typed."""
         if not self.chat_screen.prompt.text.strip():
             self.controller.leave()
+
+    def action_rest(self) -> None:
+        """Leave the terminal to the shell; ``fg`` comes back."""
+        os.kill(os.getpid(), signal.SIGTSTP)
 
     def action_toggle_calls(self) -> None:
         """Fold or unfold all calls of tools."""

@@ -155,7 +155,7 @@ class ChatScreen(Screen[None]):
     def _take_key(self, event: Key) -> None:
         """Have in the line what is typed before it takes keys, or was on its way to another part of the screen."""
         is_starting = self.store.screen.phase is ScreenPhase.STARTING
-        if self._bottom.shown is not self.prompt or self.log_view.takes(event.key):
+        if self._bottom.takes(event) or self.log_view.takes(event.key):
             return
         if event.is_printable and event.character:
             self.prompt.set_text(self.prompt.text + event.character)
@@ -230,9 +230,16 @@ class ChatScreen(Screen[None]):
         self._our_app.copy_to_clipboard(text)
 
     def edit(self, text: str, name: str) -> str:
-        """See ``Stage``; the screen stands still meanwhile."""
-        with self._our_app.suspend():
-            return edited(text, name, self._env)
+        """See ``Stage``; the screen stands still meanwhile, and comes back whatever became of the editor."""
+        outcome: str | Exception = text
+        with self._our_app.suspend():  # Textual's does not come back from an error within
+            try:
+                outcome = edited(text, name, self._env)
+            except Exception as error:  # noqa: BLE001  raised below
+                outcome = error
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     def give_back(self, line: str, problem: str = "") -> None:
         """See ``Stage``."""
@@ -272,11 +279,12 @@ class ChatScreen(Screen[None]):
         if not self.prompt.steer():
             self._controller.steer_queued()
 
-    def action_recall(self) -> None:
-        """Have the prompt that was queued last in the input again."""
-        text = self._controller.recall()
-        if text:
+    def action_recall(self, which: str = "last") -> None:
+        """Have the prompt that was queued last, or ``all`` of them, in the input again, before what is typed."""
+        while text := self._controller.recall():
             self.prompt.set_text("\n".join(filter(None, (text, self.prompt.text))))
+            if which == "last":
+                return
 
     # --- what is typed
 
@@ -285,6 +293,10 @@ class ChatScreen(Screen[None]):
         self.log_view.to_end()
         take = self._controller.steer if message.steers else self._controller.submit
         take(message.text, message.images)
+
+    @on(PromptInput.ScrollWanted)
+    def _scroll(self, message: PromptInput.ScrollWanted) -> None:
+        self.log_view.scroll_by_key(message.key)
 
     @on(ChatLog.OlderWanted)
     def _show_older(self) -> None:
@@ -333,7 +345,7 @@ class ChatScreen(Screen[None]):
 
     @on(SidePanel.Left)
     def _leave_side(self) -> None:
-        self.prompt.focus()
+        self._bottom.take_focus()
 
     def _open(self, agent_id: str = "", step: tuple[str, str] = ("", "")) -> None:
         """Show a transcript over the chat, until it is left."""

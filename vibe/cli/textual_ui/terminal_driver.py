@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import time
@@ -26,6 +27,17 @@ BEGIN: Final = "\x1b[200~"
 
 END: Final = "\x1b[201~"
 
+_REPORT: Final = re.compile(r"\x1b(?:\][0-9]|P[0-9>!|$+=]|_[A-Za-z])")
+"""The beginning of what a terminal answers: OSC, DCS or APC. Alt and the same key alone is none."""
+_REPORT_END: Final = re.compile(r"\x07|\x9c|\x1b\\|(?=[\r\n])|(?=\x1b[^\\])")
+_ANSWER: Final = re.compile(r"\x1b\[[?>=][0-9;:]*[A-Za-z]|\x1b\[[0-9;]*[nx]")
+"""An answer in one CSI sequence, but for those that Textual asks for."""
+_CUT: Final = re.compile(r"\x1b(?:[\]P_]|\[[?>=]?[0-9;:]*)?\Z")
+"""The end of a text that may be the beginning of one."""
+_MODIFIED: Final = re.compile(r"\x1b\[27;([0-9]+);([0-9]+)~")
+"""A key with modifiers, as xterm and tmux say it; kitty's way to say it is the one that is read."""
+ALT_ENTER: Final = "\x1b\r"
+
 TYPED_AT_ONCE: Final = 32
 """The most characters of one read that can be a person's keys, after a paste whose end did not come."""
 
@@ -40,6 +52,8 @@ class Pasted:
 class _Within(Enum):
     KEYS = auto()
     PASTE = auto()
+    REPORT = auto()
+    """An answer of the terminal, which nothing was typed in."""
     LOST_PASTE = auto()
     """A paste was given up; the rest of it may come late, and so may keys."""
 
@@ -60,7 +74,7 @@ class PasteStream:
     @property
     def is_holding(self) -> bool:
         """True while keys are held back."""
-        return self._within is not _Within.PASTE and bool(self._held)
+        return self._within not in {_Within.PASTE, _Within.REPORT} and bool(self._held)
 
     @property
     def is_pasting(self) -> bool:
@@ -73,11 +87,14 @@ class PasteStream:
         while rest:
             match self._within:
                 case _Within.KEYS:
-                    keys, mark, rest = self._split(rest, BEGIN)
+                    keys, rest = self._keys(rest)
                     if keys:
                         yield keys
-                    if mark:
-                        self._within = _Within.PASTE
+                case _Within.REPORT:
+                    end = _REPORT_END.search(rest)
+                    self._within = _Within.REPORT if end is None else _Within.KEYS
+                    self._held = "\x1b" if end is None and rest.endswith("\x1b") else ""
+                    rest = "" if end is None else rest[end.end() :]
                 case _Within.PASTE:
                     piece, mark, rest = self._split(rest, END)
                     self._pieces.append(piece)
@@ -99,8 +116,25 @@ class PasteStream:
 
     def give_up(self) -> Iterator[Pasted]:
         """Yield a paste as far as it came: its end does not come, and what is typed now are keys again."""
+        if self._within is _Within.REPORT:
+            self._within, self._held = _Within.KEYS, ""
         if self.is_pasting:
             yield self._taken(_Within.LOST_PASTE)
+
+    def _keys(self, text: str) -> tuple[str, str]:
+        """Part a text into keys and what stands behind the next mark; what may be the beginning of one is held back."""
+        keys, mark, rest = self._split(text, BEGIN)
+        report = _REPORT.search(keys)
+        if report:
+            rest, mark, self._held = keys[report.end() :] + mark + rest + self._held, "", ""
+            keys = keys[: report.start()]
+            self._within = _Within.REPORT
+        elif mark:
+            self._within = _Within.PASTE
+        elif cut := _CUT.search(keys + self._held):
+            keys, self._held = (keys + self._held)[: cut.start()], cut[0]
+        keys = _MODIFIED.sub(lambda key: f"\x1b[{key[2]};{key[1]}u", _ANSWER.sub("", keys))
+        return keys.replace(ALT_ENTER, "\x1b[13;3u"), rest
 
     def _split(self, text: str, mark: str) -> tuple[str, str, str]:
         """Part a text at a mark; without one, hold back what may be its beginning."""

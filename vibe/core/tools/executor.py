@@ -350,6 +350,7 @@ class ToolExecutor:
         reads = tool.read_only or not tool.changes_files or item.only_read
         turns = None if reads else self._callbacks.turns
         async with nullcontext() if turns is None else turns(self._tell_wait):
+            item.started = perf_counter()  # no wait for a person or a turn counts
             result = await tool.execute(item.args, context, lambda event: self._show(item, event))
         item.files = tuple(map(encodable, tool.files_changed(result)))
         item.diff = self._mask.printed(encodable(tool.diff(result)))

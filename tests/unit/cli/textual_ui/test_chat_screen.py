@@ -7,14 +7,18 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from anyio import to_thread
+import pytest
+from anyio import create_task_group, to_thread
 from textual.pilot import Pilot
 
 from tests.unit.cli.textual_ui.controllers.test_app_controller import ScriptedChat
+from tests.unit.cli.textual_ui.panels.stage import request
 from tests.unit.cli.textual_ui.scenes import made_app
 from vibe.cli.textual_ui.app import VibeApp
 from vibe.cli.textual_ui.input.candidate_list import CandidateList
+from vibe.cli.textual_ui.input.prompt_area import PromptArea
 from vibe.cli.textual_ui.log.entry import LogEntry
+from vibe.core.tools.ports import ApprovalAnswer
 
 
 @asynccontextmanager
@@ -29,10 +33,14 @@ async def opened(folder: Path) -> AsyncGenerator[tuple[VibeApp, Pilot[None], Scr
         yield app, pilot, chat
 
 
-async def test_letters_are_keys_of_the_chat_after_tab_and_words_of_a_prompt_after_a_click(tmp_path: Path) -> None:
+async def test_letters_are_keys_of_the_chat_once_an_entry_is_marked_and_else_words_of_a_prompt(tmp_path: Path) -> None:
     async with opened(tmp_path) as (app, pilot, _):
         screen = app.chat_screen
-        await pilot.press("tab", "b")
+        for line in ("make", "know", "jump", "call", "back"):
+            await pilot.press("tab", *line)
+            assert screen.prompt.text == line
+            screen.prompt.clear()
+        await pilot.press("tab", "ctrl+up", "b")
         assert (app.clipboard, screen.prompt.text) == ("make", "")
         await pilot.press("x", "b")
         assert screen.prompt.text == "xb"
@@ -52,3 +60,69 @@ async def test_commands_that_come_after_the_start_are_offered(tmp_path: Path) ->
         assert [candidate.label for candidate in app.screen.query_one(CandidateList).candidates] == [
             "/pen:review PLACE"
         ]
+
+
+@pytest.mark.parametrize(
+    "way", [(), ("f2",), ("f2", "escape"), ("tab",), ("tab", "ctrl+up"), ("f2", "tab"), ("ctrl+t",)]
+)
+@pytest.mark.parametrize("key", ["1", "n"])
+async def test_an_open_request_answers_to_its_keys_from_wherever_the_keys_go(
+    tmp_path: Path, way: tuple[str, ...], key: str
+) -> None:
+    answers: list[ApprovalAnswer] = []
+    async with opened(tmp_path) as (app, pilot, _), create_task_group() as group:
+        screen = app.chat_screen
+
+        async def ask() -> None:
+            answers.append(await screen.requests.approve(request()))
+
+        group.start_soon(ask)
+        await pilot.pause()
+        await pilot.press(*way, key, *(["enter"] if key == "n" else []))
+        await pilot.pause()
+        assert [answer.allow for answer in answers] == [key == "1"]
+        assert screen.prompt.text == ""
+        await pilot.press("a")
+        assert screen.prompt.text == "a"
+
+
+async def test_keys_of_the_line_scroll_the_chat(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (app, pilot, _):
+        log, prompt = app.chat_screen.log_view, app.chat_screen.prompt
+        log.extend(LogEntry("user", f"line {number}") for number in range(200))
+        await pilot.pause()
+        end = log.scroll_offset.y
+
+        await pilot.press("pageup", "pageup", "pagedown")
+        assert end - 60 < log.scroll_offset.y < end
+        await pilot.press("ctrl+home")
+        assert log.scroll_offset.y == 0
+        await pilot.press("a", "left", "end", "b", "ctrl+end")
+        assert (prompt.text, log.scroll_offset.y) == ("ab", log.max_scroll_y)
+        await pilot.press("pageup", "ctrl+u", "end")
+        assert (prompt.text, log.scroll_offset.y) == ("", log.max_scroll_y)
+
+
+@pytest.mark.parametrize("typed", ["👩‍👩‍👧", "🇩🇪", "e\u0301", "👍🏽", "ü"])
+async def test_backspace_deletes_what_a_person_sees_as_one_character(tmp_path: Path, typed: str) -> None:
+    async with opened(tmp_path) as (app, pilot, _):
+        app.screen.query_one(PromptArea).insert(f"a{typed}")
+        await pilot.press("backspace")
+        assert app.chat_screen.prompt.text == "a"
+
+
+async def test_no_candidate_is_longer_than_the_line_beside_an_overview(tmp_path: Path) -> None:
+    for width in (80, 110, 120, 160, 200):
+        (tmp_path / str(width)).mkdir()
+        app = await to_thread.run_sync(made_app, "textual-dark", tmp_path / str(width))
+        async with app.run_test(size=(width, 24)) as pilot:
+            chat = ScriptedChat()
+            chat.about = replace(
+                chat.about, commands=[(f"c{n}", "GOAL | [status] | show", "for " * 50) for n in range(12)]
+            )
+            app.chat_screen.opened(chat, "")
+            await pilot.press(*"/c")
+            await pilot.pause()
+            found = app.screen.query_one(CandidateList)
+            assert found.size.height == 8
+            assert found.region.bottom <= app.chat_screen.prompt.region.bottom - 1

@@ -103,4 +103,4 @@ class CandidateList(Static):
             (candidate.label, "bold" if is_selected else ""),
             (f"  {candidate.about}" if candidate.about else "", "$foreground-muted"),
         )
-        return row.truncate(max(1, self.screen.size.width), ellipsis=True)
+        return row.truncate(max(1, self.size.width or self.screen.size.width), ellipsis=True)

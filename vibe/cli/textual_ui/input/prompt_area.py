@@ -9,6 +9,7 @@ from textual import events
 from textual.actions import SkipAction
 from textual.binding import Binding, BindingType, NoBinding
 from textual.widgets import TextArea
+from wcwidth import iter_graphemes
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -77,6 +78,14 @@ class PromptArea(TextArea):
     def action_newline(self) -> None:
         """Begin another line."""
         self.replace("\n", *self.selection, maintain_selection_offset=False)
+
+    def action_delete_left(self) -> None:
+        """Delete what is selected, or a whole character as a person sees it: an emoji may be several."""
+        before = self.before_cursor
+        if self.selection.is_empty and before and not before.isascii():
+            self.replace_before_cursor(len([*iter_graphemes(before)][-1]), "")
+        else:
+            super().action_delete_left()
 
     def action_delete_right(self) -> None:
         """Leave Ctrl+D to the app where there is nothing to delete."""

@@ -32,6 +32,7 @@ READY_MARK = ">"
 SHELL_MARK = "!"
 SEARCH_MARK = "?"
 LOCKED_MARK = "·"
+SCROLLING = ("pageup", "pagedown", "ctrl+home", "ctrl+end")
 LONGEST_SHOWN = 50_000
 """Characters of a text that is put in from elsewhere; a larger one is an attachment: the area would be slow."""
 LONGEST_KEPT = 50_000
@@ -67,6 +68,12 @@ class PromptInput(Widget):
         """The person wants to go on in an editor; ``set_text`` brings the outcome back."""
 
         text: str
+
+    @dataclass
+    class ScrollWanted(Message):
+        """The person pressed a key that scrolls the chat."""
+
+        key: str
 
     @dataclass
     class Edited(Message):
@@ -110,6 +117,8 @@ class PromptInput(Widget):
             "ctrl+g": self._want_editor,
             "ctrl+r": self._search,
             "backspace": self._delete_marker,
+            "end": self._scroll_to_end,
+            **{key: partial(self._scroll, key) for key in SCROLLING},
         }
 
     def compose(self) -> ComposeResult:
@@ -273,6 +282,13 @@ class PromptInput(Widget):
     def _want_editor(self) -> bool:
         self.post_message(self.EditorWanted(self.text))
         return True
+
+    def _scroll(self, key: str) -> bool:
+        self.post_message(self.ScrollWanted(key))
+        return True
+
+    def _scroll_to_end(self) -> bool:
+        return not self.text and self._scroll("ctrl+end")
 
     def _delete_marker(self) -> bool:
         marker = self._attachments.marker_before(self._area.before_cursor)

@@ -54,7 +54,7 @@ class ChatLog(PaintedSheet, can_focus=True):
         Binding("k,ctrl+up", "mark(-1)", "Entry above", show=False),
         Binding("j,ctrl+down", "mark(1)", "Entry below", show=False),
         Binding("enter", "choose", "Fold or open"),
-        Binding("m", "whole", "All lines", show=False),
+        Binding("m,alt+m", "whole", "All lines", show=False),
     ]
 
     class OlderWanted(Message, namespace="chat_log"):

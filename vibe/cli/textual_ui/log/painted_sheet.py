@@ -86,8 +86,8 @@ class PaintedSheet(SheetView):
     """Selected rows are known by entry and row, whatever is above them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("c,ctrl+c", "copy", "Copy", show=False),
-        Binding("b", "copy_code", "Copy a block of code", show=False),
+        Binding("c,ctrl+c,alt+c", "copy", "Copy", show=False),
+        Binding("b,alt+b", "copy_code", "Copy a block of code", show=False),
     ]
 
     class LinkClicked(Message, namespace="chat_log"):
@@ -234,8 +234,8 @@ class PaintedSheet(SheetView):
         self._remade(entry)
 
     def takes(self, key: str) -> bool:
-        """Return whether a letter is for the log; after a click it is not: what is typed then is a prompt."""
-        return self.has_focus and not self._is_clicked and key in LETTERS
+        """Return whether a letter is for the log: once a key has marked an entry; else it begins a prompt."""
+        return self.has_focus and self._marked is not None and not self._is_clicked and key in LETTERS
 
     def on_blur(self) -> None:
         """Know nothing of the click any more."""

@@ -29,7 +29,7 @@ MOST_LINES: Final = 200
 ALL_LINES: Final = 4000
 """Even then."""
 _LIVE: Final = 3
-"""Lines that show of a folded call that runs."""
+"""Lines that show of a folded call that runs, or of a command that failed."""
 
 WHOLE: Final = "whole"
 """In the style of text that a click replaces by what it stands for."""
@@ -39,6 +39,7 @@ _CALLS: Final = {
     "running": ("▶", "$text-accent"),
     "ok": ("✓", "$text-success"),
     "error": ("✗", "$text-error"),
+    "failed": ("✗", "$text-error"),
     "denied": ("⊘", "$text-warning"),
     "cancelled": ("⊘", "$foreground-muted"),
 }
@@ -129,12 +130,12 @@ def _call(entry: LogEntry) -> Iterator[LogBlock]:
     if after := _AFTER.get(entry.status):
         title += styled(f"  {after}", style)
     if detail := clean_line(entry.detail):
-        title += styled(f"  {detail}", "$text-error" if entry.status == "error" else "$foreground-muted")
+        title += styled(f"  {detail}", "$text-error" if entry.status in {"error", "failed"} else "$foreground-muted")
     if entry.images:
         title += styled(f"  [images: {entry.images}]", "$foreground-muted")
     yield _heading(title, styled(sign, style), entry)
     if entry.folded:
-        if entry.status == "running":
+        if entry.status in {"running", "failed"}:
             yield from _lines(entry.text.rstrip("\n").rsplit("\n", _LIVE)[-_LIVE:])
         return
     if entry.diff:
@@ -181,5 +182,5 @@ def _text_lines(entry: LogEntry) -> list[str]:
 
 def _hidden(count: int, entry: LogEntry) -> Content:
     """The line in the place of others; a click on it shows them."""
-    text = f"… {count} more lines" + ("" if entry.whole else ": click, or m in the chat")
+    text = f"… {count} more lines" + ("" if entry.whole else ": click, or Alt+M in the chat")
     return styled(text, "italic $foreground-muted").stylize(Style.from_meta({WHOLE: True}))

@@ -26,8 +26,8 @@ class SheetView(ScrollView):
         Binding("down", "scroll_down", "Down", show=False),
         Binding("pageup", "page_up", "Page up", show=False),
         Binding("pagedown", "page_down", "Page down", show=False),
-        Binding("home", "scroll_home", "First", show=False),
-        Binding("end", "scroll_end", "Last", show=False),
+        Binding("home,ctrl+home", "scroll_home", "First", show=False),
+        Binding("end,ctrl+end", "scroll_end", "Last", show=False),
     ]
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002  Textual's names
@@ -176,6 +176,18 @@ class SheetView(ScrollView):
         return index, len(rows) - 1
 
     # --- keys
+
+    def scroll_by_key(self, key: str) -> None:
+        """Scroll as a key of the line below says."""
+        match key:
+            case "pageup":
+                self.action_page_up()
+            case "pagedown":
+                self.action_page_down()
+            case "ctrl+home":
+                self.action_scroll_home()
+            case _:
+                self.action_scroll_end()
 
     def action_scroll_up(self) -> None:
         """A row up."""

@@ -15,7 +15,7 @@ from vibe.app.view.plan_view import PlanView
 from vibe.app.view.transcript import Key
 from vibe.app.view.view import View
 from vibe.cli.render.event_text import one_line
-from vibe.cli.render.plan_words import SPINNER, cut, short, totals_line
+from vibe.cli.render.plan_words import SPINNER, cut, short, took, totals_line
 
 SECONDS_PER_REFRESH = 0.25
 
@@ -71,6 +71,8 @@ SLIM = 40
 ROOMY = 60
 """Columns from which on it says how to stop what is at work."""
 LEAST_DOING = 20
+COUNTED_SECONDS = 3.0
+"""An agent that is at work for so long is said to be."""
 PLANNER = "planner"
 """The agent of runs that write a plan."""
 SPARED_FIRST = ("thinking", "approvals", "tokens", "agent", "cost")
@@ -259,17 +261,23 @@ def _doing(view: View, agent: AgentView | None, now: float) -> tuple[str, str]:
     plan = view.plan
     said = ""
     if agent is not None and agent.plan_id is None and is_busy(agent):
-        said = "" if agent.requests else agent.doing()  # that is told at the end of the line
+        said = "" if agent.requests else _with_time(agent.doing(), agent, now)  # that is told at the end of the line
     if not said and plan is not None and is_live(plan):
         step = next(reversed(plan.running.values()), None)
         said = "" if step is None else f"{step.id}: {step.doing()}"
     writer = planner(view)
     if not said and writer is not None and is_busy(writer) and not writer.requests:
-        said = f"{PLANNER}: {writer.doing()}"
+        said = _with_time(f"{PLANNER}: {writer.doing()}", writer, now)
     if not said:
         return "", ""
     spinner = "" if view.requests else SPINNER[int(now / SECONDS_PER_FRAME) % len(SPINNER)] + " "
     return spinner + one_line(said, 400), "$text-accent"
+
+
+def _with_time(doing: str, agent: AgentView, now: float) -> str:
+    """The work of an agent, and the time it has been at its prompt."""
+    seconds = 0.0 if agent.prompt is None else now - agent.prompt.ts
+    return f"{took(seconds)} · {doing}" if doing and seconds >= COUNTED_SECONDS else doing
 
 
 def _waiting(view: View) -> tuple[str, str]:

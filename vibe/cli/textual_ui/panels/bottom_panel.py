@@ -10,6 +10,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.events import Key
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input, Static
@@ -133,6 +134,22 @@ class BottomPanel(Vertical):
         else:
             self._aside.difference_update(self._queue.pending)
             self._queue.look(step)
+
+    def take_focus(self) -> None:
+        """Have the keys come to what is shown."""
+        self._focus_before = self._prompt if self._shown is self._prompt else self._focus_before
+        self._focus(self._shown)
+
+    def takes(self, event: Key) -> bool:
+        """Give a letter to the panel that is shown, as it came to another part of the screen; False: none is shown."""
+        if not isinstance(self._shown, PanelFrame):
+            return False
+        if event.is_printable and self._shown not in getattr(self.screen.focused, "ancestors", ()):
+            panel = self._shown
+            panel.on_key(event)
+            if panel is self._shown:
+                panel.take_focus()
+        return True
 
     # --- the widget
 

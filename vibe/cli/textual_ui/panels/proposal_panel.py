@@ -13,6 +13,7 @@ from vibe.cli.textual_ui.panels.line_view import Line, LineView
 from vibe.cli.textual_ui.panels.panel_frame import LATER_KEY, PanelFrame, TypingGuard
 from vibe.cli.textual_ui.panels.proposal_text import proposal_lines, step_key, step_lines
 
+DROPS: Final = "d again drops the plan; any other key keeps it"
 DEFAULT_PATH: Final = "plan.json"
 BACK_KEYS: Final = frozenset({"escape", "enter", "left", "q"})
 
@@ -57,6 +58,7 @@ class ProposalPanel(PanelFrame):
         self._chosen = self._ids[0] if self._ids else ""
         self._is_open = False
         self._wished = ""
+        self._is_dropping = False
 
     def lines(self) -> Sequence[Line]:
         """Return the proposal, or all of the step that is open."""
@@ -90,13 +92,17 @@ class ProposalPanel(PanelFrame):
         super().tell(notice)
 
     def pressed(self, key: str) -> bool:
-        """Do what the key says."""
+        """Do what the key says; what took tokens and time is only dropped by a second ``d``."""
+        self._is_dropping &= key == "d"
         if self._is_open:
             return self._pressed_in_step(key)
         if key in {"up", "down"}:
             return self._move(1 if key == "down" else -1)
         if key == "escape":
             self.post_message(self.PutOff())
+        elif key == "d" and not self._is_dropping:
+            self.tell(DROPS)
+            self._is_dropping = True
         elif key == "d":
             self.post_message(self.Dropped())
         elif key not in {"a", "e", "r", "s", "enter"}:

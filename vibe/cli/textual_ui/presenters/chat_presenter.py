@@ -10,7 +10,6 @@ from anyio import Lock
 from anyio.lowlevel import checkpoint
 
 from ipc.errors import IpcError
-from ipc.tool_events import CommandDisplay
 from vibe.app.view.agent_view import AgentView
 from vibe.app.view.transcript import CallView, EntryView, Key, index_after_summary
 from vibe.app.view.view import CLEARED, COMPACTED, REWOUND, View
@@ -149,7 +148,7 @@ class ChatPresenter:
             entry = agent.entries.get(number)
             if entry is None:
                 self._live.pop(number)
-            elif entry.key in changed or entry.status != shown.status:
+            elif entry.key in changed or _status(entry) != shown.status:
                 self._update(entry, shown)
         self._add_new(agent)
 
@@ -272,7 +271,7 @@ class ChatPresenter:
         self._log.changed(shown)
 
     def _fill(self, entry: EntryView, shown: LogEntry) -> None:
-        shown.status = entry.status
+        shown.status = _status(entry)
         if isinstance(entry, CallView):
             shown.title, shown.detail, shown.diff = _title(entry), _detail(entry), entry.diff
             above = f"… {counted(entry.cut, 'character')} above\n" if entry.cut and entry.is_open else ""
@@ -338,6 +337,10 @@ def _kind(entry: EntryView) -> str:
     return "note" if entry.kind == "user" and entry.name == "host" else entry.kind
 
 
+def _status(entry: EntryView) -> str:
+    return entry.outcome if isinstance(entry, CallView) else entry.status
+
+
 def _may_change(entry: EntryView) -> bool:
     return entry.is_open if isinstance(entry, CallView) else entry.status == "streaming"
 
@@ -358,11 +361,11 @@ def _title(call: CallView) -> str:
 
 def _detail(call: CallView) -> str:
     """The time that a call took, and the reason why it failed."""
+    code = f"exit code {call.exit_code}" if call.exit_code else ""
     if call.tool == SHELL:
-        code = call.display.exit_code if isinstance(call.display, CommandDisplay) else None
-        return f"exit code {code}" if code else "cancelled" if call.status == "cancelled" else ""
+        return code or ("cancelled" if call.status == "cancelled" else "")
     if call.is_open or call.status in {"denied", "cancelled"}:
         return ""
     took = f"{call.duration_s:.1f} s" if call.duration_s and call.duration_s >= 0.1 else ""
     why = one_line(call.text, 120) if call.status == "error" else ""
-    return " · ".join(filter(None, (took, why)))
+    return " · ".join(filter(None, (code, took, why)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -91,3 +92,54 @@ def test_five_megabytes_in_small_reads_are_fast() -> None:
 
     assert items == [Pasted(text)]
     assert time.process_time() - start < 5
+
+
+REPORTS = [
+    "\x1b]11;rgb:0000/0000/0000\x07",
+    "\x1b]11;rgb:ffff/ffff/ffff\x1b\\",
+    "\x1b]10;rgb:1/2/3\x9c",
+    "\x1bP>|tmux 3.5a\x1b\\",
+    "\x1bP1$r0m\x1b\\",
+    "\x1b_Gi=31;OK\x1b\\",
+    "\x1b[?64;1;9;15;22c",
+    "\x1b[>41;330;0c",
+    "\x1b[?1u",
+    "\x1b[0n",
+]
+KEYS = "\x1b[A\x1b[1;5C\x1b[13;2u\x1b[<0;3;4M\x1b[?2026;2$y\x1bOP\x1b[3~"
+
+
+@pytest.mark.parametrize("report", REPORTS)
+def test_an_answer_of_the_terminal_is_no_typing_wherever_it_is_cut(report: str) -> None:
+    for cut in range(len(report) + 1):
+        pieces = (f"ab{report[:cut]}", f"{report[cut:]}cd{KEYS}")
+        assert fed(PasteStream(), *pieces) == [f"abcd{KEYS}"], cut
+
+
+def test_an_answer_without_an_end_is_over_soon_and_swallows_no_enter() -> None:
+    stream = PasteStream()
+    assert fed(stream, "a\x1b]11;rgb:00", "\rb") == ["a\rb"]
+    assert fed(stream, "\x1b]11;rgb:00\x1b[A") == ["\x1b[A"]
+    assert fed(stream, "\x1b]11;rgb") == []
+    assert not stream.is_holding
+    list(stream.give_up())
+    assert fed(stream, "c") == ["c"]
+
+
+@pytest.mark.parametrize("key", ["\x1b]", "\x1bP", "\x1b_", "\x1b[", "\x1b"])
+def test_alt_and_a_key_are_no_answer(key: str) -> None:
+    stream = PasteStream()
+    assert fed(stream, key) + list(stream.release()) == [key]
+
+
+@pytest.mark.parametrize(
+    ("sent", "read"),
+    [
+        ("\x1b[27;2;13~", "\x1b[13;2u"),
+        ("\x1b[27;5;9~", "\x1b[9;5u"),
+        ("\x1b\r", "\x1b[13;3u"),
+    ],
+)
+def test_a_key_with_modifiers_is_said_in_the_one_way_that_is_read(sent: str, read: str) -> None:
+    for cut in range(1, len(sent)):
+        assert fed(PasteStream(), sent[:cut], sent[cut:]) == [read]

@@ -53,7 +53,7 @@ CASES = [
         "a conversation at work",
         (*TALKED, PROMPT),
         100,
-        " default · large · high · ask · 34% context · 34k tok · $0.05   ⠦ starting",
+        " default · large · high · ask · 34% context · 34k tok · $0.05   ⠦ 18:12 · starting",
     ),
     Case("a conversation on 40 columns", TALKED, 40, " default · large · 34% context · $0.05"),
     Case(

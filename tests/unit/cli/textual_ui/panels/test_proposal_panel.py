@@ -121,6 +121,12 @@ async def test_accepting_and_dropping_give_the_prompt_back(key: str, kind: type[
     async with stage() as on:
         messages = on.app.heard
         await propose(on, proposal())
+        if kind is ProposalPanel.Dropped:
+            await on.press(key)
+            assert messages == []
+            assert "d again drops the plan" in on.lines[0]
+            await on.press("down", key)
+            assert messages == []
         await on.press(key)
 
         assert [type(each) for each in messages] == [kind]

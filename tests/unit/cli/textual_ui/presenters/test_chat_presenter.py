@@ -146,6 +146,20 @@ async def test_a_call_that_a_person_opened_is_left_open_by_what_else_happens() -
         assert not chat.log.entries[0].folded
 
 
+@pytest.mark.parametrize(("status", "code", "sign"), [("ok", 3, "✗"), ("ok", 0, "✓"), ("error", None, "✗")])
+async def test_the_sign_of_a_call_is_that_of_its_work(status: str, code: int | None, sign: str) -> None:
+    async with shown() as chat:
+        display = CommandDisplay(command="make", exit_code=code)
+        printed = "\n".join(f"line {number}" for number in range(9))
+        chat.see(CALL, ended(status, printed, display=display, duration_s=0.2))
+        line = chat.lines[0]
+        assert line.startswith(sign)
+        assert ("exit code 3 · 0.2 s" in line) is (code == 3)
+        assert [line.strip("│ ") for line in chat.lines if "│ line" in line] == (
+            ["line 6", "line 7", "line 8"] if code == 3 else []
+        )
+
+
 async def test_how_a_command_of_the_person_ended_is_in_the_log() -> None:
     async with shown() as chat:
         call = e.ToolCallEvent(tool_call_id="1", tool="shell", arguments={}, summary="false", **CHAT)
