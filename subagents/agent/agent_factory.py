@@ -80,6 +80,7 @@ def agent_kit(context: AgentContext, own: AgentParts) -> AgentKit:
         tools=_executor(context, own),
         schemas=context.tools.schemas(),
         offered=context.tools.schemas,
+        notes=lambda: context.tools.visible.notes,
         system_prompt=_system_prompt(context, own),
         transcript=own.state.conversation,
         sink=context.sink,

@@ -93,7 +93,7 @@ def test_the_servers_of_another_agents_file_are_taken_over(vibe: VibeCommand) ->
     ended = vibe("mcp", "import")
 
     assert ended.code == 1
-    assert [server["name"] for server in servers(vibe)] == ["first", "files", "far"]
+    assert [server["name"] for server in servers(vibe)] == ["first", "files", "far", "odd"]
     assert servers(vibe)[1] == {
         "name": "files",
         "transport": "stdio",
@@ -102,7 +102,7 @@ def test_the_servers_of_another_agents_file_are_taken_over(vibe: VibeCommand) ->
         "env": {"A": "${MINE}"},
     }
     assert "files added (without cwd)" in ended.out
-    assert [line.split()[1] for line in ended.err.splitlines()] == ["old", "odd", "first", "none"]
+    assert [line.split()[1] for line in ended.err.splitlines()] == ["old", "first", "none"]
     assert vibe("config", "show").code == 0
 
 
@@ -122,3 +122,38 @@ def test_a_project_has_servers_of_its_own(vibe: VibeCommand) -> None:
 
     assert (ended.code, ".vibe/config.toml" in ended.out) == (0, True)
     assert tomllib.loads((vibe.workdir / ".vibe" / "config.toml").read_text())["mcp_servers"][0]["name"] == "here"
+
+
+FOREIGN = """\ufeff// as an editor writes it
+{
+  /* the servers */
+  "inputs": [{"id": "token"}],
+  "servers": {
+    "off": {"command": "cat", "enabled": false},
+    "a server": {"command": "${env:TOOL}", "args": ["--port", 8080, "${workspaceFolder}/x, //y",], "env": {"N": 1, "Y": true, "Z": null}},
+    "far": {"url": "https://h/mcp?k=${K:-v}", "headers": {"X": "${X}"}},
+    "asks": {"command": "cat", "env": {"T": "${input:token}"}},
+    "more": {"command": "${userHome}/bin/x"},
+  },
+}
+"""
+
+
+def test_a_file_as_an_editor_writes_it_is_taken_over(vibe: VibeCommand) -> None:
+    (vibe.workdir / "mcp.json").write_text(FOREIGN)
+
+    ended = vibe("mcp", "import", "mcp.json")
+
+    off, one, far, more = servers(vibe)
+    assert (off["name"], off["disabled"]) == ("off", True)
+    assert one == {
+        "name": "a-server",
+        "transport": "stdio",
+        "command": "${env:TOOL}",
+        "args": ["--port", "8080", "${workspaceFolder}/x, //y"],
+        "env": {"N": "1", "Y": "true"},
+    }
+    assert far["url"] == "https://h/mcp?k=${K:-v}"
+    assert ended.code == 1
+    assert "${input:token}, which only its own editor knows" in ended.err
+    assert more["command"] == "${HOME}/bin/x"

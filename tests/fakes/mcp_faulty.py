@@ -67,7 +67,7 @@ def called(request: dict[str, Any]) -> None:
         sys.stdout.flush()
         return
     if FAULT == "bad-result":
-        say({"id": request["id"], "result": {"content": [{"type": "text"}]}})
+        say({"id": request["id"], "result": {"content": 3}})
         return
     first = FOLDER / "died"
     if FAULT == "dies" or (FAULT in {"dies-once", "slow-restart", "lame-restart"} and not first.exists()):

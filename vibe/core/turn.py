@@ -63,6 +63,7 @@ class AgentKit:
     tools: ToolExecutor
     schemas: tuple[ToolSchema, ...]
     offered: Callable[[], tuple[ToolSchema, ...]] | None = None
+    notes: Callable[[], tuple[str, ...]] = tuple
     system_prompt: str
     transcript: Transcript
     sink: EventSink
@@ -155,7 +156,7 @@ class TurnRunner:
         announcer = AnswerAnnouncer(kit.sink, kit.model, kit.tools.masked)
         request = ModelRequest(
             model=kit.model,
-            messages=self._history.messages(conversation),
+            messages=self._history.messages(conversation, kit.notes()),
             tools=self._schemas(),
             max_tokens=bound_of(reservation, wanted),
             caller=kit.caller,

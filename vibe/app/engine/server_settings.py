@@ -15,7 +15,10 @@ from vibe.core.errors import UsageError
 GROUP = "mcp_servers"
 TABLES = ("mcpServers", "servers")
 """Names of the table of servers in the files of other agents."""
-_DEFAULTED = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*:-")
+_BEYOND = re.compile(r"\$\{(?!(?:env:)?[A-Za-z_]\w*(?::-[^}]*)?\})[^}]*\}")
+"""A variable that only another editor knows, such as ``${input:token}``."""
+_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_LAST_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -98,15 +101,22 @@ def read_servers(text: str, label: str) -> Iterator[ForeignServer]:
     Raises:
         UsageError: it names none.
     """
+    for what in (_COMMENT, _LAST_COMMA):  # as VS Code's own template has them
+        text = what.sub(lambda found: found[1] or "", text)
     try:
-        document: Any = json.loads(text)
+        document: Any = json.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{label} is not valid JSON ({error}): correct it first") from error
     fields = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
     found = next((fields[name] for name in TABLES if isinstance(fields.get(name), dict)), None)
     if found is None:
         raise UsageError(f"{label} lists no servers: it has no object {' or '.join(TABLES)}")
-    return (_foreign(str(name), given) for name, given in cast("dict[str, Any]", found).items())
+    return (_foreign(_plain(str(name)), given) for name, given in cast("dict[str, Any]", found).items())
+
+
+def _plain(name: str) -> str:
+    """A name as ours can be: with hyphens for blanks and all else."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.")[:64] or name
 
 
 def _foreign(name: str, given: Any) -> ForeignServer:
@@ -120,9 +130,22 @@ def _foreign(name: str, given: Any) -> ForeignServer:
         kind, kept = "http", {key: table[key] for key in ("url", "headers") if table.get(key)}
     else:
         return ForeignServer(name=name, problem=f"its transport {str(kind)[:40]!r} is not supported: use stdio or http")
-    if _DEFAULTED.search(json.dumps(kept)):
-        return ForeignServer(name=name, problem="it uses ${NAME:-...}, which is not supported: write ${NAME}")
-    if table.get("disabled") is True:
+    kept = json.loads(json.dumps(kept).replace("${userHome}", "${HOME}"))
+    if beyond := _BEYOND.search(json.dumps(kept)):
+        problem = f"it uses {beyond[0][:40]}, which only its own editor knows: write a variable, ${{NAME}}"
+        return ForeignServer(name=name, problem=problem)
+    for key in ("env", "headers"):
+        if isinstance(kept.get(key), dict):
+            kept[key] = {name: _written(value) for name, value in kept[key].items() if value is not None}
+    if isinstance(kept.get("args"), list):
+        kept["args"] = [_written(value) for value in kept["args"]]
+    if table.get("disabled") is True or table.get("enabled") is False:
         kept["disabled"] = True
-    ignored = tuple(key for key in table if key not in {"type", "transport", "disabled", *kept} and table[key])
+    said = {"type", "transport", "disabled", "enabled", *kept}
+    ignored = tuple(key for key in table if key not in said and table[key])
     return ForeignServer(name=name, entry={"transport": kind, **kept}, ignored=ignored)
+
+
+def _written(value: Any) -> str:
+    """A number or a yes of JSON as the text that it is in an environment."""
+    return value if isinstance(value, str) else json.dumps(value)

@@ -101,7 +101,7 @@ class ToolServers:
         tools, servers = self._engine.tools, self._servers
         if servers is None:
             return ()
-        survey = await to_thread.run_sync(tools.survey, servers.tool_classes())
+        survey = await to_thread.run_sync(tools.survey, servers.tool_classes(), servers.notes())
         tools.adopt(survey)
         return tuple(warning.message for warning in survey.warnings)
 

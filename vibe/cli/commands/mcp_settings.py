@@ -66,7 +66,7 @@ def _pairs(flag: str, given: Sequence[str]) -> dict[str, str]:
 def _import(servers: ServerSettings, name: str, env: CliEnvironment) -> int:
     path = env.cwd / Path(name).expanduser()
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
         raise UsageError(f"{name} can't be read ({why}): name the file with the servers") from error

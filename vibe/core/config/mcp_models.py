@@ -50,7 +50,7 @@ class McpServerConfig(Section):
     url: str = ""
     """For HTTP: its address, such as `https://host/mcp`."""
     headers: dict[str, str] = Field(default_factory=dict)
-    """For HTTP: headers of every request; `${NAME}` is a variable's value."""
+    """For HTTP: headers of every request; `${NAME}`, `${env:NAME}` and `${NAME:-otherwise}` are a variable's value."""
     api_key_env: str = ""
     """For HTTP: the environment variable that holds its key, never the key itself."""
     api_key_header: str = "Authorization"
@@ -62,10 +62,10 @@ class McpServerConfig(Section):
     args: tuple[str, ...] = ()
     """For stdio: arguments of the command."""
     env: dict[str, str] = Field(default_factory=dict)
-    """For stdio: variables besides HOME, LOGNAME, PATH, SHELL, TERM and USER; `${NAME}` is a variable's value."""
+    """For stdio: variables besides HOME, LOGNAME, PATH, SHELL, TERM and USER; `${NAME}` as in `headers`."""
     prompt: str = ""
     """A hint for the model about the server's purpose."""
-    startup_timeout_sec: PositiveSeconds = 10.0
+    startup_timeout_sec: PositiveSeconds = 30.0
     """The time it may take to start and list its tools, in seconds."""
     tool_timeout_sec: PositiveSeconds = 60.0
     """The time a call of a tool may take, in seconds."""

@@ -60,13 +60,17 @@ class PromptHistory:
     """A system prompt and a conversation as ``normalised`` makes them; each turn costs what the turn added."""
 
     def __init__(self, system_prompt: str) -> None:
+        self._prompt, self._notes = system_prompt, ()
         self._system = SystemMessage(system_prompt)
         self._source: list[Message] | None = None
         self._settled = 0  # messages of the source that are done with: all before its last answer
         self._result: list[Message] = []
 
-    def messages(self, conversation: list[Message]) -> list[Message]:
-        """The whole prompt. ``conversation`` only grows; another list starts over."""
+    def messages(self, conversation: list[Message], notes: tuple[str, ...] = ()) -> list[Message]:
+        """The whole prompt, with ``notes`` behind the system's. ``conversation`` only grows; another starts over."""
+        if notes != self._notes:
+            self._notes, self._source = notes, None
+            self._system = SystemMessage("\n\n".join((self._prompt, *notes)))
         if conversation is not self._source:
             self._source, self._settled = conversation, 0
             self._result = [self._system]

@@ -13,7 +13,7 @@ from typing import Any
 
 from vibe.core.config.tool_names import our_tool_name
 from vibe.core.skills.manager import SkillManager
-from vibe.core.skills.models import ParsedSkill, SkillInfo
+from vibe.core.skills.models import NoSuchSkillError, ParsedSkill, SkillInfo
 
 INVOKED = "The user started the skill {name}."
 LOADED = "Skills loaded in this conversation: "
@@ -41,8 +41,14 @@ class AgentSkills:
         """The instructions of a skill as the model reads them; its restriction holds from now on. Blocks.
 
         Raises:
-            NoSuchSkillError, SkillFileError: it can't be loaded.
+            NoSuchSkillError, SkillFileError: it can't be loaded, or only a person may start it.
         """
+        if not self.manager.get(name).model_invocable:
+            known = [info.name for info in self.manager.available.values() if info.model_invocable]
+            raise NoSuchSkillError(name, known)
+        return self._load(name)
+
+    def _load(self, name: str) -> str:
         parsed = self.manager.load(name)
         self._restrict(parsed.info)
         return _told(parsed)
@@ -60,9 +66,8 @@ class AgentSkills:
         if info is None:
             return None
         request = rest.strip() or "Do what this skill is for."
-        return (
-            f"The user started the skill {info.name!r}. Follow its instructions.\n\n{self.load(info.name)}\n\n{request}"
-        )
+        begun = f"The user started the skill {info.name!r}. Follow its instructions."
+        return f"{begun}\n\n{self._load(info.name)}\n\n{request}"
 
     def refusal(self, tool: str, arguments: Mapping[str, Any]) -> str | None:
         """Return why the loaded skills don't allow a call; None if they do."""

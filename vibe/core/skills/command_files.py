@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,10 +20,12 @@ from vibe.core.skills.front_matter import (
 )
 
 MAX_BYTES = 200_000
+MOST_FILES = 1_000
+"""Of one folder."""
 _NAME = re.compile(r"[A-Za-z0-9][\w:.-]*")
 _CALL = re.compile(rf"/(?P<name>{_NAME.pattern})(?:\s+(?P<rest>.*))?", re.DOTALL)
 _HEADER = re.compile(r"\A---\n.*?^---\n", re.DOTALL | re.MULTILINE)
-_PLACE = re.compile(r"\$(ARGUMENTS|[1-9])")
+_PLACE = re.compile(r"\$(ARGUMENTS|[1-9][0-9]?)")
 
 
 class NoSuchCommandError(UsageError):
@@ -75,7 +78,7 @@ class CommandFiles:
         if call is None:
             return prompt
         name = call["name"]
-        path = next((path for folder in self._folders if (path := folder / f"{name}.md").is_file()), None)
+        path = next((path for known, path in self._files() if known == name), None)
         if path is not None:
             return _filled(_template(path), (call["rest"] or "").strip())
         if name.casefold() in set(besides):
@@ -87,23 +90,30 @@ class CommandFiles:
     def listed(self, warnings: list[str]) -> list[CommandFile]:
         """Return the commands by name, and add to ``warnings`` a sentence for each that is broken or hidden. Blocks."""
         found: dict[str, CommandFile] = {}
-        for path in (path for folder in self._folders if folder.is_dir() for path in sorted(folder.glob("*.md"))):
-            if not _NAME.fullmatch(path.stem):
-                warnings.append(f"{path}: {path.stem!r} can't be typed as a command: use letters, digits, - and _")
-            elif path.stem in found:
-                warnings.append(f"two commands are called /{path.stem}: {found[path.stem].path} is used, not {path}")
+        for name, path in self._files():
+            if not _NAME.fullmatch(name):
+                warnings.append(f"{path}: {name!r} can't be typed as a command: use letters, digits, - and _")
+            elif name in found:
+                warnings.append(f"two commands are called /{name}: {found[name].path} is used, not {path}")
             else:
                 try:
-                    found[path.stem] = _described(path, warnings)
+                    found[name] = _described(name, path, warnings)
                 except CommandFileError as error:
                     warnings.append(str(error))
         return list(found.values())
 
     def _names(self) -> list[str]:
-        return [path.stem for folder in self._folders if folder.is_dir() for path in sorted(folder.glob("*.md"))]
+        return [name for name, _ in self._files()]
+
+    def _files(self) -> Iterator[tuple[str, Path]]:
+        """Yield all files, each with its name: ``git/commit.md`` is ``git:commit``."""
+        for folder in self._folders:
+            files = sorted(islice(folder.rglob("*.md"), MOST_FILES)) if folder.is_dir() else []
+            for path in files:
+                yield ":".join(path.relative_to(folder).with_suffix("").parts), path
 
 
-def _described(path: Path, warnings: list[str]) -> CommandFile:
+def _described(name: str, path: Path, warnings: list[str]) -> CommandFile:
     """Return a command with what its front matter says; a broken one says nothing."""
     _template(path)
     text = _text(path)
@@ -119,7 +129,7 @@ def _described(path: Path, warnings: list[str]) -> CommandFile:
     if isinstance(hint, list):  # [file] is a list to YAML
         hint = " ".join(f"[{text_of_field(word)}]" for word in cast("list[Any]", hint))
     return CommandFile(
-        name=path.stem,
+        name=name,
         path=path,
         description=text_of_field(fields.get("description")),
         hint=text_of_field(hint),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 FENCE = re.compile(r"-{3,}[ \t]*")
+_KEY = re.compile(r"([A-Za-z_][\w-]*):(?:[ \t]|$)")
 _PLAIN_LINE = re.compile(r"(?P<key>[A-Za-z_][\w-]*):[ \t]+(?P<value>[^\s\"'\[{|>&*!#].*?)[ \t]*")
 
 
@@ -47,7 +48,30 @@ def front_matter_fields(header: str, warnings: list[str]) -> Mapping[str, Any]:
             problem = problem or (f"line {where.line + 2}: {reason}" if where else str(reason))
         if attempt == 0:
             warnings.clear()
+    if fields := _by_key(header, warnings):
+        return fields
     raise FrontMatterError(f"its frontmatter is not valid YAML ({problem}), quote values that hold a colon")
+
+
+def _by_key(header: str, warnings: list[str]) -> Mapping[str, Any]:
+    """Read each key alone, so that an odd value costs itself: it is taken as the text that it is."""
+    import yaml
+
+    parts: dict[str, list[str]] = {}
+    key = ""
+    for line in header.splitlines():
+        key = found[1] if (found := _KEY.match(line)) else key
+        parts.setdefault(key, []).append(line)
+    if "" in parts:
+        return {}
+    fields: dict[str, Any] = {}
+    for key, lines in parts.items():
+        try:
+            fields |= _load("\n".join(lines), warnings)
+        except (yaml.YAMLError, ValueError, RecursionError):
+            fields[key] = " ".join(line.strip() for line in [lines[0].partition(":")[2], *lines[1:]]).strip()
+            warnings.append(f"{key!r} is not valid YAML and is taken as text; quote it")
+    return fields
 
 
 def _load(text: str, warnings: list[str]) -> Mapping[str, Any]:

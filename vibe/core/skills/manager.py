@@ -15,6 +15,8 @@ from vibe.core.skills.parser import MAX_DESCRIPTION, parse_skill
 
 MAX_FOLDERS = 500
 """The most entries of one search path that are looked at."""
+DEEPEST = 2
+"""Folders between a search path and the folder of a skill."""
 MAX_LIST = 8_000
 """Characters of the list in a prompt; further skills are named without their descriptions."""
 
@@ -91,12 +93,13 @@ class SkillManager:
 
     def prompt_section(self) -> str:
         """The list for a system prompt, nothing in it able to end its element; empty without skills."""
-        if not self._skills:
+        told = [info for info in self._skills.values() if info.model_invocable]
+        if not told:
             return ""
         entries: list[str] = []
         named_only: list[str] = []
         room = MAX_LIST
-        for info in self._skills.values():
+        for info in told:
             entry = _entry(info)
             room -= len(entry)
             if room >= 0:
@@ -138,12 +141,20 @@ def _files(folders: Iterable[Path]) -> Iterator[Path]:
     """The skill files below search paths, each once, whatever links lead to it."""
     seen: set[str] = set()
     for folder in folders:
-        for entry in _entries(folder):
-            path = entry / SKILL_FILE
+        for path in _skill_files(folder, DEEPEST):
             real = os.path.realpath(path)
-            if real not in seen and path.is_file():
+            if real not in seen:
                 seen.add(real)
                 yield path
+
+
+def _skill_files(folder: Path, deep: int) -> Iterator[Path]:
+    """Yield the skill files of a folder's folders, and of theirs where one has none itself."""
+    for entry in _entries(folder):
+        if (path := entry / SKILL_FILE).is_file():
+            yield path
+        elif deep:
+            yield from _skill_files(entry, deep - 1)
 
 
 def _entries(folder: Path) -> Sequence[Path]:

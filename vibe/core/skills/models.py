@@ -30,6 +30,8 @@ class SkillInfo:
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
     allowed_tools: tuple[str, ...] | None = None
     user_invocable: bool = True
+    model_invocable: bool = True
+    """False: only a person starts it."""
 
     @property
     def command(self) -> str:

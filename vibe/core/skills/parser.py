@@ -46,6 +46,7 @@ def parse_skill(path: Path) -> ParsedSkill:
         metadata=_metadata(fields.get("metadata"), warnings),
         allowed_tools=_tools(fields.get("allowed-tools", fields.get("allowed_tools")), warnings),
         user_invocable=_flag(fields.get("user-invocable", fields.get("user_invocable"))),
+        model_invocable=not _is_set(fields.get("disable-model-invocation", fields.get("disable_model_invocation"))),
     )
     _check_lengths(info, warnings)
     return ParsedSkill(info=info, body=body.strip(), warnings=tuple(f"{path}: {warning}" for warning in warnings))
@@ -117,6 +118,10 @@ def _tools(value: Any, warnings: list[str]) -> tuple[str, ...] | None:
         return tuple(entry for item in cast("list[Any]", value) for entry in split_tools(text_of_field(item)))
     warnings.append("allowed-tools is neither text nor a list: the skill allows no tool")
     return ()
+
+
+def _is_set(value: Any) -> bool:
+    return value is not None and _flag(value)
 
 
 def _flag(value: Any) -> bool:

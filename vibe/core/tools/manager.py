@@ -39,6 +39,7 @@ class _Visible:
 
     catalogue: _Catalogue
     names: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +84,8 @@ class ToolManager:
             self._seen = view_of.parent.visible
             self._tools = view_of.derive(self._seen)
 
-    def survey(self, extra: Iterable[ToolClass]) -> ToolSurvey:
-        """Return all there is with ``extra`` in place of the tools made elsewhere.
+    def survey(self, extra: Iterable[ToolClass], notes: tuple[str, ...] = ()) -> ToolSurvey:
+        """Return all there is with ``extra`` in place of the tools made elsewhere, and ``notes`` on their use.
 
         Reads files, changes nothing.
 
@@ -106,7 +107,7 @@ class ToolManager:
         if enabled and disabled:
             found.warn("tool_pattern", "disabled_tools is ignored because enabled_tools is set")
         names = _choose(catalogue.classes, enabled or None, () if enabled else disabled)
-        return ToolSurvey(tools=_Visible(catalogue=catalogue, names=names), warnings=tuple(found.warnings))
+        return ToolSurvey(tools=_Visible(catalogue=catalogue, names=names, notes=notes), warnings=tuple(found.warnings))
 
     def adopt(self, survey: ToolSurvey) -> None:
         """Have what a survey of this manager found; the views made of it follow, each within its own patterns."""

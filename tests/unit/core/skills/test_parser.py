@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.unit.core.skills.writing import write_skill
-from vibe.core.skills.models import SkillFileError
+from vibe.core.skills.agent_skills import AgentSkills
+from vibe.core.skills.manager import SkillManager, SkillSources
+from vibe.core.skills.models import NoSuchSkillError, SkillFileError
 from vibe.core.skills.parser import MAX_FILE_BYTES, parse_skill, split_tools
 
 GUIDE = """---
@@ -105,9 +108,8 @@ def test_unquoted_colons_are_taken_as_text(tmp_path: Path) -> None:
         ("---\nname: x\ndescription:\n---\n", "has no description"),
         ("---\nname: x\ndescription: [a]\n---\n", "has no description"),
         ("---\n- a\n- b\n---\n", "not a list of `key: value` lines"),
-        ("---\nname: [x\ndescription: y\n---\n", "not valid YAML (line"),
-        ("---\nname: x\ndescription: !!python/object/apply:os.system ['true']\n---\n", "not valid YAML"),
-        ("---\na: " + "[" * 3000 + "\n---\n", "not valid YAML"),
+        ("---\n[x\ndescription: y\n---\n", "not valid YAML (line"),
+        ("---\na: " + "[" * 3000 + "\n---\n", "has no description"),
     ],
 )
 def test_a_skill_that_cannot_be_used_is_refused_with_its_path(tmp_path: Path, text: str, problem: str) -> None:
@@ -139,3 +141,46 @@ def test_a_skill_may_be_kept_out_of_the_commands(tmp_path: Path, word: str, expe
 
 def test_entries_of_allowed_tools_keep_their_parentheses() -> None:
     assert split_tools("Bash(git add:*), Read Grep") == ("Bash(git add:*)", "Read", "Grep")
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "argument-hint: [file] [mode]",
+        'argument-hint: "a" or "b"',
+        "examples: @name",
+        "note: it's: a 'colon': here: [",
+        "model: {{model}}",
+        "globs: *.py,*.md",
+        "hooks:\n\t- tab",
+        "version: `1`",
+        "x: !!python/object/apply:os.system ['true']",
+        "folded: >\n  some\n text less indented",
+    ],
+)
+def test_an_odd_value_costs_no_skill(tmp_path: Path, odd: str) -> None:
+    path = tmp_path / "x" / "SKILL.md"
+    path.parent.mkdir()
+    path.write_text(f"---\nname: x\n{odd}\ndescription: does: it\nallowed-tools: Read, Grep\n---\nBody\n")
+    parsed = parse_skill(path)
+    assert (parsed.info.name, parsed.info.description, parsed.body) == ("x", "does: it", "Body")
+    assert parsed.info.allowed_tools == ("Read", "Grep")
+
+
+@pytest.mark.parametrize(("value", "hidden"), [("true", True), ("yes", True), ("false", False), ("", False)])
+def test_a_skill_may_be_for_people_alone(tmp_path: Path, value: str, hidden: bool) -> None:  # noqa: FBT001
+    path = tmp_path / "x" / "SKILL.md"
+    path.parent.mkdir()
+    path.write_text(f"---\nname: x\ndescription: d\ndisable-model-invocation: {value}\n---\nBody\n")
+    skills = AgentSkills(SkillManager(SkillSources(project=(tmp_path,))))
+    assert ("<name>x<" in skills.manager.prompt_section()) is not hidden
+    assert "Body" in (skills.invoked("/x now") or "")
+    with pytest.raises(NoSuchSkillError) if hidden else nullcontext():
+        skills.load("x")
+
+
+def test_skills_are_found_in_folders_of_folders(tmp_path: Path) -> None:
+    for place in ("a", "eng/b", "eng/deep/c", "eng/deep/too/d", "a/inner"):
+        (tmp_path / place).mkdir(parents=True, exist_ok=True)
+        (tmp_path / place / "SKILL.md").write_text(f"---\nname: {place[-1]}\ndescription: d\n---\n")
+    assert list(SkillManager(SkillSources(project=(tmp_path,))).available) == ["a", "b", "c"]

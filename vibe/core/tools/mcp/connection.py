@@ -118,6 +118,7 @@ class ServerConnection:
         self.tools: tuple[RemoteTool, ...] = ()
         self.prompts: tuple[RemotePrompt, ...] = ()
         self.resources = 0
+        self.instructions = ""
         self.unusable: tuple[str, ...] = ()
         self.log = ServerLog(place.log_dir / f"{_file_name(config.name)}.log")
         self.on_change: Callable[[], Awaitable[None]] | None = None
@@ -230,6 +231,7 @@ class ServerConnection:
                     usable, mode=mode, client_info=info, message_handler=self._hear, elicitation_callback=asked
                 ) as client:
                     self.tools, self.resources = await self._offers(client)
+                    self.instructions = client.instructions or ""
                     self.prompts = await self._listed("prompts", list_prompts, client, ())
                     patience.deadline, started = math.inf, True
                     self._client = client

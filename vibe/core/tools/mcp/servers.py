@@ -10,6 +10,7 @@ from anyio import create_task_group, move_on_after
 from anyio.abc import TaskGroup
 
 from vibe.core.config.mcp_models import McpServerConfig
+from vibe.core.plain_text import plain, shortened
 from vibe.core.tools.loading import ToolClass
 from vibe.core.tools.mcp.connection import ServerConnection, ServerPlace, ServerStatus
 from vibe.core.tools.mcp.errors import RequiredServerError, ServerCallError
@@ -17,6 +18,7 @@ from vibe.core.tools.mcp.prompts import RemotePrompt
 from vibe.core.tools.mcp.proxy import RunningCall, proxy_class
 from vibe.core.tools.mcp.remote import RemoteTool, proxy_names
 
+NOTE_LENGTH = 4_000
 CLOSE_SECONDS = 6.0
 """The time all servers together may take to end; one that still runs then is killed with its session."""
 
@@ -106,6 +108,14 @@ class McpServers:
             for connection in self._connections
             for prompt in connection.prompts
             if connection.status is ServerStatus.READY
+        )
+
+    def notes(self) -> tuple[str, ...]:
+        """Return the words of the servers that are there on how they are to be used, for a system prompt."""
+        return tuple(
+            f"# The MCP server {connection.name}\n\nIt says of itself:\n{shortened(plain(said), NOTE_LENGTH)}"
+            for connection in self._connections
+            if connection.status is ServerStatus.READY and (said := connection.instructions.strip())
         )
 
     async def prompt_text(self, server: str, prompt: str, arguments: Mapping[str, str]) -> str:

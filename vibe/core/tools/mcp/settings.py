@@ -17,7 +17,8 @@ from vibe.core.tools.mcp.errors import ServerSettingError
 INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "VIBE_DEPTH", "VIBE_WRITERS")
 """The variables a server gets without being named in its ``env``; by the last, ours knows how deep it is."""
 
-_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_FOLDER = re.compile(r"\$\{workspace(?:Folder|Root)\}")
 TOKEN = "{token}"  # noqa: S105  a place holder
 
 
@@ -46,9 +47,11 @@ def launch_of(config: McpServerConfig, environ: Mapping[str, str], cwd: Path) ->
     Raises:
         ServerSettingError: there is no such program, or a variable is not set.
     """
-    given = {name: _expanded(config.name, f"env.{name}", value, environ) for name, value in config.env.items()}
+    told = {name: _FOLDER.sub(lambda _: str(cwd), value) for name, value in config.env.items()}
+    given = {name: _expanded(config.name, f"env.{name}", value, environ) for name, value in told.items()}
     variables = {name: environ[name] for name in INHERITED if name in environ} | given
-    program, *rest = _argv(config)
+    words = [_expanded(config.name, "command", word, environ) for word in _argv(config)]
+    program, *rest = [_FOLDER.sub(lambda _: str(cwd), word) for word in words]
     found = _program(program, variables.get("PATH"), cwd)
     if found is None:
         raise ServerSettingError(
@@ -71,10 +74,11 @@ def endpoint_of(config: McpServerConfig, environ: Mapping[str, str]) -> Endpoint
         if not key:
             raise ServerSettingError(config.name, f"needs the environment variable {config.api_key_env}: set it")
         headers[config.api_key_header] = config.api_key_format.replace(TOKEN, key)
-    has_key = bool(config.api_key_env or urlsplit(config.url).username) or any(
+    url = _expanded(config.name, "url", config.url, environ)
+    has_key = bool(config.api_key_env or urlsplit(url).username) or any(
         name.lower() == "authorization" for name in headers
     )
-    return Endpoint(url=config.url, headers=headers, has_key=has_key)
+    return Endpoint(url=url, headers=headers, has_key=has_key)
 
 
 def _argv(config: McpServerConfig) -> list[str]:
@@ -94,10 +98,14 @@ def _program(name: str, search_path: str | None, cwd: Path) -> str | None:
 
 
 def _expanded(server: str, key: str, text: str, environ: Mapping[str, str]) -> str:
-    """``text`` with the variables it names in place of ``${NAME}``."""
+    """``text`` with the variables it names in place of ``${NAME}``, ``${env:NAME}`` and ``${NAME:-otherwise}``."""
 
     def value(match: re.Match[str]) -> str:
-        name = match[1]
+        name, otherwise = match.groups()
+        if not environ.get(name) and otherwise is not None:
+            return otherwise
+        if name in {"workspaceFolder", "workspaceRoot"}:
+            return match[0]
         if name not in environ:
             raise ServerSettingError(server, f"needs the environment variable {name} for {key}: set it")
         return environ[name]

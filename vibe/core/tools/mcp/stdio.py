@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from anyio import (
     BrokenResourceError,
@@ -30,6 +31,7 @@ from vibe.core.tools.mcp.settings import Launch
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
+    from mcp.types import JSONRPCError
 
     Inbound: TypeAlias = SessionMessage | Exception
 
@@ -37,6 +39,9 @@ CHUNK_BYTES = 64 * 1024
 LONGEST_MESSAGE = 32 * 1024 * 1024
 """Bytes. A server that sends a longer line is taken for broken."""
 RUBBISH_SHOWN = 400
+ERROR_SHOWN = 2_000
+INTERNAL_ERROR = -32603
+"""Of JSON-RPC, for an error without a number."""
 
 EXIT_CODE_SECONDS = 0.5
 FLUSH_SECONDS = 0.5
@@ -107,9 +112,11 @@ class ServerProcess:
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
-            self.rubbish += 1
-            await self._log.write(b"[stdout, no MCP message] " + line[:RUBBISH_SHOWN] + b"\n")
-            return
+            message = _answer_to(line)
+            if message is None:
+                self.rubbish += 1
+                await self._log.write(b"[stdout, no MCP message] " + line[:RUBBISH_SHOWN] + b"\n")
+                return
         with suppress(ClosedResourceError, BrokenResourceError):
             await into.send(SessionMessage(message))
 
@@ -226,3 +233,22 @@ async def _write(descriptor: int, data: bytes) -> None:
             view = view[os.write(descriptor, view) :]
         except BlockingIOError:
             await wait_writable(descriptor)
+
+
+def _answer_to(line: bytes) -> JSONRPCError | None:
+    """Return what a line is meant as that answers a request, in no form of the protocol; None: as no answer."""
+    from mcp.types import ErrorData, JSONRPCError
+
+    try:
+        said = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(said, dict) or not {"error", "result"} & said.keys():
+        return None
+    answer = cast("dict[str, Any]", said)
+    if not isinstance(identity := answer.get("id"), int | str):
+        return None
+    error = answer.get("error", "it answered in no form of the protocol")
+    table = cast("dict[str, Any]", error) if isinstance(error, dict) else {"message": str(error)}
+    words = ": ".join(str(table[key]) for key in ("code", "message") if table.get(key) not in {None, ""})
+    return JSONRPCError(jsonrpc="2.0", id=identity, error=ErrorData(code=INTERNAL_ERROR, message=words[:ERROR_SHOWN]))
