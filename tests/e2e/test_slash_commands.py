@@ -32,7 +32,7 @@ def told(vibe: VibeCommand, prompt: str, *flags: str) -> str:
         ("Review everything.", "/review", "Review everything."),
         ("Review.", "/review only a.py", "Review.\n\nonly a.py"),
         ("---\ndescription: looks\n---\nReview.\n---\nmore", "/review", "Review.\n---\nmore"),
-        ("Cost: $10 $0 $X", "/review a", "Cost: a0 $0 $X"),
+        ("Cost: $10 $0 $X", "/review a", "Cost:  $0 $X"),
         ("Say $ARGUMENTS", "/review $1 twice", "Say $1 twice"),
     ],
 )
