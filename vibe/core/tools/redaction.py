@@ -12,7 +12,8 @@ SHORTEST = 8
 
 _SECRET_VARIABLE = re.compile(r"(?i)(key|token|secret|passw(or)?d|credential|auth)")
 _ASSIGNMENT = re.compile(
-    r"(?i)((?:api[_-]?key|token|secret|passw(?:or)?d)[\w-]{0,64}[\"']?\s{0,8}[=:]\s{0,8}[\"']?)([^\s\"'&;]{4,})"
+    r"(?i)((?:api[_-]?key|token(?!s[\"']?\s{0,8}[=:])|secret|passw(?:or)?d)"
+    r"[\w-]{0,64}[\"']?\s{0,8}[=:]\s{0,8}[\"']?)([^\s\"'&;]{4,})"
 )
 _OPTION = re.compile(r"(?i)(--?(?:password|passwd|token|api-key|secret)[= ])(\S+)")
 _BEARER = re.compile(r"(?i)\b((?:bearer|basic)\s+)([\w.~+/=-]{8,})")

@@ -15,7 +15,7 @@ from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.process.capture import Capture
 from vibe.core.tools.process.runner import OutputLimit, run_command
-from vibe.core.tools.redaction import LONGEST, MASK, Mask, safe_cut
+from vibe.core.tools.redaction import LONGEST, MASK, Mask, redact, safe_cut
 
 ENVIRON = {
     "PATH": "/usr/bin:/bin",
@@ -158,3 +158,16 @@ async def test_what_is_shown_live_holds_no_part_of_a_secret(pieces: int) -> None
     assert MASK in "".join(shown)
     assert "MIIE" not in "".join(shown)
     assert sum(map(len, shown)) < (pieces + 1) * 10_000
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("context_tokens=12345", "context_tokens=12345"),
+        ("max_tokens: 4096", "max_tokens: 4096"),
+        ("API_TOKEN=12345", "API_TOKEN=[redacted]"),
+        ("tokens_secret=abcde", "tokens_secret=[redacted]"),
+    ],
+)
+def test_a_count_of_tokens_is_no_token(text: str, shown: str) -> None:
+    assert redact(text, {}) == shown
