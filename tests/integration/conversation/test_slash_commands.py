@@ -283,7 +283,7 @@ async def test_what_is_built_in_wins_then_the_project_the_user_and_skills(rig: R
     assert sum("/cost is built in" in line for line in warned) == 1
     assert sum("two commands are called" in line for line in warned) == 2
     assert sum("the skill 'review' can't be started" in line for line in warned) == 1
-    assert sum("broken.md: its frontmatter is not valid YAML" in line for line in warned) == 1
+    assert sum("broken.md: 'a' is not valid YAML and is taken as text" in line for line in warned) == 1
     assert sum("empty.md: it has no prompt" in line for line in warned) == 1
     assert len(warned) == 6
     assert [line for line in again if line in warned] == []

@@ -33,7 +33,7 @@ _NUMBERED: Final = re.compile(r"(?:tools|functions|function_declarations)\W{1,2}
 class SparingBackend:
     """A ``ModelBackend`` that asks once more without the part that a refusal blames.
 
-    What was refused so stays out. Pictures go to models that see them alone.
+    What was refused so stays out.
     """
 
     def __init__(self, inner: ModelBackend) -> None:
@@ -63,13 +63,14 @@ class SparingBackend:
 
 
 class _Sieve:
-    """A request without what was refused, without pictures for a model that sees none, and with no more tools than go.
+    """A request without what was refused, and with no more tools than go.
 
     ``passed`` is what is left of it.
     """
 
     def __init__(self, request: ModelRequest, refused: frozenset[Part]) -> None:
         self._request, self._refused = request, refused
+        self._provider = request.model.provider
         self._images = self._thoughts = 0
         messages = [self._message(message) for message in request.messages]
         taken = [tool for tool in request.tools if tool.ends_work or tool.name not in refused]
@@ -79,11 +80,9 @@ class _Sieve:
 
     def said(self) -> Iterator[str]:
         """Yield, in sentences, what was left out."""
-        model, passed = self._request.model, {tool.name for tool in self.passed.tools}
-        refuses = f"provider {model.provider!r} refuses"
-        if self._images and not model.sees_images:
-            yield f"pictures are left out: model {model.key!r} sees none (sees_images in its [[models]] table)"
-        elif self._images:
+        passed = {tool.name for tool in self.passed.tools}
+        refuses = f"provider {self._provider!r} refuses"
+        if self._images:
             yield f"{refuses} a picture of this conversation: it is left out"
         if self._thoughts:
             yield f"{refuses} earlier thoughts of the model: they are left out"
@@ -94,9 +93,7 @@ class _Sieve:
     def _message(self, message: Message) -> Message:
         match message:
             case UserMessage(content, images) if images:
-                kept = tuple(
-                    image for image in images if self._request.model.sees_images and image not in self._refused
-                )
+                kept = tuple(image for image in images if image not in self._refused)
                 lost = len(images) - len(kept)
                 self._images += lost
                 words = [*filter(None, [content]), *[PICTURE_LEFT_OUT] * lost]

@@ -7,13 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tests.fakes.llm_ports import ListBackend, MemoryObserver, completion, request
-from vibe.core.config.models import ModelConfig
 from vibe.core.llm.errors import ModelRequestError
 from vibe.core.llm.port import ModelRequest, ToolSchema
 from vibe.core.llm.sparing import MOST_TOOLS, SparingBackend
 from vibe.core.messages import AssistantMessage, Image, Thought, ToolCall, ToolMessage, UserMessage
 
-SEES = ModelConfig(name="m", provider="p", sees_images=True)
 PICTURE = Image("image/png", "AAAA")
 THOUGHT = Thought(source="p/m", text="hm", signature="S")
 TALK = (
@@ -30,8 +28,8 @@ def tools(*names: str, ends_work: str = "") -> tuple[ToolSchema, ...]:
     )
 
 
-def asked(*names: str, model: ModelConfig = SEES) -> ModelRequest:
-    return replace(request(*TALK, model=model), tools=tools(*names))
+def asked(*names: str) -> ModelRequest:
+    return replace(request(*TALK), tools=tools(*names))
 
 
 def refusal(words: str, status: int = 400) -> ModelRequestError:
@@ -110,15 +108,6 @@ async def test_a_new_picture_is_sent_though_another_was_refused() -> None:
     await backend.complete(replace(asked("read"), messages=(*TALK, new)), MemoryObserver())
     assert left_of(inner.requests[-1]) == (1, 1, ["read"])
     assert "There was a picture here" in str(inner.requests[-1].messages[0])
-
-
-async def test_a_model_that_sees_nothing_is_sent_no_picture() -> None:
-    inner = ListBackend([completion()])
-    answer = await SparingBackend(inner).complete(
-        asked("read", model=ModelConfig(name="m", provider="p")), MemoryObserver()
-    )
-    assert left_of(inner.requests[0]) == (0, 1, ["read"])
-    assert "sees none (sees_images" in answer.oddity
 
 
 async def test_no_more_tools_are_sent_than_go_and_never_without_the_one_that_ends_the_work() -> None:
