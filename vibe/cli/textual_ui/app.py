@@ -21,7 +21,6 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 from textual.driver import Driver
 from textual.events import AppBlur, AppFocus
-from textual.markup import escape
 
 from vibe.app.view.transcript import Key
 from vibe.app.view.view import View
@@ -125,7 +124,9 @@ class SlashPalette(Provider):
         for line, about in self._lines():
             score = max(matcher.match(line), matcher.match(about) / 2)
             if score > 0:
-                yield Hit(score, matcher.highlight(escape(line)), partial(self._begin, line), text=line, help=about)
+                name, blank, usage = line.partition(" ")
+                shown = matcher.highlight(name) + Content(blank + usage)  # in usages, brackets are no markup
+                yield Hit(score, shown, partial(self._begin, line), text=line, help=about)
 
     def _lines(self) -> list[tuple[str, str]]:
         chat = self.screen

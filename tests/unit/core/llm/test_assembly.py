@@ -197,6 +197,8 @@ def test_text_and_reasoning_are_shown_as_they_come() -> None:
         '{"p": 1}</arguments>',
         '<arguments> {"p": 1}\n</arguments>\n',
         '"{\\"p\\": 1}"',
+        '{}{"p": 1}',
+        'null {"p": 1}',
     ],
 )
 def test_what_stands_around_arguments_is_taken_away(arguments: str) -> None:

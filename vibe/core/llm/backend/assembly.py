@@ -136,9 +136,9 @@ _NO_ARGUMENTS: Final = frozenset({"", "null"})
 EMPTY: Final = "{}"
 """Some gateways send this before the arguments."""
 _WRAPPED: Final = re.compile(
-    r"\s*(?:```[\w-]*|<\|?[\w:.-]+\|?>)?\s*(\{.*\})\s*(?:```|</?\|?[\w:.-]+\|?>)?\s*", re.DOTALL
+    r"\s*(?:```[\w-]*|<\|?[\w:.-]+\|?>|\{\}|null)?\s*(\{.*\})\s*(?:```|</?\|?[\w:.-]+\|?>)?\s*", re.DOTALL
 )
-"""Arguments with a fence, or a tag, around them."""
+"""Arguments with a fence or a tag around them, or with an empty object before them."""
 FUNCTIONS: Final = "functions."
 """The namespace in which models of OpenAI know tools, and sometimes call them."""
 NO_REASON: Final = "the provider ended its answer without a finish_reason; it was taken as whole"
