@@ -71,6 +71,11 @@ class PlanSummary:
         """True if its process ended without ending the plan."""
         return self.status is PlanStatus.ACTIVE and self.holder is None
 
+    @property
+    def can_go_on(self) -> bool:
+        """True if it was left before its end, and no process works on it."""
+        return self.is_interrupted or (self.status is PlanStatus.PAUSED and self.holder is None)
+
 
 @dataclass(frozen=True, slots=True)
 class PlanFolder:

@@ -188,7 +188,7 @@ PLANNED_TALK = (
     ("y", "[wait] $ until"),
     ("how far is it?", "The plan is at work."),
     ("/skip nowhere", "the plan has no step 'nowhere'"),
-    ("/skip notes", "skip notes: done"),
+    ("/skip notes", "notes: skipped"),
     ("!touch gate", " completed in "),
     ("and now?", "All is built."),
     ("/exit", "EXIT 0"),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -495,3 +496,113 @@ def test_ctrl_z_leaves_the_terminal_to_the_shell_and_fg_comes_back(vibe: VibeCom
     tmux.wait_for("Again.")
     tmux.press("C-d")
     tmux.wait_for("continue with: vibe --resume ")
+
+
+def test_a_project_is_trusted_once_and_warnings_of_the_start_are_seen(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.replay(turns({"text": "Hello."}))
+    (vibe.workdir / "AGENTS.md").write_text("Say moo.\n")
+    start(tmux, vibe)
+    tmux.wait_for("This project brings ")
+    tmux.wait_for("1-3 answer")  # not before the person seems to type no more
+    tmux.press("2")
+    tmux.wait_for("AGENTS.md was not loaded")
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+    assert str(vibe.workdir) in vibe("trust", "list").out.partition("untrusted")[2]
+
+
+def test_a_project_that_was_trusted_is_asked_about_no_more(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.replay(turns({"text": "Hello."}))
+    (vibe.workdir / ".vibe").mkdir()
+    (vibe.workdir / ".vibe" / "config.toml").write_text("")
+    start(tmux, vibe)
+    tmux.wait_for("This project brings ")
+    tmux.wait_for("1-3 answer")
+    tmux.press("1")
+    tmux.wait_for("/plan GOAL proposes")
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+    tmux.close()
+    start(tmux, vibe, "hi")
+    tmux.wait_for("Hello.")
+    assert not any("was not loaded" in line for line in tmux.screen())
+
+
+def run_plan(tmux: Tmux, plan: str) -> None:
+    tmux.wait_for("/plan GOAL proposes")
+    tmux.type(f"/plan load {plan}")
+    tmux.wait_for("a accept and run")
+    tmux.press("a")
+
+
+def test_a_step_that_failed_is_tried_again_by_one_command_of_the_chat(
+    vibe: VibeCommand, tmux: Tmux, write_plan: Callable[..., str]
+) -> None:
+    steps = (command_step("build", "test -e gate"), command_step("after", "touch after.txt", depends_on=["build"]))
+    vibe.replay(turns())
+    start(tmux, vibe)
+    run_plan(tmux, write_plan(*steps))
+    tmux.wait_for("try again with: /retry build")
+    (vibe.workdir / "gate").touch()
+    tmux.type("/retry")
+    tmux.wait_for("> /retry")
+    tmux.wait_for("Plan completed")
+    assert (vibe.workdir / "after.txt").exists()
+    tmux.type("/retry")
+    tmux.wait_for("no step has failed")
+    tmux.press("C-c")
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+
+
+def test_who_leaves_a_plan_that_runs_is_told_then_and_when_they_come_back(
+    vibe: VibeCommand, tmux: Tmux, write_plan: Callable[..., str]
+) -> None:
+    vibe.replay(turns())
+    start(tmux, vibe)
+    run_plan(tmux, write_plan(command_step("one", "true"), command_step("two", "sleep 60", depends_on=["one"])))
+    tmux.wait_for("1/2 steps")
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+    tmux.wait_for("Plan paused")
+    tmux.wait_for("continue with: /plan resume")
+    tmux.close()
+    start(tmux, vibe)
+    tmux.wait_for("/plan resume continues it")
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+
+
+def test_an_answer_stays_in_sight_and_time_tokens_and_thinking_are_told(vibe: VibeCommand, tmux: Tmux) -> None:
+    asked = {"questions": [{"question": "Which money?", "options": [{"label": "int cents"}, {"label": "float"}]}]}
+    vibe.replay(
+        turns({"tool_calls": [{"name": "ask_user_question", "arguments": asked}]}, {"text": "Then cents it is."})
+    )
+    start(tmux, vibe, "hi")
+    tmux.wait_for("1-3 answer")
+    tmux.press("1")
+    tmux.wait_for("→ int cents")
+    tmux.wait_for(" tok")
+    tmux.press("Tab")
+    tmux.wait_for("j k mark")
+    tmux.press("Tab")
+    tmux.type("/nosuchcommand")
+    tmux.wait_for("unknown command")
+    tmux.press("C-c")
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+
+
+def test_without_colours_nothing_is_coloured_and_the_cursor_is_seen(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.replay(turns({"text": "Hello **there**: `code`."}))
+    vibe.environ["NO_COLOR"] = "1"
+    start(tmux, vibe, "hi")
+    tmux.wait_for("Hello there")
+    tmux.type("abc", enter=False)
+    tmux.wait_for("> abc")
+    sent = tmux.sequences()
+    assert not re.search(r"\x1b\[[0-9;]*\b[34]8;", sent), sent
+    assert re.search(r"abc\x1b\[[0-9;]*7m ", sent), sent
+    tmux.press("C-c")
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")

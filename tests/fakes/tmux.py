@@ -69,6 +69,10 @@ class Tmux:
         text = self._tmux("capture-pane", "-p", "-J", "-S", "-")
         return [line.rstrip() for line in text.rstrip().split("\n")]
 
+    def sequences(self) -> str:
+        """What the screen shows, with the sequences for its colours and styles."""
+        return self._tmux("capture-pane", "-p", "-e")
+
     @property
     def is_plain(self) -> bool:
         """The program has left the terminal's other screen, and takes no mouse."""

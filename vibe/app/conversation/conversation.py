@@ -203,15 +203,17 @@ class Conversation:
         self._answering = Answering(asked, self.session.transcript, self._prompt_account)
         if self._parts.control.cancelled:
             self._answering.interrupt()
-        prompt_id, result, outcome = uuid4().hex, None, Outcome.INTERRUPTED
+        prompt_id, result, outcome, is_new = uuid4().hex, None, Outcome.INTERRUPTED, False
         origin = "user" if prompt else "resume"
         self._sink.publish(PromptStartedEvent(prompt_id=prompt_id, conversation_id=self.conversation_id, origin=origin))
         try:
             with self._writing():
-                await self._entitle(prompt)
+                is_new = await self._entitle(prompt)
                 result = await self._answering.answer(self._ready_agent)
-        except VibeError:
+        except VibeError as error:
             outcome = Outcome.FAILED
+            if is_new and isinstance(error, UsageError):
+                await rename(self, "")  # nothing was said
             raise
         else:
             return result
@@ -397,11 +399,12 @@ class Conversation:
         if self.session.repaired:
             sink.publish(WarningEvent(code="session.repaired", message=self.session.repaired))
 
-    async def _entitle(self, prompt: str) -> None:
-        """Call a session by its first prompt, here and for others who look for runs."""
+    async def _entitle(self, prompt: str) -> bool:
+        """Call a session by its first prompt, here and for others who look for runs; False: it has a title."""
         title = prompt[:TITLE_LENGTH]
-        if title and not self.session.title:
+        if is_new := bool(title) and not self.session.title:
             await rename(self, title)
+        return is_new
 
     def _warn_of_weakness(self) -> None:
         """Say, once, that commands were not confined as they should be."""

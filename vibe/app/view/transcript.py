@@ -39,6 +39,7 @@ class EntryView(Struct, kw_only=True, eq=False):
     ``kind``: ``user`` (told to the agent), ``answer``, ``reasoning``, ``call`` or ``note``. ``name`` is the origin of
     what it was told, or the code of a note; ``status`` is ``streaming``, ``done``, ``interrupted``, for a note
     ``note``, ``warning`` or ``error``, and for a call as ``CallView`` says. ``cut`` characters of it are not kept.
+    ``until`` is when the last piece of what streams came.
     ``kept_from``, in the note on a summary, is the first message that was kept word for word, as counted before it.
     """
 
@@ -49,6 +50,7 @@ class EntryView(Struct, kw_only=True, eq=False):
     last: int
     ts: float
     key: Key
+    until: float = 0.0
     text: str = ""
     cut: int = 0
     name: str = ""
@@ -166,7 +168,7 @@ class TranscriptView:
                 return None
             self._set(entry, "", 0)
             entry.attempt = event.attempt
-        entry.last = event.seq
+        entry.last, entry.until = event.seq, event.ts
         self._stream(entry, event.text)
         return entry
 

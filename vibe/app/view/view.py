@@ -29,9 +29,11 @@ MOST_CHARACTERS = 32 * 1024 * 1024
 PASSING: Final = frozenset({"budget.waited", "model.wait", "model.waited"})
 """Codes of warnings that belong beside their step, not in lines that stay: agents side by side bring many."""
 SUMMARISED: Final = frozenset({"start", "journal.torn"})
-"""Codes of warnings that the summary at the end tells."""
+"""Codes of warnings that the summary at the end of a plan tells; a conversation, which has none, at once."""
 CLEARED, REWOUND = "conversation.cleared", "conversation.rewound"
 """Names of the notes that stand where a conversation began anew; their ``message_index`` is the first that is gone."""
+ENDED = "prompt.ended"
+"""Name of the note on the time, the tokens and the cost of an answer."""
 COMPACTED = "compact.end"
 """Name of the note that stands where a conversation was summarised."""
 
@@ -319,7 +321,12 @@ def _prompt(view: View, _: RunView, event: e.PromptStartedEvent | e.PromptEndedE
         agent.does("starting")
         return _seen(view, agent)
     agent.prompt, agent.outcome, agent.reason = None, event.outcome, event.detail or event.reason
-    return (*_seen(view, agent), *agent.rest(), *_withdrawn(view, list(agent.requests)))
+    said = (*_seen(view, agent), *agent.rest(), *_withdrawn(view, list(agent.requests)))
+    if not event.usage.calls:
+        return said
+    cost = "" if event.cost_usd is None else f" · ${event.cost_usd:.2f}"
+    tokens = event.usage.prompt_tokens + event.usage.completion_tokens
+    return (*said, *_note(view, agent, event, f"{event.duration_s:.1f} s · {tokens:,} tok{cost}", ENDED))
 
 
 def _configured(view: View, _: RunView, event: e.ConversationConfiguredEvent) -> Changed:
@@ -571,10 +578,11 @@ def _trouble(view: View, _: RunView, event: e.WarningEvent | e.ErrorEvent) -> Ch
     kind = "warning" if isinstance(event, e.WarningEvent) else "error"
     keys: list[Key] = []
     agent = view.agent_of(event)
-    if event.code not in PASSING | SUMMARISED:
+    is_told = event.code not in PASSING | SUMMARISED
+    if is_told:
         keys += _notice(view, event, kind, event.message)
-        if agent is not None:
-            keys += _note(view, agent, event, event.message, event.code, kind)
+    if agent is not None and (is_told or (event.code in SUMMARISED and not event.plan_id)):
+        keys += _note(view, agent, event, event.message, event.code, kind)
     step = _step(view, event)
     if step is not None and step.status != RUNNING:
         return tuple(keys)

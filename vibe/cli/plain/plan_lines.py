@@ -82,7 +82,7 @@ class PlanLines:
 
     def end(self, run: PlanRun) -> None:
         """Print the summary of a run."""
-        write_summary(run, self._lines.out)
+        write_summary(run, self._lines.out, in_chat=True)
 
     def _show(self, draft: PlanDraft) -> None:
         loaded = draft.loaded

@@ -17,14 +17,20 @@ QUESTION_LENGTH = 400
 ID_LENGTH = 8
 
 
-def try_again(plan_id: str, failed: Sequence[str], outcome: Outcome | None) -> list[str]:
-    """Return the commands that repeat the failed steps of a run with that outcome; none if none failed."""
+def try_again(plan_id: str, failed: Sequence[str], outcome: Outcome | None, *, in_chat: bool = False) -> list[str]:
+    """Return the commands that repeat the failed steps of a run with that outcome; none if none failed.
+
+    ``in_chat``: those of a conversation, where a step that is tried again has the plan go on.
+    """
     more = f"raise the plan's budget with: vibe plan edit {plan_id} --max-tokens N (or --max-price, --max-seconds)"
     if not failed:
         return [more] if outcome is Outcome.LIMIT else []
     step = failed[0] if len(failed) == 1 else "STEP"
     allowed = f" {PERMIT}" if outcome is Outcome.BLOCKED else ""
     again = f"try again with: vibe plan retry {plan_id} {step}, then vibe plan resume {plan_id}{allowed}"
+    if in_chat:
+        allowing = ", after /approvals edits (or all)" if outcome is Outcome.BLOCKED else ""
+        again, more = f"try again with: /retry {step}{allowing}", "raise the plan's budget with: /plan edit"
     if outcome is not Outcome.LIMIT:
         return [again]
     return [

@@ -47,8 +47,8 @@ class PlanRead:
             removed=_removed(folder, loaded.plan, state),
         )
 
-    def lines(self) -> list[str]:
-        """Return how the plan and its steps stand, and the commands to give next."""
+    def lines(self, *, in_chat: bool = False) -> list[str]:
+        """Return how the plan and its steps stand, and the commands to give next, as ``try_again``."""
         summary, state = self.summary, self.state
         lines = [plan_line(summary)]
         for step in self.plan.steps:
@@ -58,11 +58,11 @@ class PlanRead:
             lines.append(f"{MARKS[status]} {step.id}: {one_line(step.title)} ({status}){detail}".rstrip())
         lines += removed_lines(self.removed)
         lines += decision_lines(summary.plan_id, self.waiting)
-        if summary.status is not None and (summary.is_interrupted or summary.status.value == "paused"):
-            lines.append(f"continue with: vibe plan resume {summary.plan_id}")
+        if summary.can_go_on:
+            lines.append(f"continue with: {'/plan resume' if in_chat else f'vibe plan resume {summary.plan_id}'}")
         if summary.status is PlanStatus.FAILED and summary.holder is None:
             failed = [step_id for step_id, step in state.steps.items() if step.status is StepStatus.FAILED]
-            lines += try_again(summary.plan_id, failed, state.outcome)
+            lines += try_again(summary.plan_id, failed, state.outcome, in_chat=in_chat)
         return lines
 
 

@@ -22,8 +22,8 @@ FAILED_LINES = 15
 MAX_INDENT = 12
 
 
-def write_summary(ended: PlanRun, out: TextIO) -> None:
-    """Write the steps with their results, changed files, usage, and the next commands."""
+def write_summary(ended: PlanRun, out: TextIO, *, in_chat: bool = False) -> None:
+    """Write the steps with their results, changed files, usage, and the next commands, as ``try_again``."""
     record = ended.record
     lines = ["", *_table(record.steps or ()), *removed_lines(record.removed_steps)]
     own = [step for step in record.steps or () if step.reason != REUSED_REASON]
@@ -33,7 +33,7 @@ def write_summary(ended: PlanRun, out: TextIO) -> None:
         lines += ["", f"Changed in {ended.workspace}:", *(f"  {one_line(file)}" for file in changed)]
     lines += [f"warning: {one_line(warning, 400)}" for warning in record.warnings]
     lines += [f"denied: {one_line(denial.summary)}: {one_line(denial.reason)}" for denial in record.denied]
-    lines += ["", _verdict(ended), *_next_commands(ended), *_sample(ended)]
+    lines += ["", _verdict(ended), *_next_commands(ended, in_chat), *_sample(ended)]
     out.write("\n".join(lines) + "\n")
 
 
@@ -98,12 +98,15 @@ def _verdict(ended: PlanRun) -> str:
     return f"plan {record.plan_id} {ended.status.value}{why}{took}{spent}"
 
 
-def _next_commands(ended: PlanRun) -> list[str]:
+def _next_commands(ended: PlanRun, in_chat: bool) -> list[str]:  # noqa: FBT001  handed on as it is
     plan_id = str(ended.record.plan_id)
     if ended.status is PlanStatus.PAUSED:
-        return [*decision_lines(plan_id, ended.open_decisions), f"continue with: vibe plan resume {plan_id}"]
+        goes_on = "/plan resume" if in_chat else f"vibe plan resume {plan_id}"
+        return [*decision_lines(plan_id, ended.open_decisions), f"continue with: {goes_on}"]
+    if ended.status is not PlanStatus.FAILED:
+        return []
     failed = [step.id for step in ended.record.steps or () if step.status == "failed"]
-    return try_again(plan_id, failed, ended.record.outcome) if ended.status is PlanStatus.FAILED else []
+    return try_again(plan_id, failed, ended.record.outcome, in_chat=in_chat)
 
 
 def _sample(ended: PlanRun) -> list[str]:

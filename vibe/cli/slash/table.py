@@ -21,7 +21,7 @@ WORDS = MappingProxyType({
         "propose a plan, revise it and run it; or show and control plans",
     ),
     "skip": ("STEP", "skip a step of the plan"),
-    "retry": ("STEP", "run a step of the plan again"),
+    "retry": ("[STEP]", "try a step of the plan again, by default the one that failed"),
     "cancel": ("STEP", "cancel a step of the plan"),
     "pause": ("", "pause the plan; /plan resume continues it"),
     "agents": ("[NAME]", "list agents, or switch to one"),

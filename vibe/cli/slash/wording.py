@@ -29,9 +29,10 @@ def setup_line(talk: Talk) -> str:
 
 
 async def sessions_here(talk: Talk) -> list[SavedSession]:
-    """Return the saved sessions of the conversation's folder, the newest first."""
+    """Return the other saved sessions of the conversation's folder, the newest first."""
     listing = await to_thread.run_sync(SessionLoader(VibePaths(talk.runtime.host.home).sessions).all)
-    return [saved for saved in listing.sessions if saved.meta.workspace == str(talk.opening.workdir)]
+    here, own = str(talk.opening.workdir), talk.conversation.session_id
+    return [saved for saved in listing.sessions if saved.meta.workspace == here and saved.meta.session_id != own]
 
 
 def words(*values: str) -> Sequence[ArgumentChoice]:

@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 from textual.driver import Driver
 from textual.events import AppBlur, AppFocus
+from textual.filter import LineFilter
 
 from vibe.app.view.transcript import Key
 from vibe.app.view.view import View
@@ -31,7 +32,7 @@ from vibe.cli.textual_ui.controllers.app_controller import AppController, Hold
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.overview.status_line import StatusLine
 from vibe.cli.textual_ui.overview.summaries import ViewMoment, away_summary, moment
-from vibe.cli.textual_ui.readable import readable
+from vibe.cli.textual_ui.readable import Uncoloured, readable
 from vibe.cli.textual_ui.screen_commands import ScreenCommands
 from vibe.cli.textual_ui.state_store import UIStateStore
 from vibe.core.config.paths import CONFIG_FILE
@@ -186,6 +187,7 @@ class VibeApp(App[None]):
         self, env: CliEnvironment, leave: Callable[[], object], clock: Callable[[], float] = time.time
     ) -> None:
         super().__init__(driver_class=_driver_class())
+        self._uncoloured = [Uncoloured()]
         self.settings = read_settings(env.home)
         self._env = env
         self.store = UIStateStore(self._flush_soon)
@@ -213,6 +215,10 @@ class VibeApp(App[None]):
         """The theme's colours, those of text such that they can be read."""
         self.theme_variables = readable(super().get_css_variables())
         return self.theme_variables
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Those of Textual, which shows greys where no colours are wanted: then ours."""
+        return self._uncoloured if self.no_color else super().get_line_filters()
 
     def get_default_screen(self) -> ChatScreen:
         """The chat."""

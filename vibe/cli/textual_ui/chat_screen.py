@@ -9,7 +9,7 @@ from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.events import Key, Resize
+from textual.events import DescendantFocus, Key, Resize
 from textual.screen import Screen
 
 from vibe.cli.editor import edited
@@ -101,6 +101,7 @@ class ChatScreen(Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+t", "app.toggle_class('SidePanel', 'shown')", "overview", show=False),
+        Binding("tab", "app.focus('log')", "the chat", show=False),
         Binding("f2", "overview", "choose a step or an agent", priority=True, show=False),
         Binding("ctrl+s", "steer", "tell the agent now", show=False),
         Binding("alt+up", "recall", "take the last queued prompt back", show=False),
@@ -124,7 +125,7 @@ class ChatScreen(Screen[None]):
         self._env = env
         self._controller = controller
         self._queued = QueuedList(store)
-        self._bottom = BottomPanel(self.prompt, self.requests, now=clock)
+        self._bottom = BottomPanel(self.prompt, self.requests, now=clock, id="bottom")
         self._read = journals_of(env.home, env.runtime_dir)
         self.presenter = ChatPresenter(self.log_view, read=self._read)
         self._side = SidePanel(clock=clock)
@@ -133,6 +134,8 @@ class ChatScreen(Screen[None]):
         self._is_wide = False
         self._said_early: list[tuple[str, str]] = []
         """Sentences said before there was a chat, each with its status."""
+        self.parting = ""
+        """What was said last once the person was leaving, to be read in their shell."""
 
     def compose(self) -> ComposeResult:
         """The parts of the screen."""
@@ -220,6 +223,8 @@ class ChatScreen(Screen[None]):
         self.presenter.say(text, status)
         if self.store.screen.phase is ScreenPhase.STARTING:
             self._said_early.append((text, status))
+        elif self.store.screen.phase is ScreenPhase.LEAVING:
+            self.parting = text
         if self._our_app.screen is not self:
             first, *_ = text.splitlines() or [""]
             severity = "error" if status == "error" else "information"
@@ -273,6 +278,11 @@ class ChatScreen(Screen[None]):
         """Have the keys go to the overview, where a step or an agent is opened."""
         self._side.add_class("shown")
         self._side.focus_plan()
+
+    @on(DescendantFocus)
+    def _tell_keys(self) -> None:
+        self.ticker.keys = ChatLog.KEYS if self.focused is self.log_view else ""
+        self.ticker.refresh()
 
     def action_steer(self) -> None:
         """Tell the agent at work what is typed, or else what is queued."""
@@ -345,7 +355,7 @@ class ChatScreen(Screen[None]):
 
     @on(SidePanel.Left)
     def _leave_side(self) -> None:
-        self._bottom.take_focus()
+        self._bottom.focus()
 
     def _open(self, agent_id: str = "", step: tuple[str, str] = ("", "")) -> None:
         """Show a transcript over the chat, until it is left."""

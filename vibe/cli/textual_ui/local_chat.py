@@ -18,20 +18,27 @@ from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.host import Host
 from vibe.app.first_use.flow import FirstUse
 from vibe.app.inspect.updates import look_for_update
+from vibe.cli.render.event_text import one_line
 from vibe.cli.slash.plan_talk import PlanTalk
+from vibe.cli.slash.table import WORDS
 from vibe.cli.textual_ui.controllers.app_controller import ChatAbout, Stage
 from vibe.cli.textual_ui.controllers.planner_controller import PlannerController
 from vibe.cli.textual_ui.presenters.older import SavedPart
 from vibe.core.agents.profiles import AgentType
-from vibe.core.config.paths import CONFIG_FILE, VibePaths
+from vibe.core.config.paths import CONFIG_FILE, VibePaths, shown, user_home_of
+from vibe.core.config.project_files import project_lineage
+from vibe.core.config.trust import TrustFile, TrustStore
 from vibe.core.errors import ConfigError, UsageError, VibeError
 from vibe.core.messages import Image, Message
 from vibe.core.outcome import Outcome
 from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.files.images import as_image, image_type
 from vibe.core.tools.files.text_files import FileAccessError
+from vibe.core.tools.questions import Choice, Question
 
 SIGNATURE_BYTES = 32
+STEERED_LENGTH = 200
+_TRUSTED = "it instructs the agent and can run programs, now and later"
 RETRY_SECONDS = 1.0
 """Between two attempts to read settings that are wrong."""
 KEYS = (
@@ -81,6 +88,7 @@ class LocalTalk:
             if self.conversation.setup.missing_key is not None:
                 self._stage.say(f"{self.conversation.setup.missing_key}; here: /setup", "warning")
             self.begin(self.refresh)
+            self.begin(self._tell_of_paused_plan)
             self.begin(look_for_update, self.runtime.host, self.conversation.setup.engine.config.updates, self.say)
             await self._leaving.wait()
             if self.plans.session is not None:
@@ -89,6 +97,18 @@ class LocalTalk:
             was_at_work = self.conversation.interrupt()
             self._tasks.cancel_scope.cancel()
         await self.conversation.aclose(Outcome.INTERRUPTED if was_at_work else Outcome.COMPLETED)
+
+    async def _tell_of_paused_plan(self) -> None:
+        """Say so if the last plan of the folder was left before its end."""
+        from vibe.cli.render.plan_listing import PlanRead, plan_line  # noqa: PLC0415  after the first frame
+        from vibe.cli.slash.plan.looks import plan_meant  # noqa: PLC0415  as above
+
+        try:
+            plan = (await to_thread.run_sync(PlanRead.of, await plan_meant(self))).summary
+        except UsageError:  # there is none
+            return
+        if plan.can_go_on:
+            self.say(f"{plan_line(plan)}\n/plan resume continues it")
 
     async def _opened(self) -> Conversation:
         """Open the conversation; a settings file that is wrong is waited for until it is corrected."""
@@ -200,7 +220,10 @@ class LocalChat:
 
     def steer(self, text: str) -> bool:
         """Say something to the agent at work; False: it is not at work."""
-        return self._conversation.steer(text)
+        is_heard = self._conversation.steer(text)
+        if is_heard:
+            self._stage.say(f"will be delivered before the next step: {one_line(text, STEERED_LENGTH)}")
+        return is_heard
 
     def interrupt(self) -> bool:
         """Stop the agent, or else the model that plans, at once; False: neither is at work."""
@@ -234,7 +257,7 @@ class LocalChat:
         else:
             main = self._stage.store.view.main
             heard = main is not None and main.id == agent_id and self._conversation.steer(text)
-        self._talk.say("it reads that before its next step" if heard else "not sent: this agent is not working")
+        self._talk.say("will be delivered before its next step" if heard else "not sent: this agent is not working")
 
     async def _next_agent(self) -> None:
         setup = self._conversation.setup
@@ -272,6 +295,8 @@ class LocalChat:
             await self._send(line)  # the conversation knows what to say of a word that no command has
             return
         command, typed = called
+        if command.name in WORDS:
+            self._stage.say(line, "typed")
         try:
             await command.handler(self._talk, typed)
         except (VibeError, IpcError) as error:
@@ -324,8 +349,42 @@ async def hold_chat(host: Host, talk: tuple[Opening, PromptLimits], stage: Stage
     open_flow = partial(FirstUse, host, opening.workdir)
     if sets_up or (opening.model is None and await to_thread.run_sync(_is_due, open_flow)):
         await stage.set_up(open_flow)
+    if not opening.trust:
+        await _ask_for_trust(host, opening.workdir, stage)
     async with Runtime(host) as runtime:
         await LocalTalk(runtime, replace(opening, key_may_come_later=True), limits, stage).hold()
+
+
+async def _ask_for_trust(host: Host, workdir: Path, stage: Stage) -> None:
+    """Ask once whether the project's own settings and instructions may be loaded, if nobody has said so yet."""
+    user_home = user_home_of(host.environ)
+    try:
+        found = await to_thread.run_sync(TrustStore(host.home, user_home=user_home).undecided, workdir)
+    except ConfigError:
+        return  # opening the conversation says it
+    lineage = project_lineage(workdir, user_home)
+    if not found or not lineage:
+        return
+    here, root = lineage[0], lineage[-1]
+    names = [str(path.relative_to(here)) if path.is_relative_to(here) else shown(path, user_home) for path in found]
+    trusts = {f"trust {shown(folder, user_home)}": folder for folder in dict.fromkeys((here, root))}
+    options = [Choice(label=label, description=_TRUSTED) for label in trusts]
+    question = Question(
+        question=f"This project brings {', '.join(names)}. Load {'it' if len(names) == 1 else 'them'}?",
+        header="Trust",
+        options=[*options, Choice(label="no", description="work without; `vibe trust add` changes that")],
+    )
+    answers = await stage.requests.user_input([question])
+    if not answers or answers[0].is_other:
+        return  # asked again next time
+    file, trusted = TrustFile(host.home, user_home), trusts.get(answers[0].answer)
+    try:
+        if trusted is not None:
+            await to_thread.run_sync(file.add, trusted)
+        if trusted != root:
+            await to_thread.run_sync(file.refuse, root)
+    except VibeError as error:
+        stage.say(f"{error}", "error")
 
 
 def _is_due(open_flow: Callable[[], FirstUse]) -> bool:

@@ -1,10 +1,14 @@
-"""Colours of text that can be read: a theme's own, moved away from its backgrounds until they stand out enough."""
+"""Colours of text that can be read: a theme's own, moved away from its backgrounds until they stand out; or none."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
+from rich.segment import Segment
+from rich.style import Style
 from textual.color import BLACK, WHITE, Color, ColorParseError
+from textual.filter import LineFilter
 
 LEAST = 5.2
 """Contrast of a colour of text, by WCAG 2; strings of code are drawn at nine tenths of theirs, and still have 4.5."""
@@ -13,6 +17,23 @@ STEP = 0.05
 TEXTS = ("text-primary", "text-secondary", "text-accent", "text-success", "text-warning", "text-error")
 MUTED = "foreground-muted"
 GROUNDS = ("background", "surface", "panel")
+MARKING = 0.3
+"""Of brightness, by which the ground of what is marked or under the cursor differs from that of the screen."""
+
+
+class Uncoloured(LineFilter):
+    """Leaves the terminal's own two colours; what only its ground told apart is reversed."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """See ``LineFilter``."""
+        return [Segment(text, style and _uncoloured(style, background), control) for text, style, control in segments]
+
+
+@lru_cache(1024)
+def _uncoloured(style: Style, background: Color) -> Style:
+    ground = None if style.bgcolor is None else Color.from_rich_color(style.bgcolor)
+    marks = ground is not None and abs(ground.brightness - background.brightness) > MARKING
+    return style.without_color + Style(reverse=True) if marks else style.without_color
 
 
 def readable(variables: Mapping[str, str]) -> dict[str, str]:

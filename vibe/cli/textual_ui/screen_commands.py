@@ -89,7 +89,7 @@ class ScreenCommands:
             raise UsageError("/find: not found in this conversation")
 
     async def _resume(self, talk: Talk, typed: Typed) -> None:
-        load = partial(_sessions, talk.runtime.host.home)
+        load = partial(_sessions, talk.runtime.host.home, talk.conversation.session_id)
         chosen = typed.rest or await self._ask(SessionPicker(load, str(talk.opening.workdir)))
         if chosen:
             await talk.reopen(replace(talk.opening, resume=chosen, prompt=""))
@@ -121,8 +121,8 @@ class ScreenCommands:
         return [ArgumentChoice(name) for name in sorted(self._app.available_themes)]
 
 
-def _sessions(home: Path) -> Sequence[SessionRow]:
-    """Read the saved sessions."""
+def _sessions(home: Path, besides: str) -> Sequence[SessionRow]:
+    """Read the saved sessions, but for one."""
     from vibe.core.config.paths import VibePaths  # noqa: PLC0415  after the first frame
     from vibe.core.session.loader import SessionLoader  # noqa: PLC0415  as above
 
@@ -135,4 +135,5 @@ def _sessions(home: Path) -> Sequence[SessionRow]:
             transcript=saved.folder.transcript,
         )
         for saved in SessionLoader(VibePaths(home).sessions).all().sessions
+        if saved.meta.session_id != besides
     ]

@@ -68,6 +68,8 @@ async def _show(load: Callable[[], Hold], env: CliEnvironment) -> int:
         tasks.start_soon(hold)
         await app.run_async(mouse=app.settings.mouse)
         app.controller.leave()
+    if app.chat_screen.parting:
+        env.stdout.write(f"{app.chat_screen.parting}\n")
     if app.session_id:
         env.stdout.write(f"saved; continue with: vibe --resume {app.session_id[:SHOWN_ID]}\n")
     error = app.crash or problem  # a screen that broke may have broken what was being closed, too

@@ -34,17 +34,25 @@ class TrustStore:
         Raises:
             ConfigError: The list is not valid.
         """
+        return self._verdict(folder) is True
+
+    def undecided(self, workdir: Path) -> list[Path]:
+        """Return the files of the project around ``workdir`` that are not loaded as nobody said whether they may be.
+
+        Raises:
+            ConfigError: The list is not valid.
+        """
+        return [path for path in self._teaching(workdir) if self._verdict(path.parent) is None]
+
+    def _verdict(self, folder: Path) -> bool | None:
+        """The word of the nearest entry on a folder; None: there is none."""
         source = read_toml(self._file, shown(self._file, self._user_home))
         if source is None:
-            return False
+            return None
         trusted, untrusted = self._listed(source, "trusted"), self._listed(source, "untrusted")
         start = folder.resolve()
-        for candidate in (start, *start.parents):
-            if candidate in untrusted:
-                return False
-            if candidate in trusted:
-                return True
-        return False
+        nearest = next((each for each in (start, *start.parents) if each in trusted | untrusted), None)
+        return None if nearest is None else nearest not in untrusted
 
     def untrusted_reason(self, workdir: Path) -> str | None:
         """Return why the settings of the project around ``workdir`` are not loaded; None if nothing needs explaining.
@@ -163,6 +171,20 @@ class TrustFile:
                 self._append(document, UNTRUSTED, folder)
                 self._write(document)
         return True
+
+    def refuse(self, folder: Path) -> None:
+        """Do not trust a folder and what is below it, and be asked no more.
+
+        Raises:
+            ConfigWriteError: the file can't be written.
+            ConfigBusyError: another process is changing it.
+        """
+        with changing_alone(self._path, self._label):
+            document = self._document()
+            self._drop(document, TRUSTED, folder)
+            self._drop(document, UNTRUSTED, folder)
+            self._append(document, UNTRUSTED, folder)
+            self._write(document)
 
     def _document(self) -> Any:
         import tomlkit

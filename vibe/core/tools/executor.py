@@ -312,7 +312,11 @@ class ToolExecutor:
         return ApprovalQuestion(tool_call_id=item.call.id, arguments=shown, summary=summary, preview=self._preview)
 
     def _preview(self, subject: CallSubject) -> tuple[str, CallOutlook]:
-        """Show what the call would change and do; nothing of a file that may hold secrets, or that can't be shown."""
+        """Show what the call would change and do; nothing of a file that may hold secrets, or that can't be shown.
+
+        Raises:
+            ToolError: the call would fail so.
+        """
         tool, args, diff = subject.tool, subject.args, ""
         workspace = self._workspace
         outlook = CallOutlook(cwd=str(workspace.root))
@@ -321,8 +325,12 @@ class ToolExecutor:
             outlook = tool.outlook(args, workspace, sandboxed=self._callbacks.confinement is not None)
         if not subject.is_judged or any(access.secret for access in subject.accesses):
             return diff, replace(outlook, display=None)
-        with suppress(Exception):  # as above
+        try:
             diff = self._mask.printed(encodable(tool.preview(args, workspace)))
+        except base.ToolError:
+            raise
+        except Exception:  # noqa: BLE001  as above
+            diff = ""
         return diff, replace(outlook, display=self._displayed(outlook.display), cwd=encodable(outlook.cwd))
 
     def _context(self, item: _Pending, subject: CallSubject, *, read_only: bool) -> base.InvokeContext:

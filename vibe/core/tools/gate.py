@@ -21,6 +21,7 @@ from ipc.sink import EventSink
 from vibe.core.errors import VibeError
 from vibe.core.sandbox.confinement import Confinement
 from vibe.core.tools.approvals import ALL_EDITS, BESIDE, Approvals
+from vibe.core.tools.base import ToolError
 from vibe.core.tools.facts import AnyTool, CallSubject, gather, subject_of
 from vibe.core.tools.permissions import READ_ONLY_RULE, ApprovalMode, Assessment, PermissionDecision, Ruling, decide
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver, CallOutlook
@@ -34,7 +35,8 @@ JUDGING_SECONDS = 5
 class ApprovalQuestion:
     """A call as a person is asked about it.
 
-    ``preview`` makes a diff of what it would change, and tells what it would do and where; it reads files for that.
+    ``preview`` makes a diff of what it would change, and tells what it would do and where; it reads files for that, and
+    raises ToolError where the call would fail.
     """
 
     tool_call_id: str
@@ -89,7 +91,7 @@ class Gate:
 
         Raises:
             PathError: a path of the call leads nowhere.
-            ToolError: the tool can't judge it.
+            ToolError: the tool can't judge it, or it is an edit that can't be made.
         """
         subject, decision = await self._judge_in_time(tool, args)
         if subject.is_edit or decision.ruling is Ruling.ASK:
@@ -135,7 +137,12 @@ class Gate:
         async with queue:
             if self._approvals.remembers(subject.keys) or self._edits_pass(subject, decision):
                 return Admission(subject=subject)
-            preview = await to_thread.run_sync(question.preview, subject)
+            try:
+                preview = await to_thread.run_sync(question.preview, subject)
+            except ToolError:
+                if _is_open_edit(subject, decision):
+                    raise  # it would fail so: nobody need say yes to it
+                preview = self._unseen()
             request = _request(subject, question, decision, preview)
             return await self._ask(self._approvals.approver, request) or Admission(subject=subject)
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, cast
 
 import msgspec
 from anyio import to_thread
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
 from vibe.core.plain_text import shortened
@@ -40,6 +40,12 @@ class HandInArgs(BaseModel):
 
     value: Any
     summary: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _whole(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Take arguments that are the value itself for that: some models leave the level out."""
+        return given if "value" in given or given.keys() <= {"summary"} else {"value": given}
 
 
 class HandInResult(BaseModel):

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from anyio import to_thread
+
 from vibe.app.conversation.conversation import TITLE_LENGTH as LONGEST_TITLE
 from vibe.app.conversation.conversation import rename
+from vibe.app.conversation.earlier import before_summary, begins_with_summary
 from vibe.cli.render.code_blocks import code_blocks
 from vibe.cli.render.event_text import counted, one_line
 from vibe.cli.slash.command import ArgumentChoice, Talk, Typed
 from vibe.cli.slash.wording import SHOWN_ID, TITLE_LENGTH, sessions_here, setup_line, usage_line, words
-from vibe.core.config.paths import in_utf8
+from vibe.core.config.paths import VibePaths, in_utf8
 from vibe.core.errors import UsageError
 from vibe.core.messages import AssistantMessage, UserMessage
 from vibe.core.middleware.port import HOST_NOTICE
@@ -43,6 +46,10 @@ async def run_copy(talk: Talk, typed: Typed) -> None:
     first, _, rest = typed.rest.partition(" ")
     number = (rest.strip() if first == CODE else typed.rest) or "1"
     messages = talk.conversation.messages
+    if begins_with_summary(messages):
+        paths = VibePaths(talk.runtime.host.home)
+        earlier = await to_thread.run_sync(before_summary, paths, talk.conversation.session_id)
+        messages = [*(earlier.messages if earlier else ()), *messages]
     texts = [one.content.strip() for one in messages if isinstance(one, AssistantMessage) and one.content.strip()]
     what = "answer"
     if first == CODE:

@@ -41,7 +41,7 @@ WORDS = MappingProxyType({
     "resume": PlanWord(acts.resume, "[ID]"),
     "cancel": PlanWord(acts.cancel, "[STEP]"),
     "decide": PlanWord(acts.decide, "DECISION OPTION[,OPTION]", 2, 2),
-    "retry": PlanWord(acts.retry, "STEP", 1),
+    "retry": PlanWord(acts.retry, "[STEP]"),
     "skip": PlanWord(acts.skip, "STEP", 1),
     "edit": PlanWord(acts.edit, "[ID]"),
     "save": PlanWord(looks.save_plan, "FILE", 1),
@@ -55,10 +55,11 @@ async def run_plan(talk: Talk, typed: Typed) -> None:
     """Carry out one of the words of ``/plan``, or have a plan written."""
     if typed.name in WORDS:
         given = len(typed.rest.split())
-        wanted = max(1, WORDS[typed.name].least) if typed.name in WITH_STEPS else 0
-        if given != wanted:
+        most = 1 if typed.name in WITH_STEPS else 0
+        least = 0 if typed.name == "retry" else most
+        if not least <= given <= most:
             raise UsageError(
-                f"/{typed.name} STEP: name a step of the plan" if wanted else f"/{typed.name} takes nothing after it"
+                f"/{typed.name} STEP: name a step of the plan" if most else f"/{typed.name} takes nothing after it"
             )
         await WORDS[typed.name].act(talk, typed.rest)
         return

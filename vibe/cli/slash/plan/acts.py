@@ -14,11 +14,15 @@ from anyio import to_thread
 from ipc.commands import StepAction
 from planner.plan.loader import load_plan
 from planner.plan.patch import operations_between
+from planner.plan.status import StepStatus
+from planner.store.current_plan import current_state
 from vibe.app.plan import commands as plan_commands
 from vibe.cli.slash.command import Talk
 from vibe.cli.slash.plan import propose
 from vibe.cli.slash.plan.looks import plan_meant
 from vibe.core.errors import UsageError
+
+DOES = {StepAction.CANCEL: "being cancelled", StepAction.SKIP: "skipped", StepAction.RETRY: "trying again"}
 
 
 async def pause(talk: Talk, _rest: str) -> None:
@@ -54,19 +58,33 @@ async def skip(talk: Talk, step_id: str) -> None:
 
 
 async def retry(talk: Talk, step_id: str) -> None:
-    """Have a step done again."""
+    """Have a step done again, by default the one that failed; a plan that has ended goes on with it.
+
+    Raises:
+        UsageError: several failed, or none did.
+    """
+    folder = await plan_meant(talk)
+    if not step_id:
+        _, state = await to_thread.run_sync(current_state, folder)
+        failed = [name for name, step in state.steps.items() if step.status is StepStatus.FAILED]
+        if len(failed) != 1:
+            raise UsageError(f"/retry STEP: {'failed: ' + ', '.join(failed) if failed else 'no step has failed'}")
+        step_id = failed[0]
     await act(talk, step_id, StepAction.RETRY)
+    if talk.plans.session is None:
+        propose.resume(talk, folder.plan_id)
 
 
 async def act(talk: Talk, step_id: str, action: StepAction) -> None:
     """Cancel a step, skip it, or have it done again."""
     session = talk.plans.session
     if session is not None:
-        session.control.act_on_step(step_id, action, on_verdict=_told(talk, f"{action} {step_id}: done"))
+        session.control.act_on_step(step_id, action, on_verdict=_told(talk, f"{step_id}: {DOES[action]}"))
         return
     folder = await plan_meant(talk)
     done = await plan_commands.act_on_step(talk.runtime.host, folder.plan_id, step_id, action)
-    talk.say(f"plan {folder.plan_id}: {done.message}; /plan resume continues it")
+    goes_on = "" if action is StepAction.RETRY else "; /plan resume continues it"
+    talk.say(f"plan {folder.plan_id}: {done.message}{goes_on}")
 
 
 async def decide(talk: Talk, rest: str) -> None:

@@ -39,7 +39,7 @@ async def show_status(talk: Talk, reference: str) -> None:
     """Say how a plan and its steps stand."""
     folder = await plan_meant(talk, reference)
     read = await to_thread.run_sync(PlanRead.of, folder)
-    talk.say("\n".join(read.lines()))
+    talk.say("\n".join(read.lines(in_chat=True)))
 
 
 async def show_plan(talk: Talk, reference: str) -> None:

@@ -123,7 +123,7 @@ class Stage(Protocol):
         ...
 
     def say(self, text: str, status: str = "note") -> None:
-        """Show a sentence of ours; ``status`` is ``note``, ``warning`` or ``error``."""
+        """Show a sentence of ours; ``status`` is ``note``, ``typed`` (a command), ``warning`` or ``error``."""
         ...
 
     def copy(self, text: str) -> None:

@@ -59,5 +59,5 @@ class PlannerController:
     def end(self, run: PlanRun) -> None:
         """Show the summary of a run."""
         out = StringIO()
-        write_summary(run, out)
+        write_summary(run, out, in_chat=True)
         self._stage.say(f"{HEADINGS.get(run.status.value, 'Plan paused')}\n{out.getvalue().strip()}")

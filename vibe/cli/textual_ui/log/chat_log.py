@@ -54,8 +54,11 @@ class ChatLog(PaintedSheet, can_focus=True):
         Binding("k,ctrl+up", "mark(-1)", "Entry above", show=False),
         Binding("j,ctrl+down", "mark(1)", "Entry below", show=False),
         Binding("enter", "choose", "Fold or open"),
+        Binding("tab", "app.focus('bottom')", "Back", show=False),
         Binding("m,alt+m", "whole", "All lines", show=False),
     ]
+
+    KEYS: ClassVar[str] = "j k mark · Enter folds · c copies · Tab back"
 
     class OlderWanted(Message, namespace="chat_log"):
         """The beginning is near: ``prepend`` what comes before it."""

@@ -18,9 +18,9 @@ class LogEntry:
     ``kind``: ``user`` (told to the agent), ``answer`` (Markdown), ``reasoning``, ``call`` (of a tool), ``note`` (a line
     of the host) or ``shell`` (output of the user's own command, with colours). ``status`` is ``streaming``, ``done`` or
     ``interrupted``; of a call ``writing``, ``queued``, ``running``, ``ok``, ``error``, ``denied`` or ``cancelled``;
-    of a note ``note``, ``warning`` or ``error``. ``title`` is the heading of a call or a reasoning, ``detail`` what is
-    said behind it, ``text`` all that a call printed. ``key`` is its name for the presenter. ``whole``: no line is left
-    out in the middle of it.
+    of a note ``note``, ``typed`` (a command), ``warning`` or ``error``. ``title`` is the heading of a call or a
+    reasoning, ``detail`` what is said behind it, ``text`` all that a call printed. ``key`` is its name for the
+    presenter. ``whole``: no line is left out in the middle of it.
     """
 
     __slots__ = (

@@ -43,7 +43,7 @@ _CALLS: Final = {
     "denied": ("⊘", "$text-warning"),
     "cancelled": ("⊘", "$foreground-muted"),
 }
-_NOTES: Final = {"warning": ("!", "$text-warning"), "error": ("✗", "$text-error")}
+_NOTES: Final = {"typed": (">", "$foreground-muted"), "warning": ("!", "$text-warning"), "error": ("✗", "$text-error")}
 _AFTER: Final = {"queued": "waits its turn", "error": "failed", "denied": "denied", "cancelled": "cancelled"}
 
 

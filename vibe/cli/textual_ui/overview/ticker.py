@@ -15,7 +15,7 @@ from vibe.app.view.plan_view import PlanView
 from vibe.app.view.transcript import Key
 from vibe.app.view.view import View
 from vibe.cli.render.event_text import one_line
-from vibe.cli.render.plan_words import SPINNER, cut, short, took, totals_line
+from vibe.cli.render.plan_words import SPINNER, clock, cut, short, took, totals_line
 
 SECONDS_PER_REFRESH = 0.25
 
@@ -73,6 +73,8 @@ ROOMY = 60
 LEAST_DOING = 20
 COUNTED_SECONDS = 3.0
 """An agent that is at work for so long is said to be."""
+QUIET_SECONDS = 10.0
+"""A model that sends nothing for so long is said to."""
 PLANNER = "planner"
 """The agent of runs that write a plan."""
 SPARED_FIRST = ("thinking", "approvals", "tokens", "agent", "cost")
@@ -84,8 +86,8 @@ class Ticker(Widget):
     """One line: the plan while one runs, else agent and model, context and cost; what is done now; who waits for you.
 
     ``agent_id`` is the agent of the chat (blank: the view's own choice), ``overview_key`` what a person presses to see
-    more (blank: nothing is said of it). It redraws by itself only while something goes on. A line of the person's own
-    stands in for agent, model, context and cost.
+    more (blank: nothing is said of it), ``keys`` are those of the part that has the focus. It redraws by itself only
+    while something goes on. A line of the person's own stands in for agent, model, context and cost.
     """
 
     DEFAULT_CSS = """
@@ -101,6 +103,7 @@ class Ticker(Widget):
         super().__init__()
         self.agent_id = ""
         self.overview_key = overview_key
+        self.keys = ""
         self._clock = clock
         self._view = View()
         self._own: Content | None = None
@@ -151,6 +154,8 @@ class Ticker(Widget):
     def _hint(self) -> str:
         """The keys that a person may not know of now."""
         width = self.screen.size.width
+        if self.keys:
+            return self.keys
         stop = "Esc stops" if width >= ROOMY and self._is_at_work and not self._view.requests else ""
         more = f"{self.overview_key} overview" if SLIM <= width < NARROW and self.overview_key else ""
         return " · ".join(filter(None, (stop, more)))
@@ -259,9 +264,10 @@ def pressure(share: float) -> str:
 
 def _doing(view: View, agent: AgentView | None, now: float) -> tuple[str, str]:
     plan = view.plan
-    said = ""
+    said, quiet = "", 0.0
     if agent is not None and agent.plan_id is None and is_busy(agent):
         said = "" if agent.requests else _with_time(agent.doing(), agent, now)  # that is told at the end of the line
+        quiet = _quiet(view, agent, now) if said else 0.0
     if not said and plan is not None and is_live(plan):
         step = next(reversed(plan.running.values()), None)
         said = "" if step is None else f"{step.id}: {step.doing()}"
@@ -271,7 +277,16 @@ def _doing(view: View, agent: AgentView | None, now: float) -> tuple[str, str]:
     if not said:
         return "", ""
     spinner = "" if view.requests else SPINNER[int(now / SECONDS_PER_FRAME) % len(SPINNER)] + " "
+    if quiet:
+        return f"{spinner}{one_line(said, 380)} · nothing for {clock(quiet)}", "$text-warning"
     return spinner + one_line(said, 400), "$text-accent"
+
+
+def _quiet(view: View, agent: AgentView, now: float) -> float:
+    """Seconds since a model that is asked sent anything; 0: it is not long."""
+    run = view.runs.get(agent.source)
+    seconds = now - run.updated_at if run is not None and agent.is_asking else 0.0
+    return seconds if seconds >= QUIET_SECONDS else 0.0
 
 
 def _with_time(doing: str, agent: AgentView, now: float) -> str:

@@ -135,10 +135,11 @@ class BottomPanel(Vertical):
             self._aside.difference_update(self._queue.pending)
             self._queue.look(step)
 
-    def take_focus(self) -> None:
+    def focus(self, scroll_visible: bool = True) -> BottomPanel:  # noqa: ARG002, FBT001, FBT002  as in Textual
         """Have the keys come to what is shown."""
         self._focus_before = self._prompt if self._shown is self._prompt else self._focus_before
         self._focus(self._shown)
+        return self
 
     def takes(self, event: Key) -> bool:
         """Give a letter to the panel that is shown, as it came to another part of the screen; False: none is shown."""

@@ -30,6 +30,7 @@ from vibe.core.errors import VibeError
 
 SHELL = "shell"
 """The tool that events name for the user's own command line."""
+QUESTION = "ask_user_question"
 TITLE_LENGTH = 400
 MOST_LOGGED = 1_000
 """Entries of the log from which on the older ones are left to the journal."""
@@ -278,7 +279,9 @@ class ChatPresenter:
             below = f"\n… {counted(entry.cut, 'more character')}" if entry.cut and not entry.is_open else ""
             shown.set_text(f"{above}{entry.text}{below}")
         elif entry.kind == "reasoning":
-            shown.title = "thinking" if entry.status == "streaming" else "thought"
+            seconds = int(entry.until - entry.ts)
+            thought = f"thought for {seconds} s" if seconds > 0 else "thought"
+            shown.title = "thinking" if entry.status == "streaming" else thought
             self._stream(entry, shown)
         elif entry.kind == "answer":
             self._stream(entry, shown)
@@ -366,6 +369,8 @@ def _detail(call: CallView) -> str:
         return code or ("cancelled" if call.status == "cancelled" else "")
     if call.is_open or call.status in {"denied", "cancelled"}:
         return ""
+    if call.tool == QUESTION and call.status == "ok":
+        return one_line(" · ".join(line for line in call.text.splitlines() if line.startswith("→ ")), TITLE_LENGTH)
     took = f"{call.duration_s:.1f} s" if call.duration_s and call.duration_s >= 0.1 else ""
     why = one_line(call.text, 120) if call.status == "error" else ""
     return " · ".join(filter(None, (code, took, why)))

@@ -123,10 +123,12 @@ async def test_a_new_file_needs_no_diff(tmp_path: Path) -> None:
     assert shown == result_diff(rigged) == ""
 
 
-async def test_an_edit_that_does_not_fit_is_asked_about_without_a_diff(tmp_path: Path) -> None:
+async def test_nobody_is_asked_about_an_edit_that_does_not_fit(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("other\n")
-    _, shown = await ask(tmp_path, "search_replace", file_path="a.txt", content=EDIT)
-    assert shown == ""
+    rigged = await rig(tmp_path, Approvals(approver=ScriptedApprover([])))
+    await rigged.executor.run_all([call("1", "search_replace", file_path="a.txt", content=EDIT)], rigged.record)
+    assert not any(isinstance(event, ApprovalRequestEvent) for event in rigged.sink.events)
+    assert "block 1 does not fit" in rigged.recorded[-1].content
 
 
 async def test_nothing_around_an_edit_of_a_file_that_may_hold_secrets_is_shown(tmp_path: Path) -> None:
