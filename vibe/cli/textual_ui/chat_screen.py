@@ -135,7 +135,7 @@ class ChatScreen(Screen[None]):
         self._said_early: list[tuple[str, str]] = []
         """Sentences said before there was a chat, each with its status."""
         self.parting = ""
-        """What was said last once the person was leaving, to be read in their shell."""
+        """The last sentence said while the person was leaving, to be read in their shell."""
 
     def compose(self) -> ComposeResult:
         """The parts of the screen."""
