@@ -165,17 +165,36 @@ def test_sessions_run_side_by_side_also_in_one_folder(scene: Scene, workdir: Pat
     assert [scene.editor.text(session) for session in sessions] == ["one and only"] * 3
 
 
-def test_a_second_prompt_is_refused_while_the_first_is_answered(scene: Scene, workdir: Path) -> None:
-    scene.script({"text": "slowly " * 100, "delay_seconds": 30, "chunk_size": 7})
+def test_a_second_prompt_is_told_to_the_agent_at_work_and_a_command_has_to_wait(scene: Scene, workdir: Path) -> None:
+    gate = workdir / "gate"
+    scene.script(tool("bash", command="until test -e gate; do sleep 0.1; done"), {"text": "both done"})
+    scene.editor.answers.append("allow_once")
     session = scene.editing.new(workdir)
     first = scene.editing.asking(session, "go")
-    assert until(lambda: scene.editor.text(session))
+    assert until(lambda: scene.editor.calls(session))
 
-    said = refusal(scene.editing.ask, session, "again")
-    scene.editing.cancel(session)
+    said = refusal(scene.editing.ask, session, "/status")
+    second = scene.editing.asking(session, "and this")
+    gate.touch()
 
     assert "is not answered yet" in said
-    assert first.result(90).stop_reason == "cancelled"
+    assert [first.result(90).stop_reason, second.result(90).stop_reason] == ["end_turn"] * 2
+    assert "both done" in scene.editor.text(session)
+
+
+def test_half_a_surrogate_in_a_prompt_is_a_question_mark(scene: Scene, workdir: Path) -> None:
+    scene.script({"text": "read"})
+    session = scene.editing.new(workdir)
+    assert scene.editing.ask(session, "half \ud83d of it").stop_reason == "end_turn"
+
+
+def test_an_editor_that_has_an_empty_text_of_a_missing_file_gets_it(scene: Scene, workdir: Path) -> None:
+    scene.script(tool("write_file", path="w.txt", content="hello\n"), {"text": "done"})
+    scene.editor.answers.append("allow_once")
+    scene.editor.missing = ""
+    session = scene.editing.new(workdir)
+    scene.editing.ask(session, "go")
+    assert (workdir / "w.txt").read_text() == "hello\n"
 
 
 def test_a_session_goes_on_after_a_cancel(scene: Scene, workdir: Path) -> None:
@@ -468,7 +487,9 @@ def test_mode_model_thinking_and_approvals_are_settings(scene: Scene, workdir: P
 
     options = {one.id: one.current_value for one in told.config_options}
     assert opened.modes.current_mode_id == "default"
-    assert "explore" not in [mode.id for mode in opened.modes.available_modes]
+    modes = [mode.id for mode in opened.modes.available_modes]
+    assert modes[:4] == ["default", "plan", "accept-edits", "auto-approve"]
+    assert "explore" not in modes
     assert options == {"mode": "auto-approve", "model": "replay", "thinking": "low", "approvals": "all"}
     assert scene.editor.of("current_mode_update", session)[0].current_mode_id == "auto-approve"
     assert len(scene.editor.asked) == asked_before
@@ -587,6 +608,10 @@ def test_a_command_that_was_approved_runs_in_a_terminal(scene: Scene, workdir: P
     assert terminal.output.decode().split() == ["out"]
     assert terminal.is_released
     assert terminal.order["cwd"] == str(workdir)
+    assert "PATH=" not in str(terminal.order)
+    assert "echo $EDITOR_SECRET" in str(terminal.order["args"])
+    launcher = Path(terminal.order["args"][2])
+    assert not launcher.exists()
 
 
 def test_what_nobody_was_asked_about_runs_in_no_terminal(scene: Scene, workdir: Path) -> None:
@@ -713,6 +738,8 @@ def test_servers_that_the_editor_brings_are_used(scene: Scene, workdir: Path) ->
     scene.editing.ask(session, "go")
 
     call = next(iter(scene.editor.calls(session).values()))
+    offered = [one.name for one in scene.editor.of("available_commands_update", session)[-1].available_commands]
+    assert [name for name in offered if name.startswith("brought:")]
     assert call["status"] == "completed"
     assert "hello" in json.dumps(call["content"])
 
@@ -777,6 +804,16 @@ class Noisy(BaseTool[BaseToolConfig]):
         warnings.warn("a warning")
         return "printed"
 """
+
+
+def test_every_message_is_logged_where_that_is_wanted(vibe: VibeCommand) -> None:
+    vibe.environ["VIBE_ACP_LOGGING_ENABLED"] = "1"
+    line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}})
+    vibe.run([str(VIBE_ACP)], stdin=f"{line}\n")
+    log = (vibe.home / "logs" / "vibe.log").read_text()
+    assert "received" in log
+    assert "sent" in log
+    assert "agentCapabilities" in log
 
 
 def test_nothing_but_the_protocol_is_on_standard_output(vibe: VibeCommand) -> None:

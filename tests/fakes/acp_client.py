@@ -154,6 +154,8 @@ class ScriptedEditor(Client):
         self.asked: list[Any] = []
         self.answers: deque[str | Callable[[], str | None] | None] = deque()
         self.buffers: dict[str, str] = {}
+        self.missing: str | None = None
+        """The text it has of a file that is not there; None: an error."""
         self.files_asked: list[str] = []
         self.on_read: Callable[[str], None] = lambda _: None
         self.terminals: dict[str, EditorTerminal] = {}
@@ -219,6 +221,8 @@ class ScriptedEditor(Client):
             text = self.buffers[path]
         elif Path(path).is_file():
             text = Path(path).read_text(encoding="utf-8")
+        elif self.missing is not None:
+            text = self.missing
         else:
             raise RequestError.resource_not_found(path)
         self.on_read(path)

@@ -60,7 +60,7 @@ class EditorFiles:
         Raises:
             ToolError: something is there, or it can't be written.
         """
-        if self._bytes(path):  # of what is not there some editors say that it is empty
+        if self._bytes(path) is not None:
             raise FileAccessError(name, "exists by now", "read it first, then set overwrite")
         DISK.create(path, name, data)
         text = _as_text(data)
@@ -137,7 +137,8 @@ class EditorFiles:
             read = self._asked(lambda: self._client.read_text_file(session_id, str(path)))
         except (RequestError, ValidationError):
             return None
-        return read.content
+        # Of what is not there some editors say that it is empty.
+        return read.content if read.content or DISK.exists(path) else None
 
     async def _write(self, path: Path, text: str) -> None:
         await self._client.write_text_file(self._channel.session_id, str(path), text)

@@ -21,9 +21,10 @@ from acp.schema import (
     Usage,
 )
 from anyio import CancelScope, to_thread
+from anyio import Event as Signal
 from anyio.abc import TaskGroup
 
-from ipc.events import ConversationConfiguredEvent, Event
+from ipc.events import ConversationConfiguredEvent, Event, ToolServerEvent
 from vibe.acp.channel import SessionChannel
 from vibe.acp.content import ContentBlock, prompt_of
 from vibe.acp.files import EditorFiles
@@ -38,10 +39,11 @@ from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import Opening, PromptResult, Seat
 from vibe.app.conversation.runtime import Runtime
 from vibe.core.errors import UsageError
+from vibe.core.llm.errors import ContextTooLongError, ModelKeyError, ModelOverloadedError
 from vibe.core.messages import Image
 from vibe.core.outcome import Outcome
 
-FAILED = -32603
+AUTH_REQUIRED, FAILED, CONTEXT_TOO_LONG, OVERLOADED = -32000, -32603, -32003, -32004
 
 
 @dataclass(slots=True)
@@ -51,6 +53,7 @@ class EditorTurn:
     scope: CancelScope = field(default_factory=CancelScope)
     is_cancelled: bool = False
     result: PromptResult | None = None
+    ended: Signal = field(default_factory=Signal)
 
     def end(self) -> None:
         """End it at once."""
@@ -125,6 +128,7 @@ class EditorSession:
         self._sending = CancelScope()
         self._turn: EditorTurn | None = None
         self._title = ""
+        self._offered: list[AvailableCommand] | None = None
 
     async def open(self, session_id: str = "") -> None:
         """Open the conversation; a new one gives the session its id.
@@ -138,10 +142,16 @@ class EditorSession:
     def begin(self) -> None:
         """Send updates from now on; the answer to the request comes first."""
         self._tasks.start_soon(self._send_updates)
-        self._tasks.start_soon(self.offer_commands)
+        self._tasks.start_soon(self._offer_all)
+
+    async def _offer_all(self) -> None:
+        """Offer the commands, and once the MCP servers are there, those for their prompts."""
+        await self.offer_commands()
+        await self.conversation.servers.settled()
+        await self.offer_commands()
 
     async def offer_commands(self) -> None:
-        """Tell the editor which slash commands there are; reads files."""
+        """Tell the editor which slash commands there are, if they are others than it knows; reads files."""
         offered = [
             AvailableCommand(
                 name=one.name,
@@ -150,17 +160,20 @@ class EditorSession:
             )
             for one in await self._commands.renew()
         ]
-        self.channel.put(update_available_commands(offered))
+        if offered != self._offered:
+            self._offered = offered
+            self.channel.put(update_available_commands(offered))
 
     async def prompt(self, blocks: Sequence[ContentBlock]) -> PromptResponse:
         """Answer a prompt.
 
         Raises:
-            SessionBusyError: another one is.
+            SessionBusyError: another one is, and this is no text to tell the agent at work.
             UsageError: it can't be answered as it is; nothing was said.
             RequestError: the work failed.
         """
-        self.check_idle()
+        if self._turn is not None:
+            return await self._steered(self._turn, blocks)
         turn = self._turn = EditorTurn()
         try:
             with turn.scope:
@@ -169,7 +182,17 @@ class EditorSession:
                     await self.answer(given.text, given.images)
         finally:
             self._turn = None
+            turn.ended.set()
             self.channel.end_calls()
+        await self.channel.flush()
+        return _response(turn)
+
+    async def _steered(self, turn: EditorTurn, blocks: Sequence[ContentBlock]) -> PromptResponse:
+        """Tell a prompt to the agent at work; it ends with the turn that goes on."""
+        given = await to_thread.run_sync(prompt_of, blocks, self.opening.workdir)
+        if given.images or given.typed.startswith("/") or not self.conversation.steer(given.text):
+            raise SessionBusyError
+        await turn.ended.wait()
         await self.channel.flush()
         return _response(turn)
 
@@ -207,7 +230,9 @@ class EditorSession:
             self.channel.put(update)
 
     def publish(self, event: Event) -> None:
-        """Tell the editor of settings that have changed, whoever changed them."""
+        """Tell the editor of settings and commands that have changed, whoever changed them."""
+        if isinstance(event, ToolServerEvent):
+            self._tasks.start_soon(self.offer_commands)
         if isinstance(event, ConversationConfiguredEvent):
             self.channel.put(update_current_mode(event.agent))
             options: list[SessionConfigOptionSelect | SessionConfigOptionBoolean] = [*options_of(self.conversation)]
@@ -272,4 +297,13 @@ def _response(turn: EditorTurn) -> PromptResponse:
     if acted.outcome is Outcome.LIMIT and acted.reason == "tokens":
         return PromptResponse(stop_reason="max_tokens", usage=usage)
     why = acted.detail or acted.reason or "no reason given"
-    raise RequestError(FAILED, f"{acted.outcome.value}: {why}")
+    match acted.error:
+        case ContextTooLongError():
+            code = CONTEXT_TOO_LONG
+        case ModelOverloadedError():
+            code = OVERLOADED
+        case ModelKeyError():
+            code = AUTH_REQUIRED
+        case _:
+            code = FAILED
+    raise RequestError(code, f"{acted.outcome.value}: {why}", {"reason": acted.reason})

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
+import tempfile
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from signal import Signals
 
 from acp import RequestError
@@ -32,8 +37,11 @@ KILLED, SIGNALS = (
     {"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGABRT": 6, "SIGKILL": 9, "SIGSEGV": 11, "SIGTERM": 15},
 )
 OVERLAP = 4096
-PROGRAM = "env"
-"""Starts a command with the variables it was given, and none of the editor's own."""
+PROGRAM, CLEAN = "env", ("-i", "/bin/sh")
+"""Starts a command with the variables it was given, and none of the editor's own: a script that only we can read sets
+them, as others see arguments, and is gone before the command begins."""
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""Of a variable that a shell can set."""
 
 
 class EditorTerminals:
@@ -59,7 +67,7 @@ class EditorTerminals:
             return await self._others.start(order)
         self._approved.remove(call)
         channel = self._channel
-        words = [f"{name}={value}" for name, value in order.environ.items()]
+        launcher = await to_thread.run_sync(_launcher, order.environ)
         made: CreateTerminalResponse | None = None
         try:
             # Shielded: a terminal whose id nobody has heard could not be stopped.
@@ -67,7 +75,7 @@ class EditorTerminals:
                 made = await channel.client.create_terminal(
                     channel.session_id,
                     PROGRAM,
-                    args=["-i", *words, *order.argv],
+                    args=[*CLEAN, str(launcher), *order.argv],
                     env=list[EnvVariable](),
                     cwd=str(order.cwd),
                     output_byte_limit=OUTPUT_BYTES,
@@ -76,10 +84,13 @@ class EditorTerminals:
             raise CommandStartError(
                 order.cwd, f"the editor opens no terminal ({reason_of(error)})", "go on without it"
             ) from error
+        finally:
+            if made is None:
+                launcher.unlink(missing_ok=True)
         if made is None:
             raise CommandStartError(order.cwd, "the editor did not open a terminal in time", "go on without it")
         channel.show_terminal(call[0], made.terminal_id)
-        terminal = EditorTerminal(channel, made.terminal_id, order)
+        terminal = EditorTerminal(channel, made.terminal_id, order, launcher)
         try:
             await checkpoint()
         except BaseException:
@@ -91,9 +102,9 @@ class EditorTerminals:
 class EditorTerminal:
     """A command in a terminal."""
 
-    def __init__(self, channel: SessionChannel, terminal_id: str, order: CommandOrder) -> None:
+    def __init__(self, channel: SessionChannel, terminal_id: str, order: CommandOrder, launcher: Path) -> None:
         self._client, self._session_id = channel.client, channel.session_id
-        self._id = terminal_id
+        self._id, self._launcher = terminal_id, launcher
         self._output = Capture("output", order.limit)
         self._started = time.monotonic()
         self._duration = 0.0
@@ -134,6 +145,7 @@ class EditorTerminal:
             if in_time.cancelled_caught and not self._lost:
                 self._lost = "the editor did not say what became of its terminal"
             await self._output.finish()
+            self._launcher.unlink(missing_ok=True)  # of a command that never began
 
     def result(self) -> CommandResult:
         """Return the result, both streams in one."""
@@ -188,6 +200,15 @@ class EditorTerminal:
         if not self._has_ended:
             self._lost = f"the editor's terminal is gone ({reason_of(error)})"
             self._has_ended = True
+
+
+def _launcher(environ: Mapping[str, str]) -> Path:
+    """Write the script that sets variables and becomes the command in its arguments."""
+    exports = [f"export {name}={shlex.quote(value)}" for name, value in environ.items() if NAME.fullmatch(name)]
+    descriptor, path = tempfile.mkstemp(prefix="vibe-command-", dir=environ.get("TMPDIR"))
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as script:
+        script.write("\n".join(['rm -f -- "$0"', *exports, 'exec "$@"', ""]))
+    return Path(path)
 
 
 def _number_of(signal: str) -> int:

@@ -62,6 +62,7 @@ class LineTransport:
         if self._held:
             return self._held.popleft()
         async for line in self._lines:
+            logger.debug("received %r", line)
             try:
                 message = _parsed(line)
                 taken = self._request(message) if "method" in message else self._response(message)
@@ -90,6 +91,7 @@ class LineTransport:
             self._prompts.pop(cast("str | int", call_id), None)
         elif isinstance(call_id, int):
             self._asked.add(call_id)
+        logger.debug("sent %r", data)
         try:
             await self._wire.send(data + b"\n")
         except OSError:
@@ -165,6 +167,8 @@ def _parsed(line: bytes) -> dict[str, Any]:
         raise _Refused(PARSE_ERROR, f"a line that is no JSON: {error}") from error
     if not isinstance(parsed, dict):
         raise _Refused(INVALID_REQUEST, "a line must be one JSON object, a message of JSON-RPC 2.0")
+    if b"\\ud" in line.lower():  # it may be half of a surrogate pair
+        parsed = json.loads(json.dumps(parsed, ensure_ascii=False).encode("utf-8", "replace"))
     message = cast("dict[str, Any]", parsed)
     call_id = message.get("id")
     if not isinstance(call_id, str | int | None) or isinstance(call_id, bool):

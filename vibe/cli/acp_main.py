@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Sequence
 from signal import Signals
@@ -33,6 +34,8 @@ is set as for vibe: ~/.vibe/config.toml, and the project's .vibe/config.toml onc
   --version  print the version
 """
 
+MESSAGES_VARIABLE = "VIBE_ACP_LOGGING_ENABLED"
+"""Set, it has every message written to the log."""
 AT_TERMINAL = "it is started by an editor; to chat, run `vibe`"
 
 
@@ -71,6 +74,8 @@ def _serve() -> int:
         raise UsageError(AT_TERMINAL)
     allow_open_files()
     with logging_to(VibePaths(env.home).log_file, env.environ), claimed_wire() as wire:
+        if env.environ.get(MESSAGES_VARIABLE):
+            logging.getLogger("vibe.acp.transport").setLevel(logging.DEBUG)
         return run_awake(_served, env, wire)
 
 

@@ -86,6 +86,11 @@ class ToolServers:
             sink.publish(WarningEvent(code="start", message=message))
         return replace(self._engine, warnings=(*self._engine.warnings, *problems, *odd, *warnings))
 
+    async def settled(self) -> None:
+        """Wait until each server is there, or has failed."""
+        if self._servers is not None:
+            await self._servers.wait_ready(strict=False)
+
     async def refresh(self) -> None:
         """Take over the tools that the servers offer by now; agents see them from their next turn on."""
         if self._sink is not None:

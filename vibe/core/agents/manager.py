@@ -20,6 +20,9 @@ from vibe.core.config.paths import shown
 from vibe.core.config.patterns import left_out
 from vibe.core.errors import ConfigError
 
+FIRST = ("default", "plan", "accept-edits", "auto-approve")
+"""The agents that are listed before the others, the most careful first."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSources:
@@ -68,7 +71,8 @@ class AgentManager:
     @property
     def profiles(self) -> Mapping[str, AgentProfile]:
         """The profiles that can be used, by name."""
-        usable = (name for name in sorted(self._profiles) if name not in self._broken and name not in self._left_out)
+        names = sorted(self._profiles, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
+        usable = (name for name in names if name not in self._broken and name not in self._left_out)
         return MappingProxyType({name: self._profiles[name] for name in usable})
 
     def get(self, name: str) -> AgentProfile:
