@@ -4,7 +4,8 @@ FAULT: ``none``, ``silent`` (never answers), ``rubbish`` (prints lines that are 
 (nothing else), ``exit`` (ends at once), ``dies`` (ends in each call), ``dies-once`` (in the first; FOLDER remembers),
 ``flood`` (stderr), ``bad-result``, ``not-json``, ``bad-list``, ``odd-tools``, ``long-line``, ``stubborn`` (ignores the
 end of its input and SIGTERM), ``hang`` (never answers a call), ``pages``, ``slow`` (takes a second to start), ``slow-restart``
-(``dies-once``, then ``slow``), ``lame-restart`` (``dies-once``, then ends at once, then works), ``many`` (2 000 tools).
+(``dies-once``, then ``slow``), ``lame-restart`` (``dies-once``, then ends at once, then works), ``many`` (2 000 tools),
+``says`` (FOLDER is JSON: the answer by method, in place of its own).
 """
 
 from __future__ import annotations
@@ -93,6 +94,9 @@ def misbehave() -> None:
 
 def answer(request: dict[str, Any]) -> None:
     params: dict[str, Any] = request.get("params") or {}
+    if FAULT == "says" and (answers := json.loads(sys.argv[2])).get(request["method"]):
+        say({"id": request["id"], **answers[request["method"]]})
+        return
     match request.get("method"):
         case "initialize":
             if FAULT == "slow" or (FAULT == "slow-restart" and (FOLDER / "died").exists()):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Generator
@@ -103,7 +104,6 @@ async def test_a_server_that_dies_again_is_given_up_by_name(tmp_path: Path) -> N
     [
         ("hang", "did not answer echo within 0.5 s"),
         ("not-json", "did not answer echo within 0.5 s"),
-        ("bad-result", "no valid MCP answer"),
         ("long-line", "while echo ran"),
     ],
 )
@@ -117,6 +117,53 @@ async def test_an_answer_that_is_none_becomes_an_error_that_names_the_server(
     assert answer.status == "error"
     assert f"MCP server {fault!r}" in answer.content
     assert words in answer.content
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"result": {"content": "KEEP"}},
+        {"result": "KEEP"},
+        {"result": ["KEEP"]},
+        {"result": {"text": "KEEP"}},
+        {"result": {"toolResult": {"a": "KEEP"}}},
+        {"result": {"content": {"type": "text", "text": "KEEP"}}},
+        {"result": {"content": None, "structuredContent": ["KEEP"]}},
+        {"result": {"content": [{"type": "text", "text": "KEEP"}], "isError": "false", "_meta": []}},
+        {"result": {"content": [{"type": "text", "text": "KEEP"}], "isError": "no idea"}},
+        {"result": {"content": [{"type": "text", "text": "KEEP"}]}, "error": None},
+    ],
+    ids=str,
+)
+async def test_an_answer_in_an_odd_form_is_kept(answer: dict[str, Any], tmp_path: Path) -> None:
+    async with running(tmp_path, faulty("says", json.dumps({"tools/call": answer}))) as rig:
+        said = await rig.call("says_echo", text="hi")
+
+    assert (said.status, "KEEP" in said.content) == ("ok", True), said.content
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"serverInfo": {"name": "x"}},
+        {"serverInfo": {"name": "x", "version": 1}, "instructions": 5},
+        {"serverInfo": {"name": "x", "version": "1"}, "capabilities": {"tools": [], "logging": True}},
+        {"capabilities": None},
+    ],
+    ids=str,
+)
+async def test_an_odd_welcome_costs_no_server(told: dict[str, Any], tmp_path: Path) -> None:
+    welcome: Any = {"result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, **told}}
+    async with running(tmp_path, faulty("says", json.dumps({"initialize": welcome}))) as rig:
+        assert (await rig.call("says_echo", text="hi")).content == "Echo: hi"
+
+
+async def test_a_page_that_can_not_be_asked_for_is_told(tmp_path: Path) -> None:
+    listed = {"result": {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}], "nextCursor": 5}}
+    async with running(tmp_path, faulty("says", json.dumps({"tools/list": listed}))) as rig:
+        state = rig.state("says")
+
+    assert (state.tools, state.unusable) == (("says_echo",), ("what follows on its next page: nextCursor is no text",))
 
 
 async def test_odd_names_and_schemas_are_mended_or_told(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vibe.core.plain_text import shortened
+from vibe.core.tools.mcp.remote import pages
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -33,9 +34,7 @@ async def list_prompts(client: Client) -> tuple[RemotePrompt, ...]:
     if client.server_capabilities.prompts is None:
         return ()
     found: dict[str, RemotePrompt] = {}
-    cursor: str | None = None
-    while len(found) < MOST_PROMPTS:
-        page = await client.list_prompts(cursor=cursor)
+    async for page in pages(lambda cursor: client.list_prompts(cursor=cursor)):
         for listed in page.prompts:
             given = listed.arguments or []
             if _is_typeable([listed.name, *(argument.name for argument in given)]):
@@ -45,9 +44,6 @@ async def list_prompts(client: Client) -> tuple[RemotePrompt, ...]:
                     arguments=tuple(argument.name for argument in given),
                     required=frozenset(argument.name for argument in given if argument.required),
                 )
-        if not page.next_cursor or page.next_cursor == cursor:
-            break
-        cursor = page.next_cursor
     return tuple(found[name] for name in sorted(found)[:MOST_PROMPTS])
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from vibe.core.config.mcp_models import McpServerConfig
 from vibe.core.config.patterns import NamePatterns
@@ -52,7 +52,7 @@ def remote_tool(name: str, description: str | None, schema: Mapping[str, Any], h
     """A listed tool within our bounds.
 
     Raises:
-        UnusableToolError: its name is empty, or its schema is no object's or too long.
+        UnusableToolError: its name is empty, or its schema too long.
     """
     if not name.strip():
         raise UnusableToolError("a tool without a name")
@@ -84,15 +84,11 @@ def _told_apart(plain: str, server: str, tool: str) -> str:
 
 
 def _bounded(name: str, schema: Mapping[str, Any]) -> str:
-    if schema.get("type", "object") != "object":
-        raise UnusableToolError(f"{name!r} takes {schema['type']!r} where only an object can be sent")
     whole: dict[str, Any] = {
         "type": "object",
         "properties": {},
         **{key: value for key, value in schema.items() if key != "$schema"},
     }
-    if not isinstance(whole["properties"], dict):
-        raise UnusableToolError(f"{name!r} has a schema whose properties are no table")
     text = _json(whole)
     if len(text.encode()) > SCHEMA_BYTES:
         text = _json(_without_prose(whole))
@@ -122,6 +118,26 @@ def _json(value: Any) -> str:
 
 MOST_PAGES = 100
 """A list that never ends is cut here."""
+
+
+class Page(Protocol):
+    """A part of a list."""
+
+    next_cursor: str | None
+
+
+P = TypeVar("P", bound=Page)
+
+
+async def pages(ask: Callable[[str | None], Awaitable[P]]) -> AsyncGenerator[P]:
+    """The parts of a list that ``ask`` returns by their cursors, the first by None."""
+    cursor: str | None = None
+    for _ in range(MOST_PAGES):
+        page = await ask(cursor)
+        yield page
+        if not page.next_cursor or page.next_cursor == cursor:
+            return
+        cursor = page.next_cursor
 
 
 class ToolChoice:
@@ -156,9 +172,7 @@ async def list_tools(client: Client, choice: ToolChoice, refused: list[str]) -> 
     tools: dict[str, RemoteTool] = {}
     if client.server_capabilities.tools is None:
         return ()
-    cursor: str | None = None
-    for _ in range(MOST_PAGES):
-        page = await client.session.list_tools(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
+    async for page in pages(lambda cursor: client.session.list_tools(params=PaginatedRequestParams(cursor=cursor))):
         for tool in page.tools:
             if not choice.allows(tool.name):
                 continue
@@ -167,7 +181,4 @@ async def list_tools(client: Client, choice: ToolChoice, refused: list[str]) -> 
                 tools.setdefault(tool.name, remote_tool(tool.name, tool.description, tool.input_schema, hints))
             except UnusableToolError as error:
                 refused.append(str(error))
-        cursor = page.next_cursor
-        if not cursor:
-            break
     return choice.of(tools.values(), refused)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vibe.core.plain_text import plain_line, shortened
-from vibe.core.tools.mcp.remote import RemoteTool
+from vibe.core.tools.mcp.remote import RemoteTool, pages
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -35,22 +35,12 @@ async def list_resources(client: Client) -> tuple[RemoteResource, ...]:
     if client.server_capabilities.resources is None:
         return ()
     found: dict[str, RemoteResource] = {}
-    cursor: str | None = None
-    while len(found) < MOST_RESOURCES:
-        page = await client.list_resources(cursor=cursor)
+    async for page in pages(lambda cursor: client.list_resources(cursor=cursor)):
         for listed in page.resources:
             _add(found, listed.uri, listed.title or listed.name, listed.mime_type, listed.description)
-        if not page.next_cursor or page.next_cursor == cursor:
-            break
-        cursor = page.next_cursor
-    cursor = None
-    while len(found) < MOST_RESOURCES:
-        templates = await client.list_resource_templates(cursor=cursor)
-        for listed in templates.resource_templates:
+    async for page in pages(lambda cursor: client.list_resource_templates(cursor=cursor)):
+        for listed in page.resource_templates:
             _add(found, listed.uri_template, listed.title or listed.name, listed.mime_type, listed.description)
-        if not templates.next_cursor or templates.next_cursor == cursor:
-            break
-        cursor = templates.next_cursor
     return tuple(found.values())[:MOST_RESOURCES]
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel
 
+from vibe.core.tools.mcp.sieve import table_of
 from vibe.core.tools.outputs import keep_file
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class ResultReader:
         """The whole answer, in the order the server gave it."""
         parts = [await self._part(block) for block in answer.content]
         structured = answer.structured_content
-        if structured is not None and not any(_same(part, structured) for part in parts):
+        if structured is not None and not _is_told(structured, parts):
             parts.append(json.dumps(structured, ensure_ascii=False, default=str))
         text = "\n".join(part for part in parts if part)
         return MCPToolResult(
@@ -96,13 +97,29 @@ class ResultReader:
         return f"saved as {path}"
 
 
-def _same(text: str, structured: Any) -> bool:
-    """Return whether ``text`` already says the structured answer: as JSON, as the protocol asks, or its only value."""
-    if isinstance(structured, dict):
-        values = list(cast("dict[str, Any]", structured).values())
-        if values == [text]:
-            return True
+def _is_told(structured: Any, texts: list[str]) -> bool:
+    """Whether the texts say the structured answer, as the protocol asks: it, its only value, or each entry of that."""
+    values = list(table_of(structured).values())
+    only: Any = values[0] if len(values) == 1 else structured
+    entries = _entries(only)
+    return (
+        only is None
+        or any(_says(text, value) for text in texts for value in (structured, only))
+        or (0 < len(texts) == len(entries) and all(map(_says, texts, entries)))
+    )
+
+
+def _entries(value: Any) -> list[Any]:
+    """The entries of a list and of those in it; of all else, it alone."""
+    return (
+        [inner for entry in cast("list[Any]", value) for inner in _entries(entry)]
+        if isinstance(value, list)
+        else [value]
+    )
+
+
+def _says(text: str, value: Any) -> bool:
     try:
-        return json.loads(text) == structured
+        return text == value or json.loads(text) == value
     except ValueError:
         return False

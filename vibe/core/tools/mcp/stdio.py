@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from anyio import (
     BrokenResourceError,
@@ -28,10 +28,11 @@ from vibe.core.system.process import end_session
 from vibe.core.tools.mcp.client import load_library
 from vibe.core.tools.mcp.server_log import ServerLog
 from vibe.core.tools.mcp.settings import Launch
+from vibe.core.tools.mcp.sieve import table_of
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
-    from mcp.types import JSONRPCError
+    from mcp.types import JSONRPCError, JSONRPCResponse
 
     Inbound: TypeAlias = SessionMessage | Exception
 
@@ -235,20 +236,20 @@ async def _write(descriptor: int, data: bytes) -> None:
             await wait_writable(descriptor)
 
 
-def _answer_to(line: bytes) -> JSONRPCError | None:
+def _answer_to(line: bytes) -> JSONRPCError | JSONRPCResponse | None:
     """Return what a line is meant as that answers a request, in no form of the protocol; None: as no answer."""
-    from mcp.types import ErrorData, JSONRPCError
+    from mcp.types import ErrorData, JSONRPCError, JSONRPCResponse
 
     try:
         said = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(said, dict) or not {"error", "result"} & said.keys():
+    answer = table_of(said)
+    if not isinstance(identity := answer.get("id"), int | str) or not {"error", "result"} & answer.keys():
         return None
-    answer = cast("dict[str, Any]", said)
-    if not isinstance(identity := answer.get("id"), int | str):
-        return None
-    error = answer.get("error", "it answered in no form of the protocol")
-    table = cast("dict[str, Any]", error) if isinstance(error, dict) else {"message": str(error)}
+    if not (error := answer.get("error")):
+        result = table_of(answer.get("result")) or {"result": answer.get("result")}
+        return JSONRPCResponse(jsonrpc="2.0", id=identity, result=result)
+    table = table_of(error) or {"message": str(error)}
     words = ": ".join(str(table[key]) for key in ("code", "message") if table.get(key) not in {None, ""})
     return JSONRPCError(jsonrpc="2.0", id=identity, error=ErrorData(code=INTERNAL_ERROR, message=words[:ERROR_SHOWN]))

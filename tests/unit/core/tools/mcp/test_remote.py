@@ -66,8 +66,8 @@ def test_a_wordy_schema_loses_its_prose_and_no_property() -> None:
 
 @pytest.mark.parametrize(
     ("name", "schema"),
-    [("", ECHO), ("t", {"type": "string"}), ("t", {**ECHO, "enum": ["y" * 40_000]}), ("t", {"properties": []})],
-    ids=["no name", "no object", "too long", "no table"],
+    [("", ECHO), ("t", {**ECHO, "enum": ["y" * 40_000]})],
+    ids=["no name", "too long"],
 )
 def test_what_can_not_be_offered_is_refused(name: str, schema: dict[str, Any]) -> None:
     with pytest.raises(UnusableToolError):

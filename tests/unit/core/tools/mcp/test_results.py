@@ -2,7 +2,11 @@ from __future__ import annotations
 
 import base64
 from pathlib import Path
+from typing import Any
 
+import pytest
+from mcp import Client
+from mcp.server import MCPServer
 from mcp.types import (
     AudioContent,
     BlobResourceContents,
@@ -13,6 +17,7 @@ from mcp.types import (
     TextContent,
     TextResourceContents,
 )
+from pydantic import BaseModel
 
 from vibe.core.tools.mcp.results import ResultReader
 
@@ -63,6 +68,42 @@ async def test_structured_content_is_added_only_where_the_text_does_not_say_it()
     assert (await reader.read(wrapped)).text == "hi"
     result = await reader.read(alone)
     assert (result.text, result.structured) == ('{"temperature": 33}', data)
+
+
+class Coin(BaseModel):
+    value: int
+    name: str = "ü"
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        (str, "hi", "hi"),
+        (str, "5", "5"),
+        (int, 5, "5"),
+        (float, 1.0, "1.0"),
+        (bool, True, "true"),
+        (type(None), None, ""),
+        (Coin, Coin(value=1), '{\n  "value": 1,\n  "name": "ü"\n}'),
+        (list[str], ["a", "b c"], "a\nb c"),
+        (list[str], ["a"], "a"),
+        (list[str], [], '{"result": []}'),
+        (list[list[int]], [[1, 2], [3]], "1\n2\n3"),
+        (tuple[int, str], (1, "a"), "1\na"),
+        (dict[str, int], {"a": 1}, '{\n  "a": 1\n}'),
+    ],
+)
+async def test_what_the_python_server_says_twice_is_read_once(kind: Any, value: Any, text: str) -> None:
+    def give() -> Any:
+        return value
+
+    give.__annotations__["return"] = kind
+    server = MCPServer("coins")
+    server.tool()(give)
+    async with Client(server) as client:
+        answer = await client.call_tool("give", {})
+
+    assert (await ResultReader("srv", "t", "c", None).read(answer)).text == text
 
 
 async def test_an_error_keeps_its_text() -> None:

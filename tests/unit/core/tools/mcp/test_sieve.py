@@ -8,54 +8,136 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from mcp_types.methods import validate_server_result
 
 from vibe.core.tools.mcp.sieve import sieved
 
 GOOD = {"name": "ok", "inputSchema": {"type": "object"}}
 
 
-async def passed(result: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """What is left of a result, and what was said of the rest."""
+async def passed(method: str, result: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """What is left of the answer to a request, and what was said of the rest."""
     said: list[str] = []
 
-    class Inbox:
+    class Stream:
+        async def send(self, item: Any) -> None:
+            assert item.message.method == method
+
         async def receive(self) -> Any:
-            return SimpleNamespace(message=SimpleNamespace(result=result))
+            return SimpleNamespace(message=SimpleNamespace(id="7", result=result))
 
     @asynccontextmanager
-    async def transport() -> AsyncGenerator[tuple[Inbox, None]]:
-        yield Inbox(), None
+    async def transport() -> AsyncGenerator[tuple[Stream, Stream]]:
+        yield Stream(), Stream()
 
-    async with sieved(transport(), said.append) as (inbox, _):
-        return (await inbox.receive()).message.result, said
+    async with sieved(transport(), said.append) as (inbox, outbox):
+        await outbox.send(SimpleNamespace(message=SimpleNamespace(id=7, method=method)))
+        mended = (await inbox.receive()).message.result
+    validate_server_result(method, "2025-11-25", mended)
+    return mended, said
 
 
 @pytest.mark.parametrize(
     "tool",
     [
-        {"name": "a", "inputSchema": {"type": "object", "properties": {"x": {}, "required": ["x"]}}},
-        {"name": "a", "inputSchema": {"type": "object", "required": "x"}},
-        {"name": "a", "inputSchema": []},
-        {"name": "a"},
+        {"name": "a", "inputSchema": {"type": "string"}},
         {"name": 3, "inputSchema": {"type": "object"}},
+        {"inputSchema": {"type": "object"}},
         "a",
         None,
     ],
+    ids=str,
 )
-async def test_an_odd_tool_is_left_out_with_a_word(tool: Any) -> None:
-    result, said = await passed({"tools": [tool, GOOD]})
+async def test_a_tool_that_can_not_be_called_is_left_out_with_a_word(tool: Any) -> None:
+    result, said = await passed("tools/list", {"tools": [tool, GOOD]})
     assert result == {"tools": [GOOD]}
     assert len(said) == 1
 
 
 @pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        None,
+        [],
+        True,
+        "object",
+        {"properties": []},
+        {"type": None, "properties": None, "required": None},
+        {"type": ["object", "null"], "required": "x"},
+        {"type": "object", "properties": {"required": ["x"]}},
+        {"type": "object", "properties": {"x": 5, "y": None}},
+    ],
+    ids=str,
+)
+async def test_a_tool_with_an_odd_schema_is_offered(schema: Any) -> None:
+    result, said = await passed("tools/list", {"tools": [{"name": "a", "inputSchema": schema}, GOOD]})
+    [tool, good] = result["tools"]
+    assert (good, said) == (GOOD, [])
+    assert tool["inputSchema"].pop("properties", {}) == {}
+    assert tool == {"name": "a", "inputSchema": {"type": "object"}}
+
+
+async def test_an_empty_table_of_a_language_with_one_kind_of_them_is_one() -> None:
+    schema: Any = {"type": "object", "properties": {"x": [], "y": {"type": "string"}}}
+    result, _ = await passed("tools/list", {"tools": [{"name": "a", "inputSchema": schema, "annotations": []}]})
+    [tool] = result["tools"]
+    assert (tool["inputSchema"]["properties"], tool["annotations"]) == ({"x": {}, "y": {"type": "string"}}, {})
+
+
+@pytest.mark.parametrize(
     "odd",
-    [{"annotations": 3}, {"annotations": {"title": 5}}, {"title": 9}, {"icons": "x"}, {"execution": []}, {"_meta": 1}],
+    [
+        {"annotations": 3},
+        {"title": 9},
+        {"icons": "x"},
+        {"execution": "x"},
+        {"_meta": 1},
+        {"description": 5},
+        {"icons": [5]},
+    ],
+    ids=str,
 )
 async def test_what_is_not_needed_of_a_tool_costs_itself(odd: dict[str, Any]) -> None:
-    result, said = await passed({"tools": [GOOD | {"description": "d"} | odd | {"outputSchema": {"type": "object"}}]})
-    assert result == {"tools": [GOOD | {"description": "d"}]}
-    assert said == []
+    listed = {"tools": [GOOD | {"annotations": {"readOnlyHint": True}} | odd | {"outputSchema": {"type": "x"}}]}
+    result, said = await passed("tools/list", listed)
+    [tool] = result["tools"]
+    assert {name: tool[name] for name in GOOD} == GOOD
+    assert [name for name in odd if tool.get(name)] == said == []
+
+
+@pytest.mark.parametrize("odd", [{"title": 5}, {"destructiveHint": "perhaps"}], ids=str)
+async def test_an_odd_hint_costs_no_other(odd: dict[str, Any]) -> None:
+    result, _ = await passed("tools/list", {"tools": [GOOD | {"annotations": {"readOnlyHint": True} | odd}]})
+    assert result["tools"][0]["annotations"] == {"readOnlyHint": True}
+
+
+@pytest.mark.parametrize(
+    ("method", "key", "odd", "kept"),
+    [
+        ("resources/list", "resources", {"uri": "x://a"}, {"uri": "x://a", "name": ""}),
+        ("resources/list", "resources", {"uri": "x://a", "name": "a", "size": "big"}, {"uri": "x://a", "name": "a"}),
+        ("resources/list", "resources", {"name": "no address"}, None),
+        (
+            "resources/templates/list",
+            "resourceTemplates",
+            {"uriTemplate": "x://{a}", "annotations": {"audience": "all"}},
+            {"uriTemplate": "x://{a}", "name": "", "annotations": {}},
+        ),
+        (
+            "prompts/list",
+            "prompts",
+            {"name": "p", "arguments": [{"name": 5}, "x", {"name": "b", "required": "often"}]},
+            {"name": "p", "arguments": [{"name": "b"}]},
+        ),
+        ("prompts/list", "prompts", {"name": None}, None),
+    ],
+)
+async def test_an_odd_entry_of_a_list_costs_itself(method: str, key: str, odd: Any, kept: Any) -> None:
+    good = {"name": "good", "uri": "x://b", "uriTemplate": "x://{b}"}
+    result, said = await passed(method, {key: [odd, good], "_meta": [5], "nextCursor": None})
+    assert result[key] == ([good] if kept is None else [kept, good])
+    assert len(said) == (kept is None)
 
 
 @pytest.mark.parametrize(
@@ -63,13 +145,50 @@ async def test_what_is_not_needed_of_a_tool_costs_itself(odd: dict[str, Any]) ->
     [
         {"type": "widget", "html": "<b>KEEP</b>"},
         {"type": "text", "body": "KEEP"},
+        {"type": "text", "text": ["KEEP"]},
         {"type": "image", "url": "KEEP"},
+        {"type": "resource", "resource": {"text": "KEEP"}},
+        ["KEEP"],
         "KEEP",
     ],
+    ids=str,
 )
 async def test_a_part_that_is_not_known_is_kept_as_text(block: Any) -> None:
     known = {"type": "text", "text": "before"}
-    result, _ = await passed({"content": [known, block], "structuredContent": [1]})
+    result, _ = await passed("tools/call", {"content": [known, block], "structuredContent": [1]})
     assert result["content"][0] == known
     assert "KEEP" in result["content"][1]["text"]
-    assert "structuredContent" not in result
+    assert result["structuredContent"] == {"result": [1]}
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "text", "text": "a", "annotations": 3},
+        {"type": "audio", "data": "YQ==", "_meta": []},
+        {"type": "image", "data": "YQ==", "mimeType": "image/png", "annotations": {"priority": 9}},
+        {"type": "resource_link", "uri": "x://a"},
+    ],
+    ids=str,
+)
+async def test_what_is_not_needed_of_a_part_costs_itself(block: Any) -> None:
+    result, _ = await passed("tools/call", {"content": [block]})
+    assert {name: result["content"][0].get(name) for name in ("type", "text", "data", "uri") if name in block} == {
+        name: block[name] for name in ("type", "text", "data", "uri") if name in block
+    }
+
+
+@pytest.mark.parametrize("contents", [{"text": "KEEP"}, "KEEP", [{"text": "KEEP", "mimeType": 5}], [{"x": "KEEP"}]])
+async def test_a_resource_in_an_odd_form_is_kept(contents: Any) -> None:
+    result, _ = await passed("resources/read", {"contents": contents})
+    assert "KEEP" in result["contents"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    "messages",
+    ["KEEP", [{"role": "system", "content": "KEEP"}], [{"content": [{"type": "text", "text": "KEEP"}, 5]}], ["KEEP"]],
+)
+async def test_a_prompt_in_an_odd_form_is_kept(messages: Any) -> None:
+    result, _ = await passed("prompts/get", {"messages": messages})
+    first = result["messages"][0]
+    assert (first["role"], first["content"]["type"], first["content"]["text"]) == ("user", "text", "KEEP")
