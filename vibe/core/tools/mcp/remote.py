@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from vibe.core.config.mcp_models import McpServerConfig
 from vibe.core.config.patterns import NamePatterns
@@ -15,6 +15,7 @@ from vibe.core.plain_text import shortened
 
 if TYPE_CHECKING:
     from mcp import Client
+    from mcp.types import PaginatedResult
 
 
 NAME_LENGTH = 64
@@ -120,16 +121,10 @@ MOST_PAGES = 100
 """A list that never ends is cut here."""
 
 
-class Page(Protocol):
-    """A part of a list."""
-
-    next_cursor: str | None
+Page = TypeVar("Page", bound="PaginatedResult")
 
 
-P = TypeVar("P", bound=Page)
-
-
-async def pages(ask: Callable[[str | None], Awaitable[P]]) -> AsyncGenerator[P]:
+async def pages(ask: Callable[[str | None], Awaitable[Page]]) -> AsyncGenerator[Page]:
     """The parts of a list that ``ask`` returns by their cursors, the first by None."""
     cursor: str | None = None
     for _ in range(MOST_PAGES):
