@@ -98,7 +98,7 @@ class ResultReader:
 
 
 def _is_told(structured: Any, texts: list[str]) -> bool:
-    """Whether the texts say the structured answer, as the protocol asks: it, its only value, or each entry of that."""
+    """Return True if the texts say the structured answer: it, its only value, or each entry of that."""
     values = list(table_of(structured).values())
     only: Any = values[0] if len(values) == 1 else structured
     entries = _entries(only)

@@ -179,7 +179,7 @@ def table_of(value: Any) -> dict[str, Any]:
 
 
 def _errors(method: str, result: Any) -> list[ErrorDetails]:
-    """What the library has against a result."""
+    """The objections of the library to a result."""
     from mcp_types.methods import validate_server_result  # noqa: PLC0415  only where there are servers
 
     try:
