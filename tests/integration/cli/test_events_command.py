@@ -176,3 +176,25 @@ def test_a_closed_pipe_ends_quietly(vibe_home: Path, bus: EventBus) -> None:
     wait_until(ended)
     assert (tail.returncode, tail.stderr.read()) == (0, "")
     tail.stderr.close()
+
+
+DIES = """
+import os, pathlib, sys
+from ipc.bus import EventBus
+from ipc.events import UserMessageEvent
+from ipc.registry import RunInfo
+from ipc.sink import StampingSink
+
+with EventBus.open(pathlib.Path(sys.argv[1]), source="dies", info=RunInfo(cwd="/")) as bus:
+    StampingSink(bus.source, bus).publish(UserMessageEvent(text="hello"))
+    print("published", flush=True)
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_the_tail_of_a_publisher_that_died_is_no_success(surroundings: Surroundings, vibe_home: Path) -> None:
+    subprocess.run([sys.executable, "-c", DIES, str(vibe_home)], cwd=ROOT, check=False)
+    journal = next(vibe_home.rglob("journal.jsonl"))
+    assert surroundings.run("tail", str(journal)) == 1
+    assert "hello" in surroundings.out.getvalue()
+    assert "died" in surroundings.err.getvalue()

@@ -123,6 +123,7 @@ async def _follow(
     The signal cancels a scope rather than the loop's main task: a deadline that passes at the same moment can't take
     that for its own.
     """
+    from ipc.subscriber import EndReason
     from vibe.cli.signals import handled_signals  # noqa: PLC0415  not for those that listen only
 
     subscription = _subscription(source, "now" if isinstance(after, str) else after, topics, env)
@@ -135,7 +136,7 @@ async def _follow(
         return signals.exit_code
     if subscription.ended is not None:
         env.stderr.write(f"publisher {subscription.source or source}: {subscription.ended}\n")
-    return ExitCode.DONE
+    return ExitCode.FAILED if subscription.ended is EndReason.DIED else ExitCode.DONE
 
 
 async def _write_all(subscription: Subscription, write: Callable[[EventRecord], None], stdout: TextIO) -> None:
