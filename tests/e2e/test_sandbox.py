@@ -195,7 +195,7 @@ def test_a_run_says_once_that_no_sandbox_works_here(
         told = [text for text in ended.document["warnings"] if "without a sandbox" in text]
         assert (
             told
-            == ["commands ran without a sandbox because none works here (the kernel has neither): see `vibe doctor`"]
+            == ["commands run without a sandbox because none works here (the kernel has neither): see `vibe doctor`"]
             * said
         )
         assert ended.err.count("without a sandbox") == said

@@ -18,6 +18,7 @@ from vibe.core.instructions.project_docs import ProjectDocs
 from vibe.core.instructions.system_prompt import PromptLibrary
 from vibe.core.skills.command_files import CommandFiles
 from vibe.core.skills.manager import SkillManager, SkillPatterns, SkillSources
+from vibe.core.system.programs import find_shell
 
 AGENTS_DIRECTORY = ".agents"
 SKILLS = "skills"
@@ -78,7 +79,7 @@ def load_guidance(request: GuidanceRequest) -> Guidance:
         layers=PromptLayers.of(config),
         instructions=config.instructions,
         library=library,
-        shell_path=request.environ.get("SHELL", ""),
+        shell_path=find_shell(),
         skills=skills,
         commands=load_commands(request),
         hooks=load_hooks(hook_files) if config.enable_experimental_hooks else (),

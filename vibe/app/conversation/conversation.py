@@ -208,6 +208,7 @@ class Conversation:
         self._sink.publish(PromptStartedEvent(prompt_id=prompt_id, conversation_id=self.conversation_id, origin=origin))
         try:
             with self._writing():
+                self._warn_of_weakness()
                 is_new = await self._entitle(prompt)
                 result = await self._answering.answer(self._ready_agent)
         except VibeError as error:
@@ -407,7 +408,7 @@ class Conversation:
         return is_new
 
     def _warn_of_weakness(self) -> None:
-        """Say, once, that commands were not confined as they should be."""
+        """Say, once, that commands are not confined as they should be."""
         weakness = self._setup.engine.confinement.weakness
         if weakness and weakness != self._told_weakness:
             self._told_weakness = weakness

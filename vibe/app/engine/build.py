@@ -24,6 +24,7 @@ from vibe.core.guidance_loader import GuidanceRequest, load_guidance
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.llm.limiter import CallLimiter
 from vibe.core.sandbox.confinement import Confinement, remove_abandoned_placeholders
+from vibe.core.sandbox.port import SandboxUnprovenError
 from vibe.core.sandbox.records import put_back_abandoned, records_of
 from vibe.core.sandbox.temporary import remove_abandoned
 from vibe.core.system.own_places import OwnPlaces
@@ -161,9 +162,11 @@ def build_engine(host: Host, request: EngineRequest) -> Engine:
         snapshot=request.snapshot,
         nested=nested,
     )
-    with ThreadPoolExecutor(max_workers=1) as beside:
-        guided = beside.submit(load_guidance, taught)  # which waits for git
-        tools = ToolManager(sources, config)
+    confinement = _confinement(host, loaded, request.workdir)
+    with ThreadPoolExecutor(max_workers=2) as beside:
+        guided = beside.submit(load_guidance, taught)  # which waits for git, as this for bwrap
+        confines = beside.submit(_confines, confinement)
+        tools = ToolManager(replace(sources, is_sandboxed=confines.result), config)
         guidance = guided.result()
     return Engine(
         request=request,
@@ -174,7 +177,7 @@ def build_engine(host: Host, request: EngineRequest) -> Engine:
         agents=agents,
         guidance=guidance,
         base_prompt=guidance.library.load(config.system_prompt_id),
-        confinement=_confinement(host, loaded, request.workdir),
+        confinement=confinement,
         approvals=partial(approvals_for, host, config, request.workdir),
         warnings=(
             *put_back.splitlines(),
@@ -204,6 +207,14 @@ def _confinement(host: Host, loaded: LoadedConfig, workdir: Path) -> Confinement
     remove_abandoned(loaded.environ.get("TMPDIR"))
     remove_abandoned_placeholders(workdir)
     return confinement
+
+
+def _confines(confinement: Confinement) -> bool:
+    """Return whether commands are confined here; where that could not be found out, whether they are to be."""
+    try:
+        return confinement.choice().sandbox is not None
+    except SandboxUnprovenError:
+        return True
 
 
 def load_agents(home: Path, loaded: LoadedConfig, nested: Sequence[Path] = ()) -> AgentManager:

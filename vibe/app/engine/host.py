@@ -68,7 +68,8 @@ class Workspaces:
             return tuple(one.name for one in self._holds if one.writing and one.folder == folder and one is not besides)
 
 
-FILES_WANTED = 16_384
+FILES_WANTED = (16_384, 10_240, 4_096)
+"""Open files, the first that can be had: macOS takes fewer than the limit that it tells."""
 FILES_PER_STEP = 8
 """Files a running step holds open at most: three pipes, its conversation, a connection to the model, a few more."""
 FILES_RESERVED = 64
@@ -127,9 +128,13 @@ class Host:
 def allow_open_files() -> None:
     """Raise this process's limit of open files as far as it may; for the command that owns the process."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = FILES_WANTED if hard == resource.RLIM_INFINITY else min(FILES_WANTED, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    for most in FILES_WANTED:
+        wanted = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        if soft == resource.RLIM_INFINITY or soft >= wanted:
+            return
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            return
 
 
 def steps_at_once(wanted: int) -> int:
@@ -137,5 +142,12 @@ def steps_at_once(wanted: int) -> int:
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return wanted
-    left = limit - sum(1 for _ in Path("/dev/fd").iterdir()) - FILES_RESERVED
+    left = limit - _open_files() - FILES_RESERVED
     return max(1, min(wanted, left // FILES_PER_STEP))
+
+
+def _open_files() -> int:
+    try:
+        return sum(1 for _ in Path("/dev/fd").iterdir())
+    except OSError:  # the system lists none
+        return FILES_RESERVED

@@ -38,6 +38,11 @@ from vibe.core.system.programs import find_program, find_ripgrep, guarded, shunn
 from vibe.core.tools.redaction import redact
 
 PROGRAM_SECONDS = 5
+APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+UNRESTRICT = (
+    "install the package apparmor-profiles, copy bwrap-userns-restrict from /usr/share/apparmor/extra-profiles to "
+    "/etc/apparmor.d, and reload AppArmor"
+)
 CONNECT_SECONDS = 5
 CLOCK_SECONDS = 60
 BUS_SECONDS = 10
@@ -207,7 +212,14 @@ def _sandbox(mode: SandboxMode, environ: Mapping[str, str]) -> Finding:
         state = CheckState.OK if mode is SandboxMode.OFF else CheckState.WARNING
         return Finding(subject="sandbox", state=state, detail=f"none ({choice.reason}): commands run unconfined")
     limits = f", but {choice.sandbox.limits}" if choice.sandbox.limits else ""
-    return _ok("sandbox", f"{choice.reason} (mode {mode.value}){limits}")
+    better = f"; not used: {choice.passed_over}{_remedy(choice.passed_over)}" if choice.passed_over else ""
+    return _ok("sandbox", f"{choice.reason} (mode {mode.value}){limits}{better}")
+
+
+def _remedy(problem: str) -> str:
+    """Return what lets bubblewrap work where AppArmor keeps it from making namespaces; blank: it does not."""
+    is_restricted = APPARMOR.exists() and APPARMOR.read_text(encoding="ascii").strip() == "1"
+    return f" ({UNRESTRICT})" if is_restricted and "ermission" in problem else ""
 
 
 def _ripgrep(environ: Mapping[str, str]) -> Finding:

@@ -127,9 +127,9 @@ class PlanSession:
                     steering=self.steering,
                     turn=host.turn([workspace], name),
                 )
-                outcome = await dispatch_steps(attached, control, stack, before_start)
                 if weakness := run.engine.confinement.weakness:
                     channel.sink.publish(WarningEvent(code="sandbox", message=weakness))
+                outcome = await dispatch_steps(attached, control, stack, before_start)
             except EnvironmentFailure as error:
                 spent = Spending(account.usage, account.cost_usd)
                 record = broken_off_record(error, store.plan_id, channel, run.engine.warnings, spent)

@@ -3,10 +3,10 @@
 Its first argument is JSON: ``hidden`` (folders and files it may not read; all others it may, and run them), ``shown``
 (folders in those that it may read, but for what of the hidden lies there), ``read`` (what of the hidden it may read
 after all), ``list`` (folders it may only list), ``write`` (folders and files it may change, but for what of the hidden
-lies there), ``network`` (``on`` or not), ``calls`` (the filters, in hexadecimal: ``opened`` with a network, else
-``closed``) and ``records``, which is for the process that watches over it. The rest is the command. It imports nothing
-of ours, for it runs without our packages. What lies beside the hidden is looked up here: there may be more of it than
-fits into an argument.
+lies there), ``network`` (``on`` or not), ``loopback`` (whether it can have a network of its own), ``calls`` (the
+filters, in hexadecimal: ``opened`` with a network, else ``closed``) and ``records``, which is for the process that
+watches over it. The rest is the command. It imports nothing of ours, for it runs without our packages. What lies beside
+the hidden is looked up here: there may be more of it than fits into an argument.
 """
 
 from __future__ import annotations
@@ -129,7 +129,8 @@ def main(arguments: list[str]) -> int:
         seen = [*readable(["/dev", *policy["hidden"]]), *changeable(policy["shown"], policy["hidden"])]
         policy["read"] = [*seen, *policy["read"]]
         policy["write"] = [*changeable(policy["write"], policy["hidden"])]
-        calls = policy["calls"]["opened" if policy["network"] == "on" or own_network() else "closed"]
+        has_network = policy["network"] == "on" or (policy["loopback"] and own_network())
+        calls = policy["calls"]["opened" if has_network else "closed"]
         _checked(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
         restrict_files(policy)
         drop_capabilities()

@@ -12,7 +12,7 @@ from vibe.core.sandbox.given_files import FIRST, SECOND, with_files
 from vibe.core.sandbox.limits import bounded
 from vibe.core.sandbox.mounts import file_system
 from vibe.core.sandbox.port import Confined, Network, SandboxPolicy
-from vibe.core.sandbox.probe import PROBE_SECONDS, failure_of, only_evidence
+from vibe.core.sandbox.probe import PROBE_SECONDS, TRUE, failure_of, only_evidence
 from vibe.core.sandbox.secrets import confined_environ, reading_environ
 from vibe.core.sandbox.system_calls import AF_UNIX, OF_NETWORKS, call_filter
 from vibe.core.sandbox.temporary import kept_in, prepare_temp
@@ -104,7 +104,7 @@ def find_bubblewrap(environ: Mapping[str, str]) -> Bubblewrap | str:
     for private_proc in (True, False):
         for program, version in programs:
             candidate = Bubblewrap(program, version, private_proc=private_proc)
-            why = failure_of(candidate, ["/bin/true"])
+            why = failure_of(candidate, TRUE)
             if not why:
                 return candidate
             problem = f"bwrap: {why}"

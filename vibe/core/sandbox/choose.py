@@ -16,10 +16,11 @@ BACKENDS = ("bubblewrap", "landlock")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxChoice:
-    """A sandbox, or None and why."""
+    """A sandbox, or None and why; ``passed_over`` says why it is not the one before it."""
 
     sandbox: Sandbox | None
     reason: str
+    passed_over: str = ""
 
 
 def choose_sandbox(mode: SandboxMode, environ: Mapping[str, str], backends: Sequence[str] = BACKENDS) -> SandboxChoice:
@@ -39,7 +40,7 @@ def choose_sandbox(mode: SandboxMode, environ: Mapping[str, str], backends: Sequ
     else:
         found, problem = None, "available on Linux only"
     if found is not None:
-        return SandboxChoice(sandbox=found, reason=found.name)
+        return SandboxChoice(sandbox=found, reason=found.name, passed_over=problem)
     if mode is SandboxMode.REQUIRED:
         raise SandboxUnavailableError(problem)
     return SandboxChoice(sandbox=None, reason=problem)
@@ -55,6 +56,6 @@ def _first_that_works(backends: Sequence[str], environ: Mapping[str, str]) -> tu
             continue
         found = find()
         if not isinstance(found, str):
-            return found, ""
+            return found, "; ".join(problems)
         problems.append(found)
     return None, "; ".join(problems) or "none is allowed"

@@ -27,7 +27,13 @@ from vibe.core.sandbox.control import (
 )
 from vibe.core.sandbox.kept import Kept
 from vibe.core.sandbox.placeholders import Placeholders, remove_abandoned
-from vibe.core.sandbox.port import READING, Confined, ReadOnlyUnavailableError, ResourceLimits, SandboxPolicy
+from vibe.core.sandbox.port import (
+    READING,
+    Confined,
+    ReadOnlyUnavailableError,
+    ResourceLimits,
+    SandboxPolicy,
+)
 from vibe.core.sandbox.records import Record, records_of
 from vibe.core.sandbox.refusals import refusal_note
 from vibe.core.sandbox.secrets import (
@@ -252,14 +258,14 @@ class Confinement:
 
     @property
     def weakness(self) -> str:
-        """A warning that commands ran without a sandbox although one was wanted.
+        """A warning that commands run without a sandbox although one is wanted.
 
         Blank if there is nothing to say.
         """
         choice = self._choice
         if choice is None or choice.sandbox is not None or self._config.mode is SandboxMode.OFF:
             return ""
-        return f"commands ran without a sandbox because none works here ({choice.reason}): see `vibe doctor`"
+        return f"commands run without a sandbox because none works here ({choice.reason}): see `vibe doctor`"
 
     def can_read_only(self) -> bool:
         """Return whether a place can be ``read_only``.

@@ -15,7 +15,7 @@ from pathlib import Path
 from vibe.core.sandbox.limits import bounded
 from vibe.core.sandbox.mounts import MEMORY, RUN, shared_folders, shown_in_shared
 from vibe.core.sandbox.port import Confined, ReadOnlyUnavailableError, SandboxPolicy
-from vibe.core.sandbox.probe import failure_of
+from vibe.core.sandbox.probe import TRUE, failure_of
 from vibe.core.sandbox.secrets import confined_environ
 from vibe.core.sandbox.system_calls import OF_NETWORKS, call_filter
 from vibe.core.sandbox.temporary import prepare_temp
@@ -92,6 +92,7 @@ class Landlock:
             "read": [*map(str, policy.readable)],
             "write": [*map(str, policy.writable), str(policy.temp)],
             "network": policy.network.value,
+            "loopback": self._loopback,
             "calls": {"closed": closed.hex(), "opened": opened.hex()},
             "records": str(policy.records or ""),
         }
@@ -122,9 +123,11 @@ def find_landlock() -> Landlock | str:
     version = _launch.landlock_version()
     if version == 0:
         return "Landlock is not part of this kernel"
-    found = Landlock(version, loopback=True)
-    if why := failure_of(found, ["/bin/true"]):
-        return f"Landlock: {why}"
     connecting = "import socket; a = socket.create_server(('127.0.0.1', 0)); socket.create_connection(a.getsockname())"
-    connects = not failure_of(found, [sys.executable, "-I", "-S", "-c", connecting])
-    return Landlock(version, loopback=connects)
+    found = Landlock(version, loopback=True)
+    if failure_of(found, [sys.executable, "-I", "-S", "-c", connecting]):
+        # A network of its own may be refused, or given and of no use: then it is not asked for.
+        found = Landlock(version, loopback=False)
+        if why := failure_of(found, TRUE):
+            return f"Landlock: {why}"
+    return found

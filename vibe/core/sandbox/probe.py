@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,8 @@ from vibe.core.sandbox.port import Confined, Sandbox, SandboxPolicy, SandboxUnpr
 from vibe.core.sandbox.temporary import brief_folder
 
 PROBE_SECONDS = 10
+TRUE = ("/bin/true",) if os.access("/bin/true", os.X_OK) else (sys.executable, "-I", "-S", "-c", "")
+"""A program that does nothing."""
 SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC, errno.EDQUOT)
 MEMORY = re.compile("MemoryError|[Cc]annot allocate|failed to map segment|max_\\*_namespaces exceeded")
 LIMITS = Path("/proc/sys/user")

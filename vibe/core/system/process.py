@@ -1,13 +1,13 @@
 """Processes found by their session, a variable or their folder, and ended.
 
-Only Linux lists them (``/proc``): elsewhere a session is found by the group of its leader, and nothing by the rest.
+Linux lists them in ``/proc``: where that is not there, a session is found by the group of its leader, and nothing by
+the rest.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from anyio import sleep, to_thread
 
+LISTS_PROCESSES = os.path.isdir("/proc/self/task")  # noqa: PTH112  as below
 GRACE_SECONDS = 2.0
 KILL_SECONDS = 2.0
 FIRST_POLL_SECONDS = 0.002
@@ -73,7 +74,7 @@ async def _signal_until_gone(leader: int, sign: signal.Signals, seconds: float) 
     deadline = time.monotonic() + seconds
     poll = FIRST_POLL_SECONDS
     signalled: set[int] = set()
-    if sign is signal.SIGKILL or not sys.platform.startswith("linux"):
+    if sign is signal.SIGKILL or not LISTS_PROCESSES:
         kill_group(leader, sign)
     while True:
         members = await to_thread.run_sync(_members, leader)
@@ -97,7 +98,7 @@ def _send(pid: int, sign: signal.Signals) -> None:
 
 def _members(leader: int) -> set[int]:
     """Return the living processes of a session. Without ``/proc`` the leader stands for its whole group."""
-    if sys.platform.startswith("linux"):
+    if LISTS_PROCESSES:
         return _find(partial(_is_member, leader))
     try:
         os.killpg(leader, 0)
@@ -108,7 +109,7 @@ def _members(leader: int) -> set[int]:
 
 def _find(belongs: Callable[[int], bool]) -> set[int]:
     """Return the processes that belong; none where the system does not list them."""
-    if not sys.platform.startswith("linux"):
+    if not LISTS_PROCESSES:
         return set()
     return {pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if belongs(pid)}  # noqa: PTH208  hundreds
 

@@ -318,11 +318,12 @@ class ToolExecutor:
             ToolError: the call would fail so.
         """
         tool, args, diff = subject.tool, subject.args, ""
-        workspace = self._workspace
+        workspace, confinement = self._workspace, self._callbacks.confinement
         outlook = CallOutlook(cwd=str(workspace.root))
         with suppress(Exception):  # the door of a tool call: it is asked about all the same
             workspace = subject.granted(self._workspace)
-            outlook = tool.outlook(args, workspace, sandboxed=self._callbacks.confinement is not None)
+            confines = confinement is not None and confinement.choice().sandbox is not None
+            outlook = tool.outlook(args, workspace, sandboxed=confines)
         if not subject.is_judged or any(access.secret for access in subject.accesses):
             return diff, replace(outlook, display=None)
         try:

@@ -10,7 +10,7 @@ import pkgutil
 import re
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
@@ -128,13 +128,15 @@ class ToolSources:
     """Places of tools besides the built-in ones.
 
     ``root`` is what relative ``tool_paths`` start from; ``project_tools`` is None where the folder is not trusted.
-    ``extra`` are classes made elsewhere (proxies of servers): they take no name that is taken.
+    ``extra`` are classes made elsewhere (proxies of servers): they take no name that is taken. ``is_sandboxed`` tells
+    whether commands are confined, and may take its time.
     """
 
     root: Path
     project_tools: Path | None = None
     user_tools: Path | None = None
     extra: tuple[ToolClass, ...] = ()
+    is_sandboxed: Callable[[], bool] = lambda: True
 
 
 @dataclass(slots=True)

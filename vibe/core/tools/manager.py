@@ -95,7 +95,7 @@ class ToolManager:
         config = self.config
         found = discover(replace(self._sources, extra=tuple(extra)), config.tool_paths)
         tables = {canonical_tool_name(name): table for name, table in config.tools.items()}
-        if config.sandbox.mode is SandboxMode.OFF:
+        if config.sandbox.mode is SandboxMode.OFF or not self._sources.is_sandboxed():
             found.tools.update({name: _unsandboxed(cls) for name, cls in found.tools.items()})
         catalogue = _catalogue(found, tables)
         _warn_unused_tables(found, tables)

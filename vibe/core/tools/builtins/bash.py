@@ -17,6 +17,7 @@ from vibe.core.plain_text import shortened
 from vibe.core.sandbox.confinement import Place
 from vibe.core.sandbox.port import ReadOnlyUnavailableError
 from vibe.core.sandbox.refusals import lacking
+from vibe.core.system.programs import find_shell
 from vibe.core.tools.base import (
     Assessment,
     BaseTool,
@@ -62,6 +63,7 @@ PROMPTS = Path(__file__).with_name("prompts")
 AFRESH = "Each call starts afresh in the workspace root: no terminal, no input, nothing stays running after it"
 """What the prompt says of a shell that is not stateful."""
 FRESH_NOTE = "a fresh shell, begun in the workspace root: nothing is kept from before"
+NO_BASH = "There is no bash here: /bin/sh runs the lines, so write them for that."
 READ_ONLY_NOTE = "[ran without approval in a read-only sandbox, without network or secrets]"
 SEEN_BY_READERS = frozenset({
     "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_COLLATE", "LC_MESSAGES", "LOGNAME", "PATH", "SHELL", "TERM", "TZ",
@@ -156,7 +158,9 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
     def prompt_with(cls, config: BaseToolConfig) -> str | None:
         """Return what the model is told of a stateful shell, or of one that begins each line afresh."""
         prompt = super().get_tool_prompt()
-        if prompt is None or not (isinstance(config, BashConfig) and config.stateful):
+        if prompt is not None and not _has_bash():
+            prompt = f"{NO_BASH} {prompt}"
+        if prompt is None or not (isinstance(config, BashConfig) and _is_stateful(config)):
             return prompt
         return prompt.replace(AFRESH, (PROMPTS / "bash_stateful.md").read_text(encoding="utf-8").strip())
 
@@ -251,7 +255,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         if ctx.read_only:
             seen = SEEN_BY_READERS.union(kept.variables)
             wanted = {name: value for name, value in wanted.items() if name in seen}
-        tells = self.config.stateful and not args.background and not args.unconfined
+        tells = _is_stateful(self.config) and not args.background and not args.unconfined
         confinement = None if args.unconfined else ctx.confinement
         try:
             shell = await shell_command(args.command, wanted, confinement, place, stateful=tells)
@@ -345,7 +349,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
 
     def _kept(self, workspace: Workspace | None) -> ShellState:
         """Return what the next line runs with. With ``workspace`` a folder that is gone is left for the root."""
-        kept = self.state.shell if self.config.stateful else ShellState()
+        kept = self.state.shell if _is_stateful(self.config) else ShellState()
         if workspace is not None and kept.folder and (problem := folder_problem(kept.folder, workspace)):
             kept = self.state.shell = replace(kept, folder="")
             self.state.lost = f"{problem}: this call ran in the workspace root"
@@ -413,3 +417,12 @@ def _printed(result: BashResult) -> str:
     if result.output_files:
         parts.append(f"[the whole output is in {' and '.join(result.output_files)}]")
     return "\n".join(part for part in parts if part)
+
+
+def _has_bash() -> bool:
+    return find_shell().endswith("bash")
+
+
+def _is_stateful(config: BashConfig) -> bool:
+    """Return whether folder and variables are kept, which takes bash."""
+    return config.stateful and _has_bash()

@@ -29,7 +29,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from vibe.core.sandbox.given_files import without_shell
-from vibe.core.tools.process.watch import MONITOR, ON_LINUX, Watch, adopt, tell
+from vibe.core.tools.process.watch import LISTS_PROCESSES, MONITOR, Watch, adopt, tell
 
 LENGTH = struct.Struct("!I")
 REPORT = 9
@@ -120,8 +120,8 @@ class Service:
             self._let_go()
             os.setsid()
             adopt()  # so that it is seen below this process for as long as it runs, in whatever session it is
-            # A group is all that is known of it elsewhere than on Linux: then it is the same.
-            child = _spawn(wanted, descriptors, **({"setpgroup": 0} if ON_LINUX else {}))
+            # A group is all that is known of it where none are listed: then it is the same.
+            child = _spawn(wanted, descriptors, **({"setpgroup": 0} if LISTS_PROCESSES else {}))
             _, ended = os.waitpid(child, 0)
             code = os.waitstatus_to_exitcode(ended)
         except OSError as error:

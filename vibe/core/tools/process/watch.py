@@ -18,7 +18,8 @@ AT_ONCE = b"k"
 WITH_DAEMONS = b"d"
 """Said on a line, too: what left its session ends with it, as far as it has been seen below it."""
 PR_SET_CHILD_SUBREAPER = 36
-ON_LINUX = sys.platform.startswith("linux")
+LISTS_PROCESSES = os.path.isdir("/proc/self/task")  # noqa: PTH112  nothing but os is loaded here
+"""Elsewhere a group is all that is known of a command."""
 FIRST_POLL_SECONDS = 0.002
 LAST_POLL_SECONDS = 0.05
 MOST_NAMED = 5
@@ -196,8 +197,8 @@ class Watch:
 
         Unless daemons end, too: those below its first process, and those that were told to end when they were there.
         """
-        if not ON_LINUX:
-            return [] if command.code is not None else [-command.leader]
+        if not LISTS_PROCESSES:
+            return [-command.leader] if command.code is None or _is_group(command.leader) else []
         if not self._has_children:
             return []
         is_box = command.is_confined and self._is_shared
@@ -218,7 +219,7 @@ class Watch:
 
 def adopt() -> None:
     """Become the parent of all below this process that lose theirs."""
-    if ON_LINUX:
+    if LISTS_PROCESSES:
         import ctypes  # noqa: PLC0415  only in the program itself
 
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -244,7 +245,7 @@ def _is_group(leader: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass
+        return sys.platform != "darwin"  # there, only those are left that have ended
     return True
 
 
@@ -292,7 +293,7 @@ def _session_of(pid: int) -> int:
 
 def _is_spared(pid: int) -> bool:
     """Return whether it is not told to end: it is a process of the sandbox itself, or a whole group with one."""
-    return ON_LINUX if pid < 0 else _name_of(pid) == MONITOR
+    return LISTS_PROCESSES if pid < 0 else _name_of(pid) == MONITOR
 
 
 def _name_of(pid: int) -> str:
