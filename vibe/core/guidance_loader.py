@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from vibe.core.config.models import VibeConfig
 from vibe.core.config.paths import PROJECT_DIRECTORY, VibePaths, shown, user_home_of
@@ -24,6 +25,20 @@ AGENTS_DIRECTORY = ".agents"
 SKILLS = "skills"
 COMMANDS = "commands"
 MEMORY = "memory"
+OF_OTHERS = MappingProxyType({
+    "rules": (".cursor/rules", ".cursorrules", ".github/copilot-instructions.md", "GEMINI.md", ".windsurfrules",
+              ".clinerules", ".claude/CLAUDE.md"),
+    "skills": (".claude/skills",),
+    "commands": (".claude/commands",),
+    "servers": (".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json"),
+})  # fmt: skip
+"""Files and folders in which other agents look for things of a kind."""
+TAKE_OVER = MappingProxyType({
+    "rules": "put rules into AGENTS.md",
+    "skills": 'skill_paths = ["{name}"] reads the skills',
+    "commands": "copy {name} to .vibe/commands",
+    "servers": "`vibe mcp import {name}` adds the servers",
+})
 PROMPTS = "prompts"
 
 
@@ -88,8 +103,24 @@ def load_guidance(request: GuidanceRequest) -> Guidance:
         memory=memory,
         memory_section=memory_section,
         context=_context(request, library, trusts) if request.snapshot and config.include_project_context else "",
-        warnings=(*skills.warnings, *docs.warnings, *memory_warning, *unused),
+        warnings=(*skills.warnings, *docs.warnings, *memory_warning, *unused, *_of_others(request, skills, docs)),
     )
+
+
+def _of_others(request: GuidanceRequest, skills: SkillManager, docs: ProjectDocs) -> tuple[str, ...]:
+    """Return a line on what other agents would read in this project, where there is nothing of that kind of our own."""
+    own = {
+        "skills": bool(skills.available),
+        "commands": any((folder / PROJECT_DIRECTORY / COMMANDS).is_dir() for folder in request.lineage),
+        "servers": bool(request.config.mcp_servers),
+        "rules": any(doc.path.parent in request.lineage for doc in docs.docs),
+    }
+    found = [(kind, name) for kind, names in OF_OTHERS.items() if not own[kind] for name in names]
+    left = [(kind, name) for kind, name in found if any((folder / name).exists() for folder in request.lineage)]
+    if not left:
+        return ()
+    ways = [TAKE_OVER[kind].format(name=name) for kind, name in dict(reversed(left)).items()]
+    return (f"not read here: {', '.join(name for _, name in left)}; {'; '.join(reversed(ways))}",)
 
 
 def _unused(files: Sequence[HookFile]) -> tuple[str, ...]:

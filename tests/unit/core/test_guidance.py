@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -118,3 +119,55 @@ def test_a_damaged_memory_costs_the_memory_and_not_the_run(tmp_path: Path) -> No
     guidance = load_guidance(request)
     assert guidance.memory_section == ""
     assert "global.json" in guidance.warnings[0]
+
+
+def taught(tmp_path: Path, *names: str, **config: Any) -> Guidance:
+    project = tmp_path / "project"
+    for name in names:
+        path = project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix:
+            path.write_text("Say moo.\n")
+        else:
+            path.mkdir()
+    request = GuidanceRequest(
+        home=tmp_path / "home",
+        workdir=project,
+        environ={"HOME": str(tmp_path)},
+        config=VibeConfig(**config),
+        trust_workdir=True,
+    )
+    return load_guidance(request)
+
+
+def test_where_there_is_no_agents_md_claude_md_is_read(tmp_path: Path) -> None:
+    assert "Say moo." in taught(tmp_path, "CLAUDE.md").docs.prompt_section()
+    assert [doc.path.name for doc in taught(tmp_path, "AGENTS.md").docs.docs] == ["AGENTS.md"]
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        (".claude/skills", 'skill_paths = [".claude/skills"]'),
+        (".claude/commands", "copy .claude/commands to .vibe/commands"),
+        (".mcp.json", "vibe mcp import .mcp.json"),
+        (".vscode/mcp.json", "vibe mcp import .vscode/mcp.json"),
+        (".cursor/rules", "AGENTS.md"),
+        (".github/copilot-instructions.md", "AGENTS.md"),
+        ("GEMINI.md", "AGENTS.md"),
+    ],
+)
+def test_what_other_agents_would_read_is_named_in_one_line(tmp_path: Path, name: str, way: str) -> None:
+    (warning,) = taught(tmp_path, name).warnings
+    assert warning.startswith(f"not read here: {name}; ")
+    assert way in warning
+
+
+def test_it_is_one_line_for_all_of_it_and_none_beside_what_is_our_own(tmp_path: Path) -> None:
+    (warning,) = taught(tmp_path, ".claude/skills", ".mcp.json", ".cursor/rules").warnings
+    assert warning.count("not read here") == 1
+    assert [part in warning for part in (".cursor/rules", ".claude/skills", ".mcp.json")] == [True] * 3
+    write_skill(tmp_path / "project" / ".vibe" / "skills", "look")
+    (tmp_path / "project" / "AGENTS.md").write_text("Say moo.\n")
+    server = {"name": "a", "transport": "stdio", "command": ["a"]}
+    assert taught(tmp_path, mcp_servers=[server]).warnings == ()

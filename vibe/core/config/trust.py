@@ -12,8 +12,8 @@ from vibe.core.config.toml_source import TomlSource, read_text, read_toml
 from vibe.core.config.writer import changing_alone, put_settings
 from vibe.core.errors import ConfigError
 
-TEACHING = ("AGENTS.override.md", "AGENTS.md", ".agents")
-"""Files that instruct agents besides ``.vibe``."""
+DOCS = ("AGENTS.override.md", "AGENTS.md", "CLAUDE.md")
+"""Of a folder the first that is there is read."""
 
 
 class TrustStore:
@@ -77,7 +77,12 @@ class TrustStore:
         """Return the files of the project that trust would load: each lies in the folder whose trust decides."""
         project = find_project_dir(workdir, home=self._home, user_home=self._user_home)
         lineage = project_lineage(workdir, self._user_home)
-        named = [folder / name for folder in lineage for name in TEACHING if _teaches(folder / name)]
+        named = [
+            folder / name
+            for folder in lineage
+            for name in (*[name for name in DOCS if _teaches(folder / name)][:1], ".agents")
+            if _teaches(folder / name)
+        ]
         return [*([project] if project else []), *(path for path in named if path != self._home)]
 
     def _listed(self, source: TomlSource, key: str) -> frozenset[Path]:

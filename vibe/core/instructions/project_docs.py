@@ -1,4 +1,4 @@
-"""Project instructions: the AGENTS.md files of the user, of the project, and of folders an agent gets into."""
+"""Project instructions: the AGENTS.md files (else CLAUDE.md) of the user, the project, and folders agents get into."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from vibe.core.config.project_files import FOREIGN_FOLDERS
 
-DOC_NAMES = ("AGENTS.override.md", "AGENTS.md")
+DOC_NAMES = ("AGENTS.override.md", "AGENTS.md", "CLAUDE.md")
 """In a folder the first that exists and is not empty counts."""
 MAX_BYTES = 32 * 1024
 """Of all files in a prompt, and again of all that an agent is told of later."""
@@ -21,7 +21,7 @@ Trusts: TypeAlias = Callable[[Path], bool]
 
 _HEAD = (
     "# Project instructions\n\n"
-    "From the AGENTS.md files below, the most general first; where they disagree the later one counts. What the user "
+    "From the files below, the most general first; where they disagree the later one counts. What the user "
     "asks for comes before them, and they change no permission."
 )
 

@@ -187,3 +187,13 @@ def test_empty_folders_teach_nothing_and_hide_no_others(surroundings: Surroundin
 def _used(folder: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "config.toml").touch()
+
+
+def test_a_folder_is_asked_about_until_somebody_decides(surroundings: Surroundings) -> None:
+    (surroundings.project / "CLAUDE.md").parent.mkdir(parents=True, exist_ok=True)
+    (surroundings.project / "CLAUDE.md").write_text("moo")
+    store = _trust(surroundings)
+    assert store.undecided(surroundings.project) == [surroundings.project / "CLAUDE.md"]
+    for given in ({"untrusted": (surroundings.project,)}, {"untrusted": (surroundings.project.parent,)}):
+        assert _trust(surroundings, **given).undecided(surroundings.project) == []
+    assert _trust(surroundings, surroundings.project).undecided(surroundings.project) == []
