@@ -54,3 +54,52 @@ def test_a_model_that_does_not_see_is_told_what_the_file_is(vibe: VibeCommand) -
 
     assert ended.code == 0
     assert "is not text" in result["content"]
+
+
+def seen(vibe: VibeCommand, *words: str, sees: bool = True) -> tuple[Finished, list[dict[str, Any]]]:
+    """A prompt, and the parts of it that the model got."""
+    with ModelServer(responder=lambda _: Reply(text="I see.")) as server:
+        ask(vibe, server, "generic", sees=sees)
+        ended = vibe("-p", *words)
+        content: str | list[dict[str, Any]] = server.requests[-1].body["messages"][-1]["content"]
+    return ended, [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def test_a_picture_that_a_prompt_mentions_or_a_flag_names_is_attached(vibe: VibeCommand) -> None:
+    (vibe.workdir / "two words.jpg").write_bytes(b"\xff\xd8\xff rest")
+    for words, count in (
+        (("what is on @dot.png?",), 1),
+        (('@"two words.jpg" and @dot.png',), 2),
+        (("what is it?", "--image", "dot.png", "--image", "two words.jpg"), 2),
+        (("see @dot.png", "--image", "two words.jpg"), 2),
+    ):
+        ended, content = seen(vibe, *words)
+        assert (ended.code, ended.out.strip()) == (0, "I see.")
+        assert [part["type"] for part in content].count("image_url") == count
+
+
+def test_what_is_not_attached_is_said(vibe: VibeCommand) -> None:
+    ended, content = seen(vibe, "what is on @dot.png?", sees=False)
+    assert [part["type"] for part in content] == ["text"]
+    assert "dot.png: not attached, as m sees no images" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("x", "--image", "none.png"), "none.png can't be read"),
+        (("x", "--image", "text.png"), "is not an image that models accept"),
+        (("x", "--image", "large.png"), "is an image of 4000001 bytes"),
+        (("see @large.png",), "is an image of 4000001 bytes"),
+    ],
+)
+def test_a_picture_that_cannot_be_taken_is_an_error_in_a_sentence(
+    vibe: VibeCommand, words: tuple[str, ...], said: str
+) -> None:
+    (vibe.workdir / "text.png").write_text("no picture")
+    (vibe.workdir / "large.png").write_bytes(PICTURE.ljust(4_000_001))
+    with ModelServer(responder=lambda _: Reply(text="I see.")) as server:
+        ask(vibe, server, "generic", sees=True)
+        ended = vibe("-p", *words)
+    assert ended.code == 2
+    assert said in ended.err

@@ -606,3 +606,10 @@ def test_without_colours_nothing_is_coloured_and_the_cursor_is_seen(vibe: VibeCo
     tmux.press("C-c")
     tmux.press("C-d")
     tmux.wait_for("EXIT 0")
+
+
+def test_an_image_without_a_prompt_has_nowhere_to_go(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.replay(turns())
+    start(tmux, vibe, "--image", "dot.png")
+    tmux.wait_for("--image goes with -p")
+    tmux.wait_for("EXIT 2")

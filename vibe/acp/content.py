@@ -34,7 +34,6 @@ ContentBlock = (
 )
 GivenServer = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio
 EMBEDDED_CHARS = 400_000
-SIGNATURE_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +153,7 @@ def _image(block: ImageContentBlock) -> Image:
         data = base64.b64decode(block.data, validate=True)
     except (binascii.Error, ValueError) as error:
         raise UsageError("a picture of the prompt is no base64: attach it again") from error
-    kind = image_type(data[:SIGNATURE_BYTES])
+    kind = image_type(data)
     if kind is None:
         raise UsageError("a picture of the prompt is none that models take: attach a PNG, JPEG, GIF or WebP file")
     try:

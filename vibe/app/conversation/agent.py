@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ipc.events import WarningEvent
 from ipc.sink import EventSink
 from subagents.agent.agent_factory import AgentParts, AgentState, agent_kit
 from subagents.agent.budget import Account
@@ -16,12 +17,15 @@ from vibe.app.conversation.opening import Seat
 from vibe.app.conversation.session import ChatSession
 from vibe.app.conversation.setup import Setup
 from vibe.app.engine.piped import with_piped
+from vibe.core.errors import UsageError
 from vibe.core.guidance import AgentGuidance, AgentPlace
+from vibe.core.messages import Image
 from vibe.core.session.write_turn import WriteTurn
 from vibe.core.told_files import with_files
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.errors import ToolError
-from vibe.core.tools.files.text_files import decode, whole_characters
+from vibe.core.tools.files.images import MAX_IMAGE_BYTES, as_image, image_type
+from vibe.core.tools.files.text_files import FileAccessError, decode, whole_characters
 from vibe.core.tools.process.background import BackgroundCommands
 from vibe.core.tools.workspace import ReadTracker, Workspace
 from vibe.core.turn import AgentKit
@@ -56,18 +60,41 @@ def _mentioned(prompt: str) -> Iterator[str]:
         yield match["quoted"] or match["plain"].rstrip(_CLOSING)
 
 
+def mentioned_images(prompt: str, workspace: Workspace) -> dict[str, Image]:
+    """Return the picture files that a prompt mentions, by name. Reads files.
+
+    Raises:
+        FileAccessError: one is larger than models take.
+    """
+    images: dict[str, Image] = {}
+    for name in dict.fromkeys(_mentioned(prompt)):
+        data = _bytes_of(name, workspace, MAX_IMAGE_BYTES + 1)
+        kind = image_type(data)
+        if kind is not None:
+            images[name] = as_image(data, kind, name)
+    return images
+
+
 def _text_of(name: str, workspace: Workspace, room: int) -> tuple[str, bool] | None:
     """The text of a file, at most ``room`` bytes of it, and whether there is more."""
+    data = _bytes_of(name, workspace, room + 1)
+    cut = len(data) > room
+    try:
+        return (decode(whole_characters(data[:room]) if cut else data, name).text, cut) if data else None
+    except ToolError:
+        return None
+
+
+def _bytes_of(name: str, workspace: Workspace, most: int) -> bytes:
+    """Return the beginning of a file; nothing of one that is not there, may hold secrets or may not be read."""
     try:
         path = workspace.readable(name)
         if workspace.is_secret(path) or workspace.is_unread(path, name):
-            return None
+            return b""
         with workspace.files.read(path, name) as file:
-            data = file.read(room + 1)
-        cut = len(data) > room
-        return decode(whole_characters(data[:room]) if cut else data, name).text, cut
+            return file.read(most)
     except ToolError:
-        return None
+        return b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,3 +189,19 @@ class ConversationAgent:
         started = self.setup.engine.guidance.started(prompt)
         text = self.taught.calls.prompt(started)
         return with_mentioned_files(text, self.workspace, with_piped(text, piped, self.outputs))
+
+    def pictures(self, prompt: str) -> tuple[Image, ...]:
+        """Return the picture files that a prompt mentions; a model that sees none gets none, and that is said.
+
+        Raises:
+            UsageError: one is larger than models take.
+        """
+        try:
+            images = mentioned_images(prompt, self.workspace)
+        except FileAccessError as error:
+            raise UsageError(str(error)) from error
+        if images and not self.setup.model.sees_images:
+            said = f"{', '.join(images)}: not attached, as {self.setup.model.key} sees no images (sees_images = false)"
+            self.kit.sink.publish(WarningEvent(code="images", message=said))
+            return ()
+        return tuple(images.values())

@@ -89,9 +89,10 @@ class Answering:
         told = await to_thread.run_sync(agent.told, prompt.text, prompt.piped)
         if not told and not before.messages:
             raise UsageError("the session has no message to continue from: give a prompt")
+        images = prompt.images + await to_thread.run_sync(agent.pictures, prompt.text)
         loop = self._loop = AgentLoop(agent.kit, max_turns=prompt.limits.max_turns, turns_before=before.turns)
         async with agent.setup.engine.confinement.at_work():
-            return await (loop.act(told, prompt.stop, images=prompt.images) if told else loop.resume(prompt.stop))
+            return await (loop.act(told, prompt.stop, images=images) if told else loop.resume(prompt.stop))
         raise AssertionError("nothing in there is swallowed")  # for the type checker
 
     def _cut_short(self) -> ActResult:

@@ -33,10 +33,12 @@ from vibe.cli.slash.wording import SHOWN_ID
 from vibe.cli.streams import forgive
 from vibe.core.config.paths import VibePaths
 from vibe.core.errors import UsageError
+from vibe.core.messages import Image
 from vibe.core.outcome import Outcome
 from vibe.core.plain_text import plain
 from vibe.core.session.folder import SessionFolder
 from vibe.core.system.awake_loop import run_awake
+from vibe.core.tools.files.images import images_in
 from vibe.core.tools.permissions import ApprovalMode
 
 REASON_LENGTH = 1_000
@@ -51,11 +53,12 @@ class PipedPrompt(NamedTuple):
     text: str
     piped: bytes = b""
     note: str = ""
+    images: tuple[Image, ...] = ()
 
 
 def run_prompt(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Answer the prompt and return the exit code."""
-    prompt = _prompt(args, env)
+    prompt = _prompt(args, env)._replace(images=images_in(env.cwd / name for name in args.image))
     opening, limits = opening_of(args, env, prompt.text), limits_of(args)
     streaming = args.output == "streaming"
     said_as_it_happens = (WarningEvent,) if args.output == "text" else TROUBLE  # text ends with a sentence on errors
@@ -102,6 +105,8 @@ def talk_of(args: argparse.Namespace, env: CliEnvironment) -> tuple[Opening, Pro
     Raises:
         UsageError: a folder is missing.
     """
+    if args.image:
+        raise UsageError("--image goes with -p: in a conversation, type @FILE or paste the path of the image")
     return opening_of(args, env, readable(" ".join(args.words).strip()), talks=True), limits_of(args)
 
 
@@ -134,7 +139,7 @@ async def answered(host: Host, opening: Opening, seat: Seat, limits: PromptLimit
             conversation = await runtime.open_conversation(opening, seat)
             if prompt.note:
                 conversation.channel.sink.publish(WarningEvent(code="stdin", message=prompt.note))
-            answer = await conversation.send(prompt.text, limits=limits, piped=prompt.piped)
+            answer = await conversation.send(prompt.text, images=prompt.images, limits=limits, piped=prompt.piped)
             record = prompt_record(conversation, answer, signals.exit_code)
             await conversation.aclose(record.outcome, record.exit_code)
             return record

@@ -33,6 +33,9 @@ def add_prompt_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="write result.json, events.jsonl and messages.jsonl here, replacing those of an earlier run",
     )
+    parser.add_argument(
+        "--image", action="append", default=[], metavar="FILE", help="an image for the prompt; repeatable"
+    )
     parser.add_argument("--agent", metavar="NAME", help="agent profile (default: default_agent)")
     parser.add_argument("--model", metavar="ALIAS", help="model to use")
     parser.add_argument(

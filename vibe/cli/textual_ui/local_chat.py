@@ -29,14 +29,12 @@ from vibe.core.config.paths import CONFIG_FILE, VibePaths, shown, user_home_of
 from vibe.core.config.project_files import project_lineage
 from vibe.core.config.trust import TrustFile, TrustStore
 from vibe.core.errors import ConfigError, UsageError, VibeError
-from vibe.core.messages import Image, Message
+from vibe.core.messages import Message
 from vibe.core.outcome import Outcome
 from vibe.core.skills.command_files import NoSuchCommandError
-from vibe.core.tools.files.images import as_image, image_type
-from vibe.core.tools.files.text_files import FileAccessError
+from vibe.core.tools.files.images import images_in
 from vibe.core.tools.questions import Choice, Question
 
-SIGNATURE_BYTES = 32
 STEERED_LENGTH = 200
 _TRUSTED = "it instructs the agent and can run programs, now and later"
 RETRY_SECONDS = 1.0
@@ -272,7 +270,7 @@ class LocalChat:
 
     async def _send(self, prompt: str, files: tuple[Path, ...] = ()) -> None:
         try:
-            images = await to_thread.run_sync(_images, files)
+            images = await to_thread.run_sync(images_in, files)
             await self._conversation.send(prompt, images=images, limits=self._limits)
         except NoSuchCommandError as error:
             self._stage.give_back(prompt, f"{error.among(self._talk.commands)}")
@@ -315,28 +313,6 @@ def _saved(paths: VibePaths, session_id: str, messages: Sequence[Message]) -> Sa
         return SavedPart(()) if earlier is None else _saved(paths, earlier.session_id, earlier.messages)
 
     return SavedPart(tuple(messages), read_earlier if begins_with_summary(messages) else None)
-
-
-def _images(files: tuple[Path, ...]) -> tuple[Image, ...]:
-    """Read image files.
-
-    Raises:
-        UsageError: one can't be read, is no image that models take, or is too large.
-    """
-    images: list[Image] = []
-    for path in files:
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise UsageError(f"{path} can't be read ({error.strerror}): leave it out, or name another") from error
-        kind = image_type(data[:SIGNATURE_BYTES])
-        if kind is None:
-            raise UsageError(f"{path} is not an image that models accept: use a PNG, JPEG, GIF or WebP file")
-        try:
-            images.append(as_image(data, kind, str(path)))
-        except FileAccessError as error:
-            raise UsageError(str(error)) from error
-    return tuple(images)
 
 
 async def hold_chat(host: Host, talk: tuple[Opening, PromptLimits], stage: Stage, *, sets_up: bool = False) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
-from pathlib import PurePath
+from collections.abc import Iterable
+from pathlib import Path, PurePath
 
+from vibe.core.errors import UsageError
 from vibe.core.messages import Image
 from vibe.core.tools.files.text_files import FileAccessError
 
@@ -24,6 +26,28 @@ def image_type(head: bytes) -> str | None:
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return "image/webp"
     return next((media_type for start, media_type in _SIGNATURES if head.startswith(start)), None)
+
+
+def images_in(files: Iterable[Path]) -> tuple[Image, ...]:
+    """Read image files.
+
+    Raises:
+        UsageError: one can't be read, is no image that models take, or is too large.
+    """
+    images: list[Image] = []
+    for path in files:
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise UsageError(f"{path} can't be read ({error.strerror}): leave it out, or name another") from error
+        kind = image_type(data)
+        if kind is None:
+            raise UsageError(f"{path} is not an image that models accept: use a PNG, JPEG, GIF or WebP file")
+        try:
+            images.append(as_image(data, kind, str(path)))
+        except FileAccessError as error:
+            raise UsageError(str(error)) from error
+    return tuple(images)
 
 
 def as_image(data: bytes, media_type: str, name: str) -> Image:
