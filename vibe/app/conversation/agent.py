@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from subagents.agent.agent_factory import AgentParts, AgentState, agent_kit
 from subagents.agent.budget import Account
 from subagents.agent.run_context import AgentContext, RunContext
 from subagents.agent.spawner import Spawner, SpawnPool
+from vibe.app.conversation.mentions import mentioned_images, with_mentioned_files
 from vibe.app.conversation.opening import Seat
 from vibe.app.conversation.session import ChatSession
 from vibe.app.conversation.setup import Setup
@@ -21,80 +20,11 @@ from vibe.core.errors import UsageError
 from vibe.core.guidance import AgentGuidance, AgentPlace
 from vibe.core.messages import Image
 from vibe.core.session.write_turn import WriteTurn
-from vibe.core.told_files import with_files
 from vibe.core.tools.approvals import Approvals
-from vibe.core.tools.errors import ToolError
-from vibe.core.tools.files.images import MAX_IMAGE_BYTES, as_image, image_type
-from vibe.core.tools.files.text_files import FileAccessError, decode, whole_characters
+from vibe.core.tools.files.text_files import FileAccessError
 from vibe.core.tools.process.background import BackgroundCommands
 from vibe.core.tools.workspace import ReadTracker, Workspace
 from vibe.core.turn import AgentKit
-
-MAX_BYTES = 64_000
-"""Bytes of all mentioned files that are shown."""
-
-_MENTION = re.compile(r'(?<!\S)@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>[^\s"]+))')
-
-_CLOSING = ".,;:!?)]}"
-
-
-def with_mentioned_files(prompt: str, workspace: Workspace, told: str | None = None) -> str:
-    """``prompt``, or ``told`` in its place, followed by the text files it mentions, while there is room. Reads files.
-
-    A mention of anything else is a word like others: what lies outside, holds a secret or may not be read stays unread.
-    """
-    shown: list[tuple[str, str]] = []
-    room = MAX_BYTES
-    for name in dict.fromkeys(_mentioned(prompt)):
-        found = _text_of(name, workspace, room)
-        if found is not None:
-            text, cut = found
-            room -= len(text.encode())
-            note = "\n[cut here: read_file shows the rest]" if cut else ""
-            shown.append((name, f"{text}{note}"))
-    return with_files(prompt if told is None else told, shown)
-
-
-def _mentioned(prompt: str) -> Iterator[str]:
-    for match in _MENTION.finditer(prompt):
-        yield match["quoted"] or match["plain"].rstrip(_CLOSING)
-
-
-def mentioned_images(prompt: str, workspace: Workspace) -> dict[str, Image]:
-    """Return the picture files that a prompt mentions, by name. Reads files.
-
-    Raises:
-        FileAccessError: one is larger than models take.
-    """
-    images: dict[str, Image] = {}
-    for name in dict.fromkeys(_mentioned(prompt)):
-        data = _bytes_of(name, workspace, MAX_IMAGE_BYTES + 1)
-        kind = image_type(data)
-        if kind is not None:
-            images[name] = as_image(data, kind, name)
-    return images
-
-
-def _text_of(name: str, workspace: Workspace, room: int) -> tuple[str, bool] | None:
-    """The text of a file, at most ``room`` bytes of it, and whether there is more."""
-    data = _bytes_of(name, workspace, room + 1)
-    cut = len(data) > room
-    try:
-        return (decode(whole_characters(data[:room]) if cut else data, name).text, cut) if data else None
-    except ToolError:
-        return None
-
-
-def _bytes_of(name: str, workspace: Workspace, most: int) -> bytes:
-    """Return the beginning of a file; nothing of one that is not there, may hold secrets or may not be read."""
-    try:
-        path = workspace.readable(name)
-        if workspace.is_secret(path) or workspace.is_unread(path, name):
-            return b""
-        with workspace.files.read(path, name) as file:
-            return file.read(most)
-    except ToolError:
-        return b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vibe.app.conversation.agent import with_mentioned_files
+from vibe.app.conversation.mentions import with_mentioned_files
 from vibe.cli.textual_ui.input.completion import CompletedWord, CompletionKind, mention_of, word_at
 from vibe.core.tools.workspace import Workspace
 

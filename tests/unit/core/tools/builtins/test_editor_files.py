@@ -11,7 +11,7 @@ from tests.fakes.editor import DistantFiles, EditorFiles
 from tests.fakes.engine import BUILTIN_TOOLS
 from tests.fakes.tools import ScriptedApprover, call
 from tests.unit.core.tools.builtins.calling import Caller, make
-from vibe.app.conversation.agent import with_mentioned_files
+from vibe.app.conversation.mentions import with_mentioned_files
 from vibe.core.messages import ToolMessage
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.base import BaseTool
