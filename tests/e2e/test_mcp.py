@@ -245,7 +245,7 @@ def test_listing_connects_and_says_how_each_stands(vibe: VibeCommand) -> None:
 
     text, document = vibe("mcp", "list"), vibe("mcp", "list", "--output", "json")
 
-    assert (text.code, text.err) == (0, "")
+    assert (text.code, document.code, text.err) == (1, 1, "")
     assert "good stdio ready, 2 tools\n  good_echo\n  good_look\n" in text.out
     assert "exit stdio failed\n  died (exit code 3): cannot open the database" in text.out
     servers = {server["name"]: server for server in document.document["servers"]}
@@ -256,6 +256,16 @@ def test_listing_connects_and_says_how_each_stands(vibe: VibeCommand) -> None:
     }
     assert servers["good"]["tools"] == ["good_echo", "good_look"]
     assert "config.toml:" in servers["good"]["origin"]
+
+
+def test_a_listing_of_servers_that_are_all_ready_ends_well_and_counts_one_as_one(vibe: VibeCommand) -> None:
+    vibe.replay(turns({"text": "never"}))
+    serve(vibe, "good", *FAULTY, "none", disabled_tools=["echo"])
+    serve(vibe, "off", *FAULTY, "exit", enabled=False)
+
+    ended = vibe("mcp", "list")
+
+    assert (ended.code, ended.out) == (0, "good stdio ready, 1 tool\n  good_look\noff stdio disabled\n")
 
 
 def test_a_run_without_servers_does_not_load_the_client(vibe: VibeCommand) -> None:

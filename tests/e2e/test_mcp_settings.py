@@ -156,4 +156,31 @@ def test_a_file_as_an_editor_writes_it_is_taken_over(vibe: VibeCommand) -> None:
     assert far["url"] == "https://h/mcp?k=${K:-v}"
     assert ended.code == 1
     assert "${input:token}, which only its own editor knows" in ended.err
-    assert more["command"] == "${HOME}/bin/x"
+    assert more["command"] == "${userHome}/bin/x"
+
+
+EDITOR = """{
+  "editor.fontSize": 12,
+  "mcp": {"servers": {
+    "a b": {"command": "cat"},
+    "a-b": {"command": "${workspaceFolder}${/}x"},
+    "a  b": {"command": "${userHome}/y"},
+    "address": {"url": "${BASE}/mcp", "headers": {"X": "${workspaceFolderBasename}"}},
+    "open": {"command": "cat", "args": ["${file}"]},
+    "picked": {"command": "${command:python.interpreterPath}"},
+    "line": {"url": "https://h/mcp", "headers": {"L": "${lineNumber}"}},
+    "other": {"command": "${workspaceFolder:server}/x"},
+  }},
+}
+"""
+
+
+def test_the_settings_of_an_editor_are_read_and_no_server_takes_the_name_of_another(vibe: VibeCommand) -> None:
+    (vibe.workdir / "settings.json").write_text(EDITOR)
+
+    ended = vibe("mcp", "import", "settings.json")
+
+    assert [server["name"] for server in servers(vibe)] == ["a-b-2", "a-b", "a-b-3", "address"]
+    assert [line.split()[1] for line in ended.err.splitlines()] == ["open", "picked", "line", "other"]
+    assert ended.err.count("which only its own editor knows") == 4
+    assert vibe("config", "show").code == 0

@@ -6,17 +6,19 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from itertools import chain, count
 from typing import Any, cast
 
 from vibe.app.engine.settings import Settings
 from vibe.core.errors import UsageError
+from vibe.core.tools.mcp.settings import ONLY_EDITORS, REFERENCE
 
 GROUP = "mcp_servers"
-TABLES = ("mcpServers", "servers")
+TABLES = ("mcpServers", "servers", "context_servers")
 """Names of the table of servers in the files of other agents."""
-_BEYOND = re.compile(r"\$\{(?!(?:env:)?[A-Za-z_]\w*(?::-[^}]*)?\})[^}]*\}")
-"""A variable that only another editor knows, such as ``${input:token}``."""
+_VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _LAST_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -108,15 +110,22 @@ def read_servers(text: str, label: str) -> Iterator[ForeignServer]:
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{label} is not valid JSON ({error}): correct it first") from error
     fields = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
+    if isinstance(fields.get("mcp"), dict):  # the settings of an editor as a whole
+        fields = fields["mcp"] | fields
     found = next((fields[name] for name in TABLES if isinstance(fields.get(name), dict)), None)
     if found is None:
         raise UsageError(f"{label} lists no servers: it has no object {' or '.join(TABLES)}")
-    return (_foreign(_plain(str(name)), given) for name, given in cast("dict[str, Any]", found).items())
+    names: set[str] = set()
+    for name, given in cast("dict[str, Any]", found).items():
+        names.add(plain := _plain(name, names | (found.keys() - {name})))
+        yield _foreign(plain, given)
 
 
-def _plain(name: str) -> str:
-    """A name as ours can be: with hyphens for blanks and all else."""
-    return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.")[:64] or name
+def _plain(name: str, taken: AbstractSet[str]) -> str:
+    """A name as ours can be: with hyphens for blanks and all else, and a number if it is taken."""
+    plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.")[:64] or name
+    several = (f"{plain[:60]}-{number}" for number in count(2))
+    return next(one for one in chain([plain], several) if one not in taken)
 
 
 def _foreign(name: str, given: Any) -> ForeignServer:
@@ -130,9 +139,10 @@ def _foreign(name: str, given: Any) -> ForeignServer:
         kind, kept = "http", {key: table[key] for key in ("url", "headers") if table.get(key)}
     else:
         return ForeignServer(name=name, problem=f"its transport {str(kind)[:40]!r} is not supported: use stdio or http")
-    kept = json.loads(json.dumps(kept).replace("${userHome}", "${HOME}"))
-    if beyond := _BEYOND.search(json.dumps(kept)):
-        problem = f"it uses {beyond[0][:40]}, which only its own editor knows: write a variable, ${{NAME}}"
+    for used in _VARIABLE.finditer(json.dumps(kept)):
+        if REFERENCE.fullmatch(used[0]) and used[1] not in ONLY_EDITORS:
+            continue
+        problem = f"it uses {used[0][:40]}, which only its own editor knows: write a variable, ${{NAME}}"
         return ForeignServer(name=name, problem=problem)
     for key in ("env", "headers"):
         if isinstance(kept.get(key), dict):

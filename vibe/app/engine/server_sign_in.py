@@ -46,7 +46,7 @@ class ServerSignIns:
 
         loaded = await to_thread.run_sync(load_config, self._request)
         config = _on_the_network(loaded, server)
-        endpoint = endpoint_of(config, loaded.environ)
+        endpoint = endpoint_of(config, loaded.environ, self._request.workdir)
         if endpoint.has_key:
             raise NoSignInError(server, "has its own key: remove api_key_env or the Authorization header first")
         await to_thread.run_sync(self._store.find, endpoint.url)  # a file that is damaged is told before, not after

@@ -17,7 +17,7 @@ from vibe.cli.render.listings import NO_SERVERS, PROBLEM_LENGTH, server_lines
 
 
 def list_servers(args: argparse.Namespace, env: CliEnvironment) -> int:
-    """List the servers; exit code 3 if one that is required failed."""
+    """List the servers; exit code 1 if one failed, 3 if it is required."""
     workdir = existing_folder("--workdir", args.workdir, env.cwd)
     status = anyio.run(partial(mcp_status, env.host, workdir, trust=args.trust))
     for warning in status.warnings:
@@ -27,8 +27,8 @@ def list_servers(args: argparse.Namespace, env: CliEnvironment) -> int:
         env.write_json({"servers": servers})
     else:
         _print(status, env)
-    lacking = any(server.required and server.status == "failed" for server in status.servers)
-    return ExitCode.ENVIRONMENT if lacking else ExitCode.DONE
+    failed = {server.required for server in status.servers if server.status == "failed"}
+    return ExitCode.ENVIRONMENT if True in failed else ExitCode.FAILED if failed else ExitCode.DONE
 
 
 def _print(status: McpStatus, env: CliEnvironment) -> None:

@@ -308,7 +308,7 @@ def _session(event: _Session) -> str:
             tokens = f"{event.prompt_tokens} + {event.completion_tokens} tokens{cached}"
             return f"{event.model}: {tokens}{_cost(event.cost_usd)}"
         case e.ToolServerEvent():
-            detail = event.detail or f"{event.tools} tools"
+            detail = event.detail or counted(event.tools, "tool")
             said = "" if event.status == "starting" else f": {detail}"
             return f"MCP server {event.server} ({event.transport}) {event.status}{said}"
         case e.WarningEvent():

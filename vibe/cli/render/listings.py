@@ -6,7 +6,7 @@ import json
 import time
 from typing import TYPE_CHECKING
 
-from vibe.cli.render.event_text import one_line
+from vibe.cli.render.event_text import counted, one_line
 from vibe.core.instructions.memory import MAX_TEXT, MemoryScope, MemoryStore
 from vibe.core.tools.loading import BUILTIN
 
@@ -48,8 +48,8 @@ def tool_lines(tools: ToolManager) -> list[str]:
 
 def server_lines(server: ServerState) -> list[str]:
     """Return an MCP server's state, with its tools."""
-    count = f", {len(server.tools)} tools" if server.status == "ready" else ""
-    count += f", {server.resources} resources" if server.resources else ""
+    count = f", {counted(len(server.tools), 'tool')}" if server.status == "ready" else ""
+    count += f", {counted(server.resources, 'resource')}" if server.resources else ""
     lines = [one_line(f"{server.name} {server.transport} {server.status}{count}")]
     if server.problem:
         lines.append(f"  {one_line(server.problem, PROBLEM_LENGTH)}")

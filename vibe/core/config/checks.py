@@ -217,7 +217,7 @@ def _server_problems(config: VibeConfig, merged: Layer) -> list[ConfigError]:
             problems.append(
                 ConfigError(origin_of(merged, key), written((*key, needed)), f"is missing, {kind} needs it")
             )
-        elif not stdio and not server.url.startswith(("http://", "https://")):
+        elif not stdio and not server.url.startswith(("http://", "https://", "${")):
             problem = f"must begin with http:// or https://, not {shown_value(server.url)}"
             problems.append(ConfigError(origin_of(merged, (*key, "url")), written((*key, "url")), problem))
         for name in (name for name in foreign if (*key, name) in merged.settings):

@@ -48,7 +48,7 @@ class McpServerConfig(Section):
     transport: McpTransport
     """`stdio` is a command that is run; `http` and `streamable-http` both mean streamable HTTP."""
     url: str = ""
-    """For HTTP: its address, such as `https://host/mcp`."""
+    """For HTTP: its address, such as `https://host/mcp`; variables as in `headers`."""
     headers: dict[str, str] = Field(default_factory=dict)
     """For HTTP: headers of every request; `${NAME}`, `${env:NAME}` and `${NAME:-otherwise}` are a variable's value."""
     api_key_env: str = ""

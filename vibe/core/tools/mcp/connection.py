@@ -246,7 +246,7 @@ class ServerConnection:
         config, place = self.config, self._place
         if config.transport is not McpTransport.STDIO:
             await to_thread.run_sync(load_library)
-            endpoint, sign_ins = endpoint_of(config, place.environ), SignInStore(place.sign_ins)
+            endpoint, sign_ins = endpoint_of(config, place.environ, place.cwd), SignInStore(place.sign_ins)
             self._wants_sign_in = not endpoint.has_key
             async with endpoint_transport(endpoint, self._exchange, sign_ins) as transport:
                 yield transport

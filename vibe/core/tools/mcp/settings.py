@@ -17,8 +17,14 @@ from vibe.core.tools.mcp.errors import ServerSettingError
 INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "VIBE_DEPTH", "VIBE_WRITERS")
 """The variables a server gets without being named in its ``env``; by the last, ours knows how deep it is."""
 
-_REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-_FOLDER = re.compile(r"\$\{workspace(?:Folder|Root)\}")
+REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*|/)(?::-([^}]*))?\}")
+ONLY_EDITORS = frozenset({
+    "columnNumber", "defaultBuildTask", "execPath", "file", "fileBasename", "fileBasenameNoExtension", "fileDirname",
+    "fileDirnameBasename", "fileExtname", "fileWorkspaceFolder", "lineNumber", "relativeFile", "relativeFileDirname",
+    "selectedText",
+})  # fmt: skip
+"""Variables that mean something in an editor only."""
+ADDRESSES = ("http://", "https://")
 TOKEN = "{token}"  # noqa: S105  a place holder
 
 
@@ -47,11 +53,10 @@ def launch_of(config: McpServerConfig, environ: Mapping[str, str], cwd: Path) ->
     Raises:
         ServerSettingError: there is no such program, or a variable is not set.
     """
-    told = {name: _FOLDER.sub(lambda _: str(cwd), value) for name, value in config.env.items()}
-    given = {name: _expanded(config.name, f"env.{name}", value, environ) for name, value in told.items()}
+    known = {**environ, **_of_editors(environ, cwd)}
+    given = {name: _expanded(config.name, f"env.{name}", value, known) for name, value in config.env.items()}
     variables = {name: environ[name] for name in INHERITED if name in environ} | given
-    words = [_expanded(config.name, "command", word, environ) for word in _argv(config)]
-    program, *rest = [_FOLDER.sub(lambda _: str(cwd), word) for word in words]
+    program, *rest = [_expanded(config.name, "command", word, known) for word in _argv(config)]
     found = _program(program, variables.get("PATH"), cwd)
     if found is None:
         raise ServerSettingError(
@@ -62,23 +67,35 @@ def launch_of(config: McpServerConfig, environ: Mapping[str, str], cwd: Path) ->
     return Launch(argv=(found, *rest), environ=variables, cwd=cwd)
 
 
-def endpoint_of(config: McpServerConfig, environ: Mapping[str, str]) -> Endpoint:
+def endpoint_of(config: McpServerConfig, environ: Mapping[str, str], cwd: Path) -> Endpoint:
     """Return how a server on the network is called.
 
     Raises:
-        ServerSettingError: a variable it names is not set.
+        ServerSettingError: a variable it names is not set, or makes no address.
     """
-    headers = {name: _expanded(config.name, f"headers.{name}", text, environ) for name, text in config.headers.items()}
+    known = {**environ, **_of_editors(environ, cwd)}
+    headers = {
+        name: _expanded(config.name, f"headers.{name}", text, known).strip() for name, text in config.headers.items()
+    }
     if config.api_key_env and config.api_key_header.lower() not in {name.lower() for name in headers}:
         key = environ.get(config.api_key_env)
         if not key:
             raise ServerSettingError(config.name, f"needs the environment variable {config.api_key_env}: set it")
-        headers[config.api_key_header] = config.api_key_format.replace(TOKEN, key)
-    url = _expanded(config.name, "url", config.url, environ)
+        headers[config.api_key_header] = config.api_key_format.replace(TOKEN, key.strip())
+    url = _expanded(config.name, "url", config.url, known).strip()
+    if not url.startswith(ADDRESSES):
+        raise ServerSettingError(config.name, "needs a url that begins with http:// or https://: correct its variables")
     has_key = bool(config.api_key_env or urlsplit(url).username) or any(
         name.lower() == "authorization" for name in headers
     )
     return Endpoint(url=url, headers=headers, has_key=has_key)
+
+
+def _of_editors(environ: Mapping[str, str], cwd: Path) -> dict[str, str]:
+    """The variables of editors that mean something here."""
+    folders = dict.fromkeys(("workspaceFolder", "workspaceRoot", "cwd"), str(cwd))
+    parts = {"workspaceFolderBasename": cwd.name, "userHome": environ.get("HOME", "")}
+    return folders | parts | dict.fromkeys(("/", "pathSeparator"), os.sep)
 
 
 def _argv(config: McpServerConfig) -> list[str]:
@@ -104,10 +121,8 @@ def _expanded(server: str, key: str, text: str, environ: Mapping[str, str]) -> s
         name, otherwise = match.groups()
         if not environ.get(name) and otherwise is not None:
             return otherwise
-        if name in {"workspaceFolder", "workspaceRoot"}:
-            return match[0]
         if name not in environ:
             raise ServerSettingError(server, f"needs the environment variable {name} for {key}: set it")
         return environ[name]
 
-    return _REFERENCE.sub(value, text)
+    return REFERENCE.sub(value, text)

@@ -11,6 +11,7 @@ from vibe.core.tools.mcp.client import shown_url
 from vibe.core.tools.mcp.errors import ServerSettingError
 from vibe.core.tools.mcp.settings import endpoint_of, launch_of
 
+HERE = Path("/work/my place")
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/home/me", "MISTRAL_API_KEY": "secret", "CITY": "Paris", "KEY": "k"}
 
 
@@ -63,21 +64,58 @@ def test_what_keeps_a_server_from_being_started_is_told(fields: dict[str, Any], 
 
 
 def test_a_key_goes_into_its_header() -> None:
-    assert endpoint_of(http(api_key_env="KEY"), ENVIRON).headers == {"Authorization": "Bearer k"}
+    assert endpoint_of(http(api_key_env="KEY"), ENVIRON, HERE).headers == {"Authorization": "Bearer k"}
     custom = http(api_key_env="KEY", api_key_header="X-Key", api_key_format="{token}!", headers={"A": "${CITY}"})
-    assert endpoint_of(custom, ENVIRON).headers == {"A": "Paris", "X-Key": "k!"}
+    assert endpoint_of(custom, ENVIRON, HERE).headers == {"A": "Paris", "X-Key": "k!"}
 
 
 def test_a_header_that_is_given_wins_over_the_key() -> None:
-    assert endpoint_of(http(api_key_env="KEY", headers={"authorization": "x"}), ENVIRON).headers == {
+    assert endpoint_of(http(api_key_env="KEY", headers={"authorization": "x"}), ENVIRON, HERE).headers == {
         "authorization": "x"
     }
 
 
 def test_a_key_that_is_not_set_is_told_by_its_name() -> None:
     with pytest.raises(ServerSettingError, match="needs the environment variable OTHER: set it"):
-        endpoint_of(http(api_key_env="OTHER"), ENVIRON)
+        endpoint_of(http(api_key_env="OTHER"), ENVIRON, HERE)
 
 
 def test_an_address_is_shown_without_its_secrets() -> None:
     assert shown_url("https://user:pass@host:8/mcp?key=1#x") == "https://host:8/mcp"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("${workspaceFolder}/x", "/work/my place/x"),
+        ("${workspaceRoot}", "/work/my place"),
+        ("${cwd}", "/work/my place"),
+        ("${workspaceFolderBasename}!", "my place!"),
+        ("${userHome}${/}bin${pathSeparator}x", "/home/me/bin/x"),
+        ("${NONE:-${x}", "${x"),
+        ("${input:x} ${env:CITY}", "${input:x} Paris"),
+    ],
+)
+def test_a_variable_of_editors_is_expanded_in_every_field(text: str, told: str) -> None:
+    far = endpoint_of(http(headers={"X": text}), ENVIRON, HERE)
+    near = launch_of(stdio(command="sh", args=(text,), env={"X": text}), ENVIRON, HERE)
+
+    assert (far.headers["X"], near.argv[1], near.environ["X"]) == (told, told, told)
+
+
+@pytest.mark.parametrize("url", ["${BASE}/mcp", "${env:BASE}/mcp", "${NONE:-https://far}/mcp", "https://far/mcp\n"])
+def test_an_address_may_begin_with_a_variable(url: str) -> None:
+    config = http().model_copy(update={"url": url})
+
+    assert endpoint_of(config, {**ENVIRON, "BASE": "https://far"}, HERE).url == "https://far/mcp"
+    with pytest.raises(ServerSettingError, match="begins with http:// or https://"):
+        endpoint_of(config.model_copy(update={"url": "${CITY}/mcp"}), ENVIRON, HERE)
+
+
+def test_a_line_break_at_the_end_of_a_header_is_left_out() -> None:
+    environ = {**ENVIRON, "KEY": "k\n", "TEAM": "us\r\n"}
+
+    assert endpoint_of(http(api_key_env="KEY", headers={"X-Team": "${TEAM}"}), environ, HERE).headers == {
+        "Authorization": "Bearer k",
+        "X-Team": "us",
+    }
