@@ -11,7 +11,7 @@ from vibe.core.tools.mcp.client import shown_url
 from vibe.core.tools.mcp.errors import ServerSettingError
 from vibe.core.tools.mcp.settings import endpoint_of, launch_of
 
-HERE = Path("/work/my place")
+HERE = Path("/srv/my place")
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/home/me", "MISTRAL_API_KEY": "secret", "CITY": "Paris", "KEY": "k"}
 
 
@@ -87,9 +87,9 @@ def test_an_address_is_shown_without_its_secrets() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("${workspaceFolder}/x", "/work/my place/x"),
-        ("${workspaceRoot}", "/work/my place"),
-        ("${cwd}", "/work/my place"),
+        ("${workspaceFolder}/x", "/srv/my place/x"),
+        ("${workspaceRoot}", "/srv/my place"),
+        ("${cwd}", "/srv/my place"),
         ("${workspaceFolderBasename}!", "my place!"),
         ("${userHome}${/}bin${pathSeparator}x", "/home/me/bin/x"),
         ("${NONE:-${x}", "${x"),
