@@ -31,6 +31,7 @@ class McpRig:
         self.servers = servers
         self.root = root
         self.user_input: UserInput | None = None
+        self.sees_images = False
 
     async def hire(
         self, tables: Mapping[str, dict[str, Any]] | None = None, mode: ApprovalMode = ApprovalMode.ALL
@@ -39,7 +40,7 @@ class McpRig:
         self.rig = await to_thread.run_sync(self._agent, tables, Approvals(mode=mode))
 
     def _agent(self, tables: Mapping[str, dict[str, Any]] | None, approvals: Approvals) -> ExecutorRig:
-        classes, more = self.servers.tool_classes(), Callbacks(user_input=self.user_input)
+        classes, more = self.servers.tool_classes(), Callbacks(user_input=self.user_input, sees_images=self.sees_images)
         folder = self.root / "outputs"
         return ExecutorRig(self.root, *classes, approvals=approvals, tables=tables, output_dir=folder, callbacks=more)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -48,6 +49,23 @@ async def test_all_kinds_of_answers(transport: str, tmp_path: Path) -> None:
         assert (await rig.call("pen_slow", steps=60)).content == "done"
         assert (rig.progress[0], rig.progress[-1]) == ("1/60 step 1", "60/60 step 60")
         assert len(rig.progress) <= 2 + 4 * (anyio.current_time() - began)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"), [("pen_picture", {}), ("pen_read_resource", {"uri": "shelf://picture"})]
+)
+async def test_a_picture_is_shown_to_a_model_that_sees_and_told_to_every_one(
+    tool: str, arguments: dict[str, str], tmp_path: Path
+) -> None:
+    async with pen("stdio", tmp_path) as rig:
+        blind = await rig.call(tool, **arguments)
+        rig.sees_images = True
+        await rig.hire()
+        seeing = await rig.call(tool, **arguments)
+
+    assert ("image/png" in blind.content, "image/png" in seeing.content, blind.images) == (True, True, ())
+    [shown] = seeing.images
+    assert (shown.media_type, base64.b64decode(shown.data)[:4]) == ("image/png", b"\x89PNG")
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])

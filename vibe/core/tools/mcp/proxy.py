@@ -20,6 +20,7 @@ from anyio import (
 from anyio.streams.memory import MemoryObjectReceiveStream
 from pydantic import RootModel
 
+from vibe.core.messages import Image
 from vibe.core.plain_text import plain_line, shortened
 from vibe.core.tools.base import SUMMARY_LENGTH, BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolStreamLine
 from vibe.core.tools.errors import ToolError
@@ -142,8 +143,16 @@ class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolStat
 
     async def _answer(self, args: McpArguments, ctx: InvokeContext, on_progress: OnProgress) -> MCPToolResult:
         """Return the answer to a call."""
-        reader = ResultReader(self.server.name, self.remote.name, ctx.tool_call_id, ctx.output_dir)
-        return await reader.read(await self.server.call(self.remote, args.root, on_progress, ctx.user_input_callback))
+        answer = await self.server.call(self.remote, args.root, on_progress, ctx.user_input_callback)
+        return await self._reader(ctx).read(answer)
+
+    def _reader(self, ctx: InvokeContext) -> ResultReader:
+        names = (self.server.name, self.remote.name, ctx.tool_call_id)
+        return ResultReader(*names, ctx.output_dir, sees_images=ctx.sees_images)
+
+    def images(self, result: MCPToolResult) -> tuple[Image, ...]:
+        """The pictures of the answer."""
+        return tuple(Image(*picture) for picture in result.pictures)
 
     # --- what it is ---
 
@@ -219,8 +228,7 @@ class McpResourceTool(McpTool):
         if uri is not None and not isinstance(uri, str):
             raise ToolError("uri must be the address of a resource, as text")
         if uri:
-            reader = ResultReader(server.name, self.remote.name, ctx.tool_call_id, ctx.output_dir)
-            return await reader.read_resource(await server.read_resource(uri, ctx.user_input_callback))
+            return await self._reader(ctx).read_resource(await server.read_resource(uri, ctx.user_input_callback))
         lines = [resource.line() for resource in await server.list_resources()]
         text = "\n".join(lines) or "there are no resources"
         return MCPToolResult(ok=True, server=server.name, tool=self.remote.name, text=text)

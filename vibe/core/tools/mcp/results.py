@@ -9,8 +9,9 @@ import mimetypes
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
+from vibe.core.tools.files.images import MAX_IMAGE_BYTES, image_type
 from vibe.core.tools.mcp.sieve import table_of
 from vibe.core.tools.outputs import keep_file
 
@@ -32,16 +33,27 @@ class MCPToolResult(BaseModel):
     tool: str
     text: str
     structured: Any = None
+    pictures: tuple[tuple[str, str], ...] = Field(default=(), exclude=True)
+    """Media type and base64 of what a model that sees images is shown."""
+
+
+MOST_PICTURES = 10
+"""The most pictures of one answer that are shown."""
 
 
 class ResultReader:
-    """Reads the answers to one call; data in them is saved below ``folder`` (None: it is not kept)."""
+    """Reads the answers to one call; data in them is saved below ``folder`` (None: it is not kept).
 
-    def __init__(self, server: str, tool: str, call_id: str, folder: Path | None) -> None:
+    ``sees_images``: its pictures are shown, too.
+    """
+
+    def __init__(self, server: str, tool: str, call_id: str, folder: Path | None, *, sees_images: bool = False) -> None:
         self._server = server
         self._tool = tool
         self._call_id = call_id
         self._folder = folder
+        self._room = MOST_PICTURES if sees_images else 0
+        self._pictures: list[tuple[str, str]] = []
 
     async def read(self, answer: CallToolResult) -> MCPToolResult:
         """The whole answer, in the order the server gave it."""
@@ -49,16 +61,19 @@ class ResultReader:
         structured = answer.structured_content
         if structured is not None and not _is_told(structured, parts):
             parts.append(json.dumps(structured, ensure_ascii=False, default=str))
-        text = "\n".join(part for part in parts if part)
-        return MCPToolResult(
-            ok=not answer.is_error, server=self._server, tool=self._tool, text=text, structured=structured
-        )
+        return self._result(parts, ok=not answer.is_error, structured=structured)
 
     async def read_resource(self, answer: ReadResourceResult) -> MCPToolResult:
         """The contents of a resource; of one that is not text, where they are kept."""
         several = len(answer.contents) > 1
         parts = [await self._resource(contents, named=several) for contents in answer.contents]
-        return MCPToolResult(ok=True, server=self._server, tool=self._tool, text="\n".join(parts))
+        return self._result(parts, ok=True)
+
+    def _result(self, parts: list[str], *, ok: bool, structured: Any = None) -> MCPToolResult:
+        text, pictures = "\n".join(part for part in parts if part), tuple(self._pictures)
+        return MCPToolResult(
+            ok=ok, server=self._server, tool=self._tool, text=text, structured=structured, pictures=pictures
+        )
 
     async def _part(self, block: ContentBlock) -> str:
         match block.type:
@@ -84,6 +99,9 @@ class ResultReader:
             data = base64.b64decode(encoded, validate=True)
         except (binascii.Error, ValueError):
             return f"[{what}, {mime_type}: its data is not valid base64]"
+        kind = image_type(data)
+        if kind and len(self._pictures) < self._room and len(data) <= MAX_IMAGE_BYTES:
+            self._pictures.append((kind, base64.b64encode(data).decode("ascii")))
         return f"[{what}, {mime_type}, {len(data)} bytes; {await self._keep(data, mime_type)}]"
 
     async def _keep(self, data: bytes, mime_type: str) -> str:

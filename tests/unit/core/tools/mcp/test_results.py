@@ -57,6 +57,25 @@ async def test_data_without_a_folder_is_told_and_not_kept() -> None:
     assert (await ResultReader("srv", "t", "c", None).read(answer)).text == "[image, image/png, 1 bytes; not kept]"
 
 
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        (b"\xff\xd8\xff", 1),
+        (b"GIF89a", 1),
+        (b"<svg/>", 0),
+        (b"\x89PNG\r\n\x1a\n" + bytes(4_000_000), 0),
+    ],
+    ids=["jpeg", "gif", "svg", "too large"],
+)
+async def test_of_pictures_those_that_models_take_are_shown(data: bytes, shown: int) -> None:
+    answer = CallToolResult(content=[ImageContent(data=encoded(data), mime_type="image/odd")] * 12)
+
+    seen = await ResultReader("srv", "t", "c", None, sees_images=True).read(answer)
+
+    assert (len(seen.pictures), seen.text.count("image/odd")) == (shown * 10, 12)
+    assert "pictures" not in seen.model_dump()
+
+
 async def test_structured_content_is_added_only_where_the_text_does_not_say_it() -> None:
     data = {"temperature": 33}
     said = CallToolResult(content=[TextContent(text='{"temperature": 33}')], structured_content=data)
