@@ -118,6 +118,12 @@ async def grow(ctx: Context[Any, Any]) -> str:
     return "grown"
 
 
+@server.tool(annotations=READS)
+async def folders(ctx: Context) -> str:
+    """Answer with the folders that the client works in."""
+    return " ".join(f"{root.name}={root.uri}" for root in (await ctx.session.list_roots()).roots)  # pyright: ignore[reportDeprecated]  what servers of today do
+
+
 @server.resource("shelf://index", description="What there is to read.", mime_type="text/plain")
 def index() -> str:
     """Text."""

@@ -35,7 +35,7 @@ async def everything(transport: str, root: Path) -> AsyncGenerator[McpRig]:
 async def test_every_call_of_the_reference_server_comes_back_as_it_should(transport: str, tmp_path: Path) -> None:
     async with everything(transport, tmp_path) as rig:
         state = rig.state("everything")
-        assert (len(state.tools), state.resources) == (13 + 1, 9)
+        assert (len(state.tools), state.resources) == (14 + 1, 9)
 
         echo = await rig.call("everything_echo", message="hi")
         assert (echo.status, echo.content) == ("ok", "Echo: hi")
@@ -57,6 +57,9 @@ async def test_every_call_of_the_reference_server_comes_back_as_it_should(transp
         data = await anyio.Path(saved[2]).read_bytes()
         assert data.startswith(b"\x89PNG")
         assert len(data) == int(saved[1])
+
+        roots = await rig.call("everything_get-roots-list")
+        assert f"URI: {tmp_path.as_uri()}" in roots.content
 
         links = await rig.call("everything_get-resource-links", count=2)
         assert links.content.count("[link to ") == 2

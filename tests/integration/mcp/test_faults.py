@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import anyio
 import anyio.to_thread
@@ -228,23 +228,115 @@ async def test_a_server_that_lists_too_much_offers_a_part_of_it(tmp_path: Path) 
     assert none.tools == ("none_echo",)
 
 
+class QuietHandler(BaseHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, ARG002  in place of lines on stderr
+        return
+
+
+@contextmanager
+def served(handler: type[BaseHTTPRequestHandler]) -> Generator[int]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
+
+
 @contextmanager
 def web_server(status: int) -> Generator[str]:
-    class Refusing(BaseHTTPRequestHandler):
+    class Refusing(QuietHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers.get("content-length", 0)))
             self.send_response(status)
             self.end_headers()
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, ARG002  in place of lines on stderr
-            return
+    with served(Refusing) as port:
+        yield f"http://user:pass@127.0.0.1:{port}/mcp?key=secret"
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield f"http://user:pass@127.0.0.1:{server.server_port}/mcp?key=secret"
-        server.shutdown()
-        thread.join()
+
+class Forgetful(QuietHandler):
+    """A server that answers with this type of content, and knows a session no more at the first calls."""
+
+    kind = "application/json"
+    forgets = 0
+    body = b""
+    taken: ClassVar[list[str]]
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if asked["method"] == "tools/call" and self.forgets:
+            type(self).forgets -= 1
+            self.reply(404, self.body)
+        elif "id" not in asked:
+            self.reply(202, b"")
+        else:
+            answer = {
+                "jsonrpc": "2.0",
+                "id": asked["id"],
+                "result": self.result(asked["method"], asked.get("params", {})),
+            }
+            self.reply(200, json.dumps(answer).encode())
+
+    def result(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        if method == "tools/call":
+            self.taken.append(params["name"])
+            return {"content": [{"type": "text", "text": "done"}]}
+        if method == "tools/list":
+            return {"tools": [{"name": "pay", "inputSchema": {"type": "object"}}]}
+        known: Any = {"capabilities": {"tools": {}}, "serverInfo": {"name": "x", "version": "1"}}
+        return {"protocolVersion": params["protocolVersion"], **known}
+
+    def do_DELETE(self) -> None:
+        self.reply(200, b"")
+
+    def do_GET(self) -> None:
+        self.reply(405, b"")
+
+    def reply(self, status: int, data: bytes) -> None:
+        self.send_response(status)
+        if self.kind:
+            self.send_header("Content-Type", self.kind)
+        self.send_header("Mcp-Session-Id", f"s{self.forgets}")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+@contextmanager
+def forgetful(**fields: Any) -> Generator[tuple[str, list[str]]]:
+    """The address of such a server, and the calls it took."""
+    taken: list[str] = []
+    with served(type("Server", (Forgetful,), {**fields, "taken": taken})) as port:
+        yield f"http://127.0.0.1:{port}/mcp", taken
+
+
+UNKNOWN = b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32001, "message": "Session not found"}}'
+
+
+@pytest.mark.parametrize("body", [b"", UNKNOWN, UNKNOWN.replace(b"-32001", b"-32600"), b"<h1>no such session</h1>"])
+async def test_a_call_of_a_session_that_is_not_known_is_sent_again_once(body: bytes, tmp_path: Path) -> None:
+    with forgetful(forgets=1, body=body) as (url, taken):
+        async with running(tmp_path, over_http("web", url)) as rig:
+            first, second = await rig.call("web_pay"), await rig.call("web_pay")
+
+    assert (first.content, second.content, taken) == ("done", "done", ["pay", "pay"])
+
+
+async def test_a_call_that_no_session_is_known_for_is_said_not_to_have_been_made(tmp_path: Path) -> None:
+    with forgetful(forgets=9, body=UNKNOWN) as (url, taken):
+        async with running(tmp_path, over_http("web", url)) as rig:
+            answer = await rig.call("web_pay")
+
+    assert (answer.status, taken) == ("error", [])
+    assert "does not know our session any more: pay was not called" in answer.content
+
+
+@pytest.mark.parametrize("kind", ["", "text/plain", "text/plain; charset=utf-8", "text/json", "Application/JSON"])
+async def test_an_answer_is_read_whatever_type_it_says_it_is(kind: str, tmp_path: Path) -> None:
+    with forgetful(kind=kind) as (url, _):
+        async with running(tmp_path, over_http("web", url)) as rig:
+            assert (await rig.call("web_pay")).content == "done"
 
 
 @pytest.mark.parametrize(

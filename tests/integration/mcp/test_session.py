@@ -51,6 +51,14 @@ async def test_all_kinds_of_answers(transport: str, tmp_path: Path) -> None:
         assert len(rig.progress) <= 2 + 4 * (anyio.current_time() - began)
 
 
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_a_server_is_told_the_workspace(transport: str, tmp_path: Path) -> None:
+    folder = tmp_path / "my place"
+    folder.mkdir()
+    async with pen(transport, folder) as rig:
+        assert (await rig.call("pen_folders")).content == f"my place={folder.as_uri()}"
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments"), [("pen_picture", {}), ("pen_read_resource", {"uri": "shelf://picture"})]
 )

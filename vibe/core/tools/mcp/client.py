@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 
 CONNECT_SECONDS = 10.0
+NOT_FOUND = 404
+SESSION = "mcp-session-id"
+KINDS = ("application/json", "text/event-stream", "text/html")
+"""Types of answers that are what they say; any other is read as the first of them."""
 READ_SECONDS = 3_900.0
 """Between two pieces of an answer, in which a person may be asked; how long a call may take is the caller's to say."""
 
@@ -46,8 +50,14 @@ async def endpoint_transport(endpoint: Endpoint, exchange: Exchange, sign_ins: S
 
     async def note(response: httpx2.Response) -> None:
         # 405 is how a server says that it has no stream of its own: nothing is wrong.
-        if response.request.method == "POST":
-            exchange.refused = response.status_code if response.status_code >= 400 else None
+        if response.request.method != "POST":
+            return
+        exchange.refused = response.status_code if response.status_code >= 400 else None
+        kind = response.headers.get("content-type", "")
+        if response.status_code == NOT_FOUND and SESSION in response.request.headers:
+            response.headers["content-type"] = ""  # its status says all, whatever error is in it
+        elif not exchange.refused and not kind.lower().startswith(KINDS):
+            response.headers["content-type"] = KINDS[0]
 
     timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
     hooks = {"response": [note]}

@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -27,6 +26,7 @@ from anyio import (
 from vibe.core.config.mcp_models import McpServerConfig, McpTransport
 from vibe.core.errors import innermost
 from vibe.core.tools.mcp.client import (
+    NOT_FOUND,
     Exchange,
     endpoint_transport,
     let_handlers_run,
@@ -38,6 +38,7 @@ from vibe.core.tools.mcp.elicitation import CallUnderWay
 from vibe.core.tools.mcp.errors import (
     CLOSED_CODE,
     MODERN_ONLY_CODES,
+    SESSION_GONE,
     STATUS_MESSAGES,
     ServerCallError,
     ServerSettingError,
@@ -57,7 +58,14 @@ from vibe.core.tools.questions import UserInput
 if TYPE_CHECKING:
     from mcp import Client, MCPError
     from mcp.client.session import ClientRequestContext, IncomingMessage
-    from mcp.types import CallToolResult, ElicitRequestParams, ElicitResult, ErrorData, ReadResourceResult
+    from mcp.types import (
+        CallToolResult,
+        ElicitRequestParams,
+        ElicitResult,
+        ErrorData,
+        ListRootsResult,
+        ReadResourceResult,
+    )
 
 T = TypeVar("T")
 RESTARTS = 1
@@ -70,7 +78,6 @@ RELIST_SECONDS = 2.0
 EXTRAS_SECONDS = 3.0
 """The longest a start waits for a list of prompts or of resources, without which its tools can be called."""
 CHANGED = frozenset({"notifications/tools/list_changed", "notifications/resources/list_changed"})
-SESSION_UNKNOWN = 404
 UNAUTHORIZED = 401
 
 logger = logging.getLogger(__name__)
@@ -228,7 +235,12 @@ class ServerConnection:
                 usable = sieved(transport, self._refused.append)
                 asked = self._elicit if self._place.is_attended else None
                 async with Client(
-                    usable, mode=mode, client_info=info, message_handler=self._hear, elicitation_callback=asked
+                    usable,
+                    mode=mode,
+                    client_info=info,
+                    message_handler=self._hear,
+                    elicitation_callback=asked,
+                    list_roots_callback=self._roots,
                 ) as client:
                     self.tools, self.resources = await self._offers(client)
                     self.instructions = client.instructions or ""
@@ -302,6 +314,12 @@ class ServerConnection:
         asking = next((call for call in reversed(self._calls) if call.ask is not None), CallUnderWay(0.0))
         return await asking.elicit(self.name, params)
 
+    async def _roots(self, context: ClientRequestContext) -> ListRootsResult:  # noqa: ARG002  the library's interface
+        from mcp.types import ListRootsResult
+
+        cwd = self._place.cwd
+        return ListRootsResult.model_validate({"roots": [{"uri": cwd.as_uri(), "name": cwd.name}]})
+
     async def _tell_change(self) -> None:
         if self.on_change is not None:
             await self.on_change()
@@ -318,19 +336,11 @@ class ServerConnection:
         Raises:
             ServerCallError: there is no session, or no answer; names the server.
         """
-        call = partial(self._call, tool.name, arguments, on_progress, ask)
-        try:
-            return await call()
-        except ServerCallError as error:
-            if not (error.lost and tool.repeatable):
-                raise
-        return await call()
-
-    async def _call(
-        self, tool: str, arguments: dict[str, Any], on_progress: OnProgress, ask: UserInput | None
-    ) -> CallToolResult:
         result = await self._request(
-            tool, lambda client: client.call_tool(tool, arguments, progress_callback=on_progress), ask
+            tool.name,
+            lambda client: client.call_tool(tool.name, arguments, progress_callback=on_progress),
+            ask,
+            repeatable=tool.repeatable,
         )
         self._unanswered_losses = 0
         await let_handlers_run()
@@ -356,12 +366,29 @@ class ServerConnection:
         """Return a resource; ``ask`` as for ``call``, and raises as ``prompt_text``."""
         return await self._request(uri, lambda client: client.read_resource(uri), ask)
 
-    async def _request(self, what: str, send: Callable[[Client], Awaitable[T]], ask: UserInput | None = None) -> T:
+    async def _request(
+        self,
+        what: str,
+        send: Callable[[Client], Awaitable[T]],
+        ask: UserInput | None = None,
+        *,
+        repeatable: bool = True,
+    ) -> T:
         """Return the answer to a request; the server's questions meanwhile go to ``ask``.
+
+        It is sent again, once, if the session is lost and it is ``repeatable`` or was not taken.
 
         Raises:
             ServerCallError: there is no session, or no answer; names the server.
         """
+        try:
+            return await self._sent(what, send, ask)
+        except ServerCallError as error:
+            if not (error.lost and (repeatable or not error.taken)):
+                raise
+        return await self._sent(what, send, ask)
+
+    async def _sent(self, what: str, send: Callable[[Client], Awaitable[T]], ask: UserInput | None) -> T:
         await self.wait_ready()
         client, limit = self._client, self.config.tool_timeout_sec
         if client is None:
@@ -385,16 +412,16 @@ class ServerConnection:
 
     def _refused_call(self, client: Client, tool: str, error: MCPError) -> ServerCallError:
         # An HTTP server that was restarted knows our session no more, and says so with 404.
-        if error.code == CLOSED_CODE or self._exchange.refused == SESSION_UNKNOWN:
-            return self._lost_call(client, tool)
+        unknown = str(error) == SESSION_GONE
+        if unknown or error.code == CLOSED_CODE or self._exchange.refused == NOT_FOUND:
+            return self._lost_call(client, tool, taken=not unknown)
         return ServerCallError(self.name, self._why(error))
 
-    def _lost_call(self, client: Client, tool: str) -> ServerCallError:
-        why = self._gone()
+    def _lost_call(self, client: Client, tool: str, *, taken: bool = True) -> ServerCallError:
+        why = f"{self._gone()} while {tool} ran: whether the call took effect is not known"
         self._lose(client)
-        return ServerCallError(
-            self.name, f"{why} while {tool} ran: whether the call took effect is not known", lost=True
-        )
+        problem = why if taken else f"does not know our session any more: {tool} was not called"
+        return ServerCallError(self.name, problem, lost=True, taken=taken)
 
     def _ended(self) -> None:
         if self._client is not None:

@@ -18,13 +18,17 @@ from vibe.core.tools.errors import ToolError
 
 
 class ServerCallError(ToolError):
-    """A call that no result came of. ``lost``: the session is gone, and with it whatever the call was doing."""
+    """A call that no result came of.
 
-    def __init__(self, server: str, problem: str, *, lost: bool = False) -> None:
+    ``lost``: the session is gone, and with it whatever the call was doing; not ``taken``: it was refused before.
+    """
+
+    def __init__(self, server: str, problem: str, *, lost: bool = False, taken: bool = True) -> None:
         super().__init__(f"MCP server {server!r} {problem}")
         self.server = server
         self.problem = problem
         self.lost = lost
+        self.taken = taken
 
 
 class ServerSettingError(EnvironmentFailure):
@@ -45,7 +49,8 @@ class RequiredServerError(EnvironmentFailure):
 CLOSED_CODE = -32000
 MODERN_ONLY_CODES = frozenset({-32022, -32601})
 """Codes with which a server refuses ``initialize`` that only speaks revisions of the protocol without it."""
-STATUS_MESSAGES = frozenset({"Server returned an error response", "Not Found", "Session terminated"})
+SESSION_GONE = "Session terminated"
+STATUS_MESSAGES = frozenset({"Server returned an error response", "Not Found", SESSION_GONE})
 """Texts of the client library that stand for a refused request's HTTP status."""
 
 _STATUS = {
