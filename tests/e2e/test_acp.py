@@ -705,6 +705,7 @@ def test_pictures_and_embedded_context_reach_the_conversation(scene: Scene, work
     from acp import embedded_text_resource, image_block, resource_block, resource_link_block  # noqa: PLC0415  as above
 
     (workdir / "linked.txt").write_text("linked words\n")
+    (workdir / "long.txt").write_text("".join(f"row {number}\n" for number in range(1, 10)))
     scene.script({"text": "seen"})
     session = scene.editing.new(workdir)
 
@@ -712,6 +713,8 @@ def test_pictures_and_embedded_context_reach_the_conversation(scene: Scene, work
         session,
         "Look at ",
         resource_link_block("linked.txt", (workdir / "linked.txt").as_uri()),
+        " and ",
+        resource_link_block("long.txt", (workdir / "long.txt").as_uri() + "#L3-4"),
         resource_block(embedded_text_resource((workdir / "open.py").as_uri(), "embedded words")),
         image_block(DOT, "image/png"),
     )
@@ -720,6 +723,7 @@ def test_pictures_and_embedded_context_reach_the_conversation(scene: Scene, work
     assert ended.stop_reason == "end_turn"
     assert "linked words" in saved
     assert "embedded words" in saved
+    assert [f"row {number}" in saved for number in (2, 3, 4, 5)] == [False, True, True, False]
     assert DOT in saved
     assert "no base64" in refusal(scene.editing.ask, session, image_block("?", "image/png"))
 

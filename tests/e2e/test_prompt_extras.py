@@ -189,6 +189,30 @@ def test_files_that_a_prompt_mentions_are_shown_to_the_model(vibe: VibeCommand, 
     assert 60_000 < len(told) < 65_000
 
 
+def test_of_a_file_that_is_mentioned_with_lines_only_these_are_shown(vibe: VibeCommand) -> None:
+    vibe.replay(turns({"text": "seen"}))
+    (vibe.workdir / "a b.py").write_text("".join(f"line {number}\n" for number in range(1, 100_000)))
+    (vibe.workdir / "c.py").write_text("one\ntwo\nthree")
+    (vibe.workdir / "c.py#L2").write_text("a file of that name")
+    (vibe.workdir / ".env").write_text("KEY=hush-hush\n")
+    shown = {
+        "a b.py#L50000-50001": "line 50000\nline 50001",
+        "a b.py#L7": "line 7",
+        "a b.py#L3:4": "line 3\nline 4",
+        "c.py#2-L9": "two\nthree",
+        "c.py#L0-1": "one",
+        "c.py#L2": "a file of that name",
+    }
+    words = " ".join(
+        f'@"{name}"' for name in (*shown, "c.py#L9", "c.py#L3-2", ".env#L1", "../c.py#L1", "none#L1", "c.py#Lx")
+    )
+
+    record = vibe("--output", "json", "-p", words).document
+
+    told = vibe("session", "export", record["session_id"], "--format", "json").document["messages"][0]["content"]
+    assert told.split("\n\n<file ")[1:] == [f'path="{name}">\n{text}\n</file>' for name, text in shown.items()]
+
+
 def test_files_the_agent_may_not_read_are_not_shown_either(vibe: VibeCommand) -> None:
     vibe.replay(turns({"text": "seen"}))
     settings = (vibe.home / "config.toml").read_text()

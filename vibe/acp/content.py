@@ -23,6 +23,7 @@ from acp.schema import (
     TextResourceContents,
 )
 
+from vibe.app.conversation.mentions import LINES
 from vibe.core.config.mcp_models import McpServerConfig, McpTransport
 from vibe.core.errors import UsageError
 from vibe.core.messages import Image
@@ -116,7 +117,7 @@ def server_of(given: GivenServer) -> McpServerConfig:
 
 
 def _path_of(uri: str, root: Path) -> str:
-    """Return the file that an address names, as from ``root``; blank: it names none."""
+    """Return the file that an address names, and the lines of it, as from ``root``; blank: it names none."""
     try:
         parts = urlsplit(uri)
     except ValueError:  # no address at all
@@ -124,7 +125,8 @@ def _path_of(uri: str, root: Path) -> str:
     path = Path(unquote(parts.path))
     if parts.scheme != "file" or "\0" in str(path):
         return ""
-    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+    lines = f"#{parts.fragment}" if LINES.fullmatch(f"#{parts.fragment}") else ""
+    return f"{path.relative_to(root) if path.is_relative_to(root) else path}{lines}"
 
 
 def _mention(uri: str, root: Path) -> str:

@@ -20,6 +20,7 @@ LINES_AHEAD = 16
 """Lines that are read before they are asked for; whoever sends more has to wait."""
 META = ("_meta", "field_meta")
 """Parameters that are not for us. The library would pass what is in them on as parameters of the same names."""
+SERVERS = "mcpServers"
 PROMPT, CANCEL = "session/prompt", "session/cancel"
 CANCEL_REQUEST, OPTIONAL = "$/cancel_request", "$/"
 """Notifications with this beginning may be ignored by whoever does not know them."""
@@ -124,6 +125,8 @@ class LineTransport:
             )
         if method == PROMPT and call_id is not None:
             self._prompts[call_id] = params.get("sessionId")
+        if isinstance(servers := params.get(SERVERS), list):
+            params[SERVERS] = [_server(number, given) for number, given in enumerate(cast("list[Any]", servers))]
         return {**message, "params": {name: value for name, value in params.items() if name not in META}}
 
     def _response(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -143,6 +146,32 @@ class LineTransport:
         if not isinstance(error, dict):
             error = {"code": INTERNAL_ERROR, "message": shortened(str(error), PROBLEM_LENGTH)}
         return {"jsonrpc": "2.0", "id": call_id, "error": error}
+
+
+def _server(number: int, given: Any) -> dict[str, Any]:
+    """An MCP server in a form the library takes: it would drop an odd one without a word, where its start says why."""
+    table = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    name, args = str(table.get("name") or f"{SERVERS}.{number}"), table.get("args")
+    kind = table.get("type") or ("http" if "url" in table else "stdio")
+    if kind != "stdio":
+        kind, headers = "http" if kind == "http" else "sse", _pairs(table.get("headers"))
+        return {"type": kind, "name": name, "url": str(table.get("url") or ""), "headers": headers}
+    words = [str(word) for word in cast("list[Any]", args)] if isinstance(args, list) else []
+    return {"name": name, "command": str(table.get("command") or ""), "args": words, "env": _pairs(table.get("env"))}
+
+
+def _pairs(given: Any) -> list[dict[str, str]]:
+    """Names with values, be they a list or a table; what is no pair is left out."""
+    if isinstance(given, dict):
+        return [{"name": name, "value": str(value)} for name, value in cast("dict[str, Any]", given).items()]
+    found: list[dict[str, str]] = []
+    for one in cast("list[Any]", given if isinstance(given, list) else []):
+        match one:
+            case {"name": str(name), "value": value}:
+                found.append({"name": name, "value": str(value)})
+            case _:
+                continue
+    return found
 
 
 class _Refused(Exception):

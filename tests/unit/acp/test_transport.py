@@ -7,10 +7,13 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from acp.schema import NewSessionRequest
 from anyio import create_task_group, fail_after
 
+from vibe.acp.content import server_of
 from vibe.acp.handshake import EditorAbilities, abilities_of, answer_to_initialize
 from vibe.acp.transport import LineTransport, NotSentError
+from vibe.core.errors import UsageError
 from vibe.core.system.line_wire import Wire
 
 
@@ -195,3 +198,51 @@ def test_an_editor_with_terminals_is_told_how_a_person_authenticates_in_one() ->
     assert answer is not None
     assert answer["result"]["protocolVersion"] == 1
     assert answer["result"]["authMethods"][0]["args"] == ["--setup"]
+
+
+NONE: dict[str, str] = {}
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"name": "a", "command": "c"}, ("a", ("c",), (), NONE)),
+        ({"name": "a", "command": 5, "args": [1, "b"], "env": {"N": 1}}, ("a", ("5",), ("1", "b"), {"N": "1"})),
+        ({"command": "c", "args": "b", "env": ["A=b"], "type": "stdio"}, ("mcpServers.0", ("c",), (), NONE)),
+        ("c", ("mcpServers.0", ("",), (), NONE)),
+        (None, ("mcpServers.0", ("",), (), NONE)),
+    ],
+)
+async def test_an_odd_server_is_kept_for_its_start_to_tell_of_it(given: Any, told: object, ends: Ends) -> None:
+    config = server_of(await received(given, ends))
+
+    assert (config.name, config.command, config.args, config.env) == told
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"name": "a", "url": "https://h"}, ("a", "https://h", NONE)),
+        ({"name": "a", "type": "http"}, ("a", "", NONE)),
+        ({"name": "a", "type": "http", "url": 5, "headers": {"X": "y"}}, ("a", "5", {"X": "y"})),
+        ({"url": "u", "headers": [{"name": "X", "value": 1}, {"name": "Y"}, 3]}, ("mcpServers.0", "u", {"X": "1"})),
+    ],
+)
+async def test_an_odd_server_on_the_network_is_kept_too(given: Any, told: object, ends: Ends) -> None:
+    config = server_of(await received(given, ends))
+
+    assert (config.name, config.url, config.headers) == told
+
+
+@pytest.mark.parametrize("given", [{"name": "a", "type": "sse"}, {"name": "a", "type": "acp", "id": "1"}])
+async def test_a_server_of_another_kind_is_named(given: Any, ends: Ends) -> None:
+    with pytest.raises(UsageError, match="'a' can't be used"):
+        server_of(await received(given, ends))
+
+
+async def received(given: Any, ends: Ends) -> Any:
+    """A server as the library takes it."""
+    params = {"cwd": "/", "mcpServers": [given]}
+    [message] = await ends.heard(json.dumps({"id": 1, "method": "session/new", "params": params}).encode() + b"\n")
+    [server] = NewSessionRequest.model_validate(message["params"]).mcp_servers
+    return server

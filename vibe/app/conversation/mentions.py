@@ -17,6 +17,11 @@ MAX_BYTES = 64_000
 
 _MENTION = re.compile(r'(?<!\S)@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>[^\s"]+))')
 
+LINES = re.compile(r"(?P<file>.*)#L?(?P<first>\d{1,9})(?:[-:,]L?(?P<last>\d{1,9}))?")
+"""A file with the lines of it that are meant: ``a.py#L3``, ``a.py#L3-9``, and as editors write that."""
+SEARCHED_BYTES = 4_000_000
+"""The part of a file in which lines are looked for."""
+
 _CLOSING = ".,;:!?)]}"
 
 
@@ -58,8 +63,12 @@ def mentioned_images(prompt: str, workspace: Workspace) -> dict[str, Image]:
 
 
 def _text_of(name: str, workspace: Workspace, room: int) -> tuple[str, bool] | None:
-    """The text of a file, at most ``room`` bytes of it, and whether there is more."""
-    data = _bytes_of(name, workspace, room + 1)
+    """The text of a file, or of its lines that ``#L1-3`` names; at most ``room`` bytes, and whether there is more."""
+    data, part = _bytes_of(name, workspace, room + 1), LINES.fullmatch(name)
+    if part and not data:
+        whole, _ = _text_of(part["file"], workspace, SEARCHED_BYTES) or ("", False)
+        lines = whole.split("\n")[max(0, int(part["first"]) - 1) : int(part["last"] or part["first"])]
+        data = "\n".join(lines).encode()[: room + 1]
     cut = len(data) > room
     try:
         return (decode(whole_characters(data[:room]) if cut else data, name).text, cut) if data else None
