@@ -6,7 +6,7 @@ VibeError
 │   ├── GraphError               steps that form no DAG
 │   ├── DecisionInvalidError     an answer that the decision does not offer
 │   └── TooLargeToDrawError      more steps than a drawing can show
-└── IllegalTransitionError       a status change the tables do not allow: a defect of ours
+└── IllegalTransitionError       a status change that the tables do not allow
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class IllegalTransitionError(VibeError):
 
     def __init__(self, subject: str, previous: str, status: str) -> None:
         super().__init__(
-            f"{subject} cannot go from {previous!r} to {status!r}: this is a bug in vibe, please report it"
+            f"{subject} can't go from {previous!r} to {status!r}: look at its status before you set another"
         )
         self.subject = subject
         self.previous = previous

@@ -120,6 +120,9 @@ class Engine:
         )
 
 
+ALWAYS_KEPT = "planner.enable_persistence = false has no effect: plans are always kept, `vibe plan clean` removes them"
+
+
 def build_engine(host: Host, request: EngineRequest) -> Engine:
     """Load the configuration and build the parts from it; reads files, so not on an event loop.
 
@@ -182,6 +185,7 @@ def build_engine(host: Host, request: EngineRequest) -> Engine:
         warnings=(
             *put_back.splitlines(),
             *loaded.warnings,
+            *(() if config.planner.enable_persistence else (ALWAYS_KEPT,)),
             # Where servers are still to come, what is wrong with the tools is known once they have: see tool_servers.
             *(warning.message for warning in tools.warnings if not any(s.in_use for s in config.mcp_servers)),
             *agents.warnings,

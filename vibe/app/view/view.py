@@ -341,9 +341,11 @@ def _anew(view: View, _: RunView, event: _New) -> Changed:
     before = agent.transcript.size
     if isinstance(event, e.ConversationClearedEvent):
         agent.transcript.forget_all()
+        agent.todo = ()
         text, code = "the conversation was cleared", CLEARED
     else:
         agent.transcript.take_back(event.message_index)
+        agent.todo = ()
         text, code = "the conversation was rewound", REWOUND
     view.kept += agent.transcript.size - before
     keys = _note(view, agent, event, text, code)

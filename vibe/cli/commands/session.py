@@ -76,7 +76,8 @@ def _shown(saved: SavedSession, messages: list[Message]) -> Iterator[str]:
     branch = f", branch {one_line(meta.git_branch)}" if meta.git_branch else ""
     cost = "unknown cost" if meta.cost_usd is None else f"${meta.cost_usd:.4f}"
     used = f"{meta.usage.total_tokens} tokens, {cost}"
-    yield f"{one_line(meta.agent)} with {one_line(meta.model)}, {used}{branch}{commit}"
+    model = f" with {one_line(meta.model)}" if meta.model else ""
+    yield f"{one_line(meta.agent)}{model}, {used}{branch}{commit}"
     for index, message in enumerate(messages):
         yield f"{index:>4}  {_who(message)}: {one_line(_summary(message), 120)}"
     yield f"continue with: vibe --resume {meta.session_id[:SHOWN_ID]} -p PROMPT"

@@ -35,6 +35,7 @@ from vibe.cli.textual_ui.overview.summaries import ViewMoment, away_summary, mom
 from vibe.cli.textual_ui.readable import Uncoloured, readable
 from vibe.cli.textual_ui.screen_commands import ScreenCommands
 from vibe.cli.textual_ui.state_store import UIStateStore
+from vibe.core.config.foreign_keys import MOVED, moved
 from vibe.core.config.paths import CONFIG_FILE
 from vibe.core.system.programs import open_browser
 
@@ -55,12 +56,14 @@ def read_settings(home: Path) -> UiSettings:
     """The settings in the user's vibe folder; what can't be used is as usual, and the problem says so."""
     try:
         text = (home / CONFIG_FILE).read_text(encoding="utf-8")
-        table = tomllib.loads(text).get("ui", {})
+        document = tomllib.loads(text)
+        table = document.get("ui", {})
     except FileNotFoundError:
         return UiSettings()
     except (OSError, ValueError) as error:
         return UiSettings(problem=f"{CONFIG_FILE} can't be read ({error}): using the defaults")
-    given = cast("dict[str, Any]", table) if isinstance(table, dict) else {}
+    earlier = {key: moved(name, document[name]) for name, ((_, key), _) in MOVED.items() if name in document}
+    given = {**earlier, **(cast("dict[str, Any]", table) if isinstance(table, dict) else {})}
     usual = UiSettings()
     known = {one.name for one in fields(UiSettings)} - {"problem"}
     good = {name: value for name, value in given.items() if name in known and _fits(value, getattr(usual, name))}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 FOREIGN_KEYS: Mapping[str, frozenset[str]] = MappingProxyType({
     "": frozenset({
@@ -12,12 +13,12 @@ FOREIGN_KEYS: Mapping[str, frozenset[str]] = MappingProxyType({
         "compaction_prompt_id", "connectors",
         "console_base_url", "cost_currency", "disable_welcome_banner_animation", "displayed_workdir",
         "enable_auto_update",
-        "enable_config_orchestrator", "enable_connectors", "enable_notifications", "enable_otel",
-        "enable_system_trust_store", "enable_telemetry", "enable_update_checks", "experiment_overrides",
+        "enable_config_orchestrator", "enable_connectors", "enable_otel",
+        "enable_system_trust_store", "enable_telemetry", "experiment_overrides",
         "experimental_enable_registry_skills", "experiments", "file_watcher_for_autocomplete", "installed_agents",
         "narrator_enabled", "nuage_api_key_env_var", "nuage_base_url", "nuage_enabled", "nuage_project_name",
         "nuage_task_queue", "nuage_workflow_id", "otel_endpoint", "raise_on_compaction_failure",
-        "textual_theme", "theme",
+        "textual_theme",
         "transcribe_models", "transcribe_providers", "tts_models", "tts_providers", "vibe_base_url",
         "vibe_code_api_key_env_var", "vibe_code_base_url", "vibe_code_enabled", "vibe_code_project_name",
         "vibe_code_sessions_base_url", "vibe_code_task_queue", "vibe_code_workflow_id", "vim_keybindings",
@@ -44,6 +45,19 @@ OUR_NAMES: Mapping[tuple[str, str], str] = MappingProxyType({
     ("providers", "api_timeout"): "timeout_seconds",
 })
 """Names that settings of the same meaning have here, by table and name there."""
+
+MOVED: Mapping[str, tuple[tuple[str, str], Mapping[object, object]]] = MappingProxyType({
+    "enable_notifications": (("ui", "notify"), {True: "bell", False: "off"}),
+    "enable_update_checks": (("updates", "check"), {}),
+    "theme": (("ui", "theme"), {}),
+})
+"""The key that a setting at the top there has here, and what its values are called."""
+
+
+def moved(name: str, value: Any) -> Any:
+    """Return the value here of one of ``MOVED``."""
+    return MOVED[name][1].get(value, value) if isinstance(value, str | bool) else value
+
 
 REMEDIES: Mapping[str, str] = MappingProxyType({
     "api_retry_max_elapsed_time": "set retry_max_seconds of the provider instead",

@@ -9,7 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from vibe.core.config.foreign_keys import OUR_NAMES, foreign_note, is_foreign
+from vibe.core.config.foreign_keys import MOVED, OUR_NAMES, foreign_note, is_foreign, moved
 from vibe.core.config.models import (
     DEFAULT_MODELS,
     DEFAULT_PROVIDERS,
@@ -74,6 +74,10 @@ class _LayerReader:
     def _table(self, section: type[Section], data: Mapping[str, Any], raw: RawPath, key: Key) -> None:
         for given, value in data.items():
             path = (*raw, given)
+            if not key and given in MOVED:
+                if MOVED[given][0] not in self.layer.settings:
+                    self._set(MOVED[given][0], moved(given, value), path)
+                continue
             name = OUR_NAMES.get((key[0], given), given) if key else given
             if name not in section.model_fields:
                 self._warn_unknown(section, path, key)

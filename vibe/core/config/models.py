@@ -170,8 +170,8 @@ class PlannerConfig(Section):
     """The length of the planner's conversation, in tokens, at which it is summarised."""
     max_replans: NonNegativeInt = 3
     """The number of times a plan may be revised because a step failed."""
-    enable_persistence: Literal[True] = True
-    """Plans are always kept: what a resume reads is what a run writes."""
+    enable_persistence: bool = True
+    """Has no effect: plans are always kept, as what a resume reads is what a run writes."""
 
 
 class StepTurnsConfig(Section):

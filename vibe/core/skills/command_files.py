@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast
 
 from vibe.core.errors import UsageError
@@ -28,6 +29,15 @@ _HEADER = re.compile(r"\A---\n.*?^---\n", re.DOTALL | re.MULTILINE)
 _PLACE = re.compile(r"\$(ARGUMENTS|[1-9][0-9]?)")
 
 
+ELSEWHERE = MappingProxyType({
+    "loop": "put the prompt into a file and have cron run `vibe -p`",
+    "thinking": "/model ALIAS low|medium|high sets the thinking",
+})
+"""Commands of Mistral Vibe, and the way here."""
+_OUTPUT = re.compile(r"!`([^`\n]+)`")
+_UNUSED = ("model", "agent", "allowed-tools", "allowed_tools")
+
+
 class NoSuchCommandError(UsageError):
     """A prompt begins like a slash command, and there is none of that name."""
 
@@ -36,6 +46,8 @@ class NoSuchCommandError(UsageError):
             otherwise = (
                 f"available: {', '.join(f'/{one}' for one in sorted(known))}" if known else "none are defined here"
             )
+        if name in ELSEWHERE:
+            otherwise = f"{ELSEWHERE[name]}; {otherwise}"
         hint = did_you_mean([f"/{near}" for near in closest(name, known)], otherwise)
         super().__init__(f"unknown command '/{name}': {hint} (to send it to the model, start with another word)")
         self.name = name
@@ -125,6 +137,11 @@ def _described(name: str, path: Path, warnings: list[str]) -> CommandFile:
         except FrontMatterError as error:
             odd.append(str(error))
     warnings.extend(f"{path}: {problem}" for problem in odd)
+    unused = [key for key in _UNUSED if key in fields]
+    if unused:
+        warnings.append(
+            f"{path}: {', '.join(unused)} in its header has no effect: /model, /agents and /permissions set it"
+        )
     hint = fields.get("argument-hint", fields.get("argument_hint"))
     if isinstance(hint, list):  # [file] is a list to YAML
         hint = " ".join(f"[{text_of_field(word)}]" for word in cast("list[Any]", hint))
@@ -137,7 +154,7 @@ def _described(name: str, path: Path, warnings: list[str]) -> CommandFile:
 
 
 def _template(path: Path) -> str:
-    text = _HEADER.sub("", _text(path)).strip()
+    text = _OUTPUT.sub(r"(run `\1` first: its output belongs here)", _HEADER.sub("", _text(path)).strip())
     if not text:
         raise CommandFileError(path, "it has no prompt, write one")
     return text

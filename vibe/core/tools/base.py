@@ -73,6 +73,8 @@ class BaseToolConfig(BaseModel):
     permission: ToolPermission = ToolPermission.ASK
     allowlist: list[str] = []
     denylist: list[str] = []
+    workdir: Path | None = None
+    """The folder that the tool works in, as from the agent's root; None: that root."""
 
     @property
     def effective_workdir(self) -> Path:
@@ -84,7 +86,7 @@ class BaseToolConfig(BaseModel):
         root = _ROOT.get()
         if root is None:
             raise ToolError("a tool has a folder to work in only while it is called")
-        return root / Path(str((self.model_extra or {}).get("workdir") or ".")).expanduser()
+        return root / (self.workdir or Path()).expanduser()
 
 
 class BaseToolState(BaseModel):

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.unit.core.config.surroundings import Surroundings
+from vibe.cli.textual_ui.app import read_settings
 from vibe.core.config.models import LOCAL_ENGINE, LOCAL_MODEL, LOCAL_PROVIDER, VibeConfig
 
 MINE = '[[models]]\nname = "big"\nalias = "mine"\nprovider = "mistral"\n'
@@ -209,3 +210,17 @@ def test_models_are_found_by_alias_before_name(surroundings: Surroundings) -> No
     config = surroundings.load().config
     found = {name: config.find_model(name) for name in ("a", "b", "c", "d")}
     assert {name: model and model.key for name, model in found.items()} == {"a": "b", "b": "b", "c": "c", "d": None}
+
+
+def test_settings_of_mistral_vibe_that_are_elsewhere_here_have_their_effect(surroundings: Surroundings) -> None:
+    theirs = 'enable_update_checks = false\ntheme = "nord"\nenable_notifications = false\n'
+    surroundings.user_file(theirs)
+    loaded = surroundings.load()
+    ui = loaded.config.ui
+    assert (loaded.config.updates.check, ui.theme, ui.notify) == (False, "nord", "off")
+    assert (loaded.warnings, loaded.foreign) == ((), ())
+    assert read_settings(surroundings.home).theme == "nord"
+    assert read_settings(surroundings.home).notify == "off"
+    surroundings.user_file(f'{theirs}[ui]\ntheme = "gruvbox"\n')
+    assert surroundings.load().config.ui.theme == "gruvbox"
+    assert read_settings(surroundings.home).theme == "gruvbox"

@@ -58,10 +58,6 @@ REFUSED = {
         user='disabled_tools = [\n  "grep",\n  3,\n]\n',
         told=(f"{FILE}:1: disabled_tools[1]: must be a string, not 3",),
     ),
-    "a setting that is always on": Refused(
-        user="[planner]\nenable_persistence = false\n",
-        told=(f"{FILE}:2: planner.enable_persistence: must be true, not false",),
-    ),
     "table for a value": Refused(user="planner = 3\n", told=(f"{FILE}:1: planner: must be a table, not 3",)),
     "tools is no table": Refused(user="tools = 3\n", told=(f"{FILE}:1: tools: must be a table, not 3",)),
     "a tool is no table": Refused(

@@ -277,6 +277,7 @@ def test_a_tool_works_in_the_root_of_the_agent_that_calls_it(tools: Path) -> Non
     for given, place in (("sub", root / "sub"), ("/elsewhere", Path("/elsewhere"))):
         placed = manager(tools, tools={"placed": {"workdir": given}}).get("placed")
         assert outcome(placed, ctx) == [TextResult(text=str(place))]
+    assert manager(tools).get("placed").config.workdir is None
     with pytest.raises(ToolError, match="only while it is called"):
         _ = manager(tools).get("placed").config.effective_workdir
 

@@ -107,7 +107,9 @@ async def _drafted(talk: Talk, goal: str, document: LoadedPlan | None, wish: str
 
 
 async def _accepted(talk: Talk, draft: PlanDraft) -> LoadedPlan | None:
-    """Have each version looked at until one is accepted; None: it was dropped."""
+    """Have each version looked at until one is accepted; None: it was dropped. With ``auto_run``, the first one is."""
+    if talk.conversation.setup.engine.config.planner.auto_run:
+        return draft.loaded
     while True:
         verdict = await talk.plans.accept(draft)
         if verdict.kind is VerdictKind.RUN:

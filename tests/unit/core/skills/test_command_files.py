@@ -1,0 +1,35 @@
+"""Slash commands in files: what their bodies and headers say has its effect, or is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vibe.core.skills.command_files import CommandFiles, NoSuchCommandError
+
+
+def commands(folder: Path, text: str) -> CommandFiles:
+    (folder / "go.md").write_text(text)
+    return CommandFiles([folder])
+
+
+def test_a_line_whose_output_belongs_into_the_prompt_is_run_by_the_agent(tmp_path: Path) -> None:
+    filled = commands(tmp_path, "Review !`git diff $1` and !`ls`.").expanded("/go main")
+    assert filled == (
+        "Review (run `git diff main` first: its output belongs here) and (run `ls` first: its output belongs here)."
+    )
+
+
+@pytest.mark.parametrize("key", ["model", "agent", "allowed-tools"])
+def test_a_key_of_the_header_without_effect_is_named(tmp_path: Path, key: str) -> None:
+    warnings: list[str] = []
+    (found,) = commands(tmp_path, f"---\n{key}: x\ndescription: d\n---\nGo.").listed(warnings)
+    assert found.description == "d"
+    assert [f"{key} in its header has no effect" in warning for warning in warnings] == [True]
+
+
+@pytest.mark.parametrize(("name", "way"), [("thinking", "/model ALIAS"), ("loop", "cron")])
+def test_a_command_of_mistral_vibe_names_the_way_here(tmp_path: Path, name: str, way: str) -> None:
+    with pytest.raises(NoSuchCommandError, match=way):
+        commands(tmp_path, "Go.").expanded(f"/{name}")
