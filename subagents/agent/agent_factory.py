@@ -8,7 +8,7 @@ from pathlib import Path
 
 from subagents.agent.run_context import AgentContext
 from vibe.core.agents.manager import AgentManager
-from vibe.core.agents.profiles import AgentProfile
+from vibe.core.agents.models import AgentProfile
 from vibe.core.config.models import ModelConfig
 from vibe.core.guidance import AgentGuidance, AgentPrompt
 from vibe.core.middleware.compactor import SUMMARY_PROMPT, Fork, in_place

@@ -16,7 +16,7 @@ from subagents.agent.run_context import AgentContext
 from subagents.agent.subagent import SubAgent, SubAgentConfig, SubAgentResult
 from subagents.executor import ENVIRONMENT_REASON, AgentUsage
 from vibe.core.agents.manager import AgentManager
-from vibe.core.agents.profiles import AgentProfile, AgentSafety
+from vibe.core.agents.models import AgentProfile, AgentSafety
 from vibe.core.config.models import SubagentsConfig
 from vibe.core.errors import EnvironmentFailure, VibeError
 from vibe.core.modes import ExecutionMode

@@ -14,7 +14,7 @@ from subagents.agent.run_context import AgentContext, ChildSpawner
 from subagents.agent.tool_policy import step_tools
 from subagents.executor import AgentUsage, total_usage
 from vibe.core.agent_loop import ActResult, AgentLoop
-from vibe.core.agents.profiles import AgentProfile
+from vibe.core.agents.models import AgentProfile
 from vibe.core.config.models import ModelConfig
 from vibe.core.guidance import AgentPlace
 from vibe.core.messages import AssistantMessage, Usage

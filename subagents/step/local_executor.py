@@ -22,7 +22,7 @@ from subagents.step.command_runner import LOG_FILE, CommandStep, HostCommands, K
 from subagents.step.prompts import result_files
 from subagents.step.tamper_guard import ConcurrentClaims, RunClaims, Verification, record_name
 from vibe.core.agents.errors import UnknownAgentError
-from vibe.core.agents.profiles import AgentProfile
+from vibe.core.agents.models import AgentProfile
 from vibe.core.config.models import Network
 from vibe.core.outcome import Outcome
 from vibe.core.session.transcript import Transcript

@@ -9,7 +9,7 @@ import pytest
 from tests.e2e.conftest import REPOSITORY, VibeCommand
 from tests.e2e.test_subagents import agents, delegate, results_of
 from vibe.core.agents.files import AgentFile
-from vibe.core.agents.profiles import BUILTIN_PROFILES
+from vibe.core.agents.models import BUILTIN_AGENTS
 
 BLOCK = re.compile(r"^```toml\n# (?P<file>\S+)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
 GUIDES = REPOSITORY / "docs" / "guide"
@@ -66,7 +66,7 @@ def test_the_settings_of_the_guides_are_valid(vibe: VibeCommand, name: str) -> N
 def test_the_guide_knows_every_agent_and_every_key() -> None:
     text = (GUIDES / "agents.md").read_text(encoding="utf-8")
 
-    assert [name for name in BUILTIN_PROFILES if f"| `{name}` |" not in text] == []
+    assert [name for name in BUILTIN_AGENTS if f"| `{name}` |" not in text] == []
     assert [key for key in AgentFile.model_fields if f"`{key}`" not in text and key != "tools"] == []
 
 

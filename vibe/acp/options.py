@@ -9,7 +9,7 @@ from acp.schema import SessionConfigOptionSelect, SessionConfigSelectOption, Ses
 
 from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import AgentChange
-from vibe.core.agents.profiles import AgentProfile, AgentType
+from vibe.core.agents.models import AgentProfile, AgentType
 from vibe.core.config.models import Thinking
 from vibe.core.errors import UsageError
 from vibe.core.tools.permissions import ApprovalMode

@@ -10,7 +10,7 @@ from vibe.app.conversation.opening import Opening
 from vibe.app.conversation.session import ChatSession
 from vibe.app.engine.build import Engine, EngineRequest, build_engine
 from vibe.app.engine.host import Host
-from vibe.core.agents.profiles import AgentProfile, AgentSafety
+from vibe.core.agents.models import AgentProfile, AgentSafety
 from vibe.core.config.models import ModelConfig
 from vibe.core.errors import MissingKeyError
 from vibe.core.llm.factory import ModelCatalog

@@ -13,7 +13,7 @@ from vibe.app.engine.host import Host
 from vibe.app.engine.nesting import one_deeper
 from vibe.app.engine.settings import Settings
 from vibe.core.agents.manager import AgentManager, AgentSources
-from vibe.core.agents.profiles import AgentProfile
+from vibe.core.agents.models import AgentProfile
 from vibe.core.config.keys import with_keyring
 from vibe.core.config.loader import AgentSettings, ConfigRequest, LoadedConfig, load_config
 from vibe.core.config.models import BackendKind, ModelConfig, Network, ProviderConfig, VibeConfig

@@ -51,7 +51,7 @@ def _latest(folder: Path) -> list[str]:
 
 def _agents(env: CliEnvironment) -> Iterable[str]:
     from vibe.app.engine.build import load_agents  # noqa: PLC0415  costs what plans and sessions do without
-    from vibe.core.agents.profiles import AgentType  # noqa: PLC0415  as above
+    from vibe.core.agents.models import AgentType  # noqa: PLC0415  as above
 
     profiles = load_agents(env.home, _loaded(env)).profiles.values()
     return (profile.name for profile in profiles if profile.agent_type is not AgentType.SUBAGENT)

@@ -24,7 +24,7 @@ from vibe.cli.slash.table import WORDS
 from vibe.cli.textual_ui.controllers.app_controller import ChatAbout, Stage
 from vibe.cli.textual_ui.controllers.planner_controller import PlannerController
 from vibe.cli.textual_ui.presenters.older import SavedPart
-from vibe.core.agents.profiles import AgentType
+from vibe.core.agents.models import AgentType
 from vibe.core.config.paths import CONFIG_FILE, VibePaths, shown, user_home_of
 from vibe.core.config.project_files import project_lineage
 from vibe.core.config.trust import TrustFile, TrustStore

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from vibe.core.agents.profiles import DELEGATED_SETTINGS, AgentProfile, AgentSafety, AgentType
+from vibe.core.agents.models import DELEGATED_SETTINGS, AgentProfile, AgentSafety, AgentType
 from vibe.core.config.checks import InvalidConfigError, shape_problems, wording
 from vibe.core.config.foreign_keys import is_foreign
 from vibe.core.config.layers import default_layer, merge, read_layer

@@ -15,7 +15,7 @@ from vibe.core.agents.errors import (
     UnknownAgentError,
 )
 from vibe.core.agents.files import read_agent_file
-from vibe.core.agents.profiles import BUILTIN_PROFILES, AgentProfile, AgentType
+from vibe.core.agents.models import BUILTIN_AGENTS, AgentProfile, AgentType
 from vibe.core.config.paths import shown
 from vibe.core.config.patterns import left_out
 from vibe.core.errors import ConfigError
@@ -50,7 +50,7 @@ class AgentManager:
 
     def __init__(self, sources: AgentSources) -> None:
         self._sources = sources
-        self._profiles: dict[str, AgentProfile] = dict(BUILTIN_PROFILES)
+        self._profiles: dict[str, AgentProfile] = dict(BUILTIN_AGENTS)
         self._broken: dict[str, BrokenAgentError] = {}
         self._warnings: list[str] = []
         for path in _files(sources.folders, self._warnings):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 HERE: Mapping[str, str] = MappingProxyType({
-    **dict.fromkeys(("AgentProfile", "AgentSafety", "AgentType"), "vibe.core.agents.profiles"),
+    **dict.fromkeys(("AgentProfile", "AgentSafety", "AgentType"), "vibe.core.agents.models"),
     **dict.fromkeys(
         (
             "BaseTool",
@@ -72,7 +72,6 @@ INSTEAD: Mapping[str, str] = MappingProxyType({
 
 MODULES: Mapping[str, str] = MappingProxyType({
     "vibe.core.agent": RUN,
-    "vibe.core.agents.models": "vibe.core.types has AgentProfile, AgentSafety and AgentType",
     "vibe.core.llm.backend.base": MODELS,
     "vibe.core.llm.backend.factory": MODELS,
     "vibe.core.llm.types": "vibe.core.llm.port has what a model takes and gives",

@@ -12,7 +12,7 @@ from vibe.core.agents.errors import (
     UnknownAgentError,
 )
 from vibe.core.agents.manager import AgentManager, AgentSources
-from vibe.core.agents.profiles import AgentSafety, AgentType
+from vibe.core.agents.models import AgentSafety, AgentType
 
 REVIEWER = """\
 name = "reviewer"

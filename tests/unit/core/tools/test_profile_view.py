@@ -9,7 +9,7 @@ import pytest
 from ipc.sink import MemorySink
 from vibe.core.agents.errors import BrokenAgentError
 from vibe.core.agents.files import read_agent_file
-from vibe.core.agents.profiles import BUILTIN_PROFILES, AgentProfile
+from vibe.core.agents.models import BUILTIN_AGENTS, AgentProfile
 from vibe.core.config.models import VibeConfig
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, TextResult, ToolPermission
@@ -33,7 +33,7 @@ def profile(tmp_path: Path, text: str) -> AgentProfile:
 
 
 def test_a_safe_agent_has_no_tool_that_writes_or_reaches_the_network(tmp_path: Path) -> None:
-    for chosen in (BUILTIN_PROFILES["plan"], BUILTIN_PROFILES["explore"], profile(tmp_path, 'safety = "safe"')):
+    for chosen in (BUILTIN_AGENTS["plan"], BUILTIN_AGENTS["explore"], profile(tmp_path, 'safety = "safe"')):
         view = profile_view(tools(tmp_path), chosen, may_widen=True)
 
         assert {"read_file", "grep", "glob", "list_dir"} <= set(view.available)
@@ -79,7 +79,7 @@ def test_a_profile_nobody_chose_only_narrows(tmp_path: Path) -> None:
 def test_a_view_is_never_wider_than_the_one_it_is_taken_from(tmp_path: Path) -> None:
     parent = tools(tmp_path).filtered(["read_file", "grep"])
 
-    assert set(profile_view(parent, BUILTIN_PROFILES["auto-approve"], may_widen=True).available) == {
+    assert set(profile_view(parent, BUILTIN_AGENTS["auto-approve"], may_widen=True).available) == {
         "grep",
         "read_file",
     }
@@ -126,7 +126,7 @@ def test_a_tool_that_changes_nothing_here_but_reaches_the_network_is_not_safe(tm
     given = ToolManager(ToolSources(root=tmp_path, extra=(Upload,)), VibeConfig())
 
     assert "upload" in given.available
-    assert "upload" not in profile_view(given, BUILTIN_PROFILES["plan"], may_widen=True).available
+    assert "upload" not in profile_view(given, BUILTIN_AGENTS["plan"], may_widen=True).available
 
 
 class UploadLater(Upload):
@@ -139,8 +139,8 @@ def test_what_comes_later_keeps_to_the_profile_too(tmp_path: Path) -> None:
     given = tools(tmp_path)
     mine = profile(tmp_path, '[tools.upload_later]\npermission = "never"')
     views = {
-        "main": unattended(profile_view(given, BUILTIN_PROFILES["default"], may_widen=True)),
-        "plan": unattended(profile_view(given, BUILTIN_PROFILES["plan"], may_widen=True)),
+        "main": unattended(profile_view(given, BUILTIN_AGENTS["default"], may_widen=True)),
+        "plan": unattended(profile_view(given, BUILTIN_AGENTS["plan"], may_widen=True)),
         "mine": profile_view(given, mine, may_widen=True),
     }
 

@@ -11,7 +11,7 @@ from vibe.app.engine.settings import Settings
 from vibe.cli.render.listings import setting_line
 from vibe.cli.slash.command import ArgumentChoice, Talk, Typed
 from vibe.cli.slash.wording import setup_line, words
-from vibe.core.agents.profiles import AgentProfile, AgentType
+from vibe.core.agents.models import AgentProfile, AgentType
 from vibe.core.config.models import Thinking
 from vibe.core.errors import UsageError
 from vibe.core.tools.permissions import ApprovalMode

@@ -71,7 +71,7 @@ class AgentProfile:
 
 _ALLOWED: Mapping[str, Any] = MappingProxyType({"permission": "always"})
 
-BUILTIN_PROFILES: Mapping[str, AgentProfile] = MappingProxyType({
+BUILTIN_AGENTS: Mapping[str, AgentProfile] = MappingProxyType({
     profile.name: profile
     for profile in (
         AgentProfile(
