@@ -136,7 +136,6 @@ async def test_a_tool_that_looks_at_agents_works(tmp_path: Path, name: str, kind
 @pytest.mark.parametrize(
     ("line", "advice"),
     [
-        ("vibe.core.types has AgentProfile, AgentSafety and AgentType",),
         ("from vibe.core.types import LLMMessage", "vibe.core.messages has a class for each kind of message"),
         (
             "from vibe.core.llm.backend.factory import BACKEND_FACTORY",
