@@ -59,6 +59,13 @@ def test_settings_count(vibe: VibeCommand) -> None:
     assert explain(vibe, "bash", "ls")["decision"] == "ask"
 
 
+def test_a_line_is_denied_what_the_lists_of_another_tool_deny(vibe: VibeCommand) -> None:
+    (vibe.workdir / "private").mkdir()
+    (vibe.workdir / "private" / "a.txt").write_text("x")
+    vibe.configure('[tools.read_file]\ndenylist = ["private/*"]\n')
+    assert explain(vibe, "bash", "cat private/a.txt")["decision"] == "deny"
+
+
 def test_an_unknown_tool_or_agent_is_bad_usage(vibe: VibeCommand) -> None:
     for words in (
         ("bsh", "ls"),

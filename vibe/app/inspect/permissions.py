@@ -13,6 +13,7 @@ from vibe.app.engine.build import EngineRequest, build_engine
 from vibe.app.engine.host import Host
 from vibe.core.errors import UsageError
 from vibe.core.tools.errors import NoSuchToolError, PathError, ToolArgumentsError
+from vibe.core.tools.executor import closed_to_reading
 from vibe.core.tools.facts import AnyTool
 from vibe.core.tools.gate import Gate
 from vibe.core.tools.permissions import ApprovalMode, PermissionDecision, Ruling
@@ -52,6 +53,7 @@ class PermissionCheck:
         profile = engine.chosen
         unasked = request.auto_approve or engine.config.auto_approve or profile.auto_approve
         workspace = engine.workspace(request.workdir, extra_roots=request.extra_roots)
+        workspace = workspace.not_reading(closed_to_reading(engine.tools))  # as in a conversation
         approvals = engine.approvals(ApprovalMode.ALL if unasked else ApprovalMode.ASK, None)
         gate = Gate(workspace, approvals, MemorySink(), engine.confinement)
         try:
