@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from tests.architecture.project import ROOT
 from tests.e2e.conftest import VIBE, Finished, VibeCommand, leftovers
 from tests.e2e.mcp_scene import bash, tool
 from tests.fakes.npm_peers import NODE, PACKAGES, install_peers
@@ -132,6 +134,35 @@ def test_acpx_lets_an_edit_pass_and_refuses_a_command(vibe: VibeCommand) -> None
     assert messages[-1]["result"]["stopReason"] == "end_turn"
     assert notes.read_text() == "first\nthird\n"
     assert not (vibe.workdir / "ran").exists()
+
+
+def test_acpx_creates_new_files_in_two_sessions_of_one_folder_at_once(vibe: VibeCommand) -> None:
+    script(
+        vibe,
+        bash("mktemp open-XXXXXX"),
+        tool("write_file", path="made.txt", content="made\n", overwrite=True),
+        {"text": "done"},
+    )
+    both = [acpx(vibe, "--approve-all") for _ in range(2)]
+    ends = [process.communicate(timeout=120)[0].splitlines()[-1] for process in both]
+
+    assert [json.loads(line)["result"]["stopReason"] for line in ends] == ["end_turn"] * 2
+    assert len(list(vibe.workdir.glob("open-*"))) == 2
+    assert (vibe.workdir / "made.txt").read_text() == "made\n"
+
+
+def test_acpx_sees_the_prompts_of_mcp_servers_as_commands(vibe: VibeCommand) -> None:
+    script(vibe, {"text": "slowly " * 40, "delay_seconds": 6, "chunk_size": 7})
+    program = str(ROOT / "tests" / "fakes" / "mcp_server.py")
+    config = vibe.home / "config.toml"
+    server = f'[[mcp_servers]]\nname = "own"\ntransport = "stdio"\ncommand = [{json.dumps(sys.executable)}, '
+    config.write_text(f'{config.read_text()}\n{server}{json.dumps(program)}, "stdio"]\n')
+
+    process = acpx(vibe, "--approve-all")
+    heard = updates([json.loads(line) for line in process.communicate(timeout=120)[0].splitlines()])
+
+    offered = [one["availableCommands"] for one in heard if one["sessionUpdate"] == "available_commands_update"]
+    assert any(command["name"].startswith("own:") for command in offered[-1])
 
 
 def test_acpx_stops_a_turn(vibe: VibeCommand) -> None:

@@ -109,7 +109,7 @@ async def test_a_session_gets_the_title_it_is_given(rig: Rig) -> None:
     async with talking(rig, "one") as talk:
         assert await talk.do("/rename  The long \t way ") == "the session is called: The long way"
         assert "The long way" in await talk.do("/status")
-        assert "The long way" in await talk.do("/resume")
+        assert await talk.do("/resume") == "", "it is no other session"
         meta = await to_thread.run_sync(read_meta, talk.conversation.session.folder.path)
 
     assert meta.title == "The long way"
