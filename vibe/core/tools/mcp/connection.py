@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from anyio import (
     BrokenResourceError,
@@ -58,16 +58,10 @@ from vibe.core.tools.questions import UserInput
 if TYPE_CHECKING:
     from mcp import Client, MCPError
     from mcp.client.session import ClientRequestContext, IncomingMessage
-    from mcp.types import (
-        CallToolResult,
-        ElicitRequestParams,
-        ElicitResult,
-        ErrorData,
-        ListRootsResult,
-        ReadResourceResult,
-    )
+    from mcp.types import CallToolResult, ElicitRequestParams, ElicitResult, ErrorData, ReadResourceResult
 
 T = TypeVar("T")
+Send: TypeAlias = Callable[["Client"], Awaitable[T]]
 RESTARTS = 1
 """The most times in a row, with no answered call between, that a lost session is restarted.
 
@@ -233,15 +227,10 @@ class ServerConnection:
                 info = Implementation(name="vibe", version=self._place.version)
                 # No limit of the library's on what is asked before the first call: the start as a whole has one.
                 usable = sieved(transport, self._refused.append)
-                asked = self._elicit if self._place.is_attended else None
-                async with Client(
-                    usable,
-                    mode=mode,
-                    client_info=info,
-                    message_handler=self._hear,
-                    elicitation_callback=asked,
-                    list_roots_callback=self._roots,
-                ) as client:
+                hears: Any = {"message_handler": self._hear, "list_roots_callback": self._roots}
+                if self._place.is_attended:
+                    hears["elicitation_callback"] = self._elicit
+                async with Client(usable, mode=mode, client_info=info, **hears) as client:
                     self.tools, self.resources = await self._offers(client)
                     self.instructions = client.instructions or ""
                     self.prompts = await self._listed("prompts", list_prompts, client, ())
@@ -295,7 +284,7 @@ class ServerConnection:
         reads = resources and self._choice.allows(READ_RESOURCE) and READ_RESOURCE not in {tool.name for tool in tools}
         return (*tools, *([resource_tool(self.name)] if reads else [])), resources
 
-    async def _listed(self, what: str, ask: Callable[[Client], Awaitable[T]], client: Client, none: T) -> T:
+    async def _listed(self, what: str, ask: Send[T], client: Client, none: T) -> T:
         try:
             with move_on_after(EXTRAS_SECONDS):
                 return await ask(client)
@@ -314,11 +303,11 @@ class ServerConnection:
         asking = next((call for call in reversed(self._calls) if call.ask is not None), CallUnderWay(0.0))
         return await asking.elicit(self.name, params)
 
-    async def _roots(self, context: ClientRequestContext) -> ListRootsResult:  # noqa: ARG002  the library's interface
+    async def _roots(self, context: ClientRequestContext) -> Any:  # noqa: ARG002  as above
         from mcp.types import ListRootsResult
 
-        cwd = self._place.cwd
-        return ListRootsResult.model_validate({"roots": [{"uri": cwd.as_uri(), "name": cwd.name}]})
+        root = {"uri": self._place.cwd.as_uri(), "name": self._place.cwd.name}
+        return ListRootsResult.model_validate({"roots": [root]})
 
     async def _tell_change(self) -> None:
         if self.on_change is not None:
@@ -336,11 +325,9 @@ class ServerConnection:
         Raises:
             ServerCallError: there is no session, or no answer; names the server.
         """
+        name, again = tool.name, tool.repeatable
         result = await self._request(
-            tool.name,
-            lambda client: client.call_tool(tool.name, arguments, progress_callback=on_progress),
-            ask,
-            repeatable=tool.repeatable,
+            name, lambda client: client.call_tool(name, arguments, progress_callback=on_progress), ask, again=again
         )
         self._unanswered_losses = 0
         await let_handlers_run()
@@ -366,17 +353,10 @@ class ServerConnection:
         """Return a resource; ``ask`` as for ``call``, and raises as ``prompt_text``."""
         return await self._request(uri, lambda client: client.read_resource(uri), ask)
 
-    async def _request(
-        self,
-        what: str,
-        send: Callable[[Client], Awaitable[T]],
-        ask: UserInput | None = None,
-        *,
-        repeatable: bool = True,
-    ) -> T:
+    async def _request(self, what: str, send: Send[T], ask: UserInput | None = None, *, again: bool = True) -> T:
         """Return the answer to a request; the server's questions meanwhile go to ``ask``.
 
-        It is sent again, once, if the session is lost and it is ``repeatable`` or was not taken.
+        It is sent again, once, if the session is lost, and that does no harm: ``again``, or it was not taken.
 
         Raises:
             ServerCallError: there is no session, or no answer; names the server.
@@ -384,11 +364,11 @@ class ServerConnection:
         try:
             return await self._sent(what, send, ask)
         except ServerCallError as error:
-            if not (error.lost and (repeatable or not error.taken)):
+            if not (error.lost and (again or not error.taken)):
                 raise
         return await self._sent(what, send, ask)
 
-    async def _sent(self, what: str, send: Callable[[Client], Awaitable[T]], ask: UserInput | None) -> T:
+    async def _sent(self, what: str, send: Send[T], ask: UserInput | None) -> T:
         await self.wait_ready()
         client, limit = self._client, self.config.tool_timeout_sec
         if client is None:

@@ -53,7 +53,7 @@ def launch_of(config: McpServerConfig, environ: Mapping[str, str], cwd: Path) ->
     Raises:
         ServerSettingError: there is no such program, or a variable is not set.
     """
-    known = {**environ, **_of_editors(environ, cwd)}
+    known = _known(environ, cwd)
     given = {name: _expanded(config.name, f"env.{name}", value, known) for name, value in config.env.items()}
     variables = {name: environ[name] for name in INHERITED if name in environ} | given
     program, *rest = [_expanded(config.name, "command", word, known) for word in _argv(config)]
@@ -73,7 +73,7 @@ def endpoint_of(config: McpServerConfig, environ: Mapping[str, str], cwd: Path) 
     Raises:
         ServerSettingError: a variable it names is not set, or makes no address.
     """
-    known = {**environ, **_of_editors(environ, cwd)}
+    known = _known(environ, cwd)
     headers = {
         name: _expanded(config.name, f"headers.{name}", text, known).strip() for name, text in config.headers.items()
     }
@@ -91,11 +91,11 @@ def endpoint_of(config: McpServerConfig, environ: Mapping[str, str], cwd: Path) 
     return Endpoint(url=url, headers=headers, has_key=has_key)
 
 
-def _of_editors(environ: Mapping[str, str], cwd: Path) -> dict[str, str]:
-    """The variables of editors that mean something here."""
+def _known(environ: Mapping[str, str], cwd: Path) -> dict[str, str]:
+    """The variables, with those of editors that mean something here."""
     folders = dict.fromkeys(("workspaceFolder", "workspaceRoot", "cwd"), str(cwd))
-    parts = {"workspaceFolderBasename": cwd.name, "userHome": environ.get("HOME", "")}
-    return folders | parts | dict.fromkeys(("/", "pathSeparator"), os.sep)
+    parts = {"workspaceFolderBasename": cwd.name, "userHome": environ.get("HOME", ""), "pathSeparator": os.sep}
+    return {**environ, **folders, **parts, "/": os.sep}
 
 
 def _argv(config: McpServerConfig) -> list[str]:

@@ -23,7 +23,7 @@ async def passed(method: str, result: dict[str, Any]) -> tuple[dict[str, Any], l
         async def send(self, item: Any) -> None:
             assert item.message.method == method
 
-        async def receive(self) -> Any:
+        async def __anext__(self) -> Any:
             return SimpleNamespace(message=SimpleNamespace(id="7", result=result))
 
     @asynccontextmanager
@@ -32,7 +32,7 @@ async def passed(method: str, result: dict[str, Any]) -> tuple[dict[str, Any], l
 
     async with sieved(transport(), said.append) as (inbox, outbox):
         await outbox.send(SimpleNamespace(message=SimpleNamespace(id=7, method=method)))
-        mended = (await inbox.receive()).message.result
+        mended = (await anext(inbox)).message.result
     validate_server_result(method, "2025-11-25", mended)
     return mended, said
 
