@@ -306,8 +306,8 @@ class ServerConnection:
     async def _roots(self, context: ClientRequestContext) -> Any:  # noqa: ARG002  as above
         from mcp.types import ListRootsResult
 
-        root = {"uri": self._place.cwd.as_uri(), "name": self._place.cwd.name}
-        return ListRootsResult.model_validate({"roots": [root]})
+        cwd = self._place.cwd
+        return ListRootsResult.model_validate({"roots": [{"uri": cwd.as_uri(), "name": cwd.name}]})
 
     async def _tell_change(self) -> None:
         if self.on_change is not None:
