@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.e2e.conftest import VIBE, VibeCommand
 from tests.e2e.test_plain_chat import until
 from tests.fakes.mcp_peers import PEN
@@ -60,6 +62,34 @@ def test_a_servers_prompt_is_listed_and_sent_and_never_taken_for_a_command(vibe:
         leave(tmux)
 
     assert "/exit is what a very frank review of src does not say" in sessions(vibe)
+
+
+CALLS = {
+    "in order": ("/pen:review src very frank", 0, "what a very frank review of src does not say"),
+    "by name": ("/pen:review tone=mild place=src", 0, "what a mild review of src does not say"),
+    "none given": ("/pen:review", 2, "review needs place: type PLACE [TONE] after it"),
+    "no such prompt": ("/pen:reveiw src", 2, "unknown command '/pen:reveiw'"),
+    "no such server": ("/pencil:review src", 2, "unknown command '/pencil:review'"),
+}
+
+
+@pytest.mark.parametrize(("prompt", "code", "said"), CALLS.values(), ids=CALLS)
+def test_a_script_calls_a_servers_prompt(vibe: VibeCommand, prompt: str, code: int, said: str) -> None:
+    offer(vibe, {"text": "Reviewed."})
+    ended = vibe("-p", prompt)
+
+    assert ended.code == code, ended.err
+    assert said in (sessions(vibe) if code == 0 else ended.err)
+
+
+def test_a_servers_prompt_may_be_the_first_of_a_conversation(vibe: VibeCommand, tmp_path: Path) -> None:
+    offer(vibe, {"text": "Reviewed."})
+    with Tmux(tmp_path) as tmux:
+        tmux.start([VIBE, "--plain", "/pen:review src frank"], cwd=vibe.workdir, env=vibe.variables())
+        tmux.wait_for("Reviewed.")
+        leave(tmux)
+
+    assert "what a frank review of src does not say" in sessions(vibe)
 
 
 def begin_prompt(tmux: Tmux) -> None:

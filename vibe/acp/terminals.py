@@ -67,7 +67,11 @@ class EditorTerminals:
             return await self._others.start(order)
         self._approved.remove(call)
         channel = self._channel
-        launcher = await to_thread.run_sync(_launcher, order.environ)
+        try:
+            launcher = await to_thread.run_sync(_launcher, order.environ)
+        except OSError as error:
+            problem = f"the script that starts it can't be written ({error.strerror or error})"
+            raise CommandStartError(order.cwd, problem, "free space in the folder for temporary files") from error
         made: CreateTerminalResponse | None = None
         try:
             # Shielded: a terminal whose id nobody has heard could not be stopped.

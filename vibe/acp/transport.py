@@ -196,7 +196,7 @@ def _parsed(line: bytes) -> dict[str, Any]:
         raise _Refused(PARSE_ERROR, f"a line that is no JSON: {error}") from error
     if not isinstance(parsed, dict):
         raise _Refused(INVALID_REQUEST, "a line must be one JSON object, a message of JSON-RPC 2.0")
-    if b"\\ud" in line.lower():  # it may be half of a surrogate pair
+    if b"\\ud" in line.lower() or b"\xed" in line:  # half of a surrogate pair may be in it, escaped or as bytes
         parsed = json.loads(json.dumps(parsed, ensure_ascii=False).encode("utf-8", "replace"))
     message = cast("dict[str, Any]", parsed)
     call_id = message.get("id")

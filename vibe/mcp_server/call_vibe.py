@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from anyio import to_thread
@@ -54,6 +55,10 @@ class CallVibe(ServedTool):
         "final answer. Each call is a conversation of its own; calls may run side by side."
     )
     arguments = CallVibeArguments
+    answer = MappingProxyType({
+        "response": {"type": "string", "description": "The agent's final answer."},
+        "metadata": {"type": "object", "description": "Session, usage, cost, time, and what was denied."},
+    })
 
     def __init__(self, runtime: LazyRuntime) -> None:
         self._runtime = runtime

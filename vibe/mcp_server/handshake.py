@@ -18,6 +18,8 @@ INSTRUCTIONS = (
 )
 VERSIONS = frozenset({"2025-06-18", "2025-11-25"})
 """Protocol versions in which the answers look so; a client with another one waits for the library."""
+ANSWER = {"status": {"type": "string"}, "detail": {"type": "string", "description": "Why a call was refused."}}
+"""What the structured answers of all tools have."""
 DISCOVER = "server/discover"
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
 
@@ -100,6 +102,7 @@ def listed_tool(tool: ServedTool) -> dict[str, Any]:
         "title": tool.title,
         "description": tool.description,
         "inputSchema": parameter_schema(tool.arguments),
+        "outputSchema": {"type": "object", "properties": {**ANSWER, **tool.answer}, "required": ["status"]},
         "annotations": {"readOnlyHint": tool.only_reads},
     }
 

@@ -74,6 +74,8 @@ class ServedTool(ABC):
     title: ClassVar[str]
     description: ClassVar[str]
     arguments: ClassVar[type[CallArguments]]
+    answer: ClassVar[Mapping[str, Any]] = {}
+    """The JSON schemas of parts of an answer's ``data``, by name; all have a ``status``, a refusal its ``detail``."""
     only_reads: ClassVar[bool] = False
 
     @abstractmethod

@@ -82,6 +82,23 @@ async def test_what_is_no_message_is_answered_and_the_next_one_received(ends: En
     assert ends.transport.gone.is_set()
 
 
+HALVES: dict[str, tuple[bytes, str]] = {
+    "escaped": (rb"a\ud83db", "a?b"),
+    "escaped in capitals": (rb"a\uD83Db", "a?b"),
+    "the second half": (rb"a\udc00", "a?"),
+    "as bytes": (b"a\xed\xa0\xbdb", "a?b"),
+    "a whole pair": (rb"\ud83d\ude00", "\N{GRINNING FACE}"),
+    "a letter that begins alike": ("\ud55c".encode(), "\ud55c"),
+}
+
+
+@pytest.mark.parametrize(("given", "taken"), HALVES.values(), ids=HALVES)
+async def test_half_a_surrogate_pair_is_a_question_mark_wherever_it_is(ends: Ends, given: bytes, taken: str) -> None:
+    line = b'{"id": "%s", "method": "%s", "params": {"%s": ["%s"]}}\n' % ((given,) * 4)
+
+    assert await ends.heard(line) == [{"id": taken, "method": taken, "params": {taken: [taken]}}]
+
+
 ANSWERS: dict[str, tuple[str, dict[str, Any]]] = {
     "a result": ('"result": {"a": 1}', {"result": {"a": 1}}),
     "no result": ('"more": 1', {"result": None}),

@@ -18,6 +18,7 @@ from vibe.core.errors import EnvironmentFailure, UsageError
 from vibe.core.messages import Image
 from vibe.core.outcome import Outcome, StopSignal
 from vibe.core.session.transcript import Transcript
+from vibe.core.skills.command_files import NoSuchCommandError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,8 @@ class Prompt:
     limits: PromptLimits = NO_LIMITS
     stop: StopSignal | None = None
     piped: bytes = b""
+    from_servers: Callable[[str], Awaitable[str | None]]
+    """Gives the text of a command that is a prompt of an MCP server."""
 
 
 class Answering:
@@ -86,7 +89,13 @@ class Answering:
 
     async def _act(self, agent: ConversationAgent) -> ActResult:
         prompt, before = self._prompt, self._transcript
-        told = await to_thread.run_sync(agent.told, prompt.text, prompt.piped)
+        try:
+            told = await to_thread.run_sync(agent.told, prompt.text, prompt.piped)
+        except NoSuchCommandError:
+            text = await prompt.from_servers(prompt.text[1:])
+            if text is None:
+                raise
+            told = await to_thread.run_sync(agent.told, text, prompt.piped)
         if not told and not before.messages:
             raise UsageError("the session has no message to continue from: give a prompt")
         images = prompt.images + await to_thread.run_sync(agent.pictures, prompt.text)

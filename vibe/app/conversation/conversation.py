@@ -199,7 +199,14 @@ class Conversation:
         if self._setup.missing_key is not None:
             raise self._setup.missing_key
         self._pool.renew()
-        asked = Prompt(text=prompt, images=images, limits=limits, stop=stop, piped=piped)
+        asked = Prompt(
+            text=prompt,
+            images=images,
+            limits=limits,
+            stop=stop,
+            piped=piped,
+            from_servers=self.servers.prompted,
+        )
         self._answering = Answering(asked, self.session.transcript, self._prompt_account)
         if self._parts.control.cancelled:
             self._answering.interrupt()

@@ -18,6 +18,7 @@ from vibe.core.middleware.file_history import FileHistory
 from vibe.core.middleware.guard import ReadOnly
 from vibe.core.middleware.port import Middleware
 from vibe.core.session.write_turn import WriteTurn
+from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.executor import closed_to_reading
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.permissions import ApprovalMode
@@ -88,7 +89,12 @@ def set_up(host: Host, opening: Opening, *, attended: bool) -> Setup:
     missing_key = _missing_key(models, model)
     if missing_key is not None and not opening.key_may_come_later:
         raise missing_key
-    engine.guidance.started(opening.prompt)  # a command or a prompt that is missing is told now
+    try:
+        engine.guidance.started(opening.prompt)  # a command or a prompt that is missing is told now
+    except NoSuchCommandError as error:
+        servers = {one.name for one in (*engine.config.mcp_servers, *opening.servers)}
+        if not any(error.name.startswith(f"{name}:") for name in servers):  # it may be a server's, which says it later
+            raise
     engine.guidance.base_prompt(profile.system_prompt_id, engine.base_prompt)
     tools = profile_view(engine.tools, profile, may_widen=True)
     if not attended:

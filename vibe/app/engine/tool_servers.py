@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,6 @@ from vibe.app.engine.build import Engine
 from vibe.app.engine.host import Host
 from vibe.core.config.mcp_models import McpServerConfig
 from vibe.core.config.paths import VibePaths
-from vibe.core.errors import UsageError
 
 if TYPE_CHECKING:
     from vibe.core.tools.mcp.prompts import RemotePrompt
@@ -45,15 +44,28 @@ class ToolServers:
         """Return the prompts that the servers have listed so far, each with its server's name."""
         return () if self._servers is None else self._servers.prompts()
 
-    async def prompt_text(self, server: str, prompt: str, arguments: Mapping[str, str]) -> str:
-        """Return the text that a server has for a prompt.
+    async def prompted(self, call: str) -> str | None:
+        """Return the text that a server has for ``server:prompt ARGUMENTS``; None: none has one of that name.
+
+        It begins with a line of ours: what a server says is never itself a command.
 
         Raises:
-            VibeError: there is none.
+            UsageError: an argument is missing, or there are too many.
+            VibeError: the server gives none.
         """
-        if self._servers is None:
-            raise UsageError(f"no MCP server {server!r} any more")
-        return await self._servers.prompt_text(server, prompt, arguments)
+        name, *rest = call.split(maxsplit=1) or [""]
+        server = next((one.name for one in self.states() if name.startswith(f"{one.name}:")), None)
+        if self._servers is None or server is None:
+            return None
+        from vibe.core.tools.mcp.prompts import given_arguments  # noqa: PLC0415  most runs have no servers
+
+        await self.settled()
+        for owner, prompt in self.prompts():
+            if name == f"{owner}:{prompt.name}":
+                given = given_arguments(prompt, "".join(rest).strip())
+                text = await self._servers.prompt_text(owner, prompt.name, given)
+                return f"The prompt {prompt.name!r} of the MCP server {owner!r}:\n\n{text}"
+        return None
 
     async def equip(self, sink: EventSink) -> Engine:
         """Wait for the servers, once, announce how each stands, and give the engine's agents their tools.

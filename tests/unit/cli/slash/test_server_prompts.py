@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from vibe.cli.slash.server_prompts import given_arguments
 from vibe.core.errors import UsageError
-from vibe.core.tools.mcp.prompts import RemotePrompt
+from vibe.core.tools.mcp.prompts import RemotePrompt, given_arguments
 
 REVIEW = RemotePrompt(name="review", about="", arguments=("place", "tone"), required=frozenset({"place"}))
 PLAIN = RemotePrompt(name="plain", about="")

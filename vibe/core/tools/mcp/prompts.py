@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vibe.core.plain_text import shortened
+from vibe.core.errors import UsageError
+from vibe.core.plain_text import plain_line, shortened
 from vibe.core.tools.mcp.remote import pages
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 MOST_PROMPTS = 200
 NAME_LENGTH = 64
 ABOUT_LENGTH = 400
+SHOWN_LENGTH = 120
 LONGEST_TEXT = 64_000
 
 
@@ -50,6 +53,42 @@ async def list_prompts(client: Client) -> tuple[RemotePrompt, ...]:
 def text_of_prompt(result: GetPromptResult) -> str:
     """Return the text of a prompt; of what is no text, the kind."""
     return shortened("\n\n".join(_texts(result.messages)), LONGEST_TEXT)
+
+
+def given_arguments(prompt: RemotePrompt, text: str) -> Mapping[str, str]:
+    """Return the arguments in a text: words in the order declared, or NAME=VALUE; the last takes all that is left.
+
+    Raises:
+        UsageError: one is missing, or there are more than it takes.
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = text.split()  # an apostrophe is no quote
+    given: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        free = [one for one in prompt.arguments if one not in given]
+        if equals and name in free:
+            given[name] = value
+        elif free:
+            given[free[0]] = word
+        elif prompt.arguments:
+            last = prompt.arguments[-1]
+            given[last] = f"{given[last]} {word}"
+        else:
+            raise UsageError(
+                f"{prompt.name} takes no arguments: leave out {shortened(plain_line(text), SHOWN_LENGTH)!r}"
+            )
+    missing = [name for name in prompt.arguments if name in prompt.required and name not in given]
+    if missing:
+        raise UsageError(f"{prompt.name} needs {', '.join(missing)}: type {usage_of(prompt)} after it")
+    return given
+
+
+def usage_of(prompt: RemotePrompt) -> str:
+    """Return the arguments it takes, as they are typed."""
+    return " ".join(name.upper() if name in prompt.required else f"[{name.upper()}]" for name in prompt.arguments)
 
 
 def _texts(messages: Sequence[PromptMessage]) -> Iterable[str]:

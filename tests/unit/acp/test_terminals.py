@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from vibe.acp.channel import SessionChannel
+from vibe.acp.terminals import EditorTerminals
+from vibe.core.tools.process.capture import OutputLimit
+from vibe.core.tools.process.port import CommandOrder, CommandStartError
+
+
+class NoEditor:
+    """An editor that must not be asked."""
+
+    client = None
+    session_id = "s"
+
+
+@pytest.mark.parametrize("place", ["missing", "file"])
+async def test_a_script_that_cannot_be_written_is_told(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").touch()
+    terminals = EditorTerminals(cast("SessionChannel", NoEditor()))
+    terminals.approve("call", "make")
+    environ: dict[str, Any] = {"TMPDIR": str(tmp_path / place)}
+    order = CommandOrder(line="make", argv=("make",), cwd=tmp_path, environ=environ, limit=OutputLimit())
+
+    with pytest.raises(CommandStartError, match="can't be written"):
+        await terminals.start(order)
