@@ -162,16 +162,11 @@ def _server(number: int, given: Any) -> dict[str, Any]:
 
 def _pairs(given: Any) -> list[dict[str, str]]:
     """Names with values, be they a list or a table; what is no pair is left out."""
-    if isinstance(given, dict):
-        return [{"name": name, "value": str(value)} for name, value in cast("dict[str, Any]", given).items()]
-    found: list[dict[str, str]] = []
-    for one in cast("list[Any]", given if isinstance(given, list) else []):
-        match one:
-            case {"name": str(name), "value": value}:
-                found.append({"name": name, "value": str(value)})
-            case _:
-                continue
-    return found
+    if isinstance(given, list):
+        tables = [cast("dict[str, Any]", one) for one in cast("list[Any]", given) if isinstance(one, dict)]
+        given = {str(one["name"]): one["value"] for one in tables if {"name", "value"} <= one.keys()}
+    table = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    return [{"name": name, "value": str(value)} for name, value in table.items()]
 
 
 class _Refused(Exception):

@@ -14,6 +14,7 @@ from typing import Any, cast
 from vibe.app.engine.settings import Settings
 from vibe.core.errors import UsageError
 from vibe.core.tools.mcp.settings import ONLY_EDITORS, REFERENCE
+from vibe.core.tools.mcp.sieve import table_of
 
 GROUP = "mcp_servers"
 TABLES = ("mcpServers", "servers", "context_servers")
@@ -109,9 +110,8 @@ def read_servers(text: str, label: str) -> Iterator[ForeignServer]:
         document: Any = json.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{label} is not valid JSON ({error}): correct it first") from error
-    fields = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
-    if isinstance(fields.get("mcp"), dict):  # the settings of an editor as a whole
-        fields = fields["mcp"] | fields
+    fields = table_of(document)
+    fields = table_of(fields.get("mcp")) | fields  # the settings of an editor as a whole
     found = next((fields[name] for name in TABLES if isinstance(fields.get(name), dict)), None)
     if found is None:
         raise UsageError(f"{label} lists no servers: it has no object {' or '.join(TABLES)}")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from copy import deepcopy
+from random import Random
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from mcp_types.methods import validate_server_result
@@ -192,3 +194,58 @@ async def test_a_prompt_in_an_odd_form_is_kept(messages: Any) -> None:
     result, _ = await passed("prompts/get", {"messages": messages})
     first = result["messages"][0]
     assert (first["role"], first["content"]["type"], first["content"]["text"]) == ("user", "text", "KEEP")
+
+
+ODD: list[Any] = [None, True, 5, -1.5, "x", "", [], {}, [1], [{}], {"a": 1}, {"type": "text"}, {"type": "string"}]
+TEXT = {"type": "text", "text": "a", "annotations": {"audience": ["user"], "priority": 0.5}}
+ANSWERS: dict[str, dict[str, Any]] = {
+    "initialize": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {"tools": {"listChanged": True}, "resources": {}, "experimental": {"a": {}}},
+        "serverInfo": {"name": "a", "version": "1", "icons": [{"src": "x", "sizes": ["1x1"]}]},
+        "instructions": "i",
+        "_meta": {},
+    },
+    "tools/list": {
+        "tools": [
+            {
+                "name": "a",
+                "inputSchema": {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]},
+                "annotations": {"title": "x", "readOnlyHint": True},
+                "execution": {"taskSupport": "optional"},
+            },
+            GOOD,
+        ],
+        "nextCursor": "c",
+    },
+    "prompts/list": {"prompts": [{"name": "a", "arguments": [{"name": "b", "required": True}]}]},
+    "resources/list": {"resources": [{"uri": "x://a", "name": "b", "annotations": {"audience": ["user"]}, "size": 5}]},
+    "resources/templates/list": {"resourceTemplates": [{"uriTemplate": "x://a", "name": "b"}]},
+    "tools/call": {
+        "content": [
+            TEXT,
+            {"type": "image", "data": "YQ==", "mimeType": "image/png"},
+            {"type": "resource", "resource": {"uri": "x://a", "text": "x"}},
+            {"type": "resource_link", "uri": "x://a", "name": "z"},
+        ],
+        "structuredContent": {"a": 1},
+        "isError": False,
+    },
+    "resources/read": {"contents": [{"uri": "x://a", "text": "a"}, {"uri": "x", "blob": "YQ=="}]},
+    "prompts/get": {"messages": [{"role": "user", "content": TEXT}], "description": "d"},
+}
+
+
+@pytest.mark.parametrize("method", ANSWERS)
+async def test_whatever_is_odd_in_an_answer_the_library_takes_what_is_left(method: str) -> None:
+    chance = Random(method)
+
+    def odd(value: Any) -> Any:
+        if chance.random() < 0.12:
+            return deepcopy(chance.choice(ODD))
+        if isinstance(value, dict):
+            return {key: odd(inner) for key, inner in cast("dict[str, Any]", value).items() if chance.random() > 0.06}
+        return [odd(inner) for inner in cast("list[Any]", value)] if isinstance(value, list) else value
+
+    for _ in range(400):
+        await passed(method, {key: odd(value) for key, value in ANSWERS[method].items() if chance.random() > 0.06})
