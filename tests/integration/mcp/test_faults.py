@@ -261,6 +261,7 @@ class Forgetful(QuietHandler):
     kind = "application/json"
     forgets = 0
     body = b""
+    answer: ClassVar[dict[str, Any]] = {}
     taken: ClassVar[list[str]]
 
     def do_POST(self) -> None:
@@ -276,6 +277,8 @@ class Forgetful(QuietHandler):
                 "id": asked["id"],
                 "result": self.result(asked["method"], asked.get("params", {})),
             }
+            if asked["method"] == "tools/call" and self.answer:
+                answer = {"jsonrpc": "2.0", "id": asked["id"], **self.answer}
             self.reply(200, json.dumps(answer).encode())
 
     def result(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -330,6 +333,26 @@ async def test_a_call_that_no_session_is_known_for_is_said_not_to_have_been_made
 
     assert (answer.status, taken) == ("error", [])
     assert "does not know our session any more: pay was not called" in answer.content
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "words"),
+    [
+        ({"result": "KEEP"}, "ok", "KEEP"),
+        ({"result": ["KEEP"], "error": None}, "ok", "KEEP"),
+        ({"error": "boom"}, "error", "failed: boom"),
+        ({"error": {"code": "E_FAIL", "message": "boom"}}, "error", "failed: E_FAIL: boom"),
+    ],
+    ids=str,
+)
+async def test_an_answer_over_http_in_no_form_of_the_protocol_is_kept(
+    answer: dict[str, Any], status: str, words: str, tmp_path: Path
+) -> None:
+    with forgetful(answer=answer) as (url, _):
+        async with running(tmp_path, over_http("web", url)) as rig:
+            said = await rig.call("web_pay")
+
+    assert (said.status, words in said.content) == (status, True), said.content
 
 
 @pytest.mark.parametrize("kind", ["", "text/plain", "text/plain; charset=utf-8", "text/json", "Application/JSON"])

@@ -14,6 +14,7 @@ from anyio.lowlevel import checkpoint
 
 from vibe.core.system.http import client_options
 from vibe.core.tools.mcp.settings import Endpoint
+from vibe.core.tools.mcp.sieve import in_form
 from vibe.core.tools.mcp.sign_ins import SignInStore
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 10.0
 NOT_FOUND = 404
 SESSION = "mcp-session-id"
-KINDS = ("application/json", "text/event-stream", "text/html")
-"""Types of answers that are what they say; any other is read as the first of them."""
+OTHER_KINDS = ("text/event-stream", "text/html")
+"""Types of answers that are no JSON, as all others are, whatever they say."""
 READ_SECONDS = 3_900.0
 """Between two pieces of an answer, in which a person may be asked; how long a call may take is the caller's to say."""
 
@@ -56,8 +57,12 @@ async def endpoint_transport(endpoint: Endpoint, exchange: Exchange, sign_ins: S
         kind = response.headers.get("content-type", "")
         if response.status_code == NOT_FOUND and SESSION in response.request.headers:
             response.headers["content-type"] = ""  # its status says all, whatever error is in it
-        elif not exchange.refused and not kind.lower().startswith(KINDS):
-            response.headers["content-type"] = KINDS[0]
+        elif not exchange.refused and not kind.lower().startswith(OTHER_KINDS):
+            response.headers["content-type"] = "application/json"
+            given: Any = response.stream
+            data: list[bytes] = [part async for part in given]
+            await given.aclose()
+            response.stream = httpx2.ByteStream(in_form(b"".join(data)))
 
     timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
     hooks = {"response": [note]}

@@ -8,10 +8,13 @@ from contextlib import asynccontextmanager
 from copy import deepcopy
 from functools import reduce
 from operator import getitem
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
+
+if TYPE_CHECKING:
+    from mcp.types import JSONRPCError, JSONRPCResponse
 
 
 @asynccontextmanager
@@ -83,6 +86,8 @@ ABSENT = {"uri": "", "name": "", "mimeType": "application/octet-stream"}
 NEEDED = frozenset({"type", "text", "data", "blob", "resource", *ABSENT})
 """Keys of a part of an answer that make it readable."""
 SHOWN = 2_000
+INTERNAL_ERROR = -32603
+"""Of JSON-RPC, for an error without a number."""
 MOST_ODD = 100
 """The most odd things in one entry that are mended."""
 
@@ -204,3 +209,34 @@ def _messages(entries: list[Any]) -> Iterator[dict[str, Any]]:
         role = "assistant" if table.get("role") == "assistant" else "user"
         for part in _entries("content", table):
             yield {"role": role, "content": _readable("tools/call", "content", part)}
+
+
+def answer_to(line: bytes) -> JSONRPCError | JSONRPCResponse | None:
+    """Return what a line is meant as that answers a request, in no form of the protocol; None: as no answer."""
+    from mcp.types import ErrorData, JSONRPCError, JSONRPCResponse
+
+    try:
+        said = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    answer = table_of(said)
+    if not isinstance(identity := answer.get("id"), int | str) or not {"error", "result"} & answer.keys():
+        return None
+    if not (error := answer.get("error")):
+        result = table_of(answer.get("result")) or {"result": answer.get("result")}
+        return JSONRPCResponse(jsonrpc="2.0", id=identity, result=result)
+    table = table_of(error) or {"message": str(error)}
+    words = ": ".join(str(table[key]) for key in ("code", "message") if table.get(key) not in {None, ""})
+    return JSONRPCError(jsonrpc="2.0", id=identity, error=ErrorData(code=INTERNAL_ERROR, message=words[:SHOWN]))
+
+
+def in_form(data: bytes) -> bytes:
+    """The answer in ``data`` in a form of the protocol; what is in one, or no answer, stays as it is."""
+    from mcp.types import jsonrpc_message_adapter
+
+    try:
+        jsonrpc_message_adapter.validate_json(data, by_name=False)
+    except ValueError:
+        answer = answer_to(data)
+        return data if answer is None else answer.model_dump_json(by_alias=True, exclude_unset=True).encode()
+    return data

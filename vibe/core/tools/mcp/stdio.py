@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -28,11 +27,10 @@ from vibe.core.system.process import end_session
 from vibe.core.tools.mcp.client import load_library
 from vibe.core.tools.mcp.server_log import ServerLog
 from vibe.core.tools.mcp.settings import Launch
-from vibe.core.tools.mcp.sieve import table_of
+from vibe.core.tools.mcp.sieve import answer_to
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
-    from mcp.types import JSONRPCError, JSONRPCResponse
 
     Inbound: TypeAlias = SessionMessage | Exception
 
@@ -40,9 +38,6 @@ CHUNK_BYTES = 64 * 1024
 LONGEST_MESSAGE = 32 * 1024 * 1024
 """Bytes. A server that sends a longer line is taken for broken."""
 RUBBISH_SHOWN = 400
-ERROR_SHOWN = 2_000
-INTERNAL_ERROR = -32603
-"""Of JSON-RPC, for an error without a number."""
 
 EXIT_CODE_SECONDS = 0.5
 FLUSH_SECONDS = 0.5
@@ -113,7 +108,7 @@ class ServerProcess:
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
-            message = _answer_to(line)
+            message = answer_to(line)
             if message is None:
                 self.rubbish += 1
                 await self._log.write(b"[stdout, no MCP message] " + line[:RUBBISH_SHOWN] + b"\n")
@@ -234,22 +229,3 @@ async def _write(descriptor: int, data: bytes) -> None:
             view = view[os.write(descriptor, view) :]
         except BlockingIOError:
             await wait_writable(descriptor)
-
-
-def _answer_to(line: bytes) -> JSONRPCError | JSONRPCResponse | None:
-    """Return what a line is meant as that answers a request, in no form of the protocol; None: as no answer."""
-    from mcp.types import ErrorData, JSONRPCError, JSONRPCResponse
-
-    try:
-        said = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    answer = table_of(said)
-    if not isinstance(identity := answer.get("id"), int | str) or not {"error", "result"} & answer.keys():
-        return None
-    if not (error := answer.get("error")):
-        result = table_of(answer.get("result")) or {"result": answer.get("result")}
-        return JSONRPCResponse(jsonrpc="2.0", id=identity, result=result)
-    table = table_of(error) or {"message": str(error)}
-    words = ": ".join(str(table[key]) for key in ("code", "message") if table.get(key) not in {None, ""})
-    return JSONRPCError(jsonrpc="2.0", id=identity, error=ErrorData(code=INTERNAL_ERROR, message=words[:ERROR_SHOWN]))
