@@ -77,16 +77,16 @@ def prompt_of(request: ApprovalRequest) -> str:
 
 
 def parse_answer(line: str, request: ApprovalRequest) -> ApprovalAnswer | None:
-    """y, s, e (to an edit), a, n or ``n`` and a reason; None if it is none of them."""
+    """y, s, e (to an edit), a, n or ``n`` and a reason, or the numbers of the screen; None if it is none of them."""
     word, _, reason = line.strip().partition(" ")
     match word.casefold():
         case "e" | "edits" if request.is_edit:
             return ApprovalAnswer(allow=True, scope=ApprovalScope.EDITS) if not reason else None
-        case "y" | "yes":
+        case "y" | "yes" | "1":
             return ApprovalAnswer(allow=True) if not reason else None
-        case "s" | "session":
+        case "s" | "session" | "2":
             return ApprovalAnswer(allow=True, scope=ApprovalScope.SESSION) if not reason else None
-        case "a" | "always":
+        case "a" | "always" | "3":
             return ApprovalAnswer(allow=True, scope=ApprovalScope.ALWAYS) if not reason else None
         case "n" | "no":
             return ApprovalAnswer(allow=False, reason=reason.strip())

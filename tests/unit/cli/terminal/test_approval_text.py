@@ -85,6 +85,9 @@ def test_what_prints_is_shown_as_it_is() -> None:
         (" YES \r", ApprovalAnswer(allow=True)),
         ("s", ApprovalAnswer(allow=True, scope=ApprovalScope.SESSION)),
         ("session", ApprovalAnswer(allow=True, scope=ApprovalScope.SESSION)),
+        ("1", ApprovalAnswer(allow=True)),
+        ("2", ApprovalAnswer(allow=True, scope=ApprovalScope.SESSION)),
+        ("3", ApprovalAnswer(allow=True, scope=ApprovalScope.ALWAYS)),
         ("n", ApprovalAnswer(allow=False)),
         ("No", ApprovalAnswer(allow=False)),
         ("n use the other file", ApprovalAnswer(allow=False, reason="use the other file")),
@@ -94,7 +97,7 @@ def test_an_answer_is(typed: str, answer: ApprovalAnswer) -> None:
     assert parse_answer(typed, request("bash", "ls")) == answer
 
 
-@pytest.mark.parametrize("typed", ["", " ", "yy", "y but only once", "s please", "ok", "1", "\x1b[A", "nope"])
+@pytest.mark.parametrize("typed", ["", " ", "yy", "y but only once", "s please", "ok", "4", "\x1b[A", "nope"])
 def test_no_answer_is(typed: str) -> None:
     assert parse_answer(typed, request("bash", "ls")) is None
 

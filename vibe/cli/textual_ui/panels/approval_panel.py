@@ -19,6 +19,8 @@ LONG: Final = 12
 BAR: Final = "│ "
 SHORT: Final = 200
 SCOPES: Final = {"1": "once", "2": "session", "3": "always"}
+AT_A_LINE: Final = {"y": "1", "s": "2", "a": "3"}
+"""The letters by which the same is answered at a terminal without a screen."""
 DIFF_STYLES: Final = {"+": "$text-success", "-": "$text-error", "@": "$text-accent"}
 
 
@@ -55,6 +57,7 @@ class ApprovalPanel(PanelFrame):
             if self._pending.step_title:
                 self.post_message(self.PutOff())
             return bool(self._pending.step_title)
+        key = AT_A_LINE.get(key, key)
         if key not in {name for name, _ in self.keys()}:
             return key in {"enter", "space"} | SCOPES.keys()
         if key == "n":

@@ -14,6 +14,9 @@ from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope, CallOutlook
         (("1",), ApprovalAnswer(allow=True)),
         (("2",), ApprovalAnswer(allow=True, scope=ApprovalScope.SESSION)),
         (("3",), ApprovalAnswer(allow=True, scope=ApprovalScope.ALWAYS)),
+        (("y",), ApprovalAnswer(allow=True)),
+        (("s",), ApprovalAnswer(allow=True, scope=ApprovalScope.SESSION)),
+        (("a",), ApprovalAnswer(allow=True, scope=ApprovalScope.ALWAYS)),
         (("n", "enter"), ApprovalAnswer(allow=False)),
         (("n", *"too much", "enter"), ApprovalAnswer(allow=False, reason="too much")),
         (("N", "enter"), ApprovalAnswer(allow=False)),
@@ -46,7 +49,7 @@ async def test_the_screen_shows_the_call_the_rule_and_the_reach_of_a_yes() -> No
         assert all(line in on.screen for line in on.lines)
 
 
-@pytest.mark.parametrize("key", ["enter", "space", "y", "4", "e", "escape"])
+@pytest.mark.parametrize("key", ["enter", "space", "o", "4", "e", "escape"])
 async def test_no_other_key_answers(key: str) -> None:
     async with stage() as on:
         await on.approve(request())
