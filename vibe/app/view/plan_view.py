@@ -199,6 +199,12 @@ def _levels(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
     return levels
 
 
+def decision_text(event: e.PlanDecisionEvent) -> str:
+    """Return a decision that was taken, in a line."""
+    labels = dict(zip(event.options, event.labels or event.options, strict=False))
+    return f"decision {event.decision_id} → {', '.join(labels.get(each, each) for each in event.selections)}"
+
+
 def revision_text(operations: Sequence[Mapping[str, Any]], reason: str) -> str:
     """A revision in a line: why, and which steps it is about."""
     verbs = {"add_step": "added", "remove_step": "removed", "update_step": "changed"}

@@ -18,7 +18,7 @@ from ipc import events as e
 from ipc.tool_events import OWN_ANSWERS
 from planner.state.state import State
 from vibe.app.view.agent_view import AgentView, RequestView, Totals
-from vibe.app.view.plan_view import PlanView, revision_text
+from vibe.app.view.plan_view import PlanView, decision_text, revision_text
 from vibe.app.view.step_view import RUNNING, StepView
 from vibe.app.view.transcript import EntryView, Key, TranscriptView, index_after_summary
 
@@ -478,6 +478,8 @@ def _fact(view: View, run: RunView, event: e.Fact) -> Changed:
             noticed = _notice(view, event, "note", event.note)
         case e.PlanRevisedEvent():
             noticed = _notice(view, event, "note", revision_text(event.operations, event.reason))
+        case e.PlanDecisionEvent() if event.selections:
+            noticed = _notice(view, event, "note", decision_text(event))
         case _:
             noticed = ()
     quiet: Changed = ()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from io import StringIO
 
-from ipc.events import Event, PlanProposedEvent
+from ipc.events import Event, PlanDecisionEvent, PlanProposedEvent
 from vibe.app.plan.decision_prompter import DecisionPrompter
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.drafting import PlanDraft
 from vibe.app.plan.run import PlanRun
+from vibe.app.view.plan_view import decision_text
 from vibe.cli.render.event_text import one_line
 from vibe.cli.render.plan_summary import write_summary
 from vibe.cli.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
@@ -19,7 +20,7 @@ HEADINGS = {"completed": "Plan completed", "failed": "Plan failed", "cancelled":
 
 
 class PlannerController:
-    """Has plans proposed and run on a stage; an event sink that hears of proposals."""
+    """Has plans proposed and run on a stage; an event sink that hears of proposals and decisions."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -37,6 +38,8 @@ class PlannerController:
         """Take one event."""
         if isinstance(event, PlanProposedEvent):
             self._proposed = event
+        elif isinstance(event, PlanDecisionEvent) and event.selections:
+            self._stage.say(decision_text(event))
 
     async def accept(self, draft: PlanDraft) -> PlanVerdict:
         """Show the last version and return the person's answer; cancelling takes it away."""
@@ -50,7 +53,7 @@ class PlannerController:
         """Return the person as the audience of one run of a plan."""
         decider = DecisionPrompter(self._stage.requests.decider)
         return Audience(
-            listeners=[self._stage.store, decider],
+            listeners=[self._stage.store, decider, self],
             approver=self._stage.requests.approver,
             user_input=self._stage.requests.user_input,
             decider=decider,
