@@ -13,6 +13,7 @@ import pytest
 from tests.e2e.conftest import VIBE, VibeCommand, leftovers
 from tests.fakes.mcp_peers import PEN, http_server
 from tests.fakes.ports import free_port
+from vibe.core.session.folder import SessionFolder, lock_session
 
 if TYPE_CHECKING:
     from tests.fakes.acp_client import Editing, ScriptedEditor
@@ -188,10 +189,15 @@ def test_half_a_surrogate_in_a_prompt_is_a_question_mark(scene: Scene, workdir: 
     assert scene.editing.ask(session, "half \ud83d of it").stop_reason == "end_turn"
 
 
-def test_an_editor_that_has_an_empty_text_of_a_missing_file_gets_it(scene: Scene, workdir: Path) -> None:
+@pytest.mark.parametrize("code", [None, -32002, -32603, -32000, 404], ids=str)
+def test_a_new_file_is_made_whatever_the_editor_says_of_one_that_is_missing(
+    scene: Scene, workdir: Path, code: int | None
+) -> None:
+    from acp import RequestError  # noqa: PLC0415  as above
+
     scene.script(tool("write_file", path="w.txt", content="hello\n"), {"text": "done"})
     scene.editor.answers.append("allow_once")
-    scene.editor.missing = ""
+    scene.editor.missing = "" if code is None else RequestError(code, "ENOENT or something")
     session = scene.editing.new(workdir)
     scene.editing.ask(session, "go")
     assert (workdir / "w.txt").read_text() == "hello\n"
@@ -347,6 +353,47 @@ def test_a_question_of_the_agent_is_answered_by_choosing(scene: Scene, workdir: 
     assert "right" in result["content"][0]["content"]["text"]
 
 
+COLOURS: dict[str, Any] = {
+    "question": "Which colours?",
+    "options": [{"label": "red"}, {"label": "green"}, {"label": "blue"}],
+    "multi_select": True,
+}
+SIZE: dict[str, Any] = {"question": "Which size?", "options": [{"label": "S"}, {"label": "L", "description": "large"}]}
+FILLED: dict[str, tuple[dict[str, Any] | None, list[str]]] = {
+    "chosen": ({"answer0": ["red", "blue"], "answer1": "L"}, ["→ red, blue", "→ L"]),
+    "in own words": (
+        {"answer0": ["red"], "other0": "teal", "other1": " XL "},
+        ["→ teal (own words)", "→ XL (own words)"],
+    ),
+    "declined": (None, []),
+    "half": ({"answer1": "L"}, []),
+    "not offered": ({"answer0": ["pink"], "answer1": 7}, []),
+}
+
+
+@pytest.fixture(scope="module", name="formed")
+def formed_scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    yield from begun(tmp_path_factory.mktemp("formed"), forms=True)
+
+
+@pytest.mark.parametrize(("given", "told"), FILLED.values(), ids=FILLED)
+def test_questions_of_the_agent_are_one_form_where_the_editor_has_forms(
+    formed: Scene, workdir: Path, given: dict[str, Any] | None, told: list[str]
+) -> None:
+    formed.script(tool("ask_user_question", questions=[COLOURS, SIZE]), {"text": "thanks"})
+    formed.editor.forms.append(given)
+    session = formed.editing.new(workdir)
+
+    assert formed.editing.ask(session, "go").stop_reason == "end_turn"
+
+    message, form = formed.editor.asked[-1]
+    text = json.dumps(next(iter(formed.editor.calls(session).values()))["content"], ensure_ascii=False)
+    assert message == "Which colours?\nWhich size?"
+    assert list(form.requested_schema.properties) == ["answer0", "other0", "answer1", "other1"]
+    assert [one for one in told if one not in text] == []
+    assert told or "→" not in text
+
+
 # --- todo lists, subagents, plans ---
 
 
@@ -472,6 +519,37 @@ def test_a_session_is_resumed_forked_and_closed(scene: Scene, workdir: Path) -> 
     assert scene.editor.text(fork) == "two"
     assert "no open session" in refused
     assert scene.editor.text(session) == "onetwo"
+
+
+def test_a_session_is_deleted_with_all_that_continues_it(scene: Scene, workdir: Path) -> None:
+    def listed() -> list[str]:
+        return [one.session_id for one in scene.editing.do(scene.editing.conn.list_sessions, cwd=str(workdir)).sessions]
+
+    client: Any = scene.editing.conn
+
+    def delete(session: str) -> Any:
+        return scene.editing.do(client._conn.send_request, "session/delete", {"sessionId": session})
+
+    scene.script({"text": "one"}, {"text": "two"})
+    kept, closed, opened, silent = (scene.editing.new(workdir) for _ in range(4))
+    for session in (kept, closed, opened):
+        scene.editing.ask(session, "first")
+    scene.editing.ask(opened, "/clear")
+    scene.editing.ask(opened, "second")
+    scene.editing.do(scene.editing.conn.close_session, session_id=closed)
+    before = sorted(path.name for path in (scene.vibe.home / "logs" / "session").iterdir())
+
+    held = lock_session(SessionFolder(scene.vibe.home / "logs" / "session" / closed))
+    said = refusal(delete, closed)
+    held.release()
+
+    assert "in use" in said
+    assert {kept, closed, opened} <= {*listed()}
+    assert [delete(session) for session in (closed, opened, silent, closed, "never", "../..", "")] == [{}] * 7
+    assert listed() == [kept]
+    assert len(before) - len([*(scene.vibe.home / "logs" / "session").iterdir()]) >= 3
+    assert "no open session" in refusal(scene.editing.ask, opened, "gone")
+    assert "sessionId" in refusal(scene.editing.do, client._conn.send_request, "session/delete", {})
 
 
 def test_mode_model_thinking_and_approvals_are_settings(scene: Scene, workdir: Path) -> None:

@@ -21,7 +21,7 @@ from acp.connection import StreamDirection, StreamEvent
 from anyio import Event, fail_after
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from jsonschema import Draft202012Validator
-from pydantic import BaseModel
+from pydantic import TypeAdapter
 
 from tests.fakes.npm_peers import PACKAGES, install_peers
 
@@ -91,8 +91,9 @@ class SchemaWatch:
         """Hold a message against the schema, which allows what it does not know; the library's model would lose that."""
         wanted: Any = Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": self._parts})
         self.faults += [f"{name}: {error.message}: {given}" for error in wanted.iter_errors(given)]
-        model: type[BaseModel] = getattr(s, name)
-        again = model.model_validate(given, strict=True).model_dump(mode="json", by_alias=True, exclude_unset=True)
+        model: TypeAdapter[Any] = TypeAdapter(getattr(s, name))
+        read = model.validate_python(given, strict=True)
+        again = model.dump_python(read, mode="json", by_alias=True, exclude_unset=True)
         if again != given:
             self.faults.append(f"{name}: {given} is read as {again}")
 
@@ -154,8 +155,10 @@ class ScriptedEditor(Client):
         self.asked: list[Any] = []
         self.answers: deque[str | Callable[[], str | None] | None] = deque()
         self.buffers: dict[str, str] = {}
-        self.missing: str | None = None
-        """The text it has of a file that is not there; None: an error."""
+        self.forms: deque[dict[str, Any] | None] = deque()
+        """What is filled in; None: nothing is."""
+        self.missing: str | RequestError = RequestError.resource_not_found()
+        """The text it has of a file that is not there, or its error."""
         self.files_asked: list[str] = []
         self.on_read: Callable[[str], None] = lambda _: None
         self.terminals: dict[str, EditorTerminal] = {}
@@ -221,10 +224,10 @@ class ScriptedEditor(Client):
             text = self.buffers[path]
         elif Path(path).is_file():
             text = Path(path).read_text(encoding="utf-8")
-        elif self.missing is not None:
-            text = self.missing
+        elif isinstance(self.missing, RequestError):
+            raise self.missing
         else:
-            raise RequestError.resource_not_found(path)
+            text = self.missing
         self.on_read(path)
         lines = text.splitlines(keepends=True)[(line or 1) - 1 :]
         return s.ReadTextFileResponse(content="".join(lines if limit is None else lines[:limit]))
@@ -292,8 +295,14 @@ class ScriptedEditor(Client):
         return found
 
     async def create_elicitation(self, message: str, mode: Any, **_: Any) -> Any:
-        """There is no form."""
-        raise RequestError.method_not_found("elicitation/create")
+        """Give the next answer to a form; without one, there are no forms."""
+        if not self.forms:
+            raise RequestError.method_not_found("elicitation/create")
+        self.asked.append((message, mode))
+        answer = self.forms.popleft()
+        if answer is None:
+            return s.DeclineElicitationResponse(action="decline")
+        return s.AcceptElicitationResponse(action="accept", content=answer)
 
     async def complete_elicitation(self, elicitation_id: str, **_: Any) -> None:
         """There is none."""
@@ -365,12 +374,15 @@ def editing(
     *,
     files: bool = True,
     terminal: bool = True,
+    forms: bool = False,
 ) -> Generator[Editing]:
     """Start an agent and introduce an editor of these capabilities to it."""
     install_peers()
     editor = ScriptedEditor()
     can = s.ClientCapabilities(
-        fs=s.FileSystemCapabilities(read_text_file=files, write_text_file=files), terminal=terminal
+        fs=s.FileSystemCapabilities(read_text_file=files, write_text_file=files),
+        terminal=terminal,
+        elicitation=s.ElicitationCapabilities(form=s.ElicitationFormCapabilities()) if forms else None,
     )
     with start_blocking_portal() as portal:
         edited = Editing(portal, editor)

@@ -13,6 +13,7 @@ from acp.schema import (
     AuthenticateResponse,
     ClientCapabilities,
     CloseSessionResponse,
+    DeleteSessionRequest,
     ForkSessionResponse,
     Implementation,
     InitializeResponse,
@@ -33,7 +34,7 @@ from vibe.acp.handshake import SETUP_METHOD, abilities_of, initialize_result
 from vibe.acp.history import NoSavedSessionError, SavedSessions
 from vibe.acp.options import MODE, change_of, modes_of, options_of
 from vibe.acp.session import EditorSession, EditorSide, SlashPort
-from vibe.acp.transport import LineTransport
+from vibe.acp.transport import DELETE, LineTransport
 from vibe.app.conversation.opening import Opening
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.host import Host
@@ -212,8 +213,13 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
             await session.close()
             return CloseSessionResponse()
 
-    async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002  there is none
-        """Refuse a request that the protocol does not know."""
+    async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Delete a session; refuse a request that the protocol does not know."""
+        if method == DELETE:
+            session_id = DeleteSessionRequest.model_validate(params).session_id
+            with _refusals():
+                await self._delete(session_id)
+                return {}
         raise RequestError.method_not_found(f"_{method}")
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
@@ -246,6 +252,14 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
                 await present.close()
                 latest = (await self._saved()).latest(session_id)
             return await self._opened(replace(opening, resume=latest.folder.path.name), session_id)
+
+    async def _delete(self, session_id: str) -> None:
+        """End a session if it is open, and remove what was saved of it; of one that is not there, nothing."""
+        async with self._reopening:
+            session = self._sessions.pop(session_id, None)
+            if session is not None:
+                await session.close()
+            await to_thread.run_sync((await self._saved()).delete, session_id)
 
     async def _saved(self) -> SavedSessions:
         return await to_thread.run_sync(SavedSessions, VibePaths(self._host.home).sessions)

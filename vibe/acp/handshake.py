@@ -16,7 +16,14 @@ CAPABILITIES: Mapping[str, Any] = {
     "loadSession": True,
     "mcpCapabilities": {"http": True, "sse": False},
     "promptCapabilities": {"audio": False, "embeddedContext": True, "image": True},
-    "sessionCapabilities": {"additionalDirectories": {}, "close": {}, "fork": {}, "list": {}, "resume": {}},
+    "sessionCapabilities": {
+        "additionalDirectories": {},
+        "close": {},
+        "delete": {},
+        "fork": {},
+        "list": {},
+        "resume": {},
+    },
 }
 
 
@@ -27,6 +34,7 @@ class EditorAbilities:
     reads: bool = False
     writes: bool = False
     terminals: bool = False
+    forms: bool = False
 
 
 def answer_to_initialize(message: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -49,6 +57,7 @@ def abilities_of(capabilities: Any) -> EditorAbilities:
         reads=_part(files, "readTextFile") is True,
         writes=_part(files, "writeTextFile") is True,
         terminals=_part(capabilities, "terminal") is True,
+        forms=isinstance(_part(_part(capabilities, "elicitation"), "form"), dict),
     )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
+from shutil import rmtree
 
 from acp.helpers import image_block, text_block
 from acp.schema import AgentMessageChunk, AgentThoughtChunk, ListSessionsResponse, SessionInfo, UserMessageChunk
@@ -15,6 +17,8 @@ from vibe.app.conversation.session import CLEARED, COMPACTED, REWOUND
 from vibe.core.errors import UsageError
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from vibe.core.plain_text import plain
+from vibe.core.session.errors import SessionFolderError
+from vibe.core.session.folder import lock_session
 from vibe.core.session.loader import SavedSession, SessionLoader
 from vibe.core.tools.arguments import parse_arguments
 from vibe.core.tools.errors import ToolArgumentsError
@@ -56,6 +60,24 @@ class SavedSessions:
         while session_id in self._next:
             session_id = self._next[session_id]
         return self._by_id[session_id]
+
+    def delete(self, session_id: str) -> None:
+        """Remove a session, if there is one, with all that it continues and that continue it.
+
+        Raises:
+            SessionLockedError: another process goes on with it; nothing is removed.
+            SessionFolderError: the disk refuses.
+        """
+        latest = self.latest(session_id) if session_id in self._by_id else None
+        folders = [saved.folder for known, saved in self._by_id.items() if self.latest(known) is latest]
+        with ExitStack() as held:
+            for folder in folders:
+                held.callback(lock_session(folder).release)
+            for folder in folders:
+                try:
+                    rmtree(folder.path)
+                except OSError as error:
+                    raise SessionFolderError(folder.path, error) from error
 
     def listed(self, cwd: str | None, cursor: str | None) -> ListSessionsResponse:
         """Return a page of the sessions of a folder (None: of all), the newest first.

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal, cast
 from uuid import uuid4
 
 from acp import RequestError
 from acp.helpers import start_tool_call, update_tool_call
-from acp.schema import AllowedOutcome, PermissionOption, ToolCallUpdate
+from acp.schema import (
+    AcceptElicitationResponse,
+    AllowedOutcome,
+    ElicitationFormSessionMode,
+    ElicitationSchema,
+    PermissionOption,
+    ToolCallUpdate,
+)
 
 from vibe.acp.channel import SessionChannel, reason_of
 from vibe.acp.tool_calls import changes_of, kind_of, locations_of, text_of, title_of
-from vibe.core.plain_text import plain_line, shortened, some_of
+from vibe.core.plain_text import plain, plain_line, shortened, some_of
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
 from vibe.core.tools.questions import Answer, Question
 
@@ -23,16 +30,22 @@ NO = "no"
 PICK = "pick:"
 """Begins the id of an option, so that none is called as the one for a no."""
 BY = "editor"
+CHOSEN, TYPED = "answer", "other"
+"""Begin the names of a form's fields."""
 MOST_COVERED = 3
 LABEL_LENGTH = 100
 
 
 class EditorPerson:
-    """Asks by the channel of a session. ``approved`` is called with each call whose command line they said yes to."""
+    """Asks by the channel of a session. ``approved`` is called with each call whose command line they said yes to.
 
-    def __init__(self, channel: SessionChannel, approved: Callable[[str, str], object]) -> None:
+    An editor that ``has_forms`` gets questions as one; else, one by one, as choices.
+    """
+
+    def __init__(self, channel: SessionChannel, approved: Callable[[str, str], object], *, has_forms: bool) -> None:
         self._channel = channel
         self._approved = approved
+        self._has_forms = has_forms
 
     async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
         """Return the person's answer; none is a no."""
@@ -63,6 +76,8 @@ class EditorPerson:
         request_id: str = "",  # noqa: ARG002  the editor knows a question by another id
     ) -> Sequence[Answer] | None:
         """Return an answer to each question; None if the person would rather not."""
+        if self._has_forms:
+            return await self._filled(questions)
         answers: list[Answer] = []
         for question in questions:
             told = "\n".join(f"- {one.label}: {one.description}" for one in question.options if one.description)
@@ -72,6 +87,22 @@ class EditorPerson:
                 return None
             answers.append(Answer(question=question.question, answer=labels[chosen], by=BY))
         return answers
+
+    async def _filled(self, questions: Sequence[Question]) -> Sequence[Answer] | None:
+        fields = {name: field for at, one in enumerate(questions) for name, field in _fields(at, one)}
+        message = plain("\n".join(one.question for one in questions))
+        form = ElicitationFormSessionMode(
+            session_id=self._channel.session_id,
+            requested_schema=ElicitationSchema.model_validate({"type": "object", "properties": fields}),
+        )
+        await self._channel.flush()
+        try:
+            said = await self._channel.client.create_elicitation(message, form)
+        except (RequestError, ConnectionError, ValueError):
+            return None
+        content = (said.content or {}) if isinstance(said, AcceptElicitationResponse) else {}
+        answers = [_answer(at, one, content) for at, one in enumerate(questions)]
+        return None if None in answers else [one for one in answers if one is not None]
 
     async def choose(
         self, question: str, told: str, options: Mapping[str, str], no: str = "None of these"
@@ -107,6 +138,30 @@ class EditorPerson:
             return "", "the work was stopped"
         chosen = said.outcome.option_id
         return (chosen, "") if chosen in {option.option_id for option in options} else ("", "no option was chosen")
+
+
+def _fields(at: int, question: Question) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the fields for a question: one to choose in, and one for an answer in other words."""
+    title = plain_line(question.question)
+    offered = [
+        {"const": one.label, "title": plain_line(f"{one.label}: {one.description}" if one.description else one.label)}
+        for one in question.options
+    ]
+    if question.multi_select:
+        yield f"{CHOSEN}{at}", {"type": "array", "title": title, "items": {"anyOf": offered}}
+    elif not question.typed:
+        yield f"{CHOSEN}{at}", {"type": "string", "title": title, "oneOf": offered}
+    yield f"{TYPED}{at}", {"type": "string", "title": title if question.typed else f"{title} (in your own words)"}
+
+
+def _answer(at: int, question: Question, content: Mapping[str, Any]) -> Answer | None:
+    """Return the answer to a question that a form holds; what is typed goes before what is chosen."""
+    typed, chosen = content.get(f"{TYPED}{at}"), content.get(f"{CHOSEN}{at}")
+    if isinstance(typed, str) and typed.strip():
+        return Answer(question=question.question, answer=typed.strip(), is_other=True, by=BY)
+    given = cast("list[object]", chosen) if isinstance(chosen, list) else [chosen]
+    labels = [one.label for one in question.options if one.label in given]
+    return Answer(question=question.question, answer=", ".join(labels), by=BY) if labels else None
 
 
 def _offered(request: ApprovalRequest) -> list[PermissionOption]:

@@ -114,7 +114,7 @@ class EditorSession:
         self.channel = SessionChannel(side.client, opening.workdir, self.cancel)
         can = side.can
         terminals = EditorTerminals(self.channel)
-        self.person = EditorPerson(self.channel, terminals.approve)
+        self.person = EditorPerson(self.channel, terminals.approve, has_forms=can.forms)
         self.seat = Seat(
             listeners=[self.channel, self],
             approver=self.person,

@@ -21,7 +21,9 @@ LINES_AHEAD = 16
 META = ("_meta", "field_meta")
 """Parameters that are not for us. The library would pass what is in them on as parameters of the same names."""
 SERVERS = "mcpServers"
-PROMPT, CANCEL = "session/prompt", "session/cancel"
+PROMPT, CANCEL, DELETE = "session/prompt", "session/cancel", "session/delete"
+UNROUTED = (DELETE,)
+"""Requests of the protocol that the library hands over as if they were extensions of it only."""
 CANCEL_REQUEST, OPTIONAL = "$/cancel_request", "$/"
 """Notifications with this beginning may be ignored by whoever does not know them."""
 MOST_PROBLEMS = 3
@@ -127,7 +129,13 @@ class LineTransport:
             self._prompts[call_id] = params.get("sessionId")
         if isinstance(servers := params.get(SERVERS), list):
             params[SERVERS] = [_server(number, given) for number, given in enumerate(cast("list[Any]", servers))]
-        return {**message, "params": {name: value for name, value in params.items() if name not in META}}
+        if method in UNROUTED:
+            method = f"_{method}"
+        return {
+            **message,
+            "method": method,
+            "params": {name: value for name, value in params.items() if name not in META},
+        }
 
     def _response(self, message: dict[str, Any]) -> dict[str, Any]:
         """Return an answer in a form the library takes; one without a result has none to give, as after a write.
