@@ -7,6 +7,7 @@ import ipaddress
 import os
 import re
 import stat
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from ipc.errors import BusUnavailableError
 
 IPC = "ipc://"
 TCP = "tcp://"
-MAX_SOCKET_PATH_BYTES = 107
+MAX_SOCKET_PATH_BYTES = 103 if sys.platform == "darwin" else 107
 JOURNAL_NAME = "journal.jsonl"
 PUBLISHER_NAME = "publisher.json"
 

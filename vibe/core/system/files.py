@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 import tempfile
@@ -16,6 +17,7 @@ _NOT_REPLACED = {errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES, errno.EROF
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _DESCRIPTORS = Path("/proc/self/fd")
+FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 """The folder in which a file without a name can be reached, to give it one."""
 _UNNAMED = os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC if hasattr(os, "O_TMPFILE") and _DESCRIPTORS.is_dir() else None
 
@@ -121,7 +123,7 @@ def drafted(
             os.fchmod(draft.descriptor, mode)
         write_all(draft.descriptor, data)
         if sync:
-            os.fsync(draft.descriptor)
+            _synced(draft.descriptor)
         yield draft
     finally:
         os.close(draft.descriptor)
@@ -201,7 +203,7 @@ def _write_from_start(file: int, data: bytes) -> None:
     os.lseek(file, 0, os.SEEK_SET)
     write_all(file, data)
     os.ftruncate(file, len(data))
-    os.fsync(file)
+    _synced(file)
 
 
 @contextmanager
@@ -314,13 +316,21 @@ def append_rotating(path: Path, data: bytes, most: int) -> None:
         os.close(descriptor)
 
 
+def _synced(descriptor: int) -> None:
+    """Have a file on disk; macOS only hands it to the drive unless it is told more."""
+    if FULL_SYNC is None:
+        os.fsync(descriptor)
+    else:
+        fcntl.fcntl(descriptor, FULL_SYNC)
+
+
 def sync_data(descriptor: int) -> None:
     """Have what was written to a file on disk, without its times where the system tells them apart.
 
     Raises:
         OSError: the disk refuses.
     """
-    getattr(os, "fdatasync", os.fsync)(descriptor)
+    getattr(os, "fdatasync", _synced)(descriptor)
 
 
 def sync_folder(path: Path) -> None:
@@ -331,7 +341,7 @@ def sync_folder(path: Path) -> None:
     """
     descriptor = os.open(path, _FOLDER)
     try:
-        os.fsync(descriptor)
+        _synced(descriptor)
     finally:
         os.close(descriptor)
 

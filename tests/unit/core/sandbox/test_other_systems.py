@@ -19,6 +19,7 @@ from vibe.core.config.models import SandboxMode, VibeConfig
 from vibe.core.sandbox import landlock, probe
 from vibe.core.sandbox.choose import choose_sandbox
 from vibe.core.sandbox.port import Sandbox
+from vibe.core.system import files
 from vibe.core.tools.builtins import bash as bash_tool
 from vibe.core.tools.builtins.bash import Bash, BashConfig
 from vibe.core.tools.loading import ToolSources
@@ -129,3 +130,16 @@ def test_a_group_that_may_not_be_signalled_on_a_mac_has_ended(monkeypatch: pytes
         monkeypatch.setattr(sys, "platform", platform)
         monkeypatch.setattr(watch, "LISTS_PROCESSES", False)
         assert watch.Watch._left(object.__new__(watch.Watch), command) == expected
+
+
+def test_a_file_reaches_the_disk_where_that_takes_more_than_a_sync(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(files, "FULL_SYNC", 51)
+    monkeypatch.setattr(files.fcntl, "fcntl", lambda _, request: asked.append(request))
+    monkeypatch.delattr(os, "fdatasync")
+    with (tmp_path / "a").open("wb") as file:
+        files.sync_data(file.fileno())
+    files.sync_folder(tmp_path)
+    assert asked == [51, 51]
