@@ -182,3 +182,29 @@ def test_acpx_stops_a_turn(vibe: VibeCommand) -> None:
     assert heard[-1]["result"]["stopReason"] == "cancelled"
     process.wait(60)
     assert not [line for line in leftovers(vibe.workdir) if "vibe-acp" in line]
+
+
+def test_acpx_makes_a_new_file(vibe: VibeCommand) -> None:
+    script(vibe, tool("write_file", path="new.txt", content="hello\n"), {"text": "done"})
+    process = acpx(vibe, "--approve-all")
+    messages = [json.loads(line) for line in process.communicate(timeout=120)[0].split(b"\n") if line]
+
+    assert (vibe.workdir / "new.txt").read_text() == "hello\n"
+    assert [one for one in updates(messages) if one["sessionUpdate"] == "available_commands_update"]
+
+
+def test_acpx_holds_two_sessions_in_one_folder(vibe: VibeCommand) -> None:
+    def say(*words: str) -> str:
+        argv = [*ACPX, "--cwd", str(vibe.workdir), "--approve-all", *words]
+        ended = vibe.run(argv)
+        assert ended.code == 0, ended.err
+        return ended.out
+
+    script(vibe, {"text": "one and only"})
+    for name in ("left", "right"):
+        say("sessions", "new", "--name", name)
+    answers = [say("prompt", "-s", name, "go") for name in ("left", "right")]
+    for name in ("left", "right"):
+        say("sessions", "close", name)
+
+    assert ["one and only" in answer for answer in answers] == [True, True]
