@@ -18,6 +18,7 @@ from tests.e2e.conftest import VIBE, VibeCommand, command_step, leftovers
 from tests.e2e.test_plain_chat import SERVED, bash, hand_in, turns, until
 from tests.fakes.model_server import ModelServer, Reply
 from tests.fakes.tmux import Tmux
+from tests.unit.core.skills.writing import write_skill
 
 
 @pytest.fixture
@@ -613,3 +614,26 @@ def test_an_image_without_a_prompt_has_nowhere_to_go(vibe: VibeCommand, tmux: Tm
     start(tmux, vibe, "--image", "dot.png")
     tmux.wait_for("--image goes with -p")
     tmux.wait_for("EXIT 2")
+
+
+def test_own_commands_and_skills_are_prompts_also_while_the_agent_works(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.replay(
+        turns({"text": "One."}, {"text": "Two."}, {"text": "slowly " * 20, "delay_seconds": 4}, {"text": "Four."})
+    )
+    (vibe.home / "commands").mkdir(parents=True, exist_ok=True)
+    (vibe.home / "commands" / "go.md").write_text("Go and $ARGUMENTS.")
+    write_skill(vibe.home / "skills", "look")
+    start(tmux, vibe)
+    tmux.wait_for("/plan GOAL proposes")
+    for typed, said in (("/go look", "One."), ("/look here", "Two.")):
+        tmux.type(typed)
+        tmux.wait_for(said)
+    tmux.type("be slow")
+    tmux.wait_for("slowly")
+    tmux.type("/go again")
+    tmux.wait_for("Four.")
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+    saved = "".join(path.read_text() for path in vibe.home.rglob("*.jsonl"))
+    assert "Go and look." in saved
+    assert "Go and again." in saved

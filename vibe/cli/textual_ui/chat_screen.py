@@ -211,9 +211,9 @@ class ChatScreen(Screen[None]):
         """See ``Stage``."""
         self._controller.send_next()
 
-    def hear(self, prompt: str) -> None:
+    def hear(self, prompt: str, *, is_line: bool = True) -> None:
         """See ``Stage``."""
-        self._controller.submit(prompt)
+        self._controller.submit(prompt, is_line=is_line)
 
     def say(self, text: str, status: str = "note") -> None:
         """See ``Stage``; ``status`` is that of a note. Where another screen is over the chat, it is said there, too."""

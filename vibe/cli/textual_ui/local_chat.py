@@ -136,7 +136,7 @@ class LocalTalk:
 
     async def send(self, prompt: str) -> None:
         """Have the agent answer a prompt, now or once it has time."""
-        self._stage.hear(prompt)
+        self._stage.hear(prompt, is_line=False)  # a command that stands for a prompt is sent by its name
 
     def suggest(self, prompt: str) -> None:
         """Have a prompt in the input, to be changed and sent, if that is empty."""

@@ -27,10 +27,11 @@ class ScreenPhase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class QueuedLine:
-    """A line that waits, with the image files that go with it."""
+    """A line that waits, with the image files that go with it; one that is no line as typed is a prompt in any case."""
 
     text: str
     images: tuple[Path, ...] = ()
+    is_line: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,8 +118,8 @@ class Stage(Protocol):
         """The agent, or the person's command, has ended."""
         ...
 
-    def hear(self, prompt: str) -> None:
-        """Take a prompt that was given elsewhere."""
+    def hear(self, prompt: str, *, is_line: bool = True) -> None:
+        """Take a prompt that was given elsewhere; one that ``is_line`` is a command where it begins like one."""
         ...
 
     def say(self, text: str, status: str = "note") -> None:
@@ -185,15 +185,15 @@ class AppController:
         self._store.change(phase=ScreenPhase.READY, queued=queued)
         self.send_next()
 
-    def submit(self, line: str, images: tuple[Path, ...] = ()) -> None:
-        """Take a line that the person sent, and the image files that go with it."""
-        text = line.strip()
-        if not text:
+    def submit(self, line: str, images: tuple[Path, ...] = (), *, is_line: bool = True) -> None:
+        """Take a line that the person sent, and the image files that go with it; else, a prompt."""
+        sent = QueuedLine(line.strip(), images, is_line=is_line)
+        if not sent.text:
             return
-        if text.startswith(COMMAND_MARK) and self.chat is not None:  # it says itself whether it must wait
-            self._do(QueuedLine(text))
+        if _is_command(sent) and self.chat is not None:  # it says itself whether it must wait
+            self._do(sent)
         else:
-            self._store.change(queued=(*self._queued, QueuedLine(text, images)))
+            self._store.change(queued=(*self._queued, sent))
             self.send_next()
 
     def send_next(self) -> None:
@@ -203,7 +203,7 @@ class AppController:
             line, *rest = self._queued
             self._store.change(queued=tuple(rest))
             self._do(line)
-            if not line.text.startswith(COMMAND_MARK):
+            if not _is_command(line):
                 return  # its end is told
 
     def recall(self) -> str:
@@ -246,13 +246,17 @@ class AppController:
         chat, text = self.chat, line.text
         if chat is None:
             return
-        shell = user_command(text)
+        shell = user_command(text) if line.is_line else None
         if shell is not None:
             chat.shell(shell.command, tell_model=shell.tells_model)
-        elif text.startswith(COMMAND_MARK):
+        elif _is_command(line):
             chat.command(text)
         else:
             chat.send(text, line.images)
+
+
+def _is_command(line: QueuedLine) -> bool:
+    return line.is_line and line.text.startswith(COMMAND_MARK)
 
 
 def _is_mere_text(line: QueuedLine) -> bool:
