@@ -6,6 +6,7 @@ import re
 import secrets
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -222,6 +223,27 @@ def list_plans(home: Path) -> list[PlanSummary]:
     root = plans_folder(home)
     plans = [PlanFolder(root / name).summary() for name in _plan_names(root)]
     return sorted(plans, key=lambda plan: plan.created)
+
+
+def latest_in(home: Path, workspace: str) -> PlanFolder | None:
+    """Return the plan of a workspace whose settings were written last; None: there is none.
+
+    Of the others no more than their settings is read, and of older ones nothing.
+    """
+    root = plans_folder(home)
+    for name in sorted(_plan_names(root), key=lambda name: _written(root / name / SETTINGS_FILE), reverse=True):
+        folder = PlanFolder(root / name)
+        with suppress(BrokenPlanError):  # nobody's last
+            if folder.settings().workspace == workspace:
+                return folder
+    return None
+
+
+def _written(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _begun(folder: PlanFolder) -> tuple[float, str]:

@@ -28,7 +28,16 @@ from planner.store.errors import (
     StoreWriteError,
     UnknownPlanError,
 )
-from planner.store.folder import PlanFolder, find_plan, list_plans, lock_plan, new_plan_id, plans_folder
+from planner.store.folder import (
+    SETTINGS_FILE,
+    PlanFolder,
+    find_plan,
+    latest_in,
+    list_plans,
+    lock_plan,
+    new_plan_id,
+    plans_folder,
+)
 from planner.store.journal import SyncPolicy
 from planner.store.records import RunSettings
 from planner.store.store import PlanStore
@@ -93,6 +102,22 @@ def test_latest_is_the_plan_begun_last_whatever_its_id(tmp_path: Path) -> None:
 
     assert find_plan(tmp_path, "latest").plan_id == "a-last"
     assert [plan.plan_id for plan in list_plans(tmp_path)] == ["b-first", "c-second", "a-last"]
+
+
+def test_the_latest_of_a_workspace_is_found_past_broken_ones_and_those_of_others(tmp_path: Path) -> None:
+    for age, (plan_id, workspace) in enumerate((("old", "/a"), ("new", "/a"), ("other", "/b"), ("broken", "/a"))):
+        given = SETTINGS.model_copy(update={"plan_id": plan_id, "workspace": workspace})
+        store = PlanStore.create(tmp_path, given, SOURCE)
+        store.close()
+        settings = find_plan(tmp_path, plan_id).path / SETTINGS_FILE
+        if plan_id == "broken":
+            settings.write_text("{")
+        os.utime(settings, (age, age))
+    found = latest_in(tmp_path, "/a")
+    assert found is not None
+    assert found.plan_id == "new"
+    assert latest_in(tmp_path, "/nowhere") is None
+    assert latest_in(tmp_path / "nothing", "/a") is None
 
 
 def test_there_is_no_latest_plan_where_there_is_none(tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ from anyio import to_thread
 from planner.plan.loader import read_plan_file
 from planner.report.graph_text import tree
 from planner.store.current_plan import current_state
-from planner.store.errors import BrokenPlanError
-from planner.store.folder import PlanFolder, find_plan, list_plans
+from planner.store.folder import PlanFolder, find_plan, latest_in
 from vibe.app.plan.commands import plan_as_it_stands
 from vibe.cli.render.event_text import one_line
 from vibe.cli.render.plan_listing import PlanRead, plan_line, plans_that_ran
@@ -72,11 +71,7 @@ async def load_file(talk: Talk, name: str) -> None:
 def _found(home: Path, workdir: Path, reference: str) -> PlanFolder:
     if reference:
         return find_plan(home, reference)
-    for summary in reversed(list_plans(home)):
-        folder = find_plan(home, summary.plan_id)
-        try:
-            if folder.settings().workspace == str(workdir):
-                return folder
-        except BrokenPlanError:  # nobody's last
-            continue
+    found = latest_in(home, str(workdir))
+    if found is not None:
+        return found
     raise UsageError("no plan has been run in this folder: /plan GOAL proposes one")
