@@ -69,7 +69,7 @@ def test_the_main_agent_calls_the_tools_of_a_server_from_its_first_turn(vibe: Vi
     kinds = [line["type"] for line in lines]
     assert kinds.index("server.state") < kinds.index("user.message")
     state = next(line for line in lines if line["type"] == "server.state" and line["status"] != "starting")
-    assert (state["server"], state["status"], state["tools"]) == ("everything", "ready", 14)
+    assert (state["server"], state["status"], state["tools"]) == ("everything", "ready", 15)
     assert (record["outcome"], record["exit_code"], record["warnings"]) == ("completed", 0, [])
 
 
@@ -186,7 +186,7 @@ def test_a_tool_that_a_server_adds_is_there_on_the_next_turn(vibe: VibeCommand) 
 
     assert results(lines)[-1] == ("ok", "new")
     counts = [line["tools"] for line in lines if line["type"] == "server.state" and line["status"] != "starting"]
-    assert counts == [11, 12]
+    assert counts == [12, 13]
 
 
 def test_a_projects_servers_are_started_only_if_it_is_trusted(vibe: VibeCommand) -> None:

@@ -520,7 +520,7 @@ def test_a_project_that_was_trusted_is_asked_about_no_more(vibe: VibeCommand, tm
     tmux.wait_for("This project brings ")
     tmux.wait_for("1-3 answer")
     tmux.press("1")
-    tmux.wait_for("/plan GOAL proposes")
+    tmux.wait_for("proposes a plan ·")
     tmux.press("C-d")
     tmux.wait_for("EXIT 0")
     tmux.close()
@@ -530,7 +530,7 @@ def test_a_project_that_was_trusted_is_asked_about_no_more(vibe: VibeCommand, tm
 
 
 def run_plan(tmux: Tmux, plan: str) -> None:
-    tmux.wait_for("/plan GOAL proposes")
+    tmux.wait_for("proposes a plan ·")
     tmux.type(f"/plan load {plan}")
     tmux.wait_for("a accept and run")
     tmux.press("a")
@@ -624,7 +624,7 @@ def test_own_commands_and_skills_are_prompts_also_while_the_agent_works(vibe: Vi
     (vibe.home / "commands" / "go.md").write_text("Go and $ARGUMENTS.")
     write_skill(vibe.home / "skills", "look")
     start(tmux, vibe)
-    tmux.wait_for("/plan GOAL proposes")
+    tmux.wait_for("proposes a plan ·")
     for typed, said in (("/go look", "One."), ("/look here", "Two.")):
         tmux.type(typed)
         tmux.wait_for(said)
