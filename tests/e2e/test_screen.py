@@ -523,10 +523,10 @@ def test_a_project_that_was_trusted_is_asked_about_no_more(vibe: VibeCommand, tm
     tmux.wait_for("proposes a plan ·")
     tmux.press("C-d")
     tmux.wait_for("EXIT 0")
-    tmux.close()
-    start(tmux, vibe, "hi")
-    tmux.wait_for("Hello.")
-    assert not any("was not loaded" in line for line in tmux.screen())
+    with Tmux(vibe.home, columns=120, rows=36) as again:
+        start(again, vibe, "hi")
+        again.wait_for("Hello.")
+        assert not any("was not loaded" in line for line in again.screen())
 
 
 def run_plan(tmux: Tmux, plan: str) -> None:
@@ -567,11 +567,11 @@ def test_who_leaves_a_plan_that_runs_is_told_then_and_when_they_come_back(
     tmux.wait_for("EXIT 0")
     tmux.wait_for("Plan paused")
     tmux.wait_for("continue with: /plan resume")
-    tmux.close()
-    start(tmux, vibe)
-    tmux.wait_for("/plan resume continues it")
-    tmux.press("C-d")
-    tmux.wait_for("EXIT 0")
+    with Tmux(vibe.home, columns=120, rows=36) as again:
+        start(again, vibe)
+        again.wait_for("/plan resume continues it")
+        again.press("C-d")
+        again.wait_for("EXIT 0")
 
 
 def test_an_answer_stays_in_sight_and_time_tokens_and_thinking_are_told(vibe: VibeCommand, tmux: Tmux) -> None:
