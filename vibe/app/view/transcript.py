@@ -39,8 +39,8 @@ class EntryView(Struct, kw_only=True, eq=False):
     ``kind``: ``user`` (told to the agent), ``answer``, ``reasoning``, ``call`` or ``note``. ``name`` is the origin of
     what it was told, or the code of a note; ``status`` is ``streaming``, ``done``, ``interrupted``, for a note
     ``note``, ``warning`` or ``error``, and for a call as ``CallView`` says. ``cut`` characters of it are not kept.
-    ``until`` is when the last piece of what streams came.
-    ``kept_from``, in the note on a summary, is the first message that was kept word for word, as counted before it.
+    ``until`` is when the last piece of what streams came. ``kept_from``, in the note on a summary, is the first message
+    that was kept word for word, as counted before it.
     """
 
     number: int

@@ -13,7 +13,7 @@ from vibe.core.config.writer import changing_alone, put_settings
 from vibe.core.errors import ConfigError
 
 DOCS = ("AGENTS.override.md", "AGENTS.md", "CLAUDE.md")
-"""Of a folder the first that is there is read."""
+"""Files that instruct agents: of a folder the first that is there, and not empty, is read."""
 
 
 class TrustStore:

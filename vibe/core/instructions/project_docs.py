@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from vibe.core.config.project_files import FOREIGN_FOLDERS
+from vibe.core.config.trust import DOCS
 
-DOC_NAMES = ("AGENTS.override.md", "AGENTS.md", "CLAUDE.md")
-"""In a folder the first that exists and is not empty counts."""
 MAX_BYTES = 32 * 1024
 """Of all files in a prompt, and again of all that an agent is told of later."""
 
@@ -124,7 +123,7 @@ def _notice(doc: ProjectDoc, folder: Path) -> str:
 
 def _file_in(folder: Path, trusts: Trusts, warnings: list[str]) -> Path | None:
     """The folder's file, unless it is a link to what nobody trusts."""
-    for name in DOC_NAMES:
+    for name in DOCS:
         path = folder / name
         try:
             usable = path.is_file() and path.stat().st_size > 0
