@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -36,8 +37,9 @@ AGAIN = {
     "user": ("unshare", "--user", "--map-user=1000", "--map-group=1000"),
 }
 SECONDS = 120
-BIND, RECURSIVE = 4096, 16384
-MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, READ_ONLY = 442, -100, 0x8000, 1
+OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442
+AT_FDCWD, AT_RECURSIVE, EMPTY_PATH, CLONE_TREE, FROM_DESCRIPTOR = -100, 0x8000, 0x1000, 1, 4
+READ_ONLY, ID_MAPPED = 1, 0x100000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,15 +81,44 @@ def tried(
 
 
 def open_the_way() -> None:
-    """Let nobody come to the interpreter and the tests, which may lie in a home that is root's alone."""
-    for prefix in map(Path, dict.fromkeys([sys.base_prefix, sys.prefix, str(CHECKOUT)])):
-        shut = next((path for path in [*reversed(prefix.parents), prefix] if not path.stat().st_mode & 1), None)
-        if shut is None:
-            continue
-        kept = os.open(prefix, os.O_PATH)
-        _mount("lab", shut, "tmpfs", 0, "mode=0755")
-        prefix.mkdir(parents=True, exist_ok=True)
-        _mount(f"/proc/self/fd/{kept}", prefix, "", BIND | RECURSIVE, "")
+    """Let nobody come to the interpreter and the tests, which may lie in a home that is root's alone, in files that are so too."""
+    os.umask(0o022)
+    asked = {Path(one) for one in (sys.base_prefix, sys.prefix, CHECKOUT)}
+    outermost = [one for one in asked if not asked.intersection(one.parents)]
+    kept = {prefix: _owned_by_nobody(prefix) for prefix in outermost}
+    for prefix, tree in kept.items():
+        shut = next((path for path in reversed(prefix.parents) if not path.stat().st_mode & 1), None)
+        if shut is not None:
+            _mount("lab", shut, "tmpfs", 0, "mode=0755")
+            prefix.mkdir(parents=True)
+        _called(MOVE_MOUNT, tree, b"", AT_FDCWD, bytes(prefix), FROM_DESCRIPTOR)
+
+
+def _owned_by_nobody(folder: Path) -> int:
+    """A read-only mount of ``folder``, nowhere yet, in which what is root's is nobody's: an ID-mapped one, mount_setattr(2)."""
+    tree = _called(OPEN_TREE, AT_FDCWD, bytes(folder), CLONE_TREE | AT_RECURSIVE)
+    with subprocess.Popen(["unshare", "--user", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as mapped:
+        assert mapped.stdin is not None
+        assert mapped.stdout is not None
+        mapped.stdin.write(b"begun")
+        mapped.stdin.flush()
+        mapped.stdout.read(1)
+        for kind in ("uid_map", "gid_map"):
+            Path(f"/proc/{mapped.pid}/{kind}").write_text("0 65534 1")
+        users = os.open(f"/proc/{mapped.pid}/ns/user", os.O_RDONLY)
+        mapped.kill()
+    attributes = (ctypes.c_uint64 * 4)(READ_ONLY | ID_MAPPED, 0, 0, users)
+    with suppress(SystemExit):  # a file system without such mounts: its files have to be for everyone
+        _called(MOUNT_SETATTR, tree, b"", EMPTY_PATH | AT_RECURSIVE, attributes, ctypes.c_size_t(32))
+    return tree
+
+
+def _called(number: int, *arguments: object) -> int:
+    libc = ctypes.CDLL(None, use_errno=True)
+    result = libc.syscall(number, *arguments)
+    if result < 0:
+        raise SystemExit(f"system call {number} {arguments}: {os.strerror(ctypes.get_errno())}")
+    return result
 
 
 def _mount(source: str, target: Path, kind: str, flags: int, options: str) -> None:
@@ -99,11 +130,9 @@ def _mount(source: str, target: Path, kind: str, flags: int, options: str) -> No
 
 def build(rest: list[str]) -> None:
     """Take the real disk away, and go on with the rest of the command line."""
-    libc = ctypes.CDLL(None, use_errno=True)
     for path, given, taken, flags in ((b"/", READ_ONLY, 0, AT_RECURSIVE), (b"/proc", 0, READ_ONLY, 0)):
         attributes = (ctypes.c_uint64 * 4)(given, taken, 0, 0)
-        if libc.syscall(MOUNT_SETATTR, AT_FDCWD, path, flags, attributes, ctypes.c_size_t(32)) != 0:
-            raise SystemExit(f"{path!r}: {os.strerror(ctypes.get_errno())}")
+        _called(MOUNT_SETATTR, AT_FDCWD, path, flags, attributes, ctypes.c_size_t(32))
     _mount("lab", DISK, "tmpfs", 0, "mode=0777")
     (DISK / "tmp").mkdir()
     os.execvp(rest[0], rest)  # noqa: S606  going on as another program is the point
