@@ -19,7 +19,7 @@ from planner.plan.dag import find_cycles, shown_cycle
 from planner.plan.diagnostics import Problem, Suggester, listed, quoted
 from planner.plan.model import MAX_STEPS
 from planner.plan.strict_json import JsonPath, shown_path
-from vibe.core.config.patterns import compile_linear
+from vibe.core.config.patterns import compile_linear, linear_engine
 from vibe.core.modes import ExecutionMode
 from vibe.core.tools.json_schema import SchemaProblem, schema_problems
 
@@ -277,6 +277,7 @@ def _regex_fault(text: str) -> str | None:
             re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
         return f"the regular expression {quoted(text)} is not valid: {error}"
-    if compile_linear(text) is None:
-        return f"the regular expression {quoted(text)} may take too long: it has a look-around or a back-reference"
-    return None
+    if compile_linear(text) is not None:
+        return None
+    why = "it has a look-around or a back-reference" if linear_engine() else "name tools, or install google-re2"
+    return f"the regular expression {quoted(text)} may take too long: {why}"

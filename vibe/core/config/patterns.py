@@ -80,14 +80,23 @@ def _compile(pattern: str, where: str, key: str) -> Callable[[str], bool]:
 def compile_linear(expression: str) -> Any:
     """A valid regular expression for RE2, which takes no longer than its text is long.
 
-    None where RE2 does not take it.
+    None where RE2 does not take it, or is not installed.
     """
-    import re2
-
-    engine = cast("Any", re2)  # without types
+    engine = linear_engine()
+    if engine is None:
+        return None
     options = engine.Options()
     options.log_errors = False
     try:
         return engine.compile(expression, options)
     except engine.error:
         return None
+
+
+def linear_engine() -> Any:
+    """RE2, or None: there are systems that it has no wheels for."""
+    try:
+        import re2
+    except ImportError:
+        return None
+    return cast("Any", re2)  # without types

@@ -99,7 +99,7 @@ def find_bubblewrap(environ: Mapping[str, str]) -> Bubblewrap | str:
     Raises:
         SandboxUnprovenError: it could not be found out.
     """
-    problem = "bwrap is not installed"
+    problem = "bwrap is not installed, install the system's bubblewrap or vibe-orchestrator[full]"
     programs = [(program, _version(program)) for program in _programs(environ)]
     for private_proc in (True, False):
         for program, version in programs:

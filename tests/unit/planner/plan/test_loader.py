@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -236,6 +237,15 @@ def test_what_is_wrong_is_said_with_its_place_and_its_cure(bad: Bad) -> None:
     found = problems_of(bad.raw)
     assert [problem for problem in found if problem.path == bad.path and bad.says in str(problem)], found
     assert len(found) == 1, found
+
+
+def test_without_re2_tools_are_named_or_globbed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+
+    (problem,) = problems_of(document(step("a", allowed_tools=["re:(a+)+b", "read_*", "bash"])))
+
+    assert problem.path == "steps[0].allowed_tools[0]"
+    assert problem.message.endswith("may take too long: name tools, or install google-re2")
 
 
 def test_every_problem_is_reported_at_once() -> None:

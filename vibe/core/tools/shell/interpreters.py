@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
-from functools import lru_cache
-from typing import Any
-
-from vibe.core.config.patterns import compile_linear
+from collections.abc import Iterator, Mapping
+from itertools import islice
 
 LANGUAGES = """
 awk bc bun clisp cmake dc deno ed elixir erl escript ex expect ftp gawk ghc ghci gnuplot groovy guile iex ipython
@@ -37,14 +34,19 @@ INDIRECT = re.compile(
     rf"\b{CALL}\s*+(?:\(\s*+)?[$@]?[A-Za-z_]|\b(?:system|popen|spawn\w*|exec\w*|call|run)\s+as\s|\bgetattr\b|"
     r"\|&?\s*[a-z]"
 )
-LITERAL = (
-    r'(?s)"""(?P<a>.*?)"""|\'\'\'(?P<b>.*?)\'\'\'|"(?P<c>(?:[^"\\]|\\.)*)"|\'(?P<d>(?:[^\'\\]|\\.)*)\'|'
-    r"`(?P<run>[^`']*)[`']|\b(?:qx|%x)\s*[({\[/|!](?P<run2>[^)}\]/|!]*)|%x[({\[](?P<run3>[^)}\]]*)"
-    r"|(?:\bq[qw]?|%[qQwW])\s*[({\[/|!<](?P<e>[^)}\]/|!>]*)"
-    r"|\[\[(?P<f>.*?)\]\]"
-)
-"""For an engine that goes through a text once: in it many may begin and none end."""
-RUN_AS_TEXT = ("run", "run2", "run3")
+LITERALS = {
+    "a": (r'"""', r'"""(.*?)"""'),
+    "b": (r"'''", r"'''(.*?)'''"),
+    "c": (r'"', r'"((?:[^"\\]|\\.)*+)"'),
+    "d": (r"'", r"'((?:[^'\\]|\\.)*+)'"),
+    "run": (r"`", r"`([^`']*+)[`']"),
+    "run2": (r"\b(?:qx|%x)\s*+[({\[/|!]", r"\b(?:qx|%x)\s*+[({\[/|!]([^)}\]/|!]*+)"),
+    "run3": (r"%x[({\[]", r"%x[({\[]([^)}\]]*+)"),
+    "e": (r"(?:\bq[qw]?|%[qQwW])\s*+[({\[/|!<]", r"(?:\bq[qw]?|%[qQwW])\s*+[({\[/|!<]([^)}\]/|!>]*+)"),
+    "f": (r"\[\[", r"\[\[(.*?)\]\]"),
+}
+"""Forms of a literal, in the order in which they are tried: how one begins, and all of it with its content."""
+RUN_AS_TEXT = frozenset({"run", "run2", "run3"})
 BARE = re.compile(
     r"(?:(?:^|[\s;{(\[])-?e?(?:exec|spawn|system|shell|\.shell|\.system|COMMAND|e?syscmd)\b|"
     r"^(?:[^\S\n]|[\d,])*+(?:\\!|!)|\\!)"
@@ -67,32 +69,38 @@ def commands_in(text: str, values: tuple[str, ...] = ()) -> Iterator[str]:
     argv: list[str] = []
     end = 0
     text = text.encode(errors="replace").decode()
-    for count, found in enumerate(_literal().finditer(text)):
-        if count > MAX_LITERALS:
-            break
+    for form, found in islice(_literals(text), MAX_LITERALS + 1):
         lead, end = text[end : found.start()], found.end()
+        content = re.sub(r"\\(.)", r"\1", found[1], flags=re.DOTALL)
         if argv and BETWEEN.fullmatch(lead):
-            argv.append(_content(found))
+            argv.append(content)
             continue
         yield from _as_shell(argv)
         argv = []
-        run = any(found[name] is not None for name in RUN_AS_TEXT)
-        if run or CALLED.search(lead[-120:]) or PIPED.search(lead) or TAKEN.match(text, end):
-            argv = [_content(found)]
-        elif _content(found).endswith("|") or (indirect and not SHOWN.search(lead)):
-            yield _content(found).rstrip("| ")
+        if form in RUN_AS_TEXT or CALLED.search(lead[-120:]) or PIPED.search(lead) or TAKEN.match(text, end):
+            argv = [content]
+        elif content.endswith("|") or (indirect and not SHOWN.search(lead)):
+            yield content.rstrip("| ")
     yield from _as_shell(argv)
     yield from values if indirect else ()
 
 
-@lru_cache(maxsize=1)
-def _literal() -> Any:
-    return compile_linear(LITERAL)
+def _literals(text: str) -> Iterator[tuple[str, re.Match[str]]]:
+    """Yield the literals of a text, each after its form, in one pass: a form that once does not end is given up."""
+    forms = dict(LITERALS)
+    end = 0
+    while begun := re.compile(_beginning(forms), re.ASCII).search(text, end):
+        form = str(begun.lastgroup)
+        found = re.compile(forms[form][1], re.ASCII | re.DOTALL).match(text, begun.start())
+        if found is None:
+            del forms[form]
+        else:
+            yield form, found
+        end = begun.start() if found is None else found.end()
 
 
-def _content(found: re.Match[str]) -> str:
-    text = next((part for part in found.groups() if part is not None), "")
-    return re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
+def _beginning(forms: Mapping[str, tuple[str, str]]) -> str:
+    return "|".join(f"(?P<{form}>{begins})" for form, (begins, _) in forms.items())
 
 
 def _as_shell(argv: list[str]) -> Iterator[str]:
