@@ -294,7 +294,8 @@ class Flow(Expansions):
         after = {**state.scope}
         if re.fullmatch(r"IFS=['\"]*", text_of(node)) and re.match(r"IFS=['\"]* read\b", text_of(command)):
             return
-        self._variable_assignment(node, KnownState(scope=after, places=state.places), fed=False)
+        if not HARMLESS_SETTING.fullmatch(text_of(node)):
+            self._variable_assignment(node, KnownState(scope=after, places=state.places), fed=False)
         self.surprise("it has a variable assignment")
 
     def _note_set(self, names: Sequence[str]) -> str:
@@ -401,6 +402,9 @@ class Flow(Expansions):
             self.surprise(f"it has a {kind.replace('_', ' ')}", barred=kind in STEERING_NODES)
         return self.in_order(node.children, state, fed=fed or kind == "heredoc_redirect")
 
+
+HARMLESS_SETTING = re.compile(r"(?:LC_[A-Z]+|LANG|LANGUAGE)=[\w.@-]*|(?:GIT_)?PAGER=cat|NO_COLOR=\d*")
+"""What a command may be given before its name: language, colours, and that nothing pages its output."""
 
 CONSTRUCTS = frozenset({"if_statement", "while_statement", "for_statement", "case_statement", "variable_assignment"})
 WORDS = LITERAL_NODES | EXPANSION_NODES | {"extglob_pattern", "regex"}

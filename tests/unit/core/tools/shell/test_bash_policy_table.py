@@ -201,6 +201,17 @@ PATTERNS = st.lists(
 ).map("".join)
 
 
+@pytest.mark.parametrize("setting", ["LC_ALL=C", "LANG=de_DE.UTF-8", "PAGER=cat", "GIT_PAGER=cat", "NO_COLOR=1"])
+def test_language_colours_and_no_pager_are_no_reason_to_ask_where_it_can_only_read(
+    setting: str, template: ShellLab
+) -> None:
+    for line in (f"{setting} git log -1", f"LC_ALL=C {setting} sort a.txt", f"x=$({setting} ls)"):
+        assert judge(line, template, ConfinedReading.READERS).read_only, line
+    for beyond in (f"{setting}x/y git log -1", f"{setting}$(pwn) ls", f"{setting} pwn", f"{setting} bash -c ls"):
+        verdict = judge(beyond, template, ConfinedReading.READERS)
+        assert verdict.permission is not ToolPermission.ALWAYS and not verdict.read_only, beyond
+
+
 @settings(max_examples=60, deadline=None)
 @given(names=st.sets(NAMES, max_size=8), patterns=st.lists(PATTERNS, min_size=1, max_size=12))
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
