@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
 from typing import Any, TypeAlias
 
 from ipc.events import PlanRevisedEvent
@@ -17,6 +18,7 @@ from planner.plan.model import Plan, Step
 from vibe.core.config.patterns import REGEX_PREFIX, NamePatterns
 from vibe.core.config.tool_names import canonical_tool_name, tool_spellings
 from vibe.core.modes import MODE_CATALOG, ONLY_READING, ExecutionMode
+from vibe.core.tools.permissions import is_control, is_sensitive
 
 Glob: TypeAlias = tuple[str, ...]
 """The names of a path, each a literal or a pattern, in one case."""
@@ -46,6 +48,19 @@ def claim_of(step: Step) -> Claim:
     if step.command is not None or not may_write(step):
         return NOTHING
     return ANYTHING
+
+
+def never_unasked(step: Step) -> list[str]:
+    """Return the globs of ``writes`` that no mode lets the step write by itself.
+
+    They lead out of the workspace, name secrets, or name what decides what runs later.
+    """
+    return [text for text in step.writes or () if _is_barred(PurePosixPath(text))]
+
+
+def _is_barred(path: PurePosixPath) -> bool:
+    leads_out = path.is_absolute() or path.parts[:1] == ("~",) or ".." in path.parts
+    return leads_out or is_sensitive(path) or is_control(path)
 
 
 def may_write(step: Step) -> bool:

@@ -383,6 +383,18 @@ def test_without_a_terminal_there_is_no_colour_and_no_question(vibe: VibeCommand
     assert "denied" in ended.out
 
 
+def test_validating_says_what_a_step_can_not_write_by_itself(vibe: VibeCommand) -> None:
+    barred = [".env", ".git/hooks/x", ".vibe/config.toml", "../x", "/etc/passwd", "~/x", "id_rsa"]
+    step = {"id": "a", "title": "A", "mode": "code", "writes": ["src/**", *barred, "docs/*.md"]}
+    (vibe.workdir / "p.json").write_text(json.dumps({"version": 1, "goal": "g", "steps": [step]}))
+
+    ended = vibe("plan", "validate", "p.json")
+
+    assert (ended.code, ended.out.count("\n")) == (0, 1)
+    told = "note: step 'a': what `writes` names is refused or asked about each time: "
+    assert ended.err == f"{told}{', '.join(barred)}\n"
+
+
 def test_a_plan_in_yaml_is_looked_at_run_and_kept_as_json(vibe: VibeCommand) -> None:
     steps = "steps:\n  - {id: a, title: A, mode: run, command: echo a >> log}\n"
     (vibe.workdir / "plan.yaml").write_text(f"version: 1\ngoal: Try\n{steps}")

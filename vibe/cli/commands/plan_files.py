@@ -11,6 +11,7 @@ from planner.plan.diagnostics import PlanInvalidError, Problem
 from planner.plan.loader import YAML_SUFFIXES, LoadedPlan, plan_json_schema
 from planner.plan.model import Decision, Plan, Step, StepStatus
 from planner.plan.status import MARKS, REUSED_MARK
+from planner.plan.write_claims import never_unasked
 from planner.report.graph_text import dot, mermaid, tree
 from planner.state.state import State
 from planner.store.current_plan import current_state, open_decisions
@@ -115,6 +116,10 @@ def _validate(args: argparse.Namespace, env: CliEnvironment) -> int:
             f"{one_line(loaded.where, WHERE_LENGTH)} is a valid plan: {counted(len(loaded.plan.steps), 'step')}, "
             f"at most {loaded.dag.width} in parallel, critical path {len(path)}\n"
         )
+        for step in loaded.plan.steps:
+            if refused := never_unasked(step):
+                names = one_line(", ".join(refused), WHERE_LENGTH)
+                env.tell(f"note: step {step.id!r}: what `writes` names is refused or asked about each time: {names}")
     return ExitCode.DONE
 
 

@@ -209,7 +209,7 @@ def test_language_colours_and_no_pager_are_no_reason_to_ask_where_it_can_only_re
         assert judge(line, template, ConfinedReading.READERS).read_only, line
     for beyond in (f"{setting}x/y git log -1", f"{setting}$(pwn) ls", f"{setting} pwn", f"{setting} bash -c ls"):
         verdict = judge(beyond, template, ConfinedReading.READERS)
-        assert verdict.permission is not ToolPermission.ALWAYS and not verdict.read_only, beyond
+        assert (verdict.permission is ToolPermission.ALWAYS or verdict.read_only) is False, beyond
 
 
 @settings(max_examples=60, deadline=None)
