@@ -139,6 +139,7 @@ class Runtime:
                 host,
                 seat.listeners,
                 address=config.ipc.address,
+                named=config.ipc.listeners,
                 kept=config.session_logging.enabled,
                 control=control.router,
             )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 from uuid import uuid4
 
 import anyio.to_thread
@@ -28,6 +29,7 @@ from ipc.sink import EventSink, FanOutSink, StampingSink, TaggingSink
 from vibe.app.engine.command_router import CommandRouter
 from vibe.app.engine.host import Host
 from vibe.app.engine.nesting import refuse_below_two
+from vibe.core.extensions import LISTENERS, load_extension
 
 TOLD: Final = (
     *(
@@ -105,6 +107,40 @@ class WarningLog:
         return [*dict.fromkeys((*others, *self._said)), *more]
 
 
+class Listener(EventSink, Protocol):
+    """Hears the events of a run, for an installed package."""
+
+    def close(self) -> None:
+        """Hear that the run has ended; no event comes after that."""
+        ...
+
+
+class _Guarded:
+    """Hands events to a package's listener, until it fails: then it hears no more, and the run's record says so."""
+
+    def __init__(self, name: str, listener: Listener, record: WarningLog) -> None:
+        self._name = name
+        self._listener: Listener | None = listener
+        self._record = record
+
+    def publish(self, event: Event) -> None:
+        if self._listener is not None:
+            self._call(partial(self._listener.publish, event))
+
+    def close(self) -> None:
+        if self._listener is not None:
+            self._call(self._listener.close)
+
+    def _call(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except Exception as error:
+            self._listener = None
+            logger.exception("the listener %s failed", self._name)
+            message = f"the listener {self._name!r} failed and has heard no more: {error}"
+            self._record.publish(WarningEvent(code="listener", message=message))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publishing:
     """The way of a run's events to its listeners."""
@@ -135,26 +171,34 @@ async def publishing(
     listeners: Sequence[EventSink],
     *,
     address: str | None = None,
+    named: Sequence[str] = (),
     kept: bool = True,
     control: Serve | None = None,
 ) -> AsyncGenerator[Publishing]:
     """Open the bus for one run; it closes, with all that was published on disk, when the block ends.
 
+    ``named`` are the listeners of installed packages that hear it besides ``listeners``.
     ``kept``: the events stay for a while after the run. ``control`` carries out commands from outside (None: the run
     takes none).
 
     Raises:
         NestedTooDeepError: there are two vibes above this one.
+        UsageError, EnvironmentFailure: there is no such listener, or it can't be imported.
         ipc.errors.BusUnavailableError: pynng can't be loaded, or the address can't be bound.
     """
     refuse_below_two(host.environ)
+    heard = WarningLog()
+    guarded = [_Guarded(name, load_extension(LISTENERS, name)(host.environ), heard) for name in named]
     source = session_id = uuid4().hex
     info = RunInfo(cwd="", session_id=session_id, kept=kept)
     async with (
         event_bus(host.home, source=source, info=info, address=address or None, runtime_dir=host.runtime_dir) as bus,
         control_server(bus.entry, control or CommandRouter("this run only plans: stop it with Ctrl-C or SIGTERM")),
     ):
-        heard = WarningLog()
-        root = StampingSink(source, FanOutSink([bus, heard, EventLog(), *listeners]))
+        root = StampingSink(source, FanOutSink([bus, heard, EventLog(), *listeners, *guarded]))
         sink = TaggingSink(root, session_id=session_id)
-        yield Publishing(sink=sink, bus=bus, source=source, session_id=session_id, heard=heard)
+        try:
+            yield Publishing(sink=sink, bus=bus, source=source, session_id=session_id, heard=heard)
+        finally:
+            for listener in guarded:
+                listener.close()

@@ -128,7 +128,7 @@ def _model(host: Host, loaded: LoadedConfig, *, online: bool) -> Iterator[Findin
         detail = f"active_model {config.active_model!r}: no such {missing}"
         yield Finding(subject="model", state=CheckState.FAILED, detail=detail)
         return
-    yield _ok("model", f"{model.key} at {provider.name} ({provider.backend.value})")
+    yield _ok("model", f"{model.key} at {provider.name} ({provider.backend})")
     wanted = provider.api_key_env_var
     if wanted and not environ.get(wanted, "").strip():
         detail = f"{wanted} is not set: run `vibe setup`, set it, or choose another model"

@@ -135,7 +135,7 @@ async def planning(
     engine, model, limits = await anyio.to_thread.run_sync(_prepare, request, host)
     try:
         address = request.bus_address or engine.config.ipc.address
-        async with publishing(host, listeners, address=address) as opened:
+        async with publishing(host, listeners, address=address, named=engine.config.ipc.listeners) as opened:
             channel = await opened.about(request.workdir, request.subject[:TITLE_LENGTH])
             channel.sink.publish(
                 SessionStartedEvent(workspace=str(request.workdir), model=model.key, agent=CALLER, version=__version__)

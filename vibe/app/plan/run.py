@@ -97,6 +97,7 @@ class PlanSession:
                     host,
                     audience.listeners,
                     address=run.bus_address,
+                    named=run.engine.config.ipc.listeners,
                     control=plan_router(control, board, self.steering),
                 )
             )

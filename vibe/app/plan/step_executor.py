@@ -18,7 +18,9 @@ from subagents.step.tamper_guard import RunClaims
 from vibe.app.engine.build import Engine
 from vibe.app.engine.host import Host
 from vibe.app.plan.step_context import StepDocument, StepPlace, encode_document, step_context
+from vibe.core import extensions
 from vibe.core.errors import UsageError
+from vibe.core.extensions import extension_names, load_extension
 from vibe.core.tools.permissions import ApprovalMode
 
 STEP_PROGRAM = "vibe.app.plan.child_main"
@@ -49,14 +51,17 @@ def check_executor(name: str) -> None:
     Raises:
         UsageError: there is none.
     """
-    if name not in EXECUTORS:
-        raise UsageError(f"--executor {name!r}: no such executor; choose from {', '.join(EXECUTORS)}")
+    if name not in EXECUTORS and name not in (known := extension_names(extensions.EXECUTORS)):
+        raise UsageError(f"--executor {name!r}: no such executor; choose from {', '.join([*EXECUTORS, *known])}")
 
 
 @asynccontextmanager
 async def step_executor(steps: PlanSteps) -> AsyncGenerator[StepExecutor]:
     """Yield the executor that the run's settings ask for; what it started is gone when the block ends."""
-    async with EXECUTORS[steps.store.settings.executor](steps, RunClaims()) as executor:
+    name, claims = steps.store.settings.executor, RunClaims()
+    own = EXECUTORS.get(name)
+    made = own(steps, claims) if own else load_extension(extensions.EXECUTORS, name)(steps, _local(steps, claims))
+    async with made as executor:
         yield executor
 
 

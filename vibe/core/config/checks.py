@@ -192,7 +192,7 @@ def _provider_problems(config: VibeConfig, merged: Layer) -> list[ConfigError]:
         ConfigError(
             origin_of(merged, ("providers", f"[{provider.name}]")),
             f"providers[{provider.name}].{name}",
-            f"is missing, backend {provider.backend.value!r} needs it",
+            f"is missing, backend {str(provider.backend)!r} needs it",
         )
         for provider, name in missing
         if name
@@ -202,7 +202,7 @@ def _provider_problems(config: VibeConfig, merged: Layer) -> list[ConfigError]:
 def _missing(provider: ProviderConfig) -> str | None:
     if provider.backend is BackendKind.SCRIPTED:
         return None if provider.script else "script"
-    return None if provider.api_base or provider.backend is BackendKind.LOCAL else "api_base"
+    return "api_base" if provider.is_server and not provider.api_base else None
 
 
 def _server_problems(config: VibeConfig, merged: Layer) -> list[ConfigError]:

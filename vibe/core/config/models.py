@@ -9,7 +9,8 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from vibe.core.config.mcp_models import (
     McpServerConfig,
@@ -19,6 +20,7 @@ from vibe.core.config.mcp_models import (
     PositiveSeconds,
     Section,
 )
+from vibe.core.extensions import BACKENDS, extension_names
 
 API_TIMEOUT = 300.0
 
@@ -33,6 +35,17 @@ class BackendKind(StrEnum):
     LOCAL = "local"
 
 
+def _known_backend(value: object) -> object:
+    own = [str(kind) for kind in BackendKind]
+    if value in own:
+        return BackendKind(value)
+    known = [*own, *extension_names(BACKENDS)]
+    if value in known:
+        return value
+    *first, last = map(repr, known)
+    raise PydanticCustomError("enum", "no such backend", {"expected": f"{', '.join(first)} or {last}"})
+
+
 class ProviderConfig(Section):
     """A provider: where models are served."""
 
@@ -40,8 +53,9 @@ class ProviderConfig(Section):
     """The name of a known provider, such as `openai`, which sets everything not set here, including `name`."""
     name: str
     """The name by which models refer to it; a later layer's provider of the same name replaces the whole entry."""
-    backend: BackendKind = BackendKind.GENERIC
-    """The protocol: `generic` is OpenAI's chat completions, `anthropic` the Messages API, `local` a file here."""
+    backend: Annotated[BackendKind | str, BeforeValidator(_known_backend)] = BackendKind.GENERIC
+    """The protocol: `generic` is OpenAI's chat completions, `anthropic` the Messages API, `local` a file here; or the
+    name that an installed package gives to one of its own."""
     api_base: str = ""
     """Its address with the version path, such as `https://host/v1`."""
     api_key_env_var: str = ""
@@ -74,7 +88,7 @@ class ProviderConfig(Section):
     @property
     def is_server(self) -> bool:
         """True if it is asked at an address of its own."""
-        return self.backend not in {BackendKind.SCRIPTED, BackendKind.LOCAL}
+        return isinstance(self.backend, BackendKind) and self.backend not in {BackendKind.SCRIPTED, BackendKind.LOCAL}
 
     @property
     def silence_seconds(self) -> float:
@@ -228,6 +242,8 @@ class IpcConfig(Section):
 
     address: str = ""
     """The address to listen on; empty: a socket in a private run directory."""
+    listeners: tuple[str, ...] = ()
+    """Listeners of installed packages that hear each run's events, by name."""
 
 
 class SandboxMode(StrEnum):

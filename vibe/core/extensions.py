@@ -1,0 +1,40 @@
+"""Entry points by which installed packages extend vibe, in three groups; see docs/guide/extending.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vibe.core.errors import EnvironmentFailure, UsageError
+from vibe.core.plain_text import closest, did_you_mean
+
+BACKENDS = "vibe.backends"
+EXECUTORS = "vibe.executors"
+LISTENERS = "vibe.listeners"
+
+
+def extension_names(group: str) -> list[str]:
+    """Return the names that installed packages have in a group; reads files."""
+    from importlib.metadata import entry_points  # noqa: PLC0415  only for what an extension is asked for
+
+    return sorted({point.name for point in entry_points(group=group)})
+
+
+def load_extension(group: str, name: str) -> Any:
+    """Return what a package has under a name; imports it.
+
+    Raises:
+        UsageError: no installed package has that name.
+        EnvironmentFailure: it can't be imported.
+    """
+    from importlib.metadata import entry_points  # noqa: PLC0415  only for what an extension is asked for
+
+    point = next(iter(entry_points(group=group, name=name)), None)
+    if point is None:
+        known = extension_names(group)
+        hint = did_you_mean(closest(name, known), f"there are: {', '.join(known) or 'none'}")
+        raise UsageError(f"no installed package has {name!r} among its {group}: {hint}")
+    try:
+        return point.load()
+    except Exception as error:
+        problem = f"{name!r} of {group} can't be imported from {point.value} ({error})"
+        raise EnvironmentFailure(f"{problem}: install its package anew, or leave it out") from error
