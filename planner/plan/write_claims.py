@@ -15,8 +15,7 @@ from typing import Any, TypeAlias
 
 from ipc.events import PlanRevisedEvent
 from planner.plan.model import Plan, Step
-from vibe.core.config.patterns import REGEX_PREFIX, NamePatterns
-from vibe.core.config.tool_names import canonical_tool_name, tool_spellings
+from vibe.core.config.patterns import REGEX_PREFIX, NamePatterns, canonical_tool_name, tool_spellings
 from vibe.core.modes import MODE_CATALOG, ONLY_READING, ExecutionMode
 from vibe.core.tools.permissions import is_control, is_sensitive
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fakes.npm_peers import NODE, PACKAGES
-from vibe.core.config.mcp_models import McpServerConfig, McpTransport
+from vibe.core.config.models import McpServerConfig, McpTransport
 
 PEN = (sys.executable, str(Path(__file__).with_name("mcp_server.py")))
 FAULTY = (sys.executable, str(Path(__file__).with_name("mcp_faulty.py")))

@@ -12,7 +12,7 @@ from anyio import to_thread
 
 from ipc.events import ToolResultEvent, ToolStreamEvent
 from tests.fakes.tools import ExecutorRig, call
-from vibe.core.config.mcp_models import McpServerConfig
+from vibe.core.config.models import McpServerConfig
 from vibe.core.messages import ToolMessage
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.executor import Callbacks

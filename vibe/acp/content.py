@@ -24,7 +24,7 @@ from acp.schema import (
 )
 
 from vibe.app.conversation.mentions import LINES
-from vibe.core.config.mcp_models import McpServerConfig, McpTransport
+from vibe.core.config.models import McpServerConfig, McpTransport
 from vibe.core.errors import UsageError
 from vibe.core.messages import Image
 from vibe.core.tools.files.images import as_image, image_type

@@ -8,8 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from vibe.core.config.models import VibeConfig
-from vibe.core.config.paths import PROJECT_DIRECTORY, VibePaths, shown, user_home_of
-from vibe.core.config.project_files import project_lineage
+from vibe.core.config.paths import PROJECT_DIRECTORY, VibePaths, project_lineage, shown, user_home_of
 from vibe.core.config.trust import trusting
 from vibe.core.guidance import Guidance, PromptLayers
 from vibe.core.hooks.loader import HOOKS_FILE, HookFile, load_hooks

@@ -16,7 +16,7 @@ import pytest
 from tests.fakes.mcp_peers import FAULTY, PEN, http_server, left_over, over_http, over_stdio
 from tests.fakes.mcp_rig import running
 from tests.fakes.ports import free_port
-from vibe.core.config.mcp_models import McpServerConfig
+from vibe.core.config.models import McpServerConfig
 from vibe.core.tools.mcp.errors import RequiredServerError
 
 

@@ -10,8 +10,7 @@ from typing import Any
 from ipc.sink import EventSink
 from subagents.executor import AgentUsage
 from vibe.core.agent_loop import ActResult
-from vibe.core.config.mcp_models import McpServerConfig
-from vibe.core.config.models import Thinking
+from vibe.core.config.models import McpServerConfig, Thinking
 from vibe.core.messages import Usage
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Approver, Files

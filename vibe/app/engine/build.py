@@ -14,8 +14,7 @@ from vibe.app.engine.nesting import one_deeper
 from vibe.app.engine.settings import Settings
 from vibe.core.agents.manager import AgentManager, AgentSources
 from vibe.core.agents.models import AgentProfile
-from vibe.core.config.keys import with_keyring
-from vibe.core.config.loader import AgentSettings, ConfigRequest, LoadedConfig, load_config
+from vibe.core.config.loader import AgentSettings, ConfigRequest, LoadedConfig, load_config, with_keyring
 from vibe.core.config.models import BackendKind, ModelConfig, Network, ProviderConfig, VibeConfig
 from vibe.core.config.paths import PROJECT_DIRECTORY, VibePaths, user_home_of
 from vibe.core.config.trust import nested_projects

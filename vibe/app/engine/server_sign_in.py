@@ -10,7 +10,7 @@ from anyio import to_thread
 
 from vibe.app.engine.host import Host
 from vibe.core.config.loader import ConfigRequest, LoadedConfig, load_config
-from vibe.core.config.mcp_models import McpServerConfig, McpTransport
+from vibe.core.config.models import McpServerConfig, McpTransport
 from vibe.core.config.paths import VibePaths
 from vibe.core.errors import UsageError
 from vibe.core.system.keyring import keyring_problem

@@ -15,7 +15,7 @@ from ipc.sink import EventSink
 from vibe import __version__
 from vibe.app.engine.build import Engine
 from vibe.app.engine.host import Host
-from vibe.core.config.mcp_models import McpServerConfig
+from vibe.core.config.models import McpServerConfig
 from vibe.core.config.paths import VibePaths
 
 if TYPE_CHECKING:

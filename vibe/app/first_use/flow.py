@@ -18,7 +18,7 @@ from vibe.app.first_use.provider_choice import (
     provider_choices,
 )
 from vibe.app.inspect.trial import TRIAL_SECONDS, Trial, ask_once
-from vibe.core.config.keys import KEYRING, with_keyring
+from vibe.core.config.loader import KEYRING, with_keyring
 from vibe.core.config.models import ModelConfig, VibeConfig
 from vibe.core.errors import ConfigError, UsageError
 from vibe.core.llm.factory import ModelCatalog

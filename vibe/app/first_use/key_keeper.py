@@ -8,8 +8,7 @@ from vibe.app.engine.host import Host
 from vibe.app.engine.settings import Settings
 from vibe.app.first_use.provider_choice import ProviderChoice, masked_key
 from vibe.core.config.dotenv import remove_variable, write_variable
-from vibe.core.config.keys import ENVIRONMENT, KEYRING, SERVICE
-from vibe.core.config.loader import LoadedConfig
+from vibe.core.config.loader import ENVIRONMENT, KEYRING, SERVICE, LoadedConfig
 from vibe.core.config.paths import VibePaths
 from vibe.core.errors import UsageError
 from vibe.core.system.keyring import KeyringError, delete_secret, write_secret

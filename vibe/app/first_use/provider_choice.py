@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from vibe.core.config.keys import key_place
-from vibe.core.config.loader import LoadedConfig
+from vibe.core.config.loader import LoadedConfig, key_place
 from vibe.core.config.models import BackendKind, ProviderConfig
 from vibe.core.config.presets import PRESETS
 from vibe.core.errors import UsageError

@@ -25,8 +25,7 @@ from ipc.sink import StampingSink
 from vibe import __version__
 from vibe.app.engine.host import Host
 from vibe.app.inspect.trial import ask_once
-from vibe.core.config.keys import key_place, with_keyring
-from vibe.core.config.loader import ConfigRequest, LoadedConfig, load_config
+from vibe.core.config.loader import ConfigRequest, LoadedConfig, key_place, load_config, with_keyring
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, SandboxMode, VibeConfig
 from vibe.core.config.paths import CONFIG_FILE, VibePaths, find_project_dir, shown, user_home_of
 from vibe.core.errors import VibeError

@@ -11,8 +11,7 @@ from pydantic import AliasChoices, BaseModel, Field, ValidationError, model_vali
 
 from vibe.app.engine.host import Host
 from vibe.core.config import presets
-from vibe.core.config.keys import with_keyring
-from vibe.core.config.loader import ConfigRequest, load_config
+from vibe.core.config.loader import ConfigRequest, load_config, with_keyring
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
 from vibe.core.errors import EnvironmentFailure
 from vibe.core.llm.backend.local_server import problem_with

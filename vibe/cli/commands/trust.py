@@ -9,8 +9,7 @@ from vibe.cli.arguments import existing_folder, utf8_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.render.event_text import one_line
-from vibe.core.config.paths import user_home_of
-from vibe.core.config.project_files import project_root
+from vibe.core.config.paths import project_root, user_home_of
 from vibe.core.config.trust import TrustFile
 
 

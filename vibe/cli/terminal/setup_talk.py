@@ -23,7 +23,7 @@ from vibe.cli.terminal.dialogue import Dialogue
 from vibe.cli.terminal.keyboard import ESCAPE, KeyboardGoneError, unseen
 from vibe.cli.terminal.prompt_queue import PromptQueue
 from vibe.cli.terminal.questions import ask_choice
-from vibe.core.config.keys import KEYRING
+from vibe.core.config.loader import KEYRING
 from vibe.core.errors import EnvironmentFailure
 from vibe.core.system.keyring import keyring_problem
 

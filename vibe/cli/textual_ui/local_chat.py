@@ -25,8 +25,7 @@ from vibe.cli.textual_ui.controllers.app_controller import ChatAbout, Stage
 from vibe.cli.textual_ui.controllers.planner_controller import PlannerController
 from vibe.cli.textual_ui.presenters.older import SavedPart
 from vibe.core.agents.models import AgentType
-from vibe.core.config.paths import CONFIG_FILE, VibePaths, shown, user_home_of
-from vibe.core.config.project_files import project_lineage
+from vibe.core.config.paths import CONFIG_FILE, VibePaths, project_lineage, shown, user_home_of
 from vibe.core.config.trust import TrustFile, TrustStore
 from vibe.core.errors import ConfigError, UsageError, VibeError
 from vibe.core.messages import Message

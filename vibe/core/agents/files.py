@@ -14,9 +14,8 @@ from vibe.core.config.checks import InvalidConfigError, shape_problems, wording
 from vibe.core.config.foreign_keys import is_foreign
 from vibe.core.config.layers import default_layer, merge, read_layer
 from vibe.core.config.models import ToolTable, VibeConfig
-from vibe.core.config.patterns import NamePatterns
+from vibe.core.config.patterns import NamePatterns, canonical_tool_name
 from vibe.core.config.toml_source import RawPath, TomlSource, dotted, read_toml
-from vibe.core.config.tool_names import canonical_tool_name
 from vibe.core.errors import ConfigError
 from vibe.core.plain_text import closest, did_you_mean
 

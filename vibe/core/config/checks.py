@@ -10,8 +10,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from vibe.core.config.layers import DEFAULT_ORIGIN, Layer, nested
-from vibe.core.config.mcp_models import McpTransport
-from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, ToolTable, VibeConfig
+from vibe.core.config.models import BackendKind, McpTransport, ModelConfig, ProviderConfig, ToolTable, VibeConfig
 from vibe.core.config.patterns import NamePatterns
 from vibe.core.config.schema import TOOLS, Key, written
 from vibe.core.errors import ConfigError

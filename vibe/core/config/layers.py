@@ -21,10 +21,10 @@ from vibe.core.config.models import (
     VibeConfig,
 )
 from vibe.core.config.paths import absolute
+from vibe.core.config.patterns import canonical_tool_name
 from vibe.core.config.presets import PresetError, filled
 from vibe.core.config.schema import TOOLS, Key, entry_of, section_of, suggestion, written
 from vibe.core.config.toml_source import RawPath, dotted
-from vibe.core.config.tool_names import canonical_tool_name
 from vibe.core.errors import ConfigError
 from vibe.core.plain_text import closest, did_you_mean
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-from vibe.core.config.paths import VibePaths, find_project_dir, is_empty, shown
-from vibe.core.config.project_files import nested_folders, project_lineage
+from vibe.core.config.paths import VibePaths, find_project_dir, is_empty, nested_folders, project_lineage, shown
 from vibe.core.config.toml_source import TomlSource, read_text, read_toml
 from vibe.core.config.writer import changing_alone, put_settings
 from vibe.core.errors import ConfigError

@@ -9,8 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from vibe.core.config.patterns import REGEX_PREFIX, NamePatterns
-from vibe.core.config.tool_names import our_tool_name
+from vibe.core.config.patterns import REGEX_PREFIX, NamePatterns, our_tool_name
 
 DEFAULT_TIMEOUT_SECONDS = 30.0
 MAX_TIMEOUT_SECONDS = 600.0

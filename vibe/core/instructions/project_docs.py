@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from vibe.core.config.project_files import FOREIGN_FOLDERS
+from vibe.core.config.paths import FOREIGN_FOLDERS
 from vibe.core.config.trust import DOCS
 
 MAX_BYTES = 32 * 1024

@@ -10,7 +10,7 @@ import msgspec
 from ipc.errors import INVALID_JSON
 from ipc.events import ToolCallEvent, ToolResultEvent
 from ipc.sink import EventSink
-from vibe.core.config.tool_names import canonical_tool_name
+from vibe.core.config.patterns import canonical_tool_name
 from vibe.core.messages import ToolCall, ToolMessage
 from vibe.core.middleware.port import Middleware, MiddlewarePipeline
 from vibe.core.outcome import Denial

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from vibe.core.config.tool_names import our_tool_name
+from vibe.core.config.patterns import our_tool_name
 from vibe.core.skills.manager import SkillManager
 from vibe.core.skills.models import NoSuchSkillError, ParsedSkill, SkillInfo
 

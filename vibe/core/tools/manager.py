@@ -11,8 +11,7 @@ from typing import Any, cast
 from pydantic import BaseModel, ValidationError
 
 from vibe.core.config.models import SandboxMode, VibeConfig
-from vibe.core.config.patterns import NamePatterns
-from vibe.core.config.tool_names import canonical_tool_name, tool_spellings
+from vibe.core.config.patterns import NamePatterns, canonical_tool_name, tool_spellings
 from vibe.core.llm.port import ToolSchema
 from vibe.core.plain_text import closest, did_you_mean
 from vibe.core.tools.base import BaseTool, BaseToolConfig, ToolPermission

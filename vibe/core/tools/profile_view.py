@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from vibe.core.agents.errors import BrokenAgentError
 from vibe.core.agents.models import AgentProfile, AgentSafety
-from vibe.core.config.tool_names import TOOL_ALIASES
+from vibe.core.config.patterns import TOOL_ALIASES
 from vibe.core.errors import ConfigError
 from vibe.core.plain_text import closest, did_you_mean
 from vibe.core.tools.base import BaseToolConfig, ToolPermission

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from vibe.core.config import project_files
-from vibe.core.config.project_files import nested_folders
+from vibe.core.config import paths
+from vibe.core.config.paths import nested_folders
 from vibe.core.config.trust import nested_projects
 
 
@@ -35,9 +35,9 @@ def test_what_is_somebody_elses_hidden_or_a_link_is_passed_over(tmp_path: Path) 
 
 def test_the_search_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(tmp_path, *(f"{number:03}/x" for number in range(100)), "999/.vibe")
-    monkeypatch.setattr(project_files, "MAX_FOLDERS", 50)
+    monkeypatch.setattr(paths, "MAX_FOLDERS", 50)
     assert found(tmp_path) == []
-    monkeypatch.setattr(project_files, "MAX_FOLDERS", 500)
+    monkeypatch.setattr(paths, "MAX_FOLDERS", 500)
     assert found(tmp_path) == ["999"]
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vibe.core.config.patterns import NamePatterns
-from vibe.core.config.tool_names import canonical_tool_name
+from vibe.core.config.patterns import NamePatterns, canonical_tool_name
 from vibe.core.errors import ConfigError
 
 

@@ -10,8 +10,14 @@ from tests.unit.core.config.surroundings import Surroundings
 from vibe.core.config.checks import InvalidConfigError
 from vibe.core.config.foreign_keys import FOREIGN_KEYS
 from vibe.core.config.loader import ConfigRequest, load_config
-from vibe.core.config.mcp_models import McpServerConfig
-from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, SessionLoggingConfig, VibeConfig
+from vibe.core.config.models import (
+    BackendKind,
+    McpServerConfig,
+    ModelConfig,
+    ProviderConfig,
+    SessionLoggingConfig,
+    VibeConfig,
+)
 
 FILE = "~/.vibe/config.toml"
 BACKENDS = " or ".join(", ".join(f"'{kind}'" for kind in BackendKind).rsplit(", ", 1))

@@ -23,7 +23,7 @@ from anyio import (
     to_thread,
 )
 
-from vibe.core.config.mcp_models import McpServerConfig, McpTransport
+from vibe.core.config.models import McpServerConfig, McpTransport
 from vibe.core.errors import innermost
 from vibe.core.tools.mcp.client import (
     NOT_FOUND,

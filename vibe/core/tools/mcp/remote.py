@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from vibe.core.config.mcp_models import McpServerConfig
+from vibe.core.config.models import McpServerConfig
 from vibe.core.config.patterns import NamePatterns
 from vibe.core.plain_text import shortened
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from anyio import create_task_group, move_on_after
 from anyio.abc import TaskGroup
 
-from vibe.core.config.mcp_models import McpServerConfig
+from vibe.core.config.models import McpServerConfig
 from vibe.core.plain_text import plain, shortened
 from vibe.core.tools.loading import ToolClass
 from vibe.core.tools.mcp.connection import ServerConnection, ServerPlace, ServerStatus

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from vibe.core.config.mcp_models import McpServerConfig
+from vibe.core.config.models import McpServerConfig
 from vibe.core.system.programs import find_program, shunned
 from vibe.core.tools.mcp.errors import ServerSettingError
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from vibe.core.config.mcp_models import McpServerConfig, McpTransport
+from vibe.core.config.models import McpServerConfig, McpTransport
 from vibe.core.tools.mcp.client import shown_url
 from vibe.core.tools.mcp.errors import ServerSettingError
 from vibe.core.tools.mcp.settings import endpoint_of, launch_of
