@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -20,7 +21,7 @@ from vibe.core.hooks.runner import HookRunner, HookStartError
 from vibe.core.hooks.verdict import HookRun
 from vibe.core.instructions.memory import AgentMemory, MemoryStore
 from vibe.core.instructions.project_docs import NestedDocs, ProjectDocs, Trusts
-from vibe.core.instructions.system_prompt import PromptLibrary, PromptParts, build_system_prompt
+from vibe.core.instructions.system_prompt import COMMIT_SIGNATURE, PromptLibrary, filled, subagents_section
 from vibe.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from vibe.core.middleware.port import Middleware
 from vibe.core.middleware.taught import Taught
@@ -196,24 +197,30 @@ class Guidance:
         return default if prompt_id is None else self.library.load(prompt_id)
 
     def system_prompt(self, base: str, prompt: AgentPrompt) -> str:
-        """The system prompt of one agent."""
-        return build_system_prompt(
-            PromptParts(
-                base=base,
-                workspace=prompt.workspace,
-                role="\n\n".join(text for text in (prompt.role, self.instructions) if text.strip()),
-                commit_signature=self.layers.commit_signature,
-                model=prompt.model if self.layers.model_info else "",
-                detail=self.layers.detail,
-                shell_path=self.shell_path,
-                tool_prompts=prompt.tool_prompts,
-                skills=self.skills.prompt_section(),
-                subagents=prompt.subagents,
-                context="" if prompt.lean else self.context,
-                docs=self.docs.prompt_section(),
-                memory=self.memory_section,
-            )
-        )
+        """The system prompt of one agent: layers in a fixed order, of which empty ones are left out.
+
+        It is the same bytes for a whole conversation, so that providers can cache it.
+        """
+        layers, shell = self.layers, self.shell_path
+        model = prompt.model if layers.model_info else ""
+        facts = [f"Workspace: {prompt.workspace}"]
+        if model:
+            facts.append(f"Your model: {model}")
+        if layers.detail:
+            facts.append(f"System: {platform.system()}")
+            facts.extend([f"Shell: {shell}"] if shell else [])
+        detail = (*prompt.tool_prompts, self.skills.prompt_section(), subagents_section(prompt.subagents))
+        sections = [
+            filled(base, {"config.active_model": model, "platform": platform.system(), "shell": shell}),
+            "\n\n".join(text for text in (prompt.role, self.instructions) if text.strip()),
+            COMMIT_SIGNATURE if layers.commit_signature else "",
+            "\n".join(facts),
+            *(detail if layers.detail else ()),
+            "" if prompt.lean else self.context,
+            self.docs.prompt_section(),
+            self.memory_section,
+        ]
+        return "\n\n".join(section.strip() for section in sections if section.strip()) + "\n"
 
     def _agent_skills(self, conversation: Iterable[Message]) -> AgentSkills | None:
         if not self.skills.available:

@@ -11,7 +11,9 @@ import pytest
 
 from tests.integration.session.repository import ENVIRON
 from vibe.app.engine.base_commit import changed_files, head_commit
-from vibe.core.instructions.git_facts import GitQuestion, git_view
+from vibe.core.config.models import ProjectContextConfig
+from vibe.core.instructions.project_context import ContextRequest, git_view
+from vibe.core.instructions.system_prompt import PromptLibrary
 from vibe.core.session.snapshots import Snapshots
 from vibe.core.system.git.discovery import git_head
 
@@ -81,8 +83,16 @@ def trap(tmp_path: Path) -> Trap:
 
 
 def ask_for_a_view(trap: Trap) -> object:
-    question = GitQuestion(folder=trap.root, environ=ENVIRON, keep=trap.base / "git", commits=5, timeout_seconds=60)
-    return git_view(question)
+    request = ContextRequest(
+        home=trap.base,
+        workdir=trap.root,
+        user_home=trap.base,
+        environ=ENVIRON,
+        limits=ProjectContextConfig(default_commit_count=5, timeout_seconds=60),
+        library=PromptLibrary(),
+        trusted=False,
+    )
+    return git_view(request)
 
 
 ASKED: dict[str, Callable[[Trap], object]] = {

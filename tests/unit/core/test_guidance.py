@@ -14,6 +14,7 @@ from vibe.core.guidance import AgentPlace, AgentPrompt, Guidance, PromptLayers, 
 from vibe.core.guidance_loader import GuidanceRequest, load_guidance
 from vibe.core.instructions.memory import MemoryStore
 from vibe.core.instructions.project_docs import ProjectDoc, ProjectDocs
+from vibe.core.instructions.system_prompt import COMMIT_SIGNATURE
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from vibe.core.skills.agent_skills import LOADED
 from vibe.core.skills.manager import SkillManager, SkillSources
@@ -91,6 +92,46 @@ def test_the_prompt_of_a_subagent_is_lean(tmp_path: Path, skills: SkillManager) 
     assert "RULES" in text
     assert "<name>look</name>" in text
     assert "FILES" in guidance.system_prompt("BASE", AgentPrompt(workspace=tmp_path, model="m"))
+
+
+def test_layers_of_a_prompt_come_in_order_and_empty_ones_not_at_all(skills: SkillManager) -> None:
+    guidance = Guidance(
+        layers=PromptLayers(commit_signature=True, model_info=True),
+        instructions="MINE",
+        shell_path="/bin/zsh",
+        skills=skills,
+        docs=ProjectDocs(docs=(ProjectDoc(path=Path("/w/AGENTS.md"), text="DOCS"),)),
+        memory_section="MEMORY",
+        context="CONTEXT",
+    )
+    prompt = AgentPrompt(
+        workspace=Path("/w"),
+        model="devstral-2",
+        role="ROLE",
+        tool_prompts=("TOOL",),
+        subagents={"explore": "Looks <around>"},
+    )
+    text = guidance.system_prompt("BASE", prompt)
+    order = ["BASE", "ROLE", "MINE", COMMIT_SIGNATURE, "Workspace: /w", "Your model: devstral-2", "Shell: /bin/zsh"]
+    order += ["TOOL", "<name>look</name>", "- explore: Looks &lt;around&gt;", "CONTEXT", "DOCS", "MEMORY"]
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
+    assert text == guidance.system_prompt("BASE", prompt)
+    bare = Guidance(layers=PromptLayers(detail=False))
+    assert bare.system_prompt("BASE", AgentPrompt(workspace=Path("/w"), model="m")) == "BASE\n\nWorkspace: /w\n"
+
+
+def test_without_detail_a_prompt_has_no_tools_skills_or_subagents(skills: SkillManager) -> None:
+    guidance = Guidance(layers=PromptLayers(detail=False), shell_path="/bin/zsh", skills=skills)
+    prompt = AgentPrompt(workspace=Path("/w"), model="m", tool_prompts=("TOOL",), subagents={"explore": "x"})
+    assert guidance.system_prompt("BASE", prompt) == "BASE\n\nWorkspace: /w\n"
+
+
+def test_placeholders_of_a_base_are_filled_and_other_braces_stay() -> None:
+    base = "{config.active_model} on {shell}: {unknown} {not a name} {}"
+    guidance = Guidance(layers=PromptLayers(model_info=True), shell_path="zsh")
+    text = guidance.system_prompt(base, AgentPrompt(workspace=Path("/w"), model="m{shell}"))
+    assert text.startswith("m{shell} on zsh: {unknown} {not a name} {}\n")
 
 
 def test_project_skills_come_before_the_users_and_up_to_the_git_root(tmp_path: Path) -> None:

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cache
+from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vibe.core.config.models import ProjectContextConfig
-from vibe.core.instructions.git_facts import GitQuestion, GitView, git_view
-from vibe.core.instructions.project_tree import TreeLimits, draw_tree
 from vibe.core.instructions.system_prompt import PromptLibrary, filled
+from vibe.core.system.git.calls import GitCall, run_git, without_fetching
+from vibe.core.system.git.discovery import locate
+from vibe.core.system.git.shelter import Shelter, take_shelter
+from vibe.core.system.ignore import DEFAULT_IGNORES, IGNORE_FILE
 from vibe.core.system.own_places import OwnPlaces
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
 
 CONTEXT_TEMPLATE = "project_context"
 DANGEROUS_TEMPLATE = "dangerous_directory"
@@ -52,13 +66,13 @@ def project_context(request: ContextRequest) -> str:
     if reason:
         template = request.library.load(DANGEROUS_TEMPLATE)
         return filled(template, {"abs_path": str(request.workdir), "reason": reason})
-    view = _git_view(request)
+    view = git_view(request)
     own = OwnPlaces(home=request.home, environ=request.environ).below(request.workdir)
-    tree = draw_tree(request.workdir, view.paths if view else None, _tree_limits(request.limits), own)
+    tree, is_cut = draw_tree(request.workdir, view.paths if view else None, request.limits, own)
     values = {
         "abs_path": str(request.workdir),
-        "structure": tree.text,
-        "large_repo_warning": LARGE if tree.cut else "",
+        "structure": tree,
+        "large_repo_warning": LARGE if is_cut else "",
         "git_status": f"Git, at the start of the conversation:\n{view.facts}" if view else "",
         "timestamp": time.strftime("%Y-%m-%d %H:%M:%S %z"),
         "username": request.environ.get("USER", ""),
@@ -76,17 +90,6 @@ def _dangerous(workdir: Path, user_home: Path) -> str:
     if workdir.parent == user_home and workdir.name in PERSONAL_FOLDERS:
         return "it is a personal folder"
     return ""
-
-
-def _git_view(request: ContextRequest) -> GitView | None:
-    question = GitQuestion(
-        folder=request.workdir,
-        environ=request.environ,
-        keep=request.home / GIT_DIRECTORY,
-        commits=request.limits.default_commit_count,
-        timeout_seconds=request.limits.timeout_seconds,
-    )
-    return git_view(question)
 
 
 def _readme(request: ContextRequest) -> str:
@@ -110,11 +113,282 @@ def _readme(request: ContextRequest) -> str:
     return ""
 
 
-def _tree_limits(limits: ProjectContextConfig) -> TreeLimits:
-    return TreeLimits(
-        chars=limits.max_chars - limits.truncation_buffer,
-        files=limits.max_files,
-        folders=limits.max_dirs_per_level,
-        depth=limits.max_depth,
-        seconds=limits.timeout_seconds,
+LINE_LENGTH = 120
+_STATUS = (
+    "status",
+    "--porcelain=v1",
+    "-z",
+    "--branch",
+    "--no-renames",
+    "--untracked-files=normal",
+    "--ignore-submodules=all",
+)
+_HEADS = ("for-each-ref", "--format=%(refname:short)", "refs/heads/main", "refs/heads/master")
+_LOG = ("log", "--oneline", "--no-decorate", "--no-show-signature")
+_LIST = ("ls-files", "-z", "--cached", "--deduplicate")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitView:
+    """Git's view of a folder. ``facts``: branch, main branch, state and recent commits, as lines.
+
+    ``paths`` are relative to the folder: what git keeps and has not seen deleted, and what is new and not ignored;
+    new folders end with a slash. None: it did not say in time.
+    """
+
+    facts: str
+    paths: tuple[str, ...] | None
+
+
+def git_view(request: ContextRequest) -> GitView | None:
+    """Ask; None where there is no repository, none that git would have made, or no git. Blocks."""
+    deadline = time.monotonic() + request.limits.timeout_seconds
+    try:
+        located = locate(request.workdir)
+        keep = request.home / GIT_DIRECTORY
+        shelter = take_shelter(located, request.environ, keep, programs=False) if located else None
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+    if shelter is None:
+        return None
+    shown = request.limits.default_commit_count
+    log = (*_LOG, "-n", str(shown)) if shown else ()
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        asked = [
+            pool.submit(_git, request.workdir, shelter, deadline, words) for words in (_STATUS, _HEADS, log, _LIST)
+        ]
+        status, heads, commits, listed = (one.result() for one in asked)
+    entries = None if status is None else status.split("\0")
+    lines = ["Status: unknown, git did not answer in time"] if entries is None else _status(entries)
+    lines += [f"Main branch: {heads.split()[0]}"] if heads and heads.split() else []
+    if shown:
+        found = [line for line in (commits or "").splitlines() if line.strip()]
+        lines.append("Recent commits:" if found else "Recent commits: none")
+        lines.extend(_plain(line) for line in found)
+    prefix = Path(request.workdir.resolve()).relative_to(shelter.located.top).as_posix()
+    return GitView(
+        facts="\n".join(lines),
+        paths=None
+        if listed is None or entries is None
+        else _paths(listed, entries, "" if prefix == "." else f"{prefix}/"),
     )
+
+
+def _status(entries: Sequence[str]) -> list[str]:
+    branch = entries[0].removeprefix("## ").removeprefix("No commits yet on ").partition("...")[0]
+    changes = sum(1 for entry in entries[1:] if entry)
+    state = f"{changes} changed or new files" if changes else "clean"
+    return [f"Current branch: {_plain(branch)}", f"Status: {state}"]
+
+
+def _paths(listed: str, entries: Sequence[str], prefix: str) -> tuple[str, ...]:
+    found = dict.fromkeys(path for path in listed.split("\0") if path)
+    for entry in entries[1:]:
+        state, path = entry[:2], entry[3:]
+        if not path.startswith(prefix) or path == prefix:
+            continue
+        if state == "??":
+            found[path.removeprefix(prefix)] = None
+        elif "D" in state:
+            found.pop(path.removeprefix(prefix), None)
+    return tuple(found)
+
+
+def _git(folder: Path, shelter: Shelter, deadline: float, words: Sequence[str]) -> str | None:
+    """Return what a git command printed; None where it failed or took too long."""
+    if not words:
+        return ""
+    seconds = max(deadline - time.monotonic(), 0.01)
+    environ = without_fetching(shelter.here())
+    try:
+        answer = run_git(GitCall(words=tuple(words), folder=folder, environ=environ, seconds=seconds))
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+    return answer.out.decode("utf-8", errors="replace") if answer.code == 0 else None
+
+
+def _plain(text: str) -> str:
+    """A line without control characters, bounded."""
+    return "".join(char for char in text if char.isprintable())[:LINE_LENGTH]
+
+
+MAX_ENTRIES_READ = 10_000
+"""Of one folder."""
+CUT = "[... more is left out ...]"
+MORE = "... {} more"
+LEAST_ROOM = 200
+"""Characters of one folder's share, if there are as many left."""
+
+
+@dataclass(slots=True)
+class _Folder:
+    """``inside``: what is known to be in it, files as None. ``on_disk``: nobody listed it, so the disk is looked at."""
+
+    inside: dict[str, _Folder | None] = field(default_factory=dict[str, "_Folder | None"])
+    on_disk: bool = False
+    drawn: tuple[str, ...] = ()
+    more: int = 0
+
+
+def draw_tree(
+    root: Path, listed: Iterable[str] | None, limits: ProjectContextConfig, own: Collection[Path] = ()
+) -> tuple[str, bool]:
+    """A line an entry, two spaces a level; folders end with a slash; and whether something was left out. Blocks.
+
+    ``listed`` are the project's files if they are known, relative to ``root``; a folder among them ends with a
+    slash and is read from disk. What is in ``own`` places is not drawn.
+    """
+    hidden = frozenset(place.relative_to(os.path.realpath(root)).as_posix() for place in own)
+    rules = _Rules.of(root, top=True)
+    top = _Folder(on_disk=True) if listed is None else _of_paths(listed, rules, limits.max_depth, hidden)
+    return _Drawing(root, limits, hidden).draw(top)
+
+
+def _of_paths(listed: Iterable[str], rules: _Rules, depth: int, hidden: frozenset[str]) -> _Folder:
+    top = _Folder()
+
+    @cache
+    def is_left_out(path: str, name: str, *, is_folder: bool) -> bool:
+        return path in hidden or _is_generated(name) or rules.ignores(path, is_folder=is_folder)
+
+    for path in listed:
+        names = path.rstrip("/").split("/", depth)
+        folder, last = top, len(names) - 1
+        for level, name in enumerate(names[:depth]):
+            is_folder = level < last or path.endswith("/")
+            if is_left_out("/".join(names[: level + 1]), name, is_folder=is_folder):
+                break
+            if not is_folder:
+                folder.inside.setdefault(name, None)
+                break
+            inner = folder.inside.get(name)
+            if inner is None:
+                inner = folder.inside[name] = _Folder()
+            inner.on_disk = inner.on_disk or level == last
+            folder = inner
+    return top
+
+
+class _Drawing:
+    def __init__(self, root: Path, limits: ProjectContextConfig, hidden: frozenset[str]) -> None:
+        self._root = root
+        self._hidden = hidden
+        self._limits = limits
+        self._room = max(limits.max_chars - limits.truncation_buffer, 0)
+        self._files = limits.max_files
+        self._deadline = time.monotonic() + limits.timeout_seconds
+        self._cut = False
+
+    def draw(self, top: _Folder) -> tuple[str, bool]:
+        """Choose level by level what fits, then write it down."""
+        waiting = deque([(top, self._root, 0, _Rules(()))])
+        while waiting:
+            folder, path, depth, above = waiting.popleft()
+            rules = self._read(folder, path, above) if folder.on_disk else above
+            self._choose(folder, depth, max(self._room // (len(waiting) + 1), min(self._room, LEAST_ROOM)))
+            if depth + 1 < self._limits.max_depth:
+                inner = ((folder.inside[name], path / name) for name in folder.drawn)
+                waiting += [(one, place, depth + 1, rules) for one, place in inner if one is not None]
+        lines = list(_lines(top, 0))
+        return "\n".join([*lines, *([CUT] if self._cut else [])]) or "(no files)", self._cut
+
+    def _choose(self, folder: _Folder, depth: int, room: int) -> None:
+        """The part of a folder that is drawn: its folders first, since they tell more."""
+        names = sorted(folder.inside, key=lambda name: (folder.inside[name] is None, name))
+        chosen: list[str] = []
+        folders = 0
+        if sum(2 * depth + len(name) + 2 for name in names) > room:
+            room -= 2 * depth + len(MORE)
+            self._room -= 2 * depth + len(MORE)
+        for name in names:
+            is_folder = folder.inside[name] is not None
+            cost = 2 * depth + len(name) + is_folder + 1
+            if cost > room or (folders >= self._limits.max_dirs_per_level if is_folder else self._files <= 0):
+                continue
+            room -= cost
+            self._room -= cost
+            folders += is_folder
+            self._files -= not is_folder
+            chosen.append(name)
+        folder.drawn = tuple(sorted(chosen))
+        folder.more = len(names) - len(chosen)
+        self._cut = self._cut or folder.more > 0
+
+    def _read(self, folder: _Folder, path: Path, above: _Rules) -> _Rules:
+        """Fill in what is on disk; links are never folders."""
+        if time.monotonic() > self._deadline:
+            self._cut = True
+            return above
+        rules = (above if above.specs else self._rules_above(path)).within(path, top=path == self._root)
+        try:
+            with os.scandir(path) as entries:
+                found = {entry.name: entry.is_dir(follow_symlinks=False) for entry in islice(entries, MAX_ENTRIES_READ)}
+        except OSError:
+            return rules
+        for name, is_folder in found.items():
+            if (path / name).relative_to(self._root).as_posix() in self._hidden:
+                continue
+            if not _is_generated(name) and not rules.ignores_path(path / name, is_folder=is_folder):
+                folder.inside.setdefault(name, _Folder(on_disk=True) if is_folder else None)
+        return rules
+
+    def _rules_above(self, path: Path) -> _Rules:
+        rules = _Rules(())
+        for folder in reversed([place for place in path.parents if place.is_relative_to(self._root)]):
+            rules = rules.within(folder, top=folder == self._root)
+        return rules
+
+
+def _lines(folder: _Folder, depth: int) -> Iterable[str]:
+    for name in folder.drawn:
+        inner = folder.inside[name]
+        plain = "".join(char if char.isprintable() else "?" for char in name)
+        yield "  " * depth + plain + "/" * (inner is not None)
+        if inner is not None:
+            yield from _lines(inner, depth + 1)
+    if folder.more:
+        yield "  " * depth + MORE.format(folder.more)
+
+
+@cache
+def _is_generated(name: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in DEFAULT_IGNORES)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """Rules of ignore files, the innermost first, each with its folder."""
+
+    specs: tuple[tuple[Path, GitIgnoreSpec], ...]
+
+    @classmethod
+    def of(cls, folder: Path, *, top: bool) -> _Rules:
+        """The files of one folder that git does not go by."""
+        return cls(()).within(folder, top=top, names=(".ignore",))
+
+    def within(self, folder: Path, *, top: bool, names: tuple[str, ...] = (".gitignore", ".ignore")) -> _Rules:
+        """These, and the ones of a folder below."""
+        own: list[tuple[Path, GitIgnoreSpec]] = []
+        for name in (*names, *((IGNORE_FILE,) if top else ())):
+            try:
+                text = (folder / name).read_text(encoding="utf-8", errors="replace")
+            except OSError:
+                continue
+            from pathspec import GitIgnoreSpec
+
+            own.append((folder, GitIgnoreSpec.from_lines(text.splitlines())))
+        return _Rules((*own, *self.specs)) if own else self
+
+    def ignores(self, path: str, *, is_folder: bool) -> bool:
+        """Return whether a path is left out that is relative to the one folder whose files these are."""
+        word = f"{path}/" if is_folder else path
+        return any(spec.check_file(word).include for _, spec in self.specs)
+
+    def ignores_path(self, path: Path, *, is_folder: bool) -> bool:
+        """Return whether a path is left out; the innermost file that speaks of it counts."""
+        for base, spec in self.specs:
+            relative = path.relative_to(base).as_posix()
+            found = spec.check_file(f"{relative}/" if is_folder else relative).include
+            if found is not None:
+                return found
+        return False

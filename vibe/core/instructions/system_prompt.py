@@ -1,12 +1,11 @@
-"""The system prompt: layers in a fixed order, byte-stable for a whole conversation, so that providers can cache it."""
+"""Parts of the system prompt: the files that prompts are kept in, and what is put into them."""
 
 from __future__ import annotations
 
 import html
-import platform
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
@@ -79,58 +78,13 @@ def builtin_prompts() -> tuple[str, ...]:
     return tuple(sorted(name.removesuffix(".md") for name in names if name.endswith(".md")))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptParts:
-    """Parts of a prompt, in this order but for ``workspace``; what is empty is left out.
-
-    ``role`` is a mode's guidance. ``model`` is said where it is not empty. ``detail`` brings system, shell, tool
-    prompts, skills and subagents (name to description). ``context``, ``docs`` and ``memory`` are whole sections.
-    """
-
-    base: str
-    workspace: Path
-    role: str = ""
-    commit_signature: bool = False
-    model: str = ""
-    detail: bool = True
-    shell_path: str = ""
-    tool_prompts: Sequence[str] = ()
-    skills: str = ""
-    subagents: Mapping[str, str] = field(default_factory=dict[str, str])
-    context: str = ""
-    docs: str = ""
-    memory: str = ""
-
-
-def build_system_prompt(parts: PromptParts) -> str:
-    """The prompt of one agent."""
-    facts = [f"Workspace: {parts.workspace}"]
-    if parts.model:
-        facts.append(f"Your model: {parts.model}")
-    if parts.detail:
-        facts.append(f"System: {platform.system()}")
-        facts.extend([f"Shell: {parts.shell_path}"] if parts.shell_path else [])
-    detail = (*parts.tool_prompts, parts.skills, _subagents(parts.subagents)) if parts.detail else ()
-    values = {"config.active_model": parts.model, "platform": platform.system(), "shell": parts.shell_path}
-    sections = [
-        filled(parts.base, values),
-        parts.role,
-        COMMIT_SIGNATURE if parts.commit_signature else "",
-        "\n".join(facts),
-        *detail,
-        parts.context,
-        parts.docs,
-        parts.memory,
-    ]
-    return "\n\n".join(section.strip() for section in sections if section.strip()) + "\n"
-
-
 def filled(template: str, values: Mapping[str, str]) -> str:
     """``template`` with ``{name}`` replaced for the names in ``values``, once; other braces stay as they are."""
     return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)
 
 
-def _subagents(descriptions: Mapping[str, str]) -> str:
+def subagents_section(descriptions: Mapping[str, str]) -> str:
+    """Return what a system prompt tells of the subagents, name to description; empty without any."""
     if not descriptions:
         return ""
     lines = [

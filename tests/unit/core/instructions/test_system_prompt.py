@@ -1,4 +1,4 @@
-"""Which layers a system prompt has, and where prompts come from."""
+"""Where prompts come from."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from pathlib import Path
 import pytest
 
 from vibe.core.instructions.system_prompt import (
-    COMMIT_SIGNATURE,
     MAX_PROMPT_BYTES,
     PromptLibrary,
-    PromptParts,
     UnknownPromptError,
     UnreadablePromptError,
-    build_system_prompt,
     builtin_prompts,
 )
 
@@ -22,53 +19,6 @@ def library(tmp_path: Path) -> PromptLibrary:
     for name in ("project", "user"):
         (tmp_path / name).mkdir()
     return PromptLibrary(project=tmp_path / "project", user=tmp_path / "user")
-
-
-def test_layers_come_in_order_and_empty_ones_not_at_all() -> None:
-    parts = PromptParts(
-        base="BASE",
-        workspace=Path("/w"),
-        role="ROLE",
-        commit_signature=True,
-        model="devstral-2",
-        shell_path="/bin/zsh",
-        tool_prompts=("TOOL",),
-        skills="SKILLS",
-        subagents={"explore": "Looks <around>"},
-        context="CONTEXT",
-        docs="DOCS",
-        memory="MEMORY",
-    )
-    text = build_system_prompt(parts)
-    order = ["BASE", "ROLE", COMMIT_SIGNATURE, "Workspace: /w", "Your model: devstral-2", "Shell: /bin/zsh", "TOOL"]
-    order += ["SKILLS", "- explore: Looks &lt;around&gt;", "CONTEXT", "DOCS", "MEMORY"]
-    places = [text.index(part) for part in order]
-    assert places == sorted(places)
-    assert text == build_system_prompt(parts)
-    assert (
-        build_system_prompt(PromptParts(base="BASE", workspace=Path("/w"), detail=False)) == "BASE\n\nWorkspace: /w\n"
-    )
-
-
-def test_without_detail_there_are_no_tools_skills_or_subagents() -> None:
-    text = build_system_prompt(
-        PromptParts(
-            base="BASE",
-            workspace=Path("/w"),
-            detail=False,
-            shell_path="/bin/zsh",
-            tool_prompts=("TOOL",),
-            skills="SKILLS",
-            subagents={"explore": "x"},
-        )
-    )
-    assert text == "BASE\n\nWorkspace: /w\n"
-
-
-def test_placeholders_of_a_base_are_filled_and_other_braces_stay() -> None:
-    base = "{config.active_model} on {shell}: {unknown} {not a name} {}"
-    text = build_system_prompt(PromptParts(base=base, workspace=Path("/w"), model="m{shell}", shell_path="zsh"))
-    assert text.startswith("m{shell} on zsh: {unknown} {not a name} {}\n")
 
 
 def test_a_project_prompt_comes_before_the_users_and_that_before_ours(tmp_path: Path) -> None:
