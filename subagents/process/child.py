@@ -10,7 +10,7 @@ from anyio import from_thread
 from msgspec import Raw
 
 from ipc.codec import encode_event
-from ipc.events import Event
+from ipc.events import ApprovalRequestEvent, Event
 from subagents.agent.budget import Account, Limits
 from subagents.agent.spawner import SpawnError, SpawnPool
 from subagents.agent.steering import Steering
@@ -53,7 +53,7 @@ from vibe.core.messages import Usage
 from vibe.core.session.errors import WorkspaceLockedError
 from vibe.core.session.write_turn import Tell
 from vibe.core.tools.approvals import Approvals
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest
+from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.questions import Answer, Question
 
 
@@ -267,7 +267,7 @@ class LinkedApprover:
     def __init__(self, link: StepLink) -> None:
         self._link = link
 
-    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
+    async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
         """The person's answer; cancelling withdraws the question."""
         try:
             granted = await self._link.lease(PersonsAnswer(request=request))

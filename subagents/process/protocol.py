@@ -19,11 +19,12 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ipc.errors import INVALID_JSON
+from ipc.events import ApprovalRequestEvent
 from subagents.executor import StepResult, StepTask
 from subagents.step_model import Step
 from vibe import __version__
 from vibe.core.messages import Usage
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest
+from vibe.core.tools.ports import ApprovalAnswer
 
 PROTOCOL_VERSION = 3
 """Counts up with every change that one end cannot understand of the other."""
@@ -118,7 +119,7 @@ class TurnToAsk(Struct, frozen=True, kw_only=True, tag="turn"):
 class PersonsAnswer(Struct, frozen=True, kw_only=True, tag="approval"):
     """The person's answer to a question about a call; needs the turn to ask."""
 
-    request: ApprovalRequest
+    request: ApprovalRequestEvent
 
 
 class PersonsReplies(Struct, frozen=True, kw_only=True, tag="questions"):

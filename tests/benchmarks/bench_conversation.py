@@ -23,7 +23,7 @@ from typing import Any
 
 import anyio
 
-from ipc.events import AssistantDeltaEvent, Event
+from ipc.events import ApprovalRequestEvent, AssistantDeltaEvent, Event
 from ipc.tool_events import ToolCallEvent
 from tests.fakes.model_server import ModelServer, Received, Reply, ServedCall
 from vibe.app.conversation.conversation import Conversation
@@ -31,7 +31,7 @@ from vibe.app.conversation.opening import Opening, Seat
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.host import Host
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest
+from vibe.core.tools.ports import ApprovalAnswer
 
 OPEN_MS, INTERRUPT_MS = 60.0, 200.0
 CONFIG = """active_model = "m1"
@@ -62,7 +62,7 @@ class Reached:
         if streams or runs:
             self.there.set()
 
-    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
+    async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
         """Never answer."""
         self.there.set()
         await anyio.sleep_forever()

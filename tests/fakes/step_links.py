@@ -9,6 +9,7 @@ from pathlib import Path
 
 import anyio
 
+from ipc.events import ApprovalRequestEvent
 from ipc.sink import MemorySink
 from subagents.agent.budget import Account, Limits
 from subagents.agent.run_services import RunServices
@@ -21,7 +22,7 @@ from vibe.core.agents.manager import AgentManager, AgentSources
 from vibe.core.config.models import SubagentsConfig
 from vibe.core.llm.limiter import ProviderLimiter
 from vibe.core.tools.approvals import Approvals
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 from vibe.core.tools.questions import Answer, Question
 
 NO_AGENTS = AgentManager(AgentSources(user_home=Path("/nobody")))
@@ -39,13 +40,13 @@ class Person:
 
     def __init__(self, scope: ApprovalScope = ApprovalScope.ONCE) -> None:
         self.scope = scope
-        self.asked: list[ApprovalRequest] = []
+        self.asked: list[ApprovalRequestEvent] = []
         self.withdrawn: list[str] = []
         self.most = 0
         self.may_answer = anyio.Event()
         self._open = 0
 
-    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
+    async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
         """Yes, once the person may answer."""
         self.asked.append(request)
         self._open += 1

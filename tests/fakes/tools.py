@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 from pydantic import BaseModel, ConfigDict
 
+from ipc.events import ApprovalRequestEvent
 from ipc.sink import MemorySink
 from vibe.core.config.models import VibeConfig
 from vibe.core.messages import ToolCall, ToolMessage
@@ -28,7 +29,7 @@ from vibe.core.tools.errors import ToolError
 from vibe.core.tools.executor import ToolExecutor
 from vibe.core.tools.loading import ToolClass
 from vibe.core.tools.manager import ToolManager, ToolSources
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest
+from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.workspace import Workspace
 
 
@@ -144,11 +145,11 @@ class ScriptedApprover:
 
     def __init__(self, answers: Sequence[ApprovalAnswer] = ()) -> None:
         self.answers = list(answers)
-        self.asked: list[ApprovalRequest] = []
+        self.asked: list[ApprovalRequestEvent] = []
         self.open = 0
         self.most = 0
 
-    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
+    async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
         """The next answer; a wait for ever once there is none left."""
         self.asked.append(request)
         self.open += 1

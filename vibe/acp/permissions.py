@@ -18,10 +18,11 @@ from acp.schema import (
     ToolCallUpdate,
 )
 
+from ipc.events import ApprovalRequestEvent
 from vibe.acp.channel import SessionChannel, reason_of
 from vibe.acp.tool_calls import changes_of, kind_of, locations_of, text_of, title_of
 from vibe.core.plain_text import plain, plain_line, shortened, some_of
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 from vibe.core.tools.questions import Answer, Question
 
 OptionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
@@ -47,17 +48,16 @@ class EditorPerson:
         self._approved = approved
         self._has_forms = has_forms
 
-    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
+    async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
         """Return the person's answer; none is a no."""
-        event = request.as_event()
         root = self._channel.root
         why = request.reason or request.rule
         call = ToolCallUpdate(
             tool_call_id=self._channel.call_id(request.tool_call_id),
-            title=title_of(event),
+            title=title_of(request),
             kind=kind_of(request.tool),
             status="pending",
-            content=[*text_of(plain_line(why)), *changes_of(request.diff, event, root)],
+            content=[*text_of(plain_line(why)), *changes_of(request.diff, request, root)],
             locations=locations_of(request.arguments, root),
             raw_input=request.arguments,
         )
@@ -164,12 +164,12 @@ def _answer(at: int, question: Question, content: Mapping[str, Any]) -> Answer |
     return Answer(question=question.question, answer=", ".join(labels), by=BY) if labels else None
 
 
-def _offered(request: ApprovalRequest) -> list[PermissionOption]:
+def _offered(request: ApprovalRequestEvent) -> list[PermissionOption]:
     options = [_option(ApprovalScope.ONCE, "Yes", "allow_once")]
     if request.covers:
         covered = some_of(map(plain_line, request.covers), MOST_COVERED)
         options.append(_option(ApprovalScope.SESSION, f"Yes, in this session always: {covered}", "allow_always"))
-    if request.is_edit:
+    if request.edits:
         options.append(_option(ApprovalScope.EDITS, "Yes, to all edits of this session", "allow_always"))
     if request.covers:
         options.append(_option(ApprovalScope.ALWAYS, "Yes, in this folder always", "allow_always"))

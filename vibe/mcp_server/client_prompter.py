@@ -7,9 +7,10 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from ipc.commands import AnswerQuestion, Approve, Decide
+from ipc.events import ApprovalRequestEvent
 from vibe.app.engine.request_board import APPROVAL, DECISION, OpenRequest
 from vibe.core.plain_text import both_ends, plain
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 from vibe.mcp_server.tool import Caller, CallRefusedError
 
 AnswerCommand: TypeAlias = Approve | AnswerQuestion | Decide
@@ -33,9 +34,9 @@ class ClientPrompter:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
+    async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
         """Return the person's answer; none is a no."""
-        details = {"reason": request.reason, "cwd": request.outlook.cwd, "diff": request.diff}
+        details = {"reason": request.reason, "cwd": request.cwd, "diff": request.diff}
         question = _call_question(request.summary or request.tool, details)
         chosen = await self._caller.ask(question, _choices(covers=bool(request.covers), edits=False))
         scope = SCOPES.get(chosen or "no")

@@ -14,6 +14,7 @@ from anyio.abc import TaskStatus
 
 from ipc.commands import AnswerQuestion, Approve, Decide, Reply
 from ipc.errors import IpcError
+from ipc.events import ApprovalRequestEvent
 from ipc.events import Event as Happening
 from ipc.sink import EventSink
 from planner.plan.loader import LoadedPlan
@@ -29,7 +30,6 @@ from vibe.app.plan.run import PlanRun, PlanSession
 from vibe.app.view.view import View, apply
 from vibe.core.errors import VibeError
 from vibe.core.outcome import Outcome
-from vibe.core.tools.ports import ApprovalRequest
 from vibe.mcp_server.client_prompter import AnswerCommand
 from vibe.mcp_server.plan_document import bounded, left_of
 
@@ -232,7 +232,7 @@ class ServedPlan:
         lines = [f"{one.step_id}: {one.line[:LONGEST_LINE]}" for one in refused.lines[:SHOWN_COMMANDS]]
         more = len(refused.lines) - len(lines)
         told = "\n".join([*lines, *([f"and {more} more"] if more else [])])
-        request = ApprovalRequest(
+        request = ApprovalRequestEvent(
             request_id=uuid4().hex,
             tool_call_id="",
             tool=ACCEPTANCE,

@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 
-from ipc.events import AssistantDeltaEvent, AssistantEvent
+from ipc.events import ApprovalRequestEvent, AssistantDeltaEvent, AssistantEvent
 from tests.fakes.model_server import Received, Reply, ServedCall
 from tests.integration.conversation.conftest import Rig
 from vibe.app.conversation.conversation import Conversation
@@ -23,7 +23,7 @@ from vibe.core.outcome import Outcome
 from vibe.core.session.folder import SessionFolder
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest
+from vibe.core.tools.ports import ApprovalAnswer
 
 INTERRUPTS = 200
 PROMPTS_PER_SESSION = 20
@@ -37,7 +37,7 @@ class Slow:
     def __init__(self, dice: random.Random) -> None:
         self._dice = dice
 
-    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
+    async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
         await anyio.sleep(self._dice.choice([0.0, 0.02, 600.0]))
         return ApprovalAnswer(allow=True, reason=request.reason)
 

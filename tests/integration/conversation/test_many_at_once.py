@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 from anyio import to_thread
 
-from ipc.events import AssistantDeltaEvent, WarningEvent
+from ipc.events import ApprovalRequestEvent, AssistantDeltaEvent, WarningEvent
 from tests.fakes.model_server import Received, Reply, ServedCall
 from tests.integration.conversation.conftest import Rig
 from vibe.app.conversation.runtime import Runtime
@@ -23,7 +23,7 @@ from vibe.core.messages import AssistantMessage
 from vibe.core.outcome import Outcome
 from vibe.core.session.meta import read_meta
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 
 REPOSITORY = Path(__file__).parents[3]
 PROGRAM = Path(__file__).parent / "many_at_once.py"
@@ -93,9 +93,9 @@ class Person:
 
     def __init__(self, answer: ApprovalAnswer) -> None:
         self.answer = answer
-        self.asked: list[ApprovalRequest] = []
+        self.asked: list[ApprovalRequestEvent] = []
 
-    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
+    async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
         self.asked.append(request)
         return self.answer
 

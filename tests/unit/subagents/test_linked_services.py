@@ -8,7 +8,7 @@ import anyio.to_thread
 import pytest
 from msgspec import structs
 
-from ipc.events import Event, WarningEvent
+from ipc.events import ApprovalRequestEvent, Event, WarningEvent
 from ipc.sink import MemorySink
 from subagents.agent.budget import Limits
 from subagents.agent.spawner import SpawnError
@@ -49,7 +49,6 @@ from vibe.core.config.models import ModelConfig, SubagentsConfig
 from vibe.core.messages import Usage
 from vibe.core.outcome import Outcome
 from vibe.core.tools.approvals import Approvals
-from vibe.core.tools.ports import ApprovalRequest
 from vibe.core.tools.questions import Choice, Question
 
 MODEL = ModelConfig(name="m", provider="p", input_price=1.0, output_price=10.0)
@@ -59,8 +58,8 @@ def ledger_of(step: LinkedStep, limits: Limits | None = None) -> LinkedLedger:
     return LinkedLedger(step.link, limits or Limits(), Usage(), 0.0)
 
 
-def request(number: int = 0) -> ApprovalRequest:
-    return ApprovalRequest(
+def request(number: int = 0) -> ApprovalRequestEvent:
+    return ApprovalRequestEvent(
         request_id=f"r{number}", tool_call_id="c", tool="bash", arguments={}, summary="", rule="", reason="",
         covers=(f"bash: {number}",),
     )  # fmt: skip

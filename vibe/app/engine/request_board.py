@@ -25,7 +25,7 @@ from ipc.events import (
     RequestWithdrawnEvent,
 )
 from vibe.app.engine.command_router import CommandRouter
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope, Approver
 from vibe.core.tools.questions import Answer, Question, UserInput
 
 BY_PERSON = "user"
@@ -45,7 +45,9 @@ SHOWN = 100
 APPROVAL = "approval"
 QUESTION = "question"
 DECISION = "decision"
-AS_ANNOUNCED = ("tool_call_id", "tool", "arguments", "rule", "reason", "diff", "covers")
+AS_ANNOUNCED = (
+    "tool_call_id", "tool", "arguments", "rule", "reason", "diff", "covers", "edits", "preview", "cwd", "confined",
+)  # fmt: skip
 ANSWERED_WITH = {APPROVAL: tag_of(Approve), QUESTION: tag_of(AnswerQuestion), DECISION: tag_of(Decide)}
 
 
@@ -174,15 +176,9 @@ class RequestBoard:
 
     # --- asking ---------------------------------------------------------------------------------------------------
 
-    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
+    async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
         """Return the first answer; see ``Approver``."""
-        details = {
-            **{name: getattr(request, name) for name in AS_ANNOUNCED},
-            "edits": request.is_edit,
-            "preview": request.outlook.display,
-            "cwd": request.outlook.cwd,
-            "confined": request.outlook.confined,
-        }
+        details = {name: getattr(request, name) for name in AS_ANNOUNCED}
         about = self._about(request.request_id, APPROVAL, request.summary, details)
         person = None if self._approver is None else partial(self._approver.approve, request)
         late = ApprovalAnswer(allow=False, reason=f"no answer within {self._patience}", by=BY_TIMEOUT)

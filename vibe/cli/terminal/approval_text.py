@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from typing import Any, TypeAlias
+from typing import Any
 
 from ipc.events import ApprovalRequestEvent
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 
 PREVIEW_LINES = 20
 PREVIEW_CHARACTERS = 2_000
@@ -16,9 +16,6 @@ PREVIEW_CHARACTERS = 2_000
 DIFF_LINES = 60
 DIFF_CHARACTERS = 6_000
 """The same of a diff."""
-
-AnyApproval: TypeAlias = ApprovalRequest | ApprovalRequestEvent
-"""The request as the engine asks it, or as it was announced."""
 
 FULL = frozenset({"command", "path", "file_path", "url"})
 """Arguments that say what will be done: always shown whole."""
@@ -40,7 +37,7 @@ MANY_CHARACTERS = 1_500
 HEAD_LENGTH = 300
 
 
-def question_text(request: ApprovalRequest, step_title: str = "") -> str:
+def question_text(request: ApprovalRequestEvent, step_title: str = "") -> str:
     """Step, tool, summary, arguments, the rule that asks and what a lasting yes would cover; safe to print."""
     whose = f"  for step: {visible(step_title)}" if step_title else ""
     lines = ["", f"? {visible(request.tool)} wants to run{whose}"]
@@ -58,29 +55,29 @@ def question_text(request: ApprovalRequest, step_title: str = "") -> str:
     return "\n".join(lines) + "\n"
 
 
-def covered(request: AnyApproval) -> str:
+def covered(request: ApprovalRequestEvent) -> str:
     """Return what a lasting yes would let pass; safe to print."""
     exact, keys = f"{request.tool}: {{", map(visible, request.covers)  # a call's arguments are an object
     return ", ".join("exactly this call" if key.startswith(exact) else key for key in keys)
 
 
-def why(request: AnyApproval) -> str:
+def why(request: ApprovalRequestEvent) -> str:
     """Return the reason for asking."""
     if request.rule == "permission":
         return request.reason
     return f"asked because {request.reason or request.rule}"
 
 
-def prompt_of(request: ApprovalRequest) -> str:
+def prompt_of(request: ApprovalRequestEvent) -> str:
     """Return the possible answers, as the prompt."""
-    return EDIT_PROMPT if request.is_edit else PROMPT
+    return EDIT_PROMPT if request.edits else PROMPT
 
 
-def parse_answer(line: str, request: ApprovalRequest) -> ApprovalAnswer | None:
+def parse_answer(line: str, request: ApprovalRequestEvent) -> ApprovalAnswer | None:
     """y, s, e (to an edit), a, n or ``n`` and a reason, or the numbers of the screen; None if it is none of them."""
     word, _, reason = line.strip().partition(" ")
     match word.casefold():
-        case "e" | "edits" if request.is_edit:
+        case "e" | "edits" if request.edits:
             return ApprovalAnswer(allow=True, scope=ApprovalScope.EDITS) if not reason else None
         case "y" | "yes" | "1":
             return ApprovalAnswer(allow=True) if not reason else None
@@ -106,7 +103,7 @@ def _shown(char: str) -> str:
     return char
 
 
-def is_repeated(request: AnyApproval) -> bool:
+def is_repeated(request: ApprovalRequestEvent) -> bool:
     """Return whether the arguments only repeat the summary."""
     shown = {value for value in request.arguments.values() if isinstance(value, str)}
     return any(request.summary in {value, f"{request.tool} {value}", f"{request.tool}: {value}"} for value in shown)

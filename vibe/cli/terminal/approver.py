@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio import to_thread
 
+from ipc.events import ApprovalRequestEvent
 from vibe.cli.terminal.approval_text import UNCLEAR, parse_answer, prompt_of, question_text, visible
 from vibe.cli.terminal.dialogue import Desk, Dialogue
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest
+from vibe.core.tools.ports import ApprovalAnswer
 
 if TYPE_CHECKING:
     from vibe.app.plan.command_consent import CommandLine
@@ -31,7 +32,7 @@ class TerminalApprover:
         self._queue = queue
         self._step_of = step_of
 
-    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
+    async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
         """The person's answer. Cancelling withdraws the question and gives the terminal back."""
         try:
             title = await to_thread.run_sync(self._step_of, request.request_id)
@@ -41,7 +42,7 @@ class TerminalApprover:
             return TERMINAL_CLOSED
 
 
-async def _answer(conversation: Dialogue, request: ApprovalRequest) -> ApprovalAnswer:
+async def _answer(conversation: Dialogue, request: ApprovalRequestEvent) -> ApprovalAnswer:
     prompt = prompt_of(request)
     while True:
         line = await conversation.answer(prompt)

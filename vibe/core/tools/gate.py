@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 from anyio import Lock, move_on_after, to_thread
+from msgspec import structs
 from pydantic import BaseModel
 
 from ipc.events import (
     ApprovalDecisionEvent,
+    ApprovalRequestEvent,
     Event,
     RequestWithdrawnEvent,
     ToolQueuedEvent,
@@ -24,7 +26,7 @@ from vibe.core.tools.approvals import ALL_EDITS, BESIDE, Approvals
 from vibe.core.tools.base import ToolError
 from vibe.core.tools.facts import AnyTool, CallSubject, gather, subject_of
 from vibe.core.tools.permissions import READ_ONLY_RULE, ApprovalMode, Assessment, PermissionDecision, Ruling, decide
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver, CallOutlook
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope, Approver, CallOutlook
 from vibe.core.tools.workspace import Workspace
 
 JUDGING_SECONDS = 5
@@ -121,7 +123,7 @@ class Gate:
             # Where everything is approved that can be, what is still refused is refused by the rules, person or not.
             by = "rule" if self._approvals.mode is ApprovalMode.ALL else "headless"
             request = _request(subject, question, decision, self._unseen())
-            self._sink.publish(request.as_event())
+            self._sink.publish(request)
             self._sink.publish(ApprovalDecisionEvent(request_id=request.request_id, decision="deny", reason=reason))
             return CallRefusal(by=by, reason=reason)
         queue = self._approvals.queue
@@ -160,7 +162,8 @@ class Gate:
         async with approvals.queue:
             asked = PermissionDecision(ruling=Ruling.ASK, rule="workspace", reason=reason)
             keys = [BESIDE + name for name in approvals.neighbours()]
-            request = replace(_request(subject, question, asked, self._unseen()), covers=tuple(keys), is_edit=False)
+            request = _request(subject, question, asked, self._unseen())
+            request = structs.replace(request, covers=tuple(keys), edits=False)
             refusal = await self._ask(approvals.approver, request) if keys else None
         if refusal is None:
             approvals.remember(keys)
@@ -186,8 +189,8 @@ class Gate:
         """The preview of a call that was not looked at: only where it would be made is known."""
         return "", CallOutlook(cwd=str(self._workspace.root))
 
-    async def _ask(self, approver: Approver, request: ApprovalRequest) -> CallRefusal | None:
-        self._sink.publish(request.as_event())
+    async def _ask(self, approver: Approver, request: ApprovalRequestEvent) -> CallRefusal | None:
+        self._sink.publish(request)
         end: Event = RequestWithdrawnEvent(
             request_id=request.request_id, kind="approval", reason="the call was aborted"
         )
@@ -217,7 +220,7 @@ class Gate:
             self._sink.publish(WarningEvent(code="approval.not_kept", message=message))
 
 
-def _decided(request: ApprovalRequest, answer: ApprovalAnswer) -> ApprovalDecisionEvent:
+def _decided(request: ApprovalRequestEvent, answer: ApprovalAnswer) -> ApprovalDecisionEvent:
     return ApprovalDecisionEvent(
         request_id=request.request_id,
         decision="allow" if answer.allow else "deny",
@@ -234,9 +237,9 @@ def _is_open_edit(subject: CallSubject, decision: PermissionDecision) -> bool:
 
 def _request(
     subject: CallSubject, question: ApprovalQuestion, decision: PermissionDecision, preview: tuple[str, CallOutlook]
-) -> ApprovalRequest:
+) -> ApprovalRequestEvent:
     diff, outlook = preview
-    return ApprovalRequest(
+    return ApprovalRequestEvent(
         request_id=uuid4().hex,
         tool_call_id=question.tool_call_id,
         tool=subject.tool.get_name(),
@@ -245,7 +248,9 @@ def _request(
         rule=decision.rule,
         reason=decision.reason,
         covers=subject.keys,
-        is_edit=_is_open_edit(subject, decision),
+        edits=_is_open_edit(subject, decision),
         diff=diff,
-        outlook=outlook,
+        preview=outlook.display,
+        cwd=outlook.cwd,
+        confined=outlook.confined,
     )

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 
 from ipc.events import ApprovalRequestEvent, Display
 from vibe.core.outcome import Denial, Outcome
@@ -35,44 +35,6 @@ class CallOutlook:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovalRequest:
-    """A call that waits for a yes; ``covers`` is what a lasting yes would allow from then on.
-
-    ``diff`` is what it would change in a file, as far as that can be shown; ``is_edit``: a yes to all edits covers it.
-    """
-
-    request_id: str
-    tool_call_id: str
-    tool: str
-    arguments: dict[str, Any]
-    summary: str
-    rule: str
-    reason: str
-    covers: tuple[str, ...] = ()
-    diff: str = ""
-    is_edit: bool = False
-    outlook: CallOutlook = CallOutlook()
-
-    def as_event(self) -> ApprovalRequestEvent:
-        """Return the announcement of it."""
-        return ApprovalRequestEvent(
-            request_id=self.request_id,
-            tool_call_id=self.tool_call_id,
-            tool=self.tool,
-            arguments=self.arguments,
-            rule=self.rule,
-            reason=self.reason,
-            diff=self.diff,
-            summary=self.summary,
-            covers=self.covers,
-            edits=self.is_edit,
-            preview=self.outlook.display,
-            cwd=self.outlook.cwd,
-            confined=self.outlook.confined,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalAnswer:
     """Yes or no; ``reason`` is for the model, ``by`` says who it was (see ``approval.decided``)."""
 
@@ -85,7 +47,7 @@ class ApprovalAnswer:
 class Approver(Protocol):
     """Asks a person. Cancelling the call withdraws the question."""
 
-    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
+    async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
         """The person's answer. Asked one question at a time."""
         ...
 

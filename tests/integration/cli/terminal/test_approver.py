@@ -17,10 +17,10 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.terminal.approver import TerminalApprover
 from vibe.cli.terminal.live_tree import LiveTree
 from vibe.cli.terminal.prompt_queue import PromptQueue
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 
 PROMPT = "or: n WHY  > "
-REQUEST = ApprovalRequest(
+REQUEST = ApprovalRequestEvent(
     request_id="r",
     tool_call_id="c",
     tool="bash",

@@ -16,7 +16,14 @@ from typing import Any, TypeVar
 import anyio
 import pytest
 
-from ipc.events import PlanDecisionEvent, PlanStartedEvent, PlanStepUpdateEvent, QuestionEvent, StepOutline
+from ipc.events import (
+    ApprovalRequestEvent,
+    PlanDecisionEvent,
+    PlanStartedEvent,
+    PlanStepUpdateEvent,
+    QuestionEvent,
+    StepOutline,
+)
 from tests.fakes.terminal import Terminal
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.terminal.approver import TerminalApprover
@@ -24,7 +31,6 @@ from vibe.cli.terminal.decider import TerminalDecider
 from vibe.cli.terminal.live_tree import LiveTree
 from vibe.cli.terminal.prompt_queue import PromptQueue
 from vibe.cli.terminal.questions import TerminalUserInput
-from vibe.core.tools.ports import ApprovalRequest
 from vibe.core.tools.questions import Answer, Choice, Question
 
 AUTH = Question(
@@ -41,7 +47,7 @@ DATABASE = PlanDecisionEvent(
     descriptions=("a server", ""),
     default=("sqlite",),
 )
-APPROVAL = ApprovalRequest(
+APPROVAL = ApprovalRequestEvent(
     request_id="r", tool_call_id="c", tool="bash", arguments={"command": "ls"}, summary="ls", rule="ask", reason=""
 )
 PROMPT = "]  > "

@@ -18,7 +18,7 @@ from ipc.events import (
     QuestionEvent,
 )
 from vibe.app.engine.request_board import RequestBoard
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 from vibe.core.tools.questions import Answer, Question
 
 AUTH = Question.model_validate({
@@ -29,8 +29,8 @@ AUTH = Question.model_validate({
 PARTS = AUTH.model_copy(update={"question": "Which parts?", "multi_select": True})
 
 
-def asking(request_id: str = "abcdef12", **more: Any) -> ApprovalRequest:
-    return ApprovalRequest(
+def asking(request_id: str = "abcdef12", **more: Any) -> ApprovalRequestEvent:
+    return ApprovalRequestEvent(
         request_id=request_id,
         tool_call_id="c",
         tool="bash",
@@ -53,7 +53,7 @@ class Person:
         self.asked, self.speaks = anyio.Event(), anyio.Event()
         self.withdrawn = False
 
-    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:  # noqa: ARG002  the port's word
+    async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:  # noqa: ARG002  the port's word
         await self._spoken()
         return ApprovalAnswer(allow=False, reason="mine")
 
@@ -187,7 +187,7 @@ async def test_a_request_that_was_withdrawn_is_not_open() -> None:
         ("edits", {"covers": ("bash:make",)}, "not a file edit"),
         ("session", {"covers": ("bash:make",)}, ""),
         ("always", {"covers": ("bash:make",)}, ""),
-        ("edits", {"is_edit": True}, ""),
+        ("edits", {"edits": True}, ""),
     ],
 )
 async def test_a_lasting_yes_holds_where_one_is_offered(scope: Any, more: dict[str, Any], problem: str) -> None:

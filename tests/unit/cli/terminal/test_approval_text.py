@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from ipc.events import ApprovalRequestEvent
 from vibe.cli.terminal.approval_text import parse_answer, prompt_of, question_text, visible
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 
 
-def request(tool: str, summary: str, covers: tuple[str, ...] = (), **arguments: Any) -> ApprovalRequest:
-    return ApprovalRequest(
+def request(tool: str, summary: str, covers: tuple[str, ...] = (), **arguments: Any) -> ApprovalRequestEvent:
+    return ApprovalRequestEvent(
         request_id="r",
         tool_call_id="c",
         tool=tool,
         arguments=arguments,
         summary=summary,
-        is_edit=tool in {"write_file", "search_replace"},
+        edits=tool in {"write_file", "search_replace"},
         rule="permission",
         reason=f"{tool} needs your approval",
         covers=covers,

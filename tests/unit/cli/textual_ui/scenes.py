@@ -13,12 +13,20 @@ from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import structs
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Input, OptionList
 
 from ipc import events as e
-from ipc.events import Event, PlanBounds, PlannedCommand, PlanProposedEvent, StepOutline, TodoEntry
+from ipc.events import (
+    Event,
+    PlanBounds,
+    PlannedCommand,
+    PlanProposedEvent,
+    StepOutline,
+    TodoEntry,
+)
 from ipc.facts import WorkDone, WorkOrder
 from tests.fakes.snapshots import picture_of
 from tests.unit.cli.textual_ui.controllers.test_app_controller import ScriptedChat
@@ -32,7 +40,6 @@ from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.cli.textual_ui.presenters.older import SavedPart
 from vibe.cli.textual_ui.screens.session_picker import SessionPicker, SessionRow
 from vibe.cli.textual_ui.screens.setup_screen import SetupScreen, SetupStep
-from vibe.core.tools.ports import ApprovalRequest, CallOutlook
 from vibe.core.tools.questions import Choice, Question
 
 PUT_OFF = 0.2
@@ -310,7 +317,7 @@ async def notes(on: Stage) -> None:
 async def approval(on: Stage) -> None:
     """A command waits for a yes."""
     await on.see(*TALK)
-    request = ApprovalRequest(
+    request = e.ApprovalRequestEvent(
         request_id="r1",
         tool_call_id="c6",
         tool="bash",
@@ -319,7 +326,8 @@ async def approval(on: Stage) -> None:
         rule="permission",
         reason="bash needs your approval: no rule allows git push",
         covers=("bash: git add", "bash: git commit", "bash: git push"),
-        outlook=CallOutlook(cwd="~/textkit", confined=False),
+        cwd="~/textkit",
+        confined=False,
     )
     await _ask_for(on, request)
 
@@ -327,7 +335,7 @@ async def approval(on: Stage) -> None:
 async def approval_of_edit(on: Stage) -> None:
     """A change of a file waits for a yes; so does a question behind it."""
     await on.see(*TALK[:-4])
-    request = ApprovalRequest(
+    request = e.ApprovalRequestEvent(
         request_id="r1",
         tool_call_id="c3",
         tool="search_replace",
@@ -337,16 +345,14 @@ async def approval_of_edit(on: Stage) -> None:
         reason="search_replace needs your approval",
         covers=("search_replace: textkit/**",),
         diff=DIFF,
-        is_edit=True,
+        edits=True,
     )
     await _ask_for(on, request)
     await on.begin(on.app.chat_screen.requests.user_input, QUESTIONS)
 
 
-async def _ask_for(on: Stage, request: ApprovalRequest) -> None:
-    event = request.as_event()
-    fields = {name: getattr(event, name) for name in event.__struct_fields__}
-    await on.see(e.ApprovalRequestEvent(**{**fields, **CHAT}))
+async def _ask_for(on: Stage, request: e.ApprovalRequestEvent) -> None:
+    await on.see(structs.replace(request, **CHAT))
     await on.begin(on.app.chat_screen.requests.approver.approve, request)
 
 

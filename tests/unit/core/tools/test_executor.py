@@ -459,7 +459,7 @@ async def test_who_approves_all_edits_approves_those_of_every_tool_that_only_edi
     approver = ScriptedApprover([NO])
     rigged = await rig(tmp_path / "work", MyWriter, approvals=Approvals(approver=approver))
     await rigged.executor.run_all([call("1", "my_writer", path=path, text="x")], rigged.record)
-    assert approver.asked[0].is_edit is passes
+    assert approver.asked[0].edits is passes
 
 
 async def test_once_is_asked_again_and_for_the_session_is_not(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw
 
+from ipc.events import ApprovalRequestEvent
 from subagents.executor import StepInput, StepResult
 from subagents.process.protocol import (
     Asked,
@@ -25,9 +26,9 @@ from subagents.process.protocol import (
 from tests.fakes.tasks import task_of
 from vibe.core.messages import Usage
 from vibe.core.outcome import Denial, Outcome
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 
-REQUEST = ApprovalRequest(
+REQUEST = ApprovalRequestEvent(
     request_id="r", tool_call_id="c", tool="bash", arguments={"command": "ls"}, summary="ls", rule="ask", reason="new",
     covers=("bash: ls",),
 )  # fmt: skip

@@ -11,7 +11,7 @@ from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, QuestionEvent
 
 if TYPE_CHECKING:
     from vibe.app.view.agent_view import RequestView
-    from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest
+    from vibe.core.tools.ports import ApprovalAnswer
     from vibe.core.tools.questions import Answer, Question
 
 APPROVAL = "approval"
@@ -126,11 +126,11 @@ class RequestQueue:
         """The one to ask for approvals."""
         return self
 
-    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
+    async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
         """Return the person's answer; see ``vibe.core.tools.ports.Approver``."""
         from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope  # noqa: PLC0415  after the first frame
 
-        reply = await self._ask(ApprovalReply, request.request_id, APPROVAL, request.as_event())
+        reply = await self._ask(ApprovalReply, request.request_id, APPROVAL, request)
         return ApprovalAnswer(allow=reply.allow, scope=ApprovalScope(reply.scope), reason=reply.reason)
 
     async def user_input(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:

@@ -15,11 +15,11 @@ from textual.pilot import Pilot
 from textual.strip import Strip
 from textual.widgets import Static, TextArea
 
+from ipc.events import ApprovalRequestEvent
 from vibe.cli.textual_ui.panels.bottom_panel import BottomPanel
 from vibe.cli.textual_ui.panels.line_view import LineView
 from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
 from vibe.cli.textual_ui.panels.request_queue import RequestQueue
-from vibe.core.tools.ports import ApprovalRequest
 
 
 class PanelClock:
@@ -85,7 +85,7 @@ class Stage:
         await self.settle()
         return scope
 
-    async def approve(self, request: ApprovalRequest) -> anyio.CancelScope:
+    async def approve(self, request: ApprovalRequestEvent) -> anyio.CancelScope:
         return await self.ask(self.queue.approver.approve, request)
 
     async def press(self, *keys: str) -> None:
@@ -132,7 +132,7 @@ async def stage(width: int = 80, height: int = 24) -> AsyncGenerator[Stage]:
         group.cancel_scope.cancel()
 
 
-def request(request_id: str = "r1", tool: str = "bash", **fields: Any) -> ApprovalRequest:
+def request(request_id: str = "r1", tool: str = "bash", **fields: Any) -> ApprovalRequestEvent:
     """A call that waits for a yes."""
     fields.setdefault("arguments", {"command": "rm -rf build"})
     fields.setdefault("covers", ("bash: rm",))
@@ -142,4 +142,4 @@ def request(request_id: str = "r1", tool: str = "bash", **fields: Any) -> Approv
         "rule": "permission",
         "reason": "bash needs your approval",
     }
-    return ApprovalRequest(request_id=request_id, tool=tool, **{**known, **fields})
+    return ApprovalRequestEvent(request_id=request_id, tool=tool, **{**known, **fields})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.cli.textual_ui.panels.stage import request, stage
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope, CallOutlook
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ async def test_each_key_is_an_answer(keys: tuple[str, ...], answer: ApprovalAnsw
 async def test_the_screen_shows_the_call_the_rule_and_the_reach_of_a_yes() -> None:
     async with stage() as on:
         on.app.titles["r1"] = "Clean up"
-        await on.approve(request(outlook=CallOutlook(cwd="/work/here", confined=False)))
+        await on.approve(request(cwd="/work/here", confined=False))
 
         assert "Permission" in on.screen
         assert on.lines == [
@@ -100,7 +100,7 @@ async def test_all_edits_are_offered_for_an_edit() -> None:
         arguments={"path": "a.py", "content": "new\n"},
         summary="write_file a.py",
         diff=diff,
-        is_edit=True,
+        edits=True,
     )
     async with stage() as on:
         await on.approve(edit)
