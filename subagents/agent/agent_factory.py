@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +16,8 @@ from vibe.core.middleware.port import Middleware
 from vibe.core.middleware.reminders import todo_reminders
 from vibe.core.middleware.taught import taught_reminders
 from vibe.core.session.transcript import Transcript
-from vibe.core.tools.executor import Callbacks, ToolExecutor
+from vibe.core.tools.base import InvokeContext
+from vibe.core.tools.executor import ToolExecutor
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.ports import SubagentSpawner
@@ -40,8 +41,8 @@ class AgentState:
     """For the folders of those it starts; None: it starts none."""
     background: BackgroundCommands | None = None
     """None: no command of it runs on after its call."""
-    reads: ReadTracker | None = None
-    """The files it has seen already; None: none."""
+    reads: ReadTracker = field(default_factory=ReadTracker)
+    """The files it has seen already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,24 +101,24 @@ def agent_kit(context: AgentContext, own: AgentParts) -> AgentKit:
 def _executor(context: AgentContext, own: AgentParts) -> ToolExecutor:
     return ToolExecutor(
         tools=context.tools,
-        workspace=context.workspace,
-        approvals=context.approvals,
-        sink=context.sink,
-        output_dir=own.state.outputs,
-        reads=own.state.reads,
-        environ=context.environ,
-        callbacks=Callbacks(
-            user_input=context.user_input,
-            confinement=context.run.confinement,
-            network=context.network,
-            sees_images=own.model.sees_images,
+        context=InvokeContext(
+            workspace=context.workspace,
+            reads=own.state.reads,
+            output_dir=own.state.outputs,
+            environ=context.environ,
             agent_manager=context.agents,
+            user_input_callback=context.user_input,
             subagents=own.subagents,
             commands=context.run.commands,
             background=own.state.background,
-            guidance=own.taught.calls,
-            turns=context.run.turns,
+            confinement=context.run.confinement,
+            network=context.network,
+            sees_images=own.model.sees_images,
         ),
+        approvals=context.approvals,
+        sink=context.sink,
+        guidance=own.taught.calls,
+        turns=context.run.turns,
     )
 
 

@@ -18,7 +18,8 @@ from vibe.core.middleware.port import Middleware
 from vibe.core.middleware.reminders import todo_reminders
 from vibe.core.session.transcript import Transcript
 from vibe.core.session.write_turn import WriteTurn
-from vibe.core.tools.executor import Approvals, Callbacks, ToolExecutor
+from vibe.core.tools.base import InvokeContext
+from vibe.core.tools.executor import Approvals, ToolExecutor
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.permissions import ApprovalMode
@@ -57,11 +58,10 @@ class Bench:
             backend=self.model,
             tools=ToolExecutor(
                 tools=tools,
-                workspace=Workspace(root=self.root),
+                context=InvokeContext(workspace=Workspace(root=self.root), environ={"PATH": "/usr/bin:/bin"}),
                 approvals=Approvals(mode=self.mode),
                 sink=self.sink,
-                environ={"PATH": "/usr/bin:/bin"},
-                callbacks=Callbacks(turns=self.turn and self.turn.held),
+                turns=self.turn and self.turn.held,
             ),
             schemas=tools.schemas(),
             system_prompt="You are a test.",

@@ -15,7 +15,6 @@ from tests.fakes.tools import ExecutorRig, call
 from vibe.core.config.models import McpServerConfig
 from vibe.core.messages import ToolMessage
 from vibe.core.tools.approvals import Approvals
-from vibe.core.tools.executor import Callbacks
 from vibe.core.tools.mcp.connection import ServerPlace
 from vibe.core.tools.mcp.servers import McpServers, ServerState
 from vibe.core.tools.permissions import ApprovalMode
@@ -40,9 +39,15 @@ class McpRig:
         self.rig = await to_thread.run_sync(self._agent, tables, Approvals(mode=mode))
 
     def _agent(self, tables: Mapping[str, dict[str, Any]] | None, approvals: Approvals) -> ExecutorRig:
-        classes, more = self.servers.tool_classes(), Callbacks(user_input=self.user_input, sees_images=self.sees_images)
-        folder = self.root / "outputs"
-        return ExecutorRig(self.root, *classes, approvals=approvals, tables=tables, output_dir=folder, callbacks=more)
+        return ExecutorRig(
+            self.root,
+            *self.servers.tool_classes(),
+            approvals=approvals,
+            tables=tables,
+            output_dir=self.root / "outputs",
+            user_input_callback=self.user_input,
+            sees_images=self.sees_images,
+        )
 
     def state(self, name: str) -> ServerState:
         """How a server stands."""

@@ -164,7 +164,7 @@ class ScriptedApprover:
 
 
 class ExecutorRig:
-    """An executor over given tools, with everything it says in reach; ``more`` is what else it takes."""
+    """An executor over given tools, with everything it says in reach; ``more`` is what else each call gets."""
 
     def __init__(
         self,
@@ -179,10 +179,9 @@ class ExecutorRig:
         self.recorded: list[ToolMessage] = []
         self.executor = ToolExecutor(
             tools=ToolManager(ToolSources(root=root, extra=classes), VibeConfig(tools=dict(tables or {}))),
-            workspace=Workspace(root=root, writes=writes),
+            context=InvokeContext(workspace=Workspace(root=root, writes=writes), **more),
             approvals=approvals or Approvals(),
             sink=self.sink,
-            **more,
         )
 
     @property

@@ -19,7 +19,8 @@ from vibe.core.messages import ToolMessage
 from vibe.core.sandbox.confinement import Confinement
 from vibe.core.session.write_turn import Tell
 from vibe.core.tools.approvals import Approvals
-from vibe.core.tools.executor import Callbacks, ToolBatch, ToolExecutor
+from vibe.core.tools.base import InvokeContext
+from vibe.core.tools.executor import ToolBatch, ToolExecutor
 from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import ApprovalAnswer
@@ -50,11 +51,14 @@ class Desk:
         self.turns = Counted()
         self.executor = ToolExecutor(
             tools=ToolManager(ToolSources(root=cell.root), VibeConfig(tools={"bash": dict(settings)})),
-            workspace=Workspace(root=cell.root),
+            context=InvokeContext(
+                workspace=Workspace(root=cell.root),
+                environ=cell.environ,
+                confinement=confinement or cell.confinement,
+            ),
             approvals=approvals or Approvals(),
             sink=self.sink,
-            environ=cell.environ,
-            callbacks=Callbacks(confinement=confinement or cell.confinement, turns=self.turns.held),
+            turns=self.turns.held,
         )
 
     async def say(self, line: str, **arguments: Any) -> ToolMessage:

@@ -126,9 +126,9 @@ class InvokeContext:
     ``sees_images``: the model takes pictures. ``read_only``: nobody was asked, as it only reads.
     """
 
-    tool_call_id: str
+    tool_call_id: str = ""
     workspace: Workspace
-    reads: ReadTracker
+    reads: ReadTracker = field(default_factory=ReadTracker)
     output_dir: Path | None = None
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
     approval_callback: Callable[..., Any] | None = None

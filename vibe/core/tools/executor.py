@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from itertools import groupby, takewhile
@@ -17,11 +17,9 @@ from pydantic import BaseModel
 
 from ipc.events import Display, ToolCallEvent, ToolQueuedEvent, ToolResultEvent, ToolStreamEvent, WarningEvent
 from ipc.sink import EventSink
-from vibe.core.config.models import Network
 from vibe.core.hooks.models import HookAnswer, HookCall
 from vibe.core.messages import Image, ToolCall, ToolMessage
 from vibe.core.outcome import BUSY, Denial
-from vibe.core.sandbox.confinement import Confinement
 from vibe.core.session.errors import WorkspaceLockedError
 from vibe.core.session.write_turn import WAITS, Turns
 from vibe.core.tools import base, ui
@@ -33,14 +31,11 @@ from vibe.core.tools.gate import Admission, ApprovalQuestion, CallRefusal, Gate
 from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.outputs import capped, encodable
-from vibe.core.tools.ports import CallOutlook, SubagentSpawner
-from vibe.core.tools.process.background import BackgroundCommands
-from vibe.core.tools.process.port import Commands
-from vibe.core.tools.questions import AnnouncedInput, UserInput
+from vibe.core.tools.ports import CallOutlook
+from vibe.core.tools.questions import AnnouncedInput
 from vibe.core.tools.redaction import Mask, redact
-from vibe.core.tools.workspace import ReadTracker, Workspace
 
-__all__ = ["Approvals", "Callbacks", "ToolBatch", "ToolExecutor"]
+__all__ = ["Approvals", "ToolBatch", "ToolExecutor"]
 
 SIDE_BY_SIDE = 8
 """How many read-only calls of one answer run at once."""
@@ -62,26 +57,6 @@ class ToolBatch:
     denied: tuple[Denial, ...] = ()
     files_changed: tuple[str, ...] = ()
     ran: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Callbacks:
-    """Services above the tools, handed through in their context; None: nobody is there for that.
-
-    ``turns`` None: what the calls write is nobody else's.
-    """
-
-    approval: Callable[..., Any] | None = None
-    user_input: UserInput | None = None
-    agent_manager: Any = None
-    subagents: SubagentSpawner | None = None
-    commands: Commands | None = None
-    background: BackgroundCommands | None = None
-    guidance: CallGuidance | None = None
-    confinement: Confinement | None = None
-    network: Network | None = None
-    sees_images: bool = False
-    turns: Turns | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -134,37 +109,36 @@ class ToolExecutor:
     """Runs tool calls for one agent, in its workspace, within its permissions.
 
     Consecutive read-only calls run side by side; all others one after the other, in call order. A tool that fails is
-    a result; so is a call that is not allowed. ``environ`` is what child processes get.
+    a result; so is a call that is not allowed. ``context`` is what each call gets, as far as it is allowed; ``turns``
+    None: what the calls write is nobody else's.
     """
 
-    def __init__(  # noqa: PLR0913  by keyword, and built in one place
+    def __init__(
         self,
         *,
         tools: ToolManager,
-        workspace: Workspace,
+        context: base.InvokeContext,
         approvals: Approvals,
         sink: EventSink,
-        output_dir: Path | None = None,
-        environ: Mapping[str, str] | None = None,
-        callbacks: Callbacks | None = None,
-        reads: ReadTracker | None = None,
+        guidance: CallGuidance | None = None,
+        turns: Turns | None = None,
     ) -> None:
         self._tools = tools
-        self._callbacks = callbacks or Callbacks()
-        self._guidance = self._callbacks.guidance or CallGuidance()
-        readable = [*([] if output_dir is None else [output_dir]), *self._guidance.readable]
-        workspace = workspace.not_reading(closed_to_reading(tools))
-        self._workspace = workspace.granting(readable, write=False) if readable else workspace
-        self._gate = Gate(self._workspace, approvals, sink, self._callbacks.confinement)
+        self._guidance = guidance or CallGuidance()
+        readable = [*([] if context.output_dir is None else [context.output_dir]), *self._guidance.readable]
+        workspace = context.workspace.not_reading(closed_to_reading(tools))
+        workspace = workspace.granting(readable, write=False) if readable else workspace
+        self._context = replace(
+            context, workspace=workspace, skills=self._guidance.skills, memory=self._guidance.memory
+        )
+        self._gate = Gate(workspace, approvals, sink, context.confinement)
         self._sink = sink
-        self._output_dir = output_dir
-        self._environ: Mapping[str, str] = environ or {}
-        self._mask = Mask(self._environ)
-        ask = self._callbacks.user_input
+        self._turns = turns
+        self._mask = Mask(context.environ)
+        ask = context.user_input_callback
         self._ask = None if ask is None else AnnouncedInput(ask, sink, approvals.queue)
-        self._reads = reads or ReadTracker()
-        if self._callbacks.background is not None:
-            self._callbacks.background.announce(sink, self._mask.printed)
+        if context.background is not None:
+            context.background.announce(sink, self._mask.printed)
 
     def masked(self, text: str) -> str:
         """``text`` without the secrets that this agent's commands are given, and what has the shape of one."""
@@ -257,7 +231,7 @@ class ToolExecutor:
         except Exception as error:  # noqa: BLE001  the door of a tool call: whatever it raises is its result
             status, content = "error", _failure(item.name, error)
             item.display = self._displayed(error.display) if isinstance(error, ToolError) else None
-        content = await capped(self._masked(item, content), item.call.id, self._output_dir)
+        content = await capped(self._masked(item, content), item.call.id, self._context.output_dir)
         if item.paths is not None:
             await self._guidance.heard(_hook_call(item), item.paths, status=status, result=content)
         self._close(item, status, content)
@@ -285,7 +259,7 @@ class ToolExecutor:
         item.paths = tuple(access.path for access in subject.accesses)
         item.only_read = admitted.read_only or subject.own.only_reads
         try:
-            content = await self._run(item, item.tool, self._context(item, subject, read_only=admitted.read_only))
+            content = await self._run(item, item.tool, self._context_of(item, subject, read_only=admitted.read_only))
         except WorkspaceLockedError as error:
             return "error", self._put_off(item, error)
         except ReadOnlyRefusedError as error:
@@ -294,7 +268,7 @@ class ToolExecutor:
                 return "denied", f"{self._deny(item, again)}\nThere it printed:\n{error.printed}".rstrip()
             item.only_read = False
             try:
-                content = await self._run(item, item.tool, self._context(item, subject, read_only=False))
+                content = await self._run(item, item.tool, self._context_of(item, subject, read_only=False))
             except WorkspaceLockedError as locked:
                 return "error", self._put_off(item, locked)
         return "ok", content + _note(item, answer)
@@ -318,10 +292,10 @@ class ToolExecutor:
             ToolError: the call would fail so.
         """
         tool, args, diff = subject.tool, subject.args, ""
-        workspace, confinement = self._workspace, self._callbacks.confinement
+        workspace, confinement = self._context.workspace, self._context.confinement
         outlook = CallOutlook(cwd=str(workspace.root))
         with suppress(Exception):  # the door of a tool call: it is asked about all the same
-            workspace = subject.granted(self._workspace)
+            workspace = subject.granted(workspace)
             confines = confinement is not None and confinement.choice().sandbox is not None
             outlook = tool.outlook(args, workspace, sandboxed=confines)
         if not subject.is_judged or any(access.secret for access in subject.accesses):
@@ -334,30 +308,18 @@ class ToolExecutor:
             diff = ""
         return diff, replace(outlook, display=self._displayed(outlook.display), cwd=encodable(outlook.cwd))
 
-    def _context(self, item: _Pending, subject: CallSubject, *, read_only: bool) -> base.InvokeContext:
-        return base.InvokeContext(
+    def _context_of(self, item: _Pending, subject: CallSubject, *, read_only: bool) -> base.InvokeContext:
+        return replace(
+            self._context,
             tool_call_id=item.call.id,
-            workspace=subject.granted(self._workspace),
-            reads=self._reads,
-            output_dir=self._output_dir,
-            environ=self._environ,
-            approval_callback=self._callbacks.approval,
-            agent_manager=self._callbacks.agent_manager,
+            workspace=subject.granted(self._context.workspace),
             user_input_callback=self._ask and self._ask.of_call(item.call.id),
-            subagents=self._callbacks.subagents,
-            commands=self._callbacks.commands,
-            background=self._callbacks.background,
-            skills=self._guidance.skills,
-            memory=self._guidance.memory,
-            confinement=self._callbacks.confinement,
-            network=self._callbacks.network,
-            sees_images=self._callbacks.sees_images,
             read_only=read_only,
         )
 
     async def _run(self, item: _Pending, tool: AnyTool, context: base.InvokeContext) -> str:
         reads = tool.read_only or not tool.changes_files or item.only_read
-        turns = None if reads else self._callbacks.turns
+        turns = None if reads else self._turns
         async with nullcontext() if turns is None else turns(self._tell_wait):
             item.started = perf_counter()  # no wait for a person or a turn counts
             result = await tool.execute(item.args, context, lambda event: self._show(item, event))
@@ -373,7 +335,8 @@ class ToolExecutor:
 
     def _put_off(self, item: _Pending, error: WorkspaceLockedError) -> str:
         """Note a call that was not run while others wrote; the text is for the model."""
-        item.denial = Denial(tool=item.name, summary=redact(item.summary, self._environ), reason=str(error), by=BUSY)
+        summary = redact(item.summary, self._context.environ)
+        item.denial = Denial(tool=item.name, summary=summary, reason=str(error), by=BUSY)
         return f"The call was not run: {error}"
 
     def _displayed(self, display: Display | None) -> Display | None:
@@ -406,7 +369,7 @@ class ToolExecutor:
 
     def _deny(self, item: _Pending, refusal: CallRefusal) -> str:
         """Note a denial, without the secrets a command line may hold; the text is for the model."""
-        summary, reason = redact(item.summary, self._environ), redact(refusal.reason, self._environ)
+        summary, reason = redact(item.summary, self._context.environ), redact(refusal.reason, self._context.environ)
         item.denial = Denial(tool=item.name, summary=summary, reason=reason, by=refusal.by)
         return (
             f"Denied: {reason}. The call was not run; do not try to get round this: go on without it, or say what you "

@@ -16,6 +16,7 @@ from tests.fakes.tools import ScriptedApprover, call
 from vibe.core.config.models import SandboxConfig, VibeConfig
 from vibe.core.sandbox.confinement import Confinement
 from vibe.core.tools.approvals import Approvals
+from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.bounds import bounds_of
 from vibe.core.tools.executor import ToolBatch, ToolExecutor
 from vibe.core.tools.manager import ToolManager, ToolSources
@@ -49,10 +50,9 @@ class House:
         )
         return ToolExecutor(
             tools=ToolManager(ToolSources(root=workspace.root), VibeConfig(tools=self.tables)),
-            workspace=workspace,
+            context=InvokeContext(workspace=workspace, environ=environ),
             approvals=Approvals(self.mode, self.approver),
             sink=MemorySink(),
-            environ=environ,
         )
 
     async def do(self, tool: str, **arguments: Any) -> ToolBatch:

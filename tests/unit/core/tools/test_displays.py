@@ -29,7 +29,8 @@ from tests.fakes.engine import BUILTIN_TOOLS
 from tests.fakes.tools import ExecutorRig, Save, ScriptedApprover, Traffic, call, passing_tools
 from vibe.core.messages import ToolMessage
 from vibe.core.tools.approvals import Approvals
-from vibe.core.tools.executor import Callbacks, ToolExecutor
+from vibe.core.tools.base import InvokeContext
+from vibe.core.tools.executor import ToolExecutor
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.process.background import BackgroundCommands, background_commands
@@ -46,12 +47,14 @@ class Desk:
         self.sink = MemorySink()
         self.executor = ToolExecutor(
             tools=BUILTIN_TOOLS.filtered(None),
-            workspace=Workspace(root=root),
+            context=InvokeContext(
+                workspace=Workspace(root=root),
+                output_dir=root / "outputs",
+                environ={"PATH": "/usr/bin:/bin", "SOME_TOKEN": SECRET},
+                background=background,
+            ),
             approvals=approvals,
             sink=self.sink,
-            output_dir=root / "outputs",
-            environ={"PATH": "/usr/bin:/bin", "SOME_TOKEN": SECRET},
-            callbacks=Callbacks(background=background),
         )
 
     async def result(self, tool: str, /, **arguments: Any) -> ToolResultEvent:

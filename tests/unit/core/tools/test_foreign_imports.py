@@ -19,7 +19,8 @@ from vibe.core.agents.manager import AgentManager, AgentSources
 from vibe.core.config.foreign_imports import HERE, INSTEAD, MODULES
 from vibe.core.config.models import VibeConfig
 from vibe.core.tools.approvals import Approvals
-from vibe.core.tools.executor import Callbacks, ToolExecutor
+from vibe.core.tools.base import InvokeContext
+from vibe.core.tools.executor import ToolExecutor
 from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.workspace import Workspace
@@ -124,10 +125,9 @@ async def test_a_tool_that_looks_at_agents_works(tmp_path: Path, name: str, kind
     recorded: list[Any] = []
     executor = ToolExecutor(
         tools=tools,
-        workspace=Workspace(root=tmp_path),
+        context=InvokeContext(workspace=Workspace(root=tmp_path), agent_manager=agents),
         approvals=Approvals(ApprovalMode.ALL),
         sink=MemorySink(),
-        callbacks=Callbacks(agent_manager=agents),
     )
     await executor.run_all([call("1", "helpers", name=name)], recorded.append)
     assert (recorded[0].status, recorded[0].content) == ("ok", f"kind: {kind}")

@@ -17,7 +17,8 @@ from vibe.core.instructions.project_docs import NestedDocs
 from vibe.core.messages import ToolMessage
 from vibe.core.skills.agent_skills import AgentSkills
 from vibe.core.skills.manager import SkillManager, SkillSources
-from vibe.core.tools.executor import Approvals, Callbacks, ToolBatch, ToolExecutor
+from vibe.core.tools.base import InvokeContext
+from vibe.core.tools.executor import Approvals, ToolBatch, ToolExecutor
 from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.permissions import ApprovalMode
@@ -39,10 +40,10 @@ class Guided:
             tools=ToolManager(
                 ToolSources(root=root, extra=(*passing_tools(self.traffic), Peek)), VibeConfig(tools=tables)
             ),
-            workspace=Workspace(root=root),
+            context=InvokeContext(workspace=Workspace(root=root)),
             approvals=Approvals(mode=ApprovalMode.ALL),
             sink=self.sink,
-            callbacks=Callbacks(guidance=self.guidance),
+            guidance=self.guidance,
         )
 
     def hooks(self, **lines: str) -> None:

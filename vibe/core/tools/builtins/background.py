@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ipc.events import CommandDisplay
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolError, ToolPermission
+from vibe.core.tools.process.background import BackgroundReport
 
 STILL_RUNNING = "still running after"
 
@@ -22,35 +23,19 @@ class BackgroundArgs(BaseModel):
     stop: bool = False
 
 
-class BackgroundResult(BaseModel):
-    """How it stands; ``returncode`` None: it runs. ``output`` is what was not shown before.
-
-    ``lost`` says why nobody knows how it ended.
-    """
-
-    handle: str
-    output: str
-    seconds: float
-    returncode: int | None = None
-    dropped: int = 0
-    output_files: list[str] = []
-    lost: str = ""
-    command: str = ""
-
-
 class BackgroundConfig(BaseToolConfig):
     """Looking at or ending what was allowed to start needs no yes."""
 
     permission: ToolPermission = ToolPermission.ALWAYS
 
 
-class Background(BaseTool[BackgroundArgs, BackgroundResult, BackgroundConfig, BaseToolState]):
+class Background(BaseTool[BackgroundArgs, BackgroundReport, BackgroundConfig, BaseToolState]):
     """Looks after background commands."""
 
     changes_files: ClassVar[bool] = False
     description: ClassVar[str] = "Read the new output of a background command, or stop it."
 
-    async def run(self, args: BackgroundArgs, ctx: InvokeContext) -> BackgroundResult:
+    async def run(self, args: BackgroundArgs, ctx: InvokeContext) -> BackgroundReport:
         """Wait for news, or end it.
 
         Raises:
@@ -59,42 +44,31 @@ class Background(BaseTool[BackgroundArgs, BackgroundResult, BackgroundConfig, Ba
         if ctx.background is None:
             raise ToolError("there are no background commands here")
         if args.stop:
-            report = await ctx.background.stop(args.handle)
-        else:
-            report = await ctx.background.report(args.handle, wait_seconds=args.wait)
-        return BackgroundResult(
-            handle=report.handle,
-            output=report.output,
-            seconds=round(report.seconds, 1),
-            returncode=report.exit_code,
-            dropped=report.dropped,
-            output_files=[str(file) for file in report.output_files],
-            lost=report.lost,
-            command=report.command,
-        )
+            return await ctx.background.stop(args.handle)
+        return await ctx.background.report(args.handle, wait_seconds=args.wait)
 
     def summarize(self, args: BackgroundArgs) -> str:
         """``background bg1``, ``background stop bg1``."""
         return f"background {'stop ' if args.stop else ''}{args.handle}"
 
-    def display(self, result: BackgroundResult) -> CommandDisplay:
+    def display(self, result: BackgroundReport) -> CommandDisplay:
         """The command and how it stands."""
         return CommandDisplay(
             command=result.command,
-            exit_code=None if result.lost else result.returncode,
+            exit_code=None if result.lost else result.exit_code,
             duration_s=result.seconds,
-            output_files=tuple(result.output_files),
+            output_files=tuple(map(str, result.output_files)),
             handle=result.handle,
         )
 
-    def format_result(self, result: BackgroundResult) -> str:
+    def format_result(self, result: BackgroundReport) -> str:
         """The new output and how the command stands; the time makes no two answers alike."""
-        ended = f"lost, {result.lost}," if result.lost else f"ended with exit code {result.returncode}"
-        state = STILL_RUNNING if result.returncode is None else f"{ended} after"
+        ended = f"lost, {result.lost}," if result.lost else f"ended with exit code {result.exit_code}"
+        state = STILL_RUNNING if result.exit_code is None else f"{ended} after"
         parts = [
             f"[{result.dropped} characters left out]" if result.dropped else "",
             result.output.rstrip("\n"),
-            f"[the whole output is in {' and '.join(result.output_files)}]" if result.output_files else "",
+            f"[the whole output is in {' and '.join(map(str, result.output_files))}]" if result.output_files else "",
             f"[{result.handle}: {state} {result.seconds} s]",
         ]
         return "\n".join(filter(None, parts))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 from anyio.abc import TaskGroup
+from pydantic import BaseModel
 
 from ipc.events import BackgroundEndedEvent, BackgroundStartedEvent
 from ipc.sink import EventSink
@@ -30,9 +30,8 @@ class BackgroundError(ToolError):
     """A background command that is unknown, or one too many."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackgroundReport:
-    """State of a background command.
+class BackgroundReport(BaseModel):
+    """State of a background command, and the result of the tool that asks for it.
 
     ``exit_code`` None: it runs. ``output`` is what nobody has read yet, ``dropped`` how many characters before it are
     gone; ``output_files`` hold the whole of what is long. ``seconds`` since its start. ``lost`` says why nobody knows
@@ -211,7 +210,7 @@ class BackgroundCommands:
             exit_code=result.exit_code if done else None,
             output=output,
             dropped=dropped,
-            seconds=time.monotonic() - command.started if command.duration is None else command.duration,
+            seconds=round(time.monotonic() - command.started if command.duration is None else command.duration, 1),
             output_files=result.output_files,
             lost=result.lost,
         )

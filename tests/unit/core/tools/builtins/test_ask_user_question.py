@@ -13,9 +13,10 @@ from ipc.sink import MemorySink
 from tests.fakes.engine import BUILTIN_TOOLS
 from tests.unit.core.tools.builtins.calling import Caller, make
 from vibe.core.messages import ToolCall
+from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.builtins.ask_user_question import AskUserQuestion
 from vibe.core.tools.errors import ToolArgumentsError, ToolError
-from vibe.core.tools.executor import Approvals, Callbacks, ToolExecutor
+from vibe.core.tools.executor import Approvals, ToolExecutor
 from vibe.core.tools.questions import AnnouncedInput, Answer, Question
 from vibe.core.tools.workspace import Workspace
 
@@ -43,10 +44,9 @@ async def ask(root: Path, person: Person, *calls: dict[str, Any]) -> tuple[list[
     sink = MemorySink()
     executor = ToolExecutor(
         tools=BUILTIN_TOOLS.filtered(None),
-        workspace=Workspace(root=root),
+        context=InvokeContext(workspace=Workspace(root=root), user_input_callback=person),
         approvals=Approvals(),
         sink=sink,
-        callbacks=Callbacks(user_input=person),
     )
     wanted = [ToolCall(f"c{i}", "ask_user_question", json.dumps({"questions": [one]})) for i, one in enumerate(calls)]
     batch = await executor.run_all(wanted, lambda _: None)

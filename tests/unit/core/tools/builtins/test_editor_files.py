@@ -14,7 +14,7 @@ from tests.unit.core.tools.builtins.calling import Caller, make
 from vibe.app.conversation.mentions import with_mentioned_files
 from vibe.core.messages import ToolMessage
 from vibe.core.tools.approvals import Approvals
-from vibe.core.tools.base import BaseTool
+from vibe.core.tools.base import BaseTool, InvokeContext
 from vibe.core.tools.builtins.read_file import ReadFile
 from vibe.core.tools.builtins.search_replace import SearchReplace
 from vibe.core.tools.builtins.write_file import WriteFile
@@ -157,7 +157,7 @@ async def test_who_is_asked_sees_the_edit_of_the_buffer(caller: Caller, typed: P
     person = ScriptedApprover([ApprovalAnswer(allow=True), ApprovalAnswer(allow=True)])
     executor = ToolExecutor(
         tools=BUILTIN_TOOLS.filtered(None),
-        workspace=Workspace(root=caller.root, files=editor),
+        context=InvokeContext(workspace=Workspace(root=caller.root, files=editor)),
         approvals=Approvals(approver=person),
         sink=MemorySink(),
     )

@@ -13,9 +13,10 @@ from tests.fakes.tools import call
 from tests.unit.core.tools.builtins.calling import PATH, Caller, make
 from vibe.core.messages import ToolMessage
 from vibe.core.tools.approvals import Approvals
+from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.builtins.background import Background
 from vibe.core.tools.builtins.bash import Bash
-from vibe.core.tools.executor import Callbacks, ToolExecutor
+from vibe.core.tools.executor import ToolExecutor
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.process.background import background_commands
 from vibe.core.tools.process.port import CommandLostError, CommandStartError, CommandTimeoutError
@@ -101,13 +102,13 @@ async def test_a_background_command_runs_on_in_its_terminal(tmp_path: Path) -> N
         first = await caller.call(look, handle="bg1", wait=60)
         go.set()
         text, last = "", first
-        while last.returncode is None:
+        while last.exit_code is None:
             last = await caller.call(look, handle="bg1", wait=60)
             text += last.output
 
     assert terminals.opened[0].order.timeout is None
-    assert (first.output, first.returncode) == ("ready\n", None)
-    assert (text, last.returncode) == ("bye\n", 5)
+    assert (first.output, first.exit_code) == ("ready\n", None)
+    assert (text, last.exit_code) == ("bye\n", 5)
 
 
 @pytest.mark.parametrize("by_the_model", [True, False])
@@ -150,11 +151,9 @@ async def test_only_what_was_let_run_gets_to_a_terminal(tmp_path: Path) -> None:
     sink = MemorySink()
     executor = ToolExecutor(
         tools=BUILTIN_TOOLS.filtered(None),
-        workspace=Workspace(root=tmp_path),
+        context=InvokeContext(workspace=Workspace(root=tmp_path), environ={"PATH": PATH}, commands=terminals),
         approvals=Approvals(mode=ApprovalMode.ASK),
         sink=sink,
-        environ={"PATH": PATH},
-        callbacks=Callbacks(commands=terminals),
     )
     messages: list[ToolMessage] = []
     calls = [call(str(n), "bash", command=line) for n, line in enumerate(("touch made", "vim", "ls", "git status"))]

@@ -13,7 +13,8 @@ from tests.fakes.tools import call
 from vibe.core.config.models import SandboxConfig, VibeConfig
 from vibe.core.sandbox.confinement import Confinement
 from vibe.core.tools.approvals import Approvals
-from vibe.core.tools.executor import Callbacks, ToolBatch, ToolExecutor
+from vibe.core.tools.base import InvokeContext
+from vibe.core.tools.executor import ToolBatch, ToolExecutor
 from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.workspace import Workspace
@@ -44,11 +45,9 @@ def executor(root: Path, confinement: Confinement) -> ToolExecutor:
     tools = ToolManager(ToolSources(root=root), VibeConfig(tools=TABLE)).filtered(None, ["read_file"])
     return ToolExecutor(
         tools=tools,
-        workspace=Workspace(root=root),
+        context=InvokeContext(workspace=Workspace(root=root), environ=ENVIRON, confinement=confinement),
         approvals=Approvals(ApprovalMode.ALL),
         sink=MemorySink(),
-        environ=ENVIRON,
-        callbacks=Callbacks(confinement=confinement),
     )
 
 
