@@ -21,8 +21,7 @@ from vibe.core.messages import AssistantMessage, Usage
 from vibe.core.modes import MODE_CATALOG, ExecutionMode
 from vibe.core.outcome import NeverStop, StopSignal
 from vibe.core.tools.hand_in import HandIn
-from vibe.core.tools.manager import ToolManager
-from vibe.core.tools.profile_view import profile_view
+from vibe.core.tools.manager import ToolManager, profile_view
 from vibe.core.turn import AgentKit
 
 

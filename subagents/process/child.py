@@ -53,8 +53,7 @@ from vibe.core.messages import Usage
 from vibe.core.session.errors import WorkspaceLockedError
 from vibe.core.session.write_turn import Tell
 from vibe.core.tools.approvals import Approvals
-from vibe.core.tools.ports import ApprovalAnswer
-from vibe.core.tools.questions import Answer, Question
+from vibe.core.tools.ports import Answer, ApprovalAnswer, Question
 
 
 class LeaseRefusedError(Exception):

@@ -54,7 +54,7 @@ from vibe.core.errors import EnvironmentFailure
 from vibe.core.llm.limiter import CallLimiter
 from vibe.core.llm.pricing import configured_cost
 from vibe.core.messages import Usage
-from vibe.core.tools.questions import Question
+from vibe.core.tools.ports import Question
 
 
 class NotLentError(Exception):

@@ -21,7 +21,7 @@ from subagents.step.agent_step import AgentStep
 from subagents.step.command_runner import LOG_FILE, CommandStep, HostCommands, KeptOutput
 from subagents.step.prompts import result_files
 from subagents.step.tamper_guard import ConcurrentClaims, RunClaims, Verification, record_name
-from vibe.core.agents.errors import UnknownAgentError
+from vibe.core.agents.manager import UnknownAgentError
 from vibe.core.agents.models import AgentProfile
 from vibe.core.config.models import Network
 from vibe.core.outcome import Outcome

@@ -14,8 +14,7 @@ from vibe.core.budget import BudgetExhaustedError
 from vibe.core.llm.errors import ContextTooLongError, ModelError
 from vibe.core.llm.written_calls import written_call
 from vibe.core.messages import AssistantMessage, Image, Usage, UserMessage
-from vibe.core.middleware.compactor import Compactor
-from vibe.core.middleware.context import AutoCompact, ContextWarning, compaction_threshold
+from vibe.core.middleware.compactor import AutoCompact, Compactor, ContextWarning, compaction_threshold
 from vibe.core.middleware.cut_answer import MAX_CUTS, CutAnswer, go_on
 from vibe.core.middleware.limits import SUMMARISE, LoopDetection, SpendingNotice, TurnLimit
 from vibe.core.middleware.port import HOST_NOTICE, Compact, Middleware, MiddlewarePipeline, Notice, Stop, Verdict, Warn

@@ -17,8 +17,7 @@ import anyio.to_thread
 from ipc.sink import EventSink
 from vibe.core.config.models import VibeConfig
 from vibe.core.hooks.models import Hook
-from vibe.core.hooks.runner import HookRunner, HookStartError
-from vibe.core.hooks.verdict import HookRun
+from vibe.core.hooks.runner import HookRun, HookRunner, HookStartError
 from vibe.core.instructions.memory import AgentMemory, MemoryStore
 from vibe.core.instructions.project_docs import NestedDocs, ProjectDocs, Trusts
 from vibe.core.instructions.system_prompt import COMMIT_SIGNATURE, PromptLibrary, filled, subagents_section
@@ -26,9 +25,8 @@ from vibe.core.messages import AssistantMessage, Message, ToolMessage, UserMessa
 from vibe.core.middleware.port import Middleware
 from vibe.core.middleware.taught import Taught
 from vibe.core.sandbox.temporary import brief_folder
-from vibe.core.skills.agent_skills import INVOKED, LOADED, AgentSkills
 from vibe.core.skills.command_files import CommandFiles
-from vibe.core.skills.manager import SkillManager
+from vibe.core.skills.manager import INVOKED, LOADED, AgentSkills, SkillManager
 from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.process.runner import CommandStartError, child_environ, run_command

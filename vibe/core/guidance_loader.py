@@ -11,7 +11,7 @@ from vibe.core.config.models import VibeConfig
 from vibe.core.config.paths import PROJECT_DIRECTORY, VibePaths, project_lineage, shown, user_home_of
 from vibe.core.config.trust import trusting
 from vibe.core.guidance import Guidance, PromptLayers
-from vibe.core.hooks.loader import HOOKS_FILE, HookFile, load_hooks
+from vibe.core.hooks.models import HOOKS_FILE, HookFile, load_hooks
 from vibe.core.instructions.memory import MemoryFileError, MemoryStore
 from vibe.core.instructions.project_context import ContextRequest, project_context
 from vibe.core.instructions.project_docs import ProjectDocs

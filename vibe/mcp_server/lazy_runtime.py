@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from anyio import CancelScope, Event, to_thread
 
-from vibe.app.engine.host import Host
-from vibe.app.engine.nesting import refuse_below_two
+from vibe.app.engine.host import Host, refuse_below_two
 from vibe.mcp_server.tool import CallRefusedError
 
 if TYPE_CHECKING:

@@ -35,8 +35,8 @@ from vibe.core.errors import UsageError
 from vibe.core.messages import AssistantMessage, Image, Message
 from vibe.core.outcome import Outcome
 from vibe.core.session.errors import NoSuchMessageError
+from vibe.core.session.folder import SessionMeta
 from vibe.core.session.loader import SessionLoader
-from vibe.core.session.meta import SessionMeta
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.permissions import ApprovalMode
 

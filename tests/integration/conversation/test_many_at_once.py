@@ -21,7 +21,7 @@ from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.prepare import PlanRunOptions
 from vibe.core.messages import AssistantMessage
 from vibe.core.outcome import Outcome
-from vibe.core.session.meta import read_meta
+from vibe.core.session.folder import read_meta
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 

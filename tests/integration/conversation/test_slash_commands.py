@@ -13,7 +13,7 @@ from tests.integration.conversation.scripted_talk import talking
 from vibe.cli.slash.table import SlashTable
 from vibe.core.errors import UsageError, VibeError
 from vibe.core.messages import AssistantMessage
-from vibe.core.session.meta import read_meta
+from vibe.core.session.folder import read_meta
 
 
 def written(folder: Path, name: str, text: str) -> Path:

@@ -7,15 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.integration.session.repository import ENVIRON, repository, write
-from vibe.app.conversation.earlier import before_summary
-from vibe.app.conversation.session import ChatSession, SessionOpening
+from vibe.app.conversation.session import ChatSession, SessionOpening, before_summary
 from vibe.core.config.paths import VibePaths
 from vibe.core.messages import UserMessage
-from vibe.core.middleware.digest import stand_in
+from vibe.core.middleware.compactor import stand_in
 from vibe.core.outcome import Outcome
 from vibe.core.session.errors import BrokenSessionError, NoSuchSessionError, SessionLockedError
+from vibe.core.session.folder import read_meta
 from vibe.core.session.loader import SessionLoader
-from vibe.core.session.meta import read_meta
 from vibe.core.session.transcript import TranscriptError
 
 

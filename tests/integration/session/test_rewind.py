@@ -11,9 +11,8 @@ from tests.integration.session.repository import ENVIRON, content, git, reposito
 from tests.integration.session.unprivileged import folder_of_nobody
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from vibe.core.session.errors import NoSuchMessageError, SnapshotError
-from vibe.core.session.folder import SessionFolder
+from vibe.core.session.folder import SessionFolder, SessionMeta
 from vibe.core.session.loader import SavedSession, SessionLoader
-from vibe.core.session.meta import SessionMeta
 from vibe.core.session.rewind import RewindManager, turn_starts
 from vibe.core.session.snapshots import MOST_BYTES
 from vibe.core.session.transcript import Transcript

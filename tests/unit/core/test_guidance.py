@@ -16,8 +16,7 @@ from vibe.core.instructions.memory import MemoryStore
 from vibe.core.instructions.project_docs import ProjectDoc, ProjectDocs
 from vibe.core.instructions.system_prompt import COMMIT_SIGNATURE
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from vibe.core.skills.agent_skills import LOADED
-from vibe.core.skills.manager import SkillManager, SkillSources
+from vibe.core.skills.manager import LOADED, SkillManager, SkillSources
 from vibe.core.tools.manager import ToolManager, ToolSources
 
 

@@ -20,10 +20,9 @@ from vibe.core.middleware.port import Middleware
 from vibe.core.session.write_turn import WriteTurn
 from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.executor import closed_to_reading
-from vibe.core.tools.manager import ToolManager
+from vibe.core.tools.manager import ToolManager, observing, profile_view, unattended
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Files
-from vibe.core.tools.profile_view import observing, profile_view, unattended
 from vibe.core.tools.workspace import Workspace
 
 

@@ -9,8 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from vibe.app.engine.host import Host
-from vibe.app.engine.nesting import one_deeper
+from vibe.app.engine.host import Host, one_deeper
 from vibe.app.engine.settings import Settings
 from vibe.core.agents.manager import AgentManager, AgentSources
 from vibe.core.agents.models import AgentProfile

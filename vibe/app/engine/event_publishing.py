@@ -27,8 +27,7 @@ from ipc.events import (
 from ipc.registry import RunInfo
 from ipc.sink import EventSink, FanOutSink, StampingSink, TaggingSink
 from vibe.app.engine.command_router import CommandRouter
-from vibe.app.engine.host import Host
-from vibe.app.engine.nesting import refuse_below_two
+from vibe.app.engine.host import Host, refuse_below_two
 from vibe.core.extensions import LISTENERS, load_extension
 
 TOLD: Final = (

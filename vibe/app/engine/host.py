@@ -1,4 +1,7 @@
-"""Host: the folders, variables and limits of the machine that a run may use, as the command line read them."""
+"""Host: the folders, variables and limits of the machine that a run may use, as the command line read them.
+
+A vibe that an agent of another vibe started knows so, and below two others no agent begins.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from vibe.core.errors import UsageError
 from vibe.core.system.locks import FolderLocks
 from vibe.core.system.own_places import OwnPlaces
 from vibe.core.system.programs import guarded
@@ -75,11 +79,6 @@ FILES_PER_STEP = 8
 FILES_RESERVED = 64
 
 
-def _no_workspaces() -> Workspaces:
-
-    return Workspaces()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
     """The part of the machine that a run may use."""
@@ -95,7 +94,7 @@ class Host:
     """Nothing else lives in this process: its signals mean the run, and its garbage is the run's."""
     patience: float | None = None
     """The seconds a call waits for others that write in its folder; None: as usual."""
-    workspaces: Workspaces = field(default_factory=_no_workspaces)
+    workspaces: Workspaces = field(default_factory=Workspaces)
     """The folders that its runs work in."""
     limiters: dict[str, CallLimiter] = field(default_factory=dict["str", "CallLimiter"])
     """The limiters of calls by provider, which all runs of this host share."""
@@ -151,3 +150,39 @@ def _open_files() -> int:
         return sum(1 for _ in Path("/dev/fd").iterdir())
     except OSError:  # the system lists none
         return FILES_RESERVED
+
+
+DEPTH_VARIABLE = "VIBE_DEPTH"
+"""Says of a process below how many vibes it was started, whether by the shell, as an MCP server or otherwise."""
+DEEPEST = 2
+
+
+class NestedTooDeepError(UsageError):
+    """A vibe was started by a vibe that was started by a vibe: more likely a loop than a wish."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "vibe was called by vibe, which was called by vibe: that goes no deeper "
+            f"({DEPTH_VARIABLE}={DEEPEST}); do the work yourself"
+        )
+
+
+def depth_of(environ: Mapping[str, str]) -> int:
+    """Return how many vibes there are above; what is no number counts as none."""
+    said = environ.get(DEPTH_VARIABLE, "")
+    return int(said) if said.isascii() and said.isdigit() else 0
+
+
+def refuse_below_two(environ: Mapping[str, str]) -> None:
+    """Let agents begin, unless there are two vibes above.
+
+    Raises:
+        NestedTooDeepError: there are.
+    """
+    if depth_of(environ) >= DEEPEST:
+        raise NestedTooDeepError
+
+
+def one_deeper(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that agents hand on to what they start."""
+    return {**environ, DEPTH_VARIABLE: str(depth_of(environ) + 1)}

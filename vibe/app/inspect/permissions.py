@@ -16,8 +16,8 @@ from vibe.core.tools.errors import NoSuchToolError, PathError, ToolArgumentsErro
 from vibe.core.tools.executor import closed_to_reading
 from vibe.core.tools.facts import AnyTool
 from vibe.core.tools.gate import Gate
+from vibe.core.tools.manager import profile_view
 from vibe.core.tools.permissions import ApprovalMode, PermissionDecision, Ruling
-from vibe.core.tools.profile_view import profile_view
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,8 +25,7 @@ from vibe.app.plan.step_executor import DEFAULT_EXECUTOR, check_executor
 from vibe.app.plan.worktrees import check_worktrees
 from vibe.core.errors import EnvironmentFailure, VibeError
 from vibe.core.modes import ExecutionMode
-from vibe.core.tools.manager import ToolManager
-from vibe.core.tools.profile_view import profile_view
+from vibe.core.tools.manager import ToolManager, profile_view
 
 USAGE_EXIT = 2
 

@@ -11,8 +11,7 @@ from planner.store.current_plan import open_decisions
 from vibe.core.agents.manager import AgentManager
 from vibe.core.errors import UsageError
 from vibe.core.llm.factory import ModelCatalog
-from vibe.core.tools.manager import ToolManager, unknown_tools
-from vibe.core.tools.profile_view import profile_view
+from vibe.core.tools.manager import ToolManager, profile_view, unknown_tools
 
 
 class StepParts(Protocol):

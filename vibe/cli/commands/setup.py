@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import anyio
 
-from vibe.app.first_use.flow import FirstUse, SetupSelection
-from vibe.app.first_use.key_keeper import KeyStore
+from vibe.app.first_use.flow import FirstUse, KeyStore, SetupSelection
 from vibe.app.first_use.provider_choice import ProviderChoice
 from vibe.app.inspect.trial import Trial
 from vibe.cli.environment import CliEnvironment

@@ -14,7 +14,7 @@ from vibe.core.config.loader import ConfigRequest, load_config
 from vibe.core.config.paths import user_home_of
 from vibe.core.config.trust import nested_projects
 from vibe.core.guidance_loader import GuidanceRequest, load_skills
-from vibe.core.skills.models import SkillInfo
+from vibe.core.skills.manager import SkillInfo
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:

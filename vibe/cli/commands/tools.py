@@ -9,7 +9,7 @@ from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.render.event_text import one_line
 from vibe.cli.render.listings import tool_lines, tool_source
-from vibe.core.tools.profile_view import profile_view
+from vibe.core.tools.manager import profile_view
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:

@@ -12,7 +12,7 @@ from vibe.core.tools.loading import BUILTIN
 
 if TYPE_CHECKING:
     from vibe.app.engine.settings import ShownSetting
-    from vibe.core.skills.models import SkillInfo
+    from vibe.core.skills.manager import SkillInfo
     from vibe.core.tools.manager import ToolManager
     from vibe.core.tools.mcp.servers import ServerState
     from vibe.core.tools.permissions import PermissionDecision

@@ -20,7 +20,7 @@ from vibe.cli.terminal.choice_text import (
     read_choice,
 )
 from vibe.cli.terminal.dialogue import ESCAPE, Desk, Dialogue
-from vibe.core.tools.questions import Answer, Question
+from vibe.core.tools.ports import Answer, Question
 
 
 class TerminalUserInput:

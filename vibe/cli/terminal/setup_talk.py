@@ -10,8 +10,7 @@ from signal import Signals
 import anyio
 from anyio import to_thread
 
-from vibe.app.first_use.flow import FirstUse, ModelMenu, SetupSelection
-from vibe.app.first_use.key_keeper import KeyStore
+from vibe.app.first_use.flow import FirstUse, KeyStore, ModelMenu, SetupSelection
 from vibe.app.first_use.provider_choice import BadKeyError, ProviderChoice, checked_key
 from vibe.app.inspect.trial import Trial, TrialFault
 from vibe.cli.environment import CliEnvironment

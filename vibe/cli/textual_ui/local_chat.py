@@ -12,9 +12,9 @@ from anyio.abc import TaskGroup
 
 from ipc.errors import IpcError
 from vibe.app.conversation.conversation import Conversation
-from vibe.app.conversation.earlier import before_summary, begins_with_summary
 from vibe.app.conversation.opening import AgentChange, Opening, PromptLimits, Seat
 from vibe.app.conversation.runtime import Runtime
+from vibe.app.conversation.session import before_summary, begins_with_summary
 from vibe.app.engine.host import Host
 from vibe.app.first_use.flow import FirstUse
 from vibe.app.inspect.updates import look_for_update
@@ -32,7 +32,7 @@ from vibe.core.messages import Message
 from vibe.core.outcome import Outcome
 from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.files.images import images_in
-from vibe.core.tools.questions import Choice, Question
+from vibe.core.tools.ports import Choice, Question
 
 STEERED_LENGTH = 200
 _TRUSTED = "it instructs the agent and can run programs, now and later"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -107,12 +107,7 @@ class MiddlewarePipeline:
 
     async def before_turn(self, context: TurnContext) -> list[Verdict]:
         """Return what they say before a model call, in order."""
-        verdicts: list[Verdict] = []
-        for member in self._members:
-            verdicts += await member.before_turn(context)
-            if verdicts and isinstance(verdicts[-1], Stop):
-                break
-        return verdicts
+        return await _until_stop(member.before_turn(context) for member in self._members)
 
     def refusal(self, call: ToolCall) -> str | None:
         """The first reason against a call."""
@@ -128,13 +123,17 @@ class MiddlewarePipeline:
 
     async def after_turn(self, context: TurnContext) -> list[Verdict]:
         """Return what they say after a turn, in order."""
-        verdicts: list[Verdict] = []
-        for member in self._members:
-            verdicts += await member.after_turn(context)
-            if verdicts and isinstance(verdicts[-1], Stop):
-                break
-        return verdicts
+        return await _until_stop(member.after_turn(context) for member in self._members)
 
     async def after_run(self, context: TurnContext) -> list[Verdict]:
         """Return what they say once the work has ended, in order."""
         return [verdict for member in self._members for verdict in await member.after_run(context)]
+
+
+async def _until_stop(asked: Iterable[Awaitable[Sequence[Verdict]]]) -> list[Verdict]:
+    verdicts: list[Verdict] = []
+    for said in asked:
+        verdicts += await said
+        if verdicts and isinstance(verdicts[-1], Stop):
+            break
+    return verdicts

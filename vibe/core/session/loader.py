@@ -16,8 +16,7 @@ from vibe.core.session.errors import (
     DamagedMetaError,
     NoSuchSessionError,
 )
-from vibe.core.session.folder import SessionFolder
-from vibe.core.session.meta import META_FILE, VERSION, SessionMeta, read_meta, salvaged
+from vibe.core.session.folder import META_FILE, VERSION, SessionFolder, SessionMeta, read_meta, salvaged
 from vibe.core.session.transcript import Transcript, TranscriptError
 
 FILES = ("messages.jsonl", META_FILE)

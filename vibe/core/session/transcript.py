@@ -18,7 +18,7 @@ from msgspec import Struct
 from ipc.errors import INVALID_JSON
 from vibe.core.errors import EnvironmentFailure, remedy
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage, encode_message
-from vibe.core.session.foreign import our_message
+from vibe.core.session.folder import our_message
 from vibe.core.system.files import append_all
 
 INTERRUPTED_RESULT = (

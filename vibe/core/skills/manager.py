@@ -1,17 +1,85 @@
-"""SkillManager: the skills of one workspace: found, chosen by patterns, listed for a prompt, loaded on demand."""
+"""SkillManager: the skills of one workspace: found, chosen by patterns, listed for a prompt, loaded on demand.
+
+A ``SKILL.md`` is read as the Agent Skills specification has it, and forgiven what other clients forgive: a missing
+description and YAML that can't be read make a skill unusable; everything else is a warning. What one agent has loaded,
+and what that leaves it of its tools, is with its ``AgentSkills``.
+
+VibeError
+└── UsageError
+    ├── NoSuchSkillError       no skill of that name is offered
+    └── SkillFileError         a SKILL.md that can't be used
+"""
 
 from __future__ import annotations
 
 import html
+import json
 import os
+import posixpath
+import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any, cast
 
-from vibe.core.config.patterns import left_out
-from vibe.core.skills.models import SKILL_FILE, NoSuchSkillError, ParsedSkill, SkillFileError, SkillInfo
-from vibe.core.skills.parser import MAX_DESCRIPTION, parse_skill
+from vibe.core.config.patterns import left_out, our_tool_name
+from vibe.core.errors import UsageError
+from vibe.core.plain_text import closest, did_you_mean
+from vibe.core.skills.front_matter import FrontMatterError, front_matter_fields, split_front_matter, text_of_field
+
+SKILL_FILE = "SKILL.md"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillInfo:
+    """The frontmatter of one skill. ``path`` is its ``SKILL.md``; ``allowed_tools`` None: it restricts nothing."""
+
+    name: str
+    description: str
+    path: Path
+    license: str | None = None
+    compatibility: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+    allowed_tools: tuple[str, ...] | None = None
+    user_invocable: bool = True
+    model_invocable: bool = True
+    """False: only a person starts it."""
+
+    @property
+    def command(self) -> str:
+        """The name as a slash command: lower case, hyphens for spaces."""
+        return "-".join(self.name.casefold().split())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedSkill:
+    """A skill's file: its frontmatter, the text below it, and what is odd about it."""
+
+    info: SkillInfo
+    body: str
+    warnings: tuple[str, ...] = ()
+
+
+class NoSuchSkillError(UsageError):
+    """No skill of that name."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        hint = did_you_mean(closest(name, known, most=2), f"available: {', '.join(known) or 'none'}")
+        super().__init__(f"unknown skill {name!r}; {hint}")
+        self.name = name
+
+
+class SkillFileError(UsageError):
+    """A skill's file can't be used."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"{path}: the skill is not loaded: {problem}")
+        self.path = path
+        self.problem = problem
+
 
 MAX_FOLDERS = 500
 """The most entries of one search path that are looked at."""
@@ -163,3 +231,250 @@ def _entries(folder: Path) -> Sequence[Path]:
     except OSError:
         return ()
     return [folder / name for name in names[:MAX_FOLDERS]]
+
+
+MAX_FILE_BYTES = 256 * 1024
+MAX_NAME = 64
+MAX_DESCRIPTION = 1_024
+MAX_COMPATIBILITY = 500
+
+_TOOL = re.compile(r"[^\s,()]+(?:\([^)]*\))?")
+_FALSE = frozenset({"false", "no", "off", "0"})
+
+
+def parse_skill(path: Path) -> ParsedSkill:
+    """Read one file; blocks.
+
+    Raises:
+        SkillFileError: it can't be read, has no usable frontmatter, or no description.
+    """
+    warnings: list[str] = []
+    try:
+        header, body = split_front_matter(_read(path))
+        fields = front_matter_fields(header, warnings)
+    except FrontMatterError as error:
+        raise SkillFileError(path, str(error)) from error
+    description = text_of_field(fields.get("description"))
+    if not description:
+        raise SkillFileError(path, "its frontmatter has no description, add one line that says when to use it")
+    info = SkillInfo(
+        name=_name(path, fields, warnings),
+        description=description,
+        path=path,
+        license=text_of_field(fields.get("license")) or None,
+        compatibility=text_of_field(fields.get("compatibility")) or None,
+        metadata=_metadata(fields.get("metadata"), warnings),
+        allowed_tools=_tools(fields.get("allowed-tools", fields.get("allowed_tools")), warnings),
+        user_invocable=_flag(fields.get("user-invocable", fields.get("user_invocable"))),
+        model_invocable=not _is_set(fields.get("disable-model-invocation", fields.get("disable_model_invocation"))),
+    )
+    _check_lengths(info, warnings)
+    return ParsedSkill(info=info, body=body.strip(), warnings=tuple(f"{path}: {warning}" for warning in warnings))
+
+
+def split_tools(text: str) -> tuple[str, ...]:
+    """The entries of an ``allowed-tools`` line: ``Read Bash(git add:*)`` has two."""
+    return tuple(_TOOL.findall(text))
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise SkillFileError(path, f"it can't be read ({error.strerror})") from error
+    if len(data) > MAX_FILE_BYTES:
+        raise SkillFileError(path, f"it is longer than {MAX_FILE_BYTES} bytes, move details to files beside it")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SkillFileError(path, f"it is not UTF-8 (byte {error.start}), save it as UTF-8") from error
+
+
+def _name(path: Path, fields: Mapping[str, Any], warnings: list[str]) -> str:
+    folder, name = path.parent.name, text_of_field(fields.get("name"))
+    if not name:
+        warnings.append(f"the frontmatter has no name, the folder's is used: {folder!r}")
+        return folder
+    plain = re.fullmatch(r"[^\W_]+(-[^\W_]+)*", name) and name == name.lower()
+    if not plain:
+        warnings.append(f"the name {name!r} is not made of lower-case letters, digits and single hyphens")
+    if len(name) > MAX_NAME:
+        warnings.append(f"the name has {len(name)} characters, more than {MAX_NAME}")
+    if name != folder:
+        warnings.append(f"the name {name!r} is not the folder's, {folder!r}")
+    return name
+
+
+def _check_lengths(info: SkillInfo, warnings: list[str]) -> None:
+    for what, text, most in (
+        ("description", info.description, MAX_DESCRIPTION),
+        ("compatibility", info.compatibility or "", MAX_COMPATIBILITY),
+    ):
+        if len(text) > most:
+            warnings.append(f"the {what} has {len(text)} characters, more than {most}")
+
+
+def _metadata(value: Any, warnings: list[str]) -> dict[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        warnings.append("metadata is not a table of strings and is ignored")
+        return {}
+    found = {str(key): item for key, item in cast("dict[Any, Any]", value).items()}
+    dropped = [key for key, item in found.items() if isinstance(item, dict | list)]
+    if dropped:
+        warnings.append(f"metadata {', '.join(dropped)} is not text and is ignored")
+    return {key: str(item) for key, item in found.items() if key not in dropped}
+
+
+def _tools(value: Any, warnings: list[str]) -> tuple[str, ...] | None:
+    """None where nothing is said; what can't be understood allows nothing, for a restriction must not vanish."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return split_tools(value)
+    if isinstance(value, list):
+        return tuple(entry for item in cast("list[Any]", value) for entry in split_tools(text_of_field(item)))
+    warnings.append("allowed-tools is neither text nor a list: the skill allows no tool")
+    return ()
+
+
+def _is_set(value: Any) -> bool:
+    return value is not None and _flag(value)
+
+
+def _flag(value: Any) -> bool:
+    return True if value is None else str(value).casefold() not in _FALSE
+
+
+INVOKED = "The user started the skill {name}."
+LOADED = "Skills loaded in this conversation: "
+MAX_COMPANIONS = 50
+"""The most files beside a ``SKILL.md`` that are named."""
+ALWAYS_ALLOWED = frozenset({"skill", "todo"})
+"""They reach nothing: the one can only restrict further, the other is the agent's own notebook."""
+
+_ENTRY = re.compile(r"(?P<name>[^()]+)(?:\((?P<inner>.*)\))?")
+_SHELL_SYNTAX = frozenset(";&|<>()$`\n\\{}")
+
+
+class AgentSkills:
+    """Loads skills for one agent. Restrictions add up: a call must be covered by every loaded skill that has any.
+
+    ``parent`` are the skills of the agent that started this one: what restricts that restricts this one too.
+    """
+
+    def __init__(self, manager: SkillManager, parent: AgentSkills | None = None) -> None:
+        self.manager = manager
+        self._parent = parent
+        self._loaded: dict[str, tuple[str, ...] | None] = {}
+
+    def load(self, name: str) -> str:
+        """The instructions of a skill as the model reads them; its restriction holds from now on. Blocks.
+
+        Raises:
+            NoSuchSkillError, SkillFileError: it can't be loaded, or only a person may start it.
+        """
+        if not self.manager.get(name).model_invocable:
+            known = [info.name for info in self.manager.available.values() if info.model_invocable]
+            raise NoSuchSkillError(name, known)
+        return self._load(name)
+
+    def _load(self, name: str) -> str:
+        parsed = self.manager.load(name)
+        self._restrict(parsed.info)
+        return _told(parsed)
+
+    def invoked(self, prompt: str) -> str | None:
+        """The prompt a slash command stands for, with the skill loaded; None if ``prompt`` is none. Blocks.
+
+        Raises:
+            SkillFileError: the skill can't be loaded.
+        """
+        if not prompt.startswith("/"):
+            return None
+        word, _, rest = prompt[1:].partition(" ")
+        info = self.manager.commands.get(word.casefold())
+        if info is None:
+            return None
+        request = rest.strip() or "Do what this skill is for."
+        begun = f"The user started the skill {info.name!r}. Follow its instructions."
+        return f"{begun}\n\n{self._load(info.name)}\n\n{request}"
+
+    def refusal(self, tool: str, arguments: Mapping[str, Any]) -> str | None:
+        """Return why the loaded skills don't allow a call; None if they do."""
+        for name, allowed in self._loaded.items():
+            if allowed is not None and not permits(allowed, tool, arguments):
+                return f"the skill {name!r} restricts this agent to {', '.join(allowed) or 'no tools'}"
+        return self._parent.refusal(tool, arguments) if self._parent is not None else None
+
+    def restore(self, names: Iterable[str]) -> None:
+        """Hold the restrictions of skills a resumed conversation had loaded; those that are gone can't be."""
+        for name in names:
+            info = self.manager.available.get(name)
+            if info is not None:
+                self._restrict(info)
+
+    def reminder(self) -> str:
+        """Return what an agent must still know of its loaded skills when its conversation is shortened."""
+        if not self._loaded:
+            return ""
+        return f"{LOADED}{json.dumps(list(self._loaded))}\nCall `skill` again where you need their instructions."
+
+    def _restrict(self, info: SkillInfo) -> None:
+        self._loaded[info.name] = info.allowed_tools
+
+
+def _told(parsed: ParsedSkill) -> str:
+    info = parsed.info
+    lines = [f"Skill {info.name!r}, from {info.path}. Paths in it are relative to {info.path.parent}."]
+    if info.compatibility:
+        lines.append(f"It says it needs: {info.compatibility}")
+    if info.allowed_tools is not None:
+        lines.append(f"From now on you may use only: {', '.join(info.allowed_tools) or 'no tools'}.")
+    companions = _companions(info.path)
+    if companions:
+        lines.append(f"Files beside it: {', '.join(companions)}")
+    return "\n".join(lines) + f"\n\n{parsed.body or '(the skill has no instructions)'}"
+
+
+def _companions(path: Path) -> list[str]:
+    """Names of what lies beside a skill's file, folders with a slash."""
+    try:
+        entries = sorted(entry for entry in path.parent.iterdir() if entry.name != path.name)
+    except OSError:
+        return []
+    return [f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries[:MAX_COMPANIONS]]
+
+
+def permits(allowed: tuple[str, ...], tool: str, arguments: Mapping[str, Any]) -> bool:
+    """Return whether an entry covers the call; names and globs of either vocabulary, ``Bash(git:*)`` included."""
+    return tool in ALWAYS_ALLOWED or any(_covers(entry, tool, arguments) for entry in allowed)
+
+
+def _covers(entry: str, tool: str, arguments: Mapping[str, Any]) -> bool:
+    found = _ENTRY.fullmatch(entry)
+    if found is None or not fnmatchcase(tool, our_tool_name(found["name"].strip())):
+        return False
+    inner = found["inner"]
+    if inner is None or inner.strip() in {"", "*"}:
+        return True
+    command = arguments.get("command")
+    if isinstance(command, str):
+        return _covers_command(inner.strip(), command)
+    texts = [value for value in arguments.values() if isinstance(value, str)]
+    return bool(texts) and fnmatchcase(posixpath.normpath(texts[0]), inner.strip().removeprefix("./"))
+
+
+def _covers_command(pattern: str, command: str) -> bool:
+    """Return whether a single command begins with the words of ``git add:*``; anything compound is not covered."""
+    if _SHELL_SYNTAX.intersection(command):
+        return False
+    open_ended = pattern.endswith((":*", " *"))
+    try:
+        wanted = shlex.split(pattern[:-2] if open_ended else pattern)
+        words = shlex.split(command)
+    except ValueError:
+        return False
+    return words[: len(wanted)] == wanted if open_ended else words == wanted

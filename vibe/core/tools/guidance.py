@@ -13,7 +13,7 @@ from vibe.core.hooks.models import HookAnswer, HookCall
 from vibe.core.hooks.runner import HookRunner
 from vibe.core.instructions.memory import AgentMemory
 from vibe.core.instructions.project_docs import NestedDocs
-from vibe.core.skills.agent_skills import AgentSkills
+from vibe.core.skills.manager import AgentSkills
 
 
 @dataclass(slots=True, kw_only=True)

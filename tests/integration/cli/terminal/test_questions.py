@@ -31,7 +31,7 @@ from vibe.cli.terminal.decider import TerminalDecider
 from vibe.cli.terminal.live_tree import LiveTree
 from vibe.cli.terminal.prompt_queue import PromptQueue
 from vibe.cli.terminal.questions import TerminalUserInput
-from vibe.core.tools.questions import Answer, Choice, Question
+from vibe.core.tools.ports import Answer, Choice, Question
 
 AUTH = Question(
     question="Which one?",

@@ -14,8 +14,7 @@ import pytest
 from tests.fakes.keyrings import FileKeyring, LockedKeyring, keyring_of_this_process
 from tests.fakes.model_server import ModelServer, Reply
 from vibe.app.engine.host import Host
-from vibe.app.first_use.flow import FirstUse, SetupSelection
-from vibe.app.first_use.key_keeper import KeyStore, NoKeyError
+from vibe.app.first_use.flow import FirstUse, KeyStore, NoKeyError, SetupSelection
 from vibe.app.first_use.provider_choice import BadKeyError, ProviderChoice
 from vibe.app.inspect.trial import Trial, TrialFault
 from vibe.core.config.dotenv import read_env_file

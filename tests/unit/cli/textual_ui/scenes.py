@@ -40,7 +40,7 @@ from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.cli.textual_ui.presenters.older import SavedPart
 from vibe.cli.textual_ui.screens.session_picker import SessionPicker, SessionRow
 from vibe.cli.textual_ui.screens.setup_screen import SetupScreen, SetupStep
-from vibe.core.tools.questions import Choice, Question
+from vibe.core.tools.ports import Choice, Question
 
 PUT_OFF = 0.2
 """Seconds for which no widget puts off what it is to draw."""

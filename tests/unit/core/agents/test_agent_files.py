@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from vibe.core.agents.errors import (
+from vibe.core.agents.manager import (
+    AgentManager,
+    AgentSources,
     AgentTypeError,
     BrokenAgentError,
     DisabledAgentError,
     UnknownAgentError,
 )
-from vibe.core.agents.manager import AgentManager, AgentSources
 from vibe.core.agents.models import AgentSafety, AgentType
 
 REVIEWER = """\

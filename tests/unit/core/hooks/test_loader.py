@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from vibe.core.errors import ConfigError
-from vibe.core.hooks.loader import HookFile, load_hooks
-from vibe.core.hooks.models import Hook, HookEvent, event_named
+from vibe.core.hooks.models import Hook, HookEvent, HookFile, event_named, load_hooks
 
 
 def load(tmp_path: Path, text: str) -> tuple[Hook, ...]:

@@ -10,8 +10,7 @@ from typing import Any
 from ipc.events import WarningEvent
 from ipc.sink import MemorySink
 from vibe.core.hooks.models import Hook, HookAnswer, HookCall, HookEvent, tool_matcher
-from vibe.core.hooks.runner import HookRunner, HookStartError
-from vibe.core.hooks.verdict import HookRun
+from vibe.core.hooks.runner import HookRun, HookRunner, HookStartError
 
 CALL = HookCall(tool_call_id="1", tool="bash", arguments={"command": "ls"})
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from vibe.core.hooks.verdict import MAX_TEXT, HookBrokenError, HookRun, HookVerdict, read_verdict
+from vibe.core.hooks.runner import MAX_TEXT, HookBrokenError, HookRun, HookVerdict, read_verdict
 
 
 @pytest.mark.parametrize(

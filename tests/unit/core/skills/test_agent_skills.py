@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.core.skills.writing import write_skill
-from vibe.core.skills.agent_skills import AgentSkills, permits
-from vibe.core.skills.manager import SkillManager, SkillSources
+from vibe.core.skills.manager import AgentSkills, SkillManager, SkillSources, permits
 
 
 @pytest.fixture

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.core.skills.writing import write_skill
-from vibe.core.skills.manager import MAX_LIST, SkillManager, SkillPatterns, SkillSources
-from vibe.core.skills.models import NoSuchSkillError
+from vibe.core.skills.manager import MAX_LIST, NoSuchSkillError, SkillManager, SkillPatterns, SkillSources
 
 
 def manager(*folders: Path, enabled: tuple[str, ...] = (), disabled: tuple[str, ...] = ()) -> SkillManager:

@@ -9,10 +9,16 @@ from pathlib import Path
 import pytest
 
 from tests.unit.core.skills.writing import write_skill
-from vibe.core.skills.agent_skills import AgentSkills
-from vibe.core.skills.manager import SkillManager, SkillSources
-from vibe.core.skills.models import NoSuchSkillError, SkillFileError
-from vibe.core.skills.parser import MAX_FILE_BYTES, parse_skill, split_tools
+from vibe.core.skills.manager import (
+    MAX_FILE_BYTES,
+    AgentSkills,
+    NoSuchSkillError,
+    SkillFileError,
+    SkillManager,
+    SkillSources,
+    parse_skill,
+    split_tools,
+)
 
 GUIDE = """---
 name: code-review

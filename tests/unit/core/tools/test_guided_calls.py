@@ -15,8 +15,7 @@ from vibe.core.hooks.models import Hook, HookEvent
 from vibe.core.hooks.runner import HookRunner
 from vibe.core.instructions.project_docs import NestedDocs
 from vibe.core.messages import ToolMessage
-from vibe.core.skills.agent_skills import AgentSkills
-from vibe.core.skills.manager import SkillManager, SkillSources
+from vibe.core.skills.manager import AgentSkills, SkillManager, SkillSources
 from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.executor import Approvals, ToolBatch, ToolExecutor
 from vibe.core.tools.guidance import CallGuidance

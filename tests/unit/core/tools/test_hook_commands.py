@@ -11,8 +11,7 @@ import pytest
 from tests.unit.core.tools.watching import gone, pid_in
 from vibe.core.guidance import ShellHooks
 from vibe.core.hooks.models import Hook, HookEvent
-from vibe.core.hooks.runner import HookStartError
-from vibe.core.hooks.verdict import HookRun
+from vibe.core.hooks.runner import HookRun, HookStartError
 from vibe.core.sandbox.temporary import PREFIX
 
 

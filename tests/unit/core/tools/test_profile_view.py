@@ -7,17 +7,15 @@ from typing import Any
 import pytest
 
 from ipc.sink import MemorySink
-from vibe.core.agents.errors import BrokenAgentError
-from vibe.core.agents.files import read_agent_file
+from vibe.core.agents.manager import BrokenAgentError, read_agent_file
 from vibe.core.agents.models import BUILTIN_AGENTS, AgentProfile
 from vibe.core.config.models import VibeConfig
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, TextResult, ToolPermission
 from vibe.core.tools.gate import Gate
-from vibe.core.tools.manager import ToolManager, ToolSources
+from vibe.core.tools.manager import ToolManager, ToolSources, profile_view, unattended
 from vibe.core.tools.permissions import ApprovalMode, Ruling
-from vibe.core.tools.profile_view import profile_view, unattended
-from vibe.core.tools.questions import Choice
+from vibe.core.tools.ports import Choice
 from vibe.core.tools.shell.policy import DEFAULT_ALLOWED
 from vibe.core.tools.workspace import Workspace
 

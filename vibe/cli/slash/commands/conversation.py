@@ -9,7 +9,7 @@ from anyio import to_thread
 
 from vibe.app.conversation.conversation import TITLE_LENGTH as LONGEST_TITLE
 from vibe.app.conversation.conversation import rename
-from vibe.app.conversation.earlier import before_summary, begins_with_summary
+from vibe.app.conversation.session import before_summary, begins_with_summary
 from vibe.cli.render.code_blocks import code_blocks
 from vibe.cli.render.event_text import counted, one_line
 from vibe.cli.slash.command import ArgumentChoice, Talk, Typed

@@ -304,7 +304,7 @@ class SetupScreen(Screen[bool]):
         self._list(["keyring", "file"], ["the keyring", self._flow.env_file])
 
     def _take_place(self) -> None:
-        from vibe.app.first_use.key_keeper import KeyStore  # noqa: PLC0415  loaded with the flow
+        from vibe.app.first_use.flow import KeyStore  # noqa: PLC0415  loaded with the flow
 
         word, selection = self._marked(), self._selection
         if word is None or selection is None:

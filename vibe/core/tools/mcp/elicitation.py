@@ -19,7 +19,7 @@ from vibe.core.tools.mcp.forms import (
     Value,
     fields_of,
 )
-from vibe.core.tools.questions import HEADER_LENGTH, Choice, Question, UserInput
+from vibe.core.tools.ports import HEADER_LENGTH, Choice, Question, UserInput
 
 if TYPE_CHECKING:
     from mcp.types import ElicitRequestFormParams, ElicitRequestParams, ElicitRequestURLParams, ElicitResult, ErrorData

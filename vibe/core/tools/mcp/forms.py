@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from vibe.core.plain_text import plain, plain_line, shortened
 from vibe.core.tools.json_schema import schema_problems, value_problems
-from vibe.core.tools.questions import HEADER_LENGTH, Answer, Choice, Question
+from vibe.core.tools.ports import HEADER_LENGTH, Answer, Choice, Question
 
 Value: TypeAlias = "str | int | float | bool | list[str]"
 
