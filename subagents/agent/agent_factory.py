@@ -10,20 +10,20 @@ from subagents.agent.run_context import AgentContext
 from vibe.core.agents.manager import AgentManager
 from vibe.core.agents.models import AgentProfile
 from vibe.core.config.models import ModelConfig
-from vibe.core.guidance import AgentGuidance, AgentPrompt
-from vibe.core.middleware.compactor import SUMMARY_PROMPT, Fork, in_place
+from vibe.core.guidance import AgentPrompt
 from vibe.core.middleware.port import Middleware
 from vibe.core.middleware.reminders import todo_reminders
-from vibe.core.middleware.taught import taught_reminders
+from vibe.core.middleware.taught import Taught, taught_reminders
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.executor import ToolExecutor
+from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.ports import SubagentSpawner
 from vibe.core.tools.process.background import BackgroundCommands
 from vibe.core.tools.workspace import ReadTracker
-from vibe.core.turn import AgentKit
+from vibe.core.turn import SUMMARY_PROMPT, AgentKit, Fork, in_place
 
 TASK_TOOL = "task"
 
@@ -52,7 +52,7 @@ class AgentParts:
     state: AgentState
     model: ModelConfig
     profile: AgentProfile | None
-    taught: AgentGuidance
+    taught: CallGuidance
     caller: str = "main"
     base_prompt: str | None = None
     """The beginning of its system prompt; None: as its profile or the run says."""
@@ -89,8 +89,8 @@ def agent_kit(context: AgentContext, own: AgentParts) -> AgentKit:
         caller=own.caller,
         session_id=own.state.agent_id,
         context_warnings=context.models.warns_of_context,
-        middleware=(*own.middleware, *own.taught.middleware),
-        reminders=taught_reminders(own.taught.calls, todo_reminders(context.tools, own.state.conversation)),
+        middleware=(*own.middleware, Taught(own.taught)),
+        reminders=taught_reminders(own.taught, todo_reminders(context.tools, own.state.conversation)),
         fork=own.fork,
         summarising=partial(context.guidance.library.load, SUMMARY_PROMPT),
         hand_in=own.hand_in,
@@ -117,7 +117,7 @@ def _executor(context: AgentContext, own: AgentParts) -> ToolExecutor:
         ),
         approvals=context.approvals,
         sink=context.sink,
-        guidance=own.taught.calls,
+        guidance=own.taught,
         turns=context.run.turns,
     )
 

@@ -11,10 +11,10 @@ from anyio import CancelScope, create_task_group, get_cancelled_exc_class
 
 from ipc.events import ErrorEvent, UserMessageEvent, WarningEvent
 from vibe.core.budget import BudgetExhaustedError
+from vibe.core.compactor import AutoCompact, Compactor, ContextWarning, compaction_threshold
 from vibe.core.llm.errors import ContextTooLongError, ModelError
 from vibe.core.llm.written_calls import written_call
 from vibe.core.messages import AssistantMessage, Image, Usage, UserMessage
-from vibe.core.middleware.compactor import AutoCompact, Compactor, ContextWarning, compaction_threshold
 from vibe.core.middleware.cut_answer import MAX_CUTS, CutAnswer, go_on
 from vibe.core.middleware.limits import SUMMARISE, LoopDetection, SpendingNotice, TurnLimit
 from vibe.core.middleware.port import HOST_NOTICE, Compact, Middleware, MiddlewarePipeline, Notice, Stop, Verdict, Warn
@@ -77,17 +77,7 @@ class AgentLoop:
         own = _own_middleware(self._threshold, warns=kit.context_warnings)
         self._pipeline = MiddlewarePipeline((*limit, spending, *own, *kit.middleware))
         self._turns = TurnRunner(kit, self._pipeline)
-        self._compactor = Compactor(
-            model=kit.model,
-            backend=kit.backend,
-            budget=kit.budget,
-            sink=kit.sink,
-            transcript=kit.transcript,
-            reminders=kit.reminders,
-            fork=kit.fork,
-            instructions=kit.summarising,
-            caller=kit.caller,
-        )
+        self._compactor = Compactor(kit)
         self._denied: list[Denial] = []
         self._files_changed: dict[str, None] = {}
         self._rescued = False
@@ -111,7 +101,7 @@ class AgentLoop:
     async def compact(self, focus: str = "") -> bool:
         """Put a summary in place of all but the recent turns, with an eye on ``focus``; False: a warning says why."""
         length = self._turns.context().context_tokens
-        return await self._compactor.focused(focus).compact(length, self._threshold or length)
+        return await Compactor(self._kit, focus.strip()).compact(length, self._threshold or length)
 
     def steer(self, text: str) -> bool:
         """Say something to the agent at work: it is told before its next model call, and does not end without that.

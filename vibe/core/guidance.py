@@ -15,15 +15,12 @@ import anyio
 import anyio.to_thread
 
 from ipc.sink import EventSink
-from vibe.core.config.models import VibeConfig
 from vibe.core.hooks.models import Hook
 from vibe.core.hooks.runner import HookRun, HookRunner, HookStartError
 from vibe.core.instructions.memory import AgentMemory, MemoryStore
 from vibe.core.instructions.project_docs import NestedDocs, ProjectDocs, Trusts
 from vibe.core.instructions.system_prompt import COMMIT_SIGNATURE, PromptLibrary, filled, subagents_section
 from vibe.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
-from vibe.core.middleware.port import Middleware
-from vibe.core.middleware.taught import Taught
 from vibe.core.sandbox.temporary import brief_folder
 from vibe.core.skills.command_files import CommandFiles
 from vibe.core.skills.manager import INVOKED, LOADED, AgentSkills, SkillManager
@@ -82,24 +79,6 @@ def nobody(_folder: Path) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PromptLayers:
-    """Which layers of a system prompt are wanted."""
-
-    commit_signature: bool = False
-    model_info: bool = False
-    detail: bool = True
-
-    @classmethod
-    def of(cls, config: VibeConfig) -> PromptLayers:
-        """Those the configuration includes."""
-        return cls(
-            commit_signature=config.include_commit_signature,
-            model_info=config.include_model_info,
-            detail=config.include_prompt_detail,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPlace:
     """One agent among those of a run: where it works, whom it tells, and who it is (for hooks).
 
@@ -126,23 +105,18 @@ class AgentPrompt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentGuidance:
-    """Instructions of one agent, as its executor and its loop take them."""
-
-    calls: CallGuidance
-    middleware: tuple[Middleware, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Guidance:
     """Instructions found for a workspace; empty if nothing was given. ``warnings`` are for the user.
 
     ``context``, ``memory_section`` and ``docs`` are as they were at the start, so that prompts stay the same.
-    ``session_id`` is for hooks; ``parent_skills`` restrict whoever is started by the agent they belong to.
+    ``commit_signature``, ``model_info`` and ``prompt_detail`` say which layers a system prompt has. ``session_id`` is
+    for hooks; ``parent_skills`` restrict whoever is started by the agent they belong to.
     """
 
     workdir: Path | None = None
-    layers: PromptLayers = PromptLayers()
+    commit_signature: bool = False
+    model_info: bool = False
+    prompt_detail: bool = True
     instructions: str = ""
     library: PromptLibrary = field(default_factory=PromptLibrary)
     shell_path: str = ""
@@ -172,19 +146,18 @@ class Guidance:
         unneeded = [name for name in idle if name in tools.available]
         return tools.filtered(None, unneeded) if unneeded else tools
 
-    def for_agent(self, place: AgentPlace) -> AgentGuidance:
+    def for_agent(self, place: AgentPlace) -> CallGuidance:
         """Return what one agent gets of it; an agent that goes on is restricted by the skills it had loaded."""
-        calls = CallGuidance(
+        return CallGuidance(
             skills=self._agent_skills(place.conversation),
             memory=AgentMemory(self.memory, place.sink) if self.memory is not None else None,
             hooks=self._hook_runner(place),
             docs=self._nested_docs(place.root),
         )
-        return AgentGuidance(calls=calls, middleware=(Taught(calls),))
 
-    def below(self, agent: AgentGuidance) -> Guidance:
+    def below(self, agent: CallGuidance) -> Guidance:
         """The same for those an agent starts."""
-        return replace(self, parent_skills=agent.calls.skills)
+        return replace(self, parent_skills=agent.skills)
 
     def base_prompt(self, prompt_id: str | None, default: str) -> str:
         """The prompt of that id, else ``default``; reads files.
@@ -199,21 +172,20 @@ class Guidance:
 
         It is the same bytes for a whole conversation, so that providers can cache it.
         """
-        layers, shell = self.layers, self.shell_path
-        model = prompt.model if layers.model_info else ""
+        shell, model = self.shell_path, prompt.model if self.model_info else ""
         facts = [f"Workspace: {prompt.workspace}"]
         if model:
             facts.append(f"Your model: {model}")
-        if layers.detail:
+        if self.prompt_detail:
             facts.append(f"System: {platform.system()}")
             facts.extend([f"Shell: {shell}"] if shell else [])
         detail = (*prompt.tool_prompts, self.skills.prompt_section(), subagents_section(prompt.subagents))
         sections = [
             filled(base, {"config.active_model": model, "platform": platform.system(), "shell": shell}),
             "\n\n".join(text for text in (prompt.role, self.instructions) if text.strip()),
-            COMMIT_SIGNATURE if layers.commit_signature else "",
+            COMMIT_SIGNATURE if self.commit_signature else "",
             "\n".join(facts),
-            *(detail if layers.detail else ()),
+            *(detail if self.prompt_detail else ()),
             "" if prompt.lean else self.context,
             self.docs.prompt_section(),
             self.memory_section,

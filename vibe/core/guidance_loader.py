@@ -10,7 +10,7 @@ from types import MappingProxyType
 from vibe.core.config.models import VibeConfig
 from vibe.core.config.paths import PROJECT_DIRECTORY, VibePaths, project_lineage, shown, user_home_of
 from vibe.core.config.trust import trusting
-from vibe.core.guidance import Guidance, PromptLayers
+from vibe.core.guidance import Guidance
 from vibe.core.hooks.models import HOOKS_FILE, HookFile, load_hooks
 from vibe.core.instructions.memory import MemoryFileError, MemoryStore
 from vibe.core.instructions.project_context import ContextRequest, project_context
@@ -90,7 +90,9 @@ def load_guidance(request: GuidanceRequest) -> Guidance:
     unused = () if config.enable_experimental_hooks else _unused(hook_files)
     return Guidance(
         workdir=request.workdir,
-        layers=PromptLayers.of(config),
+        commit_signature=config.include_commit_signature,
+        model_info=config.include_model_info,
+        prompt_detail=config.include_prompt_detail,
         instructions=config.instructions,
         library=library,
         shell_path=find_shell(),

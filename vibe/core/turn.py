@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Protocol
 
-from anyio import get_cancelled_exc_class
+from anyio import get_cancelled_exc_class, to_thread
 from msgspec import structs
 
 from ipc.events import AssistantEvent, UsageEvent, WarningEvent
@@ -24,9 +27,8 @@ from vibe.core.llm.port import (
 from vibe.core.llm.pricing import configured_cost
 from vibe.core.llm.tokens import estimate_messages, estimate_tools
 from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, Usage, UserMessage
-from vibe.core.middleware.compactor import Fork, Reminders, in_place, no_reminders, summary_instructions
 from vibe.core.middleware.guard import GuardedTools
-from vibe.core.middleware.port import Middleware, MiddlewarePipeline, TurnContext
+from vibe.core.middleware.port import Middleware, MiddlewarePipeline, Reminders, TurnContext, no_reminders
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.executor import ToolBatch, ToolExecutor
 from vibe.core.tools.hand_in import HandIn
@@ -45,6 +47,32 @@ CUT_CALL_RESULT = (
     "The answer was cut at the output limit, so this call was not run. Send it again with less content, "
     "or in several smaller calls."
 )
+
+
+SUMMARY_PROMPT = "compact"
+"""The id of the prompt that says how to summarise."""
+
+
+def summary_instructions() -> str:
+    """Return what comes with the program; reads a file."""
+    return resources.files("vibe.core.prompts").joinpath(f"{SUMMARY_PROMPT}.md").read_text(encoding="utf-8")
+
+
+class Fork(Protocol):
+    """Place where a summarised conversation goes on."""
+
+    async def __call__(self, restart: Callable[[Path | None], None]) -> None:
+        """Call ``restart``, not on the event loop, with the file it goes on in; None: where it is.
+
+        Raises:
+            VibeError: it can't be written; nothing has changed.
+        """
+        ...
+
+
+async def in_place(restart: Callable[[Path | None], None]) -> None:
+    """The ``Fork`` of a conversation that goes on in its file, behind a checkpoint."""
+    await to_thread.run_sync(restart, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +230,7 @@ class TurnRunner:
                 interrupted=True,
             )
         )
-        self._spent(usage, cost_usd)
+        announce_spent(self._kit, usage, cost_usd)
 
     def _schemas(self) -> tuple[ToolSchema, ...]:
         return self._kit.schemas if self._kit.offered is None else self._kit.offered()
@@ -226,18 +254,20 @@ class TurnRunner:
                 message_index=len(self._transcript.messages) - 1,
             )
         )
-        self._spent(usage, completion.cost_usd)
+        announce_spent(self._kit, usage, completion.cost_usd)
         if completion.oddity and completion.oddity not in self._oddities:  # said once: it is so with every answer
             self._oddities.add(completion.oddity)
             self._sink.publish(WarningEvent(code="model.odd", message=completion.oddity))
 
-    def _spent(self, usage: Usage, cost_usd: float | None) -> None:
-        self._sink.publish(
-            UsageEvent(
-                model=self._kit.model.key,
-                prompt_tokens=usage.prompt_tokens,
-                completion_tokens=usage.completion_tokens,
-                cached_tokens=usage.cached_tokens,
-                cost_usd=cost_usd,
-            )
+
+def announce_spent(kit: AgentKit, usage: Usage, cost_usd: float | None) -> None:
+    """Say what a model call took."""
+    kit.sink.publish(
+        UsageEvent(
+            model=kit.model.key,
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            cached_tokens=usage.cached_tokens,
+            cost_usd=cost_usd,
         )
+    )

@@ -8,9 +8,9 @@ import pytest
 
 from tests.integration.session.repository import ENVIRON, repository, write
 from vibe.app.conversation.session import ChatSession, SessionOpening, before_summary
+from vibe.core.compactor import stand_in
 from vibe.core.config.paths import VibePaths
 from vibe.core.messages import UserMessage
-from vibe.core.middleware.compactor import stand_in
 from vibe.core.outcome import Outcome
 from vibe.core.session.errors import BrokenSessionError, NoSuchSessionError, SessionLockedError
 from vibe.core.session.folder import read_meta

@@ -10,7 +10,7 @@ import pytest
 from ipc.sink import MemorySink
 from tests.unit.core.skills.writing import write_skill
 from vibe.core.config.models import VibeConfig
-from vibe.core.guidance import AgentPlace, AgentPrompt, Guidance, PromptLayers, loaded_skills
+from vibe.core.guidance import AgentPlace, AgentPrompt, Guidance, loaded_skills
 from vibe.core.guidance_loader import GuidanceRequest, load_guidance
 from vibe.core.instructions.memory import MemoryStore
 from vibe.core.instructions.project_docs import ProjectDoc, ProjectDocs
@@ -47,40 +47,41 @@ def test_whoever_is_started_is_restricted_like_who_starts_it(tmp_path: Path, ski
     guidance = Guidance(skills=skills)
     parent = guidance.for_agent(place(tmp_path))
     child = guidance.below(parent).for_agent(place(tmp_path))
-    assert parent.calls.skills is not None
-    assert child.calls.skills is not None
+    assert parent.skills is not None
+    assert child.skills is not None
 
-    child.calls.skills.load("look")
-    assert parent.calls.restriction("grep", {}) is None
-    parent.calls.skills.load("find")
-    assert child.calls.restriction("bash", {"command": "ls"}) is not None
+    child.skills.load("look")
+    assert parent.restriction("grep", {}) is None
+    parent.skills.load("find")
+    assert child.restriction("bash", {"command": "ls"}) is not None
     grandchild = guidance.below(parent).below(child).for_agent(place(tmp_path))
-    assert "'look'" in (grandchild.calls.restriction("grep", {}) or "")
+    assert "'look'" in (grandchild.restriction("grep", {}) or "")
 
 
 def test_an_agent_that_goes_on_is_restricted_by_what_it_had_loaded(tmp_path: Path, skills: SkillManager) -> None:
     resumed = Guidance(skills=skills).for_agent(place(tmp_path, *loading("look")))
-    assert resumed.calls.restriction("bash", {"command": "ls"}) is not None
+    assert resumed.restriction("bash", {"command": "ls"}) is not None
 
 
 def test_skills_that_were_loaded_are_read_off_a_conversation(skills: SkillManager, tmp_path: Path) -> None:
-    desk = Guidance(skills=skills).for_agent(place(tmp_path)).calls
+    desk = Guidance(skills=skills).for_agent(place(tmp_path))
     started = UserMessage(desk.prompt("/find it"))
     conversation = [started, *loading("look"), *loading("gone", status="error"), UserMessage("/look is no start")]
     assert loaded_skills(conversation) == ["find", "look"]
 
 
 def test_a_shortened_conversation_still_restricts_who_goes_on_with_it(tmp_path: Path, skills: SkillManager) -> None:
-    calls = Guidance(skills=skills).for_agent(place(tmp_path, *loading("look"))).calls
+    calls = Guidance(skills=skills).for_agent(place(tmp_path, *loading("look")))
     (reminder,) = calls.reminders()
     shortened = [UserMessage(f"A summary.\n\n{reminder}\n\nMore."), UserMessage(f"{LOADED}no list")]
     assert loaded_skills(shortened) == ["look"]
-    assert Guidance(skills=skills).for_agent(place(tmp_path)).calls.reminders() == ()
+    assert Guidance(skills=skills).for_agent(place(tmp_path)).reminders() == ()
 
 
 def test_the_prompt_of_a_subagent_is_lean(tmp_path: Path, skills: SkillManager) -> None:
     guidance = Guidance(
-        layers=PromptLayers(commit_signature=True, model_info=True),
+        commit_signature=True,
+        model_info=True,
         skills=skills,
         docs=ProjectDocs(docs=(ProjectDoc(path=tmp_path / "AGENTS.md", text="RULES"),)),
         context="FILES",
@@ -95,7 +96,8 @@ def test_the_prompt_of_a_subagent_is_lean(tmp_path: Path, skills: SkillManager) 
 
 def test_layers_of_a_prompt_come_in_order_and_empty_ones_not_at_all(skills: SkillManager) -> None:
     guidance = Guidance(
-        layers=PromptLayers(commit_signature=True, model_info=True),
+        commit_signature=True,
+        model_info=True,
         instructions="MINE",
         shell_path="/bin/zsh",
         skills=skills,
@@ -116,19 +118,19 @@ def test_layers_of_a_prompt_come_in_order_and_empty_ones_not_at_all(skills: Skil
     places = [text.index(part) for part in order]
     assert places == sorted(places)
     assert text == guidance.system_prompt("BASE", prompt)
-    bare = Guidance(layers=PromptLayers(detail=False))
+    bare = Guidance(prompt_detail=False)
     assert bare.system_prompt("BASE", AgentPrompt(workspace=Path("/w"), model="m")) == "BASE\n\nWorkspace: /w\n"
 
 
 def test_without_detail_a_prompt_has_no_tools_skills_or_subagents(skills: SkillManager) -> None:
-    guidance = Guidance(layers=PromptLayers(detail=False), shell_path="/bin/zsh", skills=skills)
+    guidance = Guidance(prompt_detail=False, shell_path="/bin/zsh", skills=skills)
     prompt = AgentPrompt(workspace=Path("/w"), model="m", tool_prompts=("TOOL",), subagents={"explore": "x"})
     assert guidance.system_prompt("BASE", prompt) == "BASE\n\nWorkspace: /w\n"
 
 
 def test_placeholders_of_a_base_are_filled_and_other_braces_stay() -> None:
     base = "{config.active_model} on {shell}: {unknown} {not a name} {}"
-    guidance = Guidance(layers=PromptLayers(model_info=True), shell_path="zsh")
+    guidance = Guidance(model_info=True, shell_path="zsh")
     text = guidance.system_prompt(base, AgentPrompt(workspace=Path("/w"), model="m{shell}"))
     assert text.startswith("m{shell} on zsh: {unknown} {not a name} {}\n")
 

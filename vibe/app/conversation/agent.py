@@ -17,11 +17,12 @@ from vibe.app.conversation.session import ChatSession
 from vibe.app.conversation.setup import Setup
 from vibe.app.engine.piped import with_piped
 from vibe.core.errors import UsageError
-from vibe.core.guidance import AgentGuidance, AgentPlace
+from vibe.core.guidance import AgentPlace
 from vibe.core.messages import Image
 from vibe.core.session.write_turn import WriteTurn
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.files.text_files import FileAccessError
+from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.process.background import BackgroundCommands
 from vibe.core.tools.workspace import ReadTracker, Workspace
 from vibe.core.turn import AgentKit
@@ -48,7 +49,7 @@ class ConversationAgent:
     setup: Setup
     kit: AgentKit
     spawner: Spawner
-    taught: AgentGuidance
+    taught: CallGuidance
     workspace: Workspace
     outputs: Path
 
@@ -117,7 +118,7 @@ class ConversationAgent:
             EnvironmentFailure: the disk refuses what was piped in.
         """
         started = self.setup.engine.guidance.started(prompt)
-        text = self.taught.calls.prompt(started)
+        text = self.taught.prompt(started)
         return with_mentioned_files(text, self.workspace, with_piped(text, piped, self.outputs))
 
     def pictures(self, prompt: str) -> tuple[Image, ...]:

@@ -18,10 +18,10 @@ from uuid import uuid4
 import anyio.to_thread
 from msgspec import structs
 
+from vibe.core.compactor import summary_in
 from vibe.core.config.paths import VibePaths
 from vibe.core.errors import EnvironmentFailure
 from vibe.core.messages import Message
-from vibe.core.middleware.compactor import summary_in
 from vibe.core.outcome import Outcome
 from vibe.core.session.errors import BrokenSessionError
 from vibe.core.session.folder import VERSION, SessionFolder, SessionMeta, lock_session, read_meta, write_meta

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -15,6 +15,15 @@ from vibe.core.session.transcript import Transcript
 
 HOST_NOTICE = "Notice from the host: "
 """The beginning of every message to the model that no person wrote."""
+
+
+Reminders: TypeAlias = Callable[[], Sequence[str]]
+"""State an agent must not lose, read from its source: its list of things to do, its plan."""
+
+
+def no_reminders() -> Sequence[str]:
+    """Nothing to be reminded of."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from vibe.core.messages import AssistantMessage, ToolMessage
-from vibe.core.middleware.compactor import Reminders
+from vibe.core.middleware.port import Reminders
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.arguments import parse_arguments
 from vibe.core.tools.builtins.todo import Todo, TodoAction, TodoItem, TodoResult

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vibe.core.middleware.compactor import Reminders
-from vibe.core.middleware.port import Middleware, Notice, TurnContext, Verdict, Warn
+from vibe.core.middleware.port import Middleware, Notice, Reminders, TurnContext, Verdict, Warn
 from vibe.core.tools.guidance import CallGuidance
 
 MAX_RETURNS = 3

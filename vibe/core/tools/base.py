@@ -59,6 +59,7 @@ __all__ = [
     "ToolError",
     "ToolPermission",
     "ToolStreamEvent",
+    "UnaskedConfig",
 ]
 
 SUMMARY_LENGTH = 120
@@ -86,6 +87,12 @@ class BaseToolConfig(BaseModel):
         if root is None:
             raise ToolError("a tool has a folder to work in only while it is called")
         return root / (self.workdir or Path()).expanduser()
+
+
+class UnaskedConfig(BaseToolConfig):
+    """The table of a tool whose calls need no yes."""
+
+    permission: ToolPermission = ToolPermission.ALWAYS
 
 
 class BaseToolState(BaseModel):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 import msgspec
@@ -12,15 +12,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
 from vibe.core.plain_text import shortened
-from vibe.core.tools.base import (
-    SUMMARY_LENGTH,
-    BaseTool,
-    BaseToolConfig,
-    BaseToolState,
-    InvokeContext,
-    ToolError,
-    ToolPermission,
-)
+from vibe.core.tools.base import SUMMARY_LENGTH, BaseTool, BaseToolState, InvokeContext, ToolError, UnaskedConfig
 from vibe.core.tools.json_schema import rooted_at, value_problems
 from vibe.core.tools.loading import ToolClass
 
@@ -29,6 +21,8 @@ MAX_BYTES = 256 * 1024
 """The longest value, as JSON text."""
 MAX_DEPTH = 64
 UNFINISHED = frozenset({"interrupted", "cancelled"})
+
+Check = Callable[[Any], str | None]
 
 
 class HandInArgs(BaseModel):
@@ -52,30 +46,32 @@ class HandInResult(BaseModel):
     text: str = "Accepted: the work is done."
 
 
-class HandInConfig(BaseToolConfig):
-    """Nobody need be asked: nothing leaves the run."""
-
-    permission: ToolPermission = ToolPermission.ALWAYS
-
-
 class HandIn:
     """One agent's duty to end with a value, and the value once it is ``accepted``.
 
-    The model is given ``schema`` as the argument ``value``. A value must fit it and be JSON of at most MAX_BYTES. Every
-    problem goes back to the model. One object serves one agent.
+    The model is given ``schema`` as the argument ``value``. A value must fit it, be JSON of at most ``max_bytes`` and
+    pass ``check``, which says what is wrong (None: nothing) and may take its time: it runs in a thread. Every problem
+    goes back to the model. One object serves one agent.
     """
 
-    name = HAND_IN
-
     def __init__(
-        self, *, schema: Mapping[str, Any], description: str = "Hand in the result of your work. This ends it."
+        self,
+        *,
+        schema: Mapping[str, Any],
+        name: str = HAND_IN,
+        description: str = "Hand in the result of your work. This ends it.",
+        check: Check | None = None,
+        max_bytes: int = MAX_BYTES,
     ) -> None:
+        self.name = name
         self.description = description
         self.schema = schema
+        self.max_bytes = max_bytes
         self.accepted = False
         self.value: Any = None
         self.summary = ""
         self.last_problem = ""
+        self._check = check
 
     def renew(self) -> None:
         """Forget what was handed in: a new prompt wants a new value."""
@@ -86,6 +82,8 @@ class HandIn:
         problem = self._size_problem(value)
         if problem is None:
             problem = "; ".join(value_problems(self.schema, value)) or None
+        if problem is None and self._check is not None:
+            problem = self._check(value)
         if problem is None:
             self.accepted, self.value, self.summary, self.last_problem = True, value, summary.strip(), ""
         else:
@@ -143,13 +141,13 @@ class HandIn:
             return f"value: is not JSON that can be kept: {error}"
         if not kept:
             return "value: holds a number that is too large to be kept"
-        if len(encoded) > MAX_BYTES:
-            size = f"{len(encoded)} bytes long, {MAX_BYTES} at most"
+        if len(encoded) > self.max_bytes:
+            size = f"{len(encoded)} bytes long, {self.max_bytes} at most"
             return f"value: is {size}; write what is long to a file and name that"
         return None
 
 
-class _HandInTool(BaseTool[HandInArgs, HandInResult, HandInConfig, BaseToolState]):
+class _HandInTool(BaseTool[HandInArgs, HandInResult, UnaskedConfig, BaseToolState]):
     """Base of hand-in tools; ``HandIn.tool_class`` makes one of it for each."""
 
     ends_work: ClassVar[bool] = True

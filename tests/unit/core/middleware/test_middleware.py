@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import pytest
 
 from tests.unit.core.middleware.turn_contexts import Talk
+from vibe.core.compactor import AutoCompact, ContextWarning, compaction_threshold
 from vibe.core.config.models import ModelConfig
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from vibe.core.middleware.compactor import AutoCompact, ContextWarning, compaction_threshold
 from vibe.core.middleware.guard import ReadOnly
 from vibe.core.middleware.limits import LoopDetection, SpendingNotice, TurnLimit
 from vibe.core.middleware.port import (

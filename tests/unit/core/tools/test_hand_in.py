@@ -25,8 +25,8 @@ SCHEMA = {
 GOOD = {"files": ["a.py"]}
 
 
-def handing(value: Any, summary: str = "") -> tuple[str, dict[str, Any]]:
-    return "hand_in", {"value": value, "summary": summary}
+def handing(value: Any, summary: str = "", name: str = "hand_in") -> tuple[str, dict[str, Any]]:
+    return name, {"value": value, "summary": summary}
 
 
 def bench(root: Path, *answers: Any, duty: HandIn | None = None, **more: Any) -> Bench:
@@ -60,11 +60,11 @@ async def test_the_model_is_told_every_problem_and_may_try_again(tmp_path: Path)
 
 async def test_the_model_sees_the_schema_as_an_argument(tmp_path: Path) -> None:
     schema = {"$ref": "#/$defs/list", "$defs": {"list": {"type": "array", "items": {"type": "integer"}}}}
-    agent = bench(tmp_path, calling(handing([1])), duty=HandIn(schema=schema))
+    agent = bench(tmp_path, calling(handing([1], name="hand_in_plan")), duty=HandIn(schema=schema, name="hand_in_plan"))
 
     result = await agent.loop.act("go")
 
-    offered = next(tool for tool in agent.model.requests[0].tools if tool.name == "hand_in")
+    offered = next(tool for tool in agent.model.requests[0].tools if tool.name == "hand_in_plan")
     assert offered.parameters["properties"]["value"]["$ref"] == "#/properties/value/$defs/list"
     assert result.output == [1]
 
@@ -103,6 +103,16 @@ async def test_why_the_last_value_was_refused_is_in_the_detail(tmp_path: Path) -
     result = await agent.loop.act("go")
 
     assert "'files' is a required property" in result.detail
+
+
+async def test_a_check_of_the_host_can_refuse(tmp_path: Path) -> None:
+    duty = HandIn(schema=SCHEMA, check=lambda value: "name a.py, too" if "a.py" not in value["files"] else None)
+    agent = bench(tmp_path, calling(handing({"files": ["b.py"]})), calling(handing(GOOD)), duty=duty)
+
+    result = await agent.loop.act("go")
+
+    assert result.output == GOOD
+    assert "not accepted: name a.py, too" in agent.transcript.messages[2].content
 
 
 @pytest.mark.parametrize(

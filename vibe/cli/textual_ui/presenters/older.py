@@ -220,7 +220,7 @@ def history_entries(messages: Iterable[Message], first: int = 0) -> list[LogEntr
 
 def _told(message: UserMessage, index: int) -> LogEntry:
     """The entry for what an agent was told: by a person, by the host, or by itself in a summary."""
-    from vibe.core.middleware.compactor import summary_in  # noqa: PLC0415  long after the first frame
+    from vibe.core.compactor import summary_in  # noqa: PLC0415  long after the first frame
     from vibe.core.middleware.port import HOST_NOTICE  # noqa: PLC0415  as above
 
     if not message.content.startswith(HOST_NOTICE):

@@ -7,31 +7,26 @@ what the model takes, and a summary when it nears that.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
-from importlib import resources
 from pathlib import Path
-from typing import Protocol, TypeAlias
 
 import anyio.to_thread
 
-from ipc.events import CompactEndEvent, CompactStartEvent, UsageEvent, WarningEvent
-from ipc.sink import EventSink
-from vibe.core.budget import Budget, bound_of, room_for
+from ipc.events import CompactEndEvent, CompactStartEvent, WarningEvent
+from vibe.core.budget import bound_of, room_for
 from vibe.core.config.models import ModelConfig
 from vibe.core.errors import VibeError
 from vibe.core.llm.announcing import CallAnnouncer
 from vibe.core.llm.errors import ContextTooLongError
-from vibe.core.llm.port import Completion, FinishReason, ModelBackend, ModelRequest
+from vibe.core.llm.port import Completion, FinishReason, ModelRequest
 from vibe.core.llm.tokens import CHARS_PER_TOKEN, estimate_messages
 from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from vibe.core.middleware.port import HOST_NOTICE, Compact, Middleware, Notice, TurnContext, Verdict, Warn
 from vibe.core.plain_text import both_ends
-from vibe.core.session.transcript import Transcript
+from vibe.core.turn import AgentKit, announce_spent
 
-SUMMARY_PROMPT = "compact"
-"""The id of the prompt that says how to summarise."""
 SUMMARY_TOKENS = 4_096
 KEEP_SHARE = 0.2
 """The share of the threshold that recent turns may fill, which stay word for word."""
@@ -46,36 +41,6 @@ COMPACT = "compact"
 """The purpose of the call, see ``model.started``."""
 ATTEMPTS = 3
 """A record that is too long for the model is halved so often."""
-
-Reminders: TypeAlias = Callable[[], Sequence[str]]
-"""State an agent must not lose, read from its source: its list of things to do, its plan."""
-
-
-def summary_instructions() -> str:
-    """Return what comes with the program; reads a file."""
-    return resources.files("vibe.core.prompts").joinpath(f"{SUMMARY_PROMPT}.md").read_text(encoding="utf-8")
-
-
-def no_reminders() -> Sequence[str]:
-    """Nothing to be reminded of."""
-    return ()
-
-
-class Fork(Protocol):
-    """Place where a summarised conversation goes on."""
-
-    async def __call__(self, restart: Callable[[Path | None], None]) -> None:
-        """Call ``restart``, not on the event loop, with the file it goes on in; None: where it is.
-
-        Raises:
-            VibeError: it can't be written; nothing has changed.
-        """
-        ...
-
-
-async def in_place(restart: Callable[[Path | None], None]) -> None:
-    """The ``Fork`` of a conversation that goes on in its file, behind a checkpoint."""
-    await anyio.to_thread.run_sync(restart, None)
 
 
 class EmptySummaryError(VibeError):
@@ -92,43 +57,33 @@ class NothingToSummariseError(VibeError):
         super().__init__("there is nothing to summarise")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Compactor:
-    """Shortens the conversation of one agent. Its call is paid for from the same budget as the agent's own."""
+    """Shortens the conversation of one agent. Its call is paid for from the same budget as the agent's own.
 
-    model: ModelConfig
-    backend: ModelBackend
-    budget: Budget
-    sink: EventSink
-    transcript: Transcript
-    reminders: Reminders = no_reminders
-    fork: Fork = in_place
-    instructions: Callable[[], str] = summary_instructions
-    caller: str = "main"
+    ``focus`` is what the summary is to keep above all; empty: nothing.
+    """
 
-    def focused(self, focus: str) -> Compactor:
-        """The same, told what the summary is to keep above all; nothing: as it is."""
-        if not focus.strip():
-            return self
-        return replace(self, instructions=lambda: f"{self.instructions()}\n\nKeep above all: {focus.strip()}\n")
+    kit: AgentKit
+    focus: str = ""
 
     async def compact(self, context_tokens: int, threshold: int) -> bool:
         """Return whether it worked; if not, the conversation is as it was and a warning said why."""
-        self.sink.publish(CompactStartEvent(context_tokens=context_tokens, threshold=threshold))
-        messages = len(self.transcript.messages)
+        self.kit.sink.publish(CompactStartEvent(context_tokens=context_tokens, threshold=threshold))
+        messages = len(self.kit.transcript.messages)
         try:
             saved = await self._replace(threshold)
         except VibeError as error:
             sentence = f"the conversation could not be summarised and is unchanged: {error}"
-            self.sink.publish(WarningEvent(code="compact.failed", message=sentence))
+            self.kit.sink.publish(WarningEvent(code="compact.failed", message=sentence))
             return False
         after = max(0, context_tokens - saved)
-        self.sink.publish(
+        self.kit.sink.publish(
             CompactEndEvent(
                 tokens_before=context_tokens,
                 tokens_after=after,
                 messages_before=messages,
-                messages_after=len(self.transcript.messages),
+                messages_after=len(self.kit.transcript.messages),
             )
         )
         return True
@@ -139,21 +94,21 @@ class Compactor:
         Raises:
             VibeError: model, budget or disk did not let it.
         """
-        messages = list(self.transcript.messages)
+        messages = list(self.kit.transcript.messages)
         fair = min(int(threshold * KEEP_SHARE), KEEP_TOKENS)
         keep = min(fair, estimate_messages(messages) // 2)  # where the estimate is too low, half
         start = split_recent(messages, keep)
         if start == 0:
             raise NothingToSummariseError
         completion = await self._summary(messages[:start], int(threshold * RECORD_SHARE))
-        request = self._kept(last_request(self.transcript.prompts, messages), threshold)
+        request = self._kept(last_request(self.kit.transcript.prompts, messages), threshold)
         summary = completion.message.content
         if completion.finish_reason is FinishReason.LENGTH:
             summary += CUT_SUMMARY
-            self.sink.publish(WarningEvent(code="compact.cut", message=CUT_WARNING))
-        first = stand_in(summary, request, self.reminders())
+            self.kit.sink.publish(WarningEvent(code="compact.cut", message=CUT_WARNING))
+        first = stand_in(summary, request, self.kit.reminders())
         shortened = [first, *messages[start:]]
-        await self.fork(partial(self._restart, shortened))
+        await self.kit.fork(partial(self._restart, shortened))
         return estimate_messages(messages) - estimate_messages(shortened)
 
     def _kept(self, request: str, threshold: int) -> str:
@@ -161,14 +116,16 @@ class Compactor:
         most = max(int(threshold * REQUEST_SHARE) * CHARS_PER_TOKEN, REQUEST_LENGTH)
         if len(request) <= most:
             return request
-        path = self.transcript.path
+        path = self.kit.transcript.path
         where = "it is kept nowhere else" if path is None else f"all of it is in {path}"
         message = f"the summary keeps {most:,} of the {len(request):,} characters of the last request; {where}"
-        self.sink.publish(WarningEvent(code="compact.cut", message=message))
+        self.kit.sink.publish(WarningEvent(code="compact.cut", message=message))
         return f"{both_ends(request, most)}\n[{where}]"
 
     async def _summary(self, messages: Sequence[Message], max_tokens: int) -> Completion:
-        instructions = await anyio.to_thread.run_sync(self.instructions)
+        instructions = await anyio.to_thread.run_sync(self.kit.summarising)
+        if self.focus:
+            instructions = f"{instructions}\n\nKeep above all: {self.focus}\n"
         for attempt in range(ATTEMPTS):
             record = record_of(messages, max_tokens >> attempt)
             try:
@@ -188,34 +145,26 @@ class Compactor:
             UserMessage(f"<conversation>\n{record}\n</conversation>\n\nWrite the summary."),
         ]
         size = estimate_messages(prompt)
-        reservation = await room_for(self.budget, self.sink, self.model, size, SUMMARY_TOKENS)
+        reservation = await room_for(self.kit.budget, self.kit.sink, self.kit.model, size, SUMMARY_TOKENS)
         request = ModelRequest(
-            model=self.model,
+            model=self.kit.model,
             messages=prompt,
             max_tokens=bound_of(reservation, SUMMARY_TOKENS),
-            caller=f"{self.caller}:compact",
+            caller=f"{self.kit.caller}:compact",
         )
-        announcer = CallAnnouncer(self.sink, self.model, COMPACT)
+        announcer = CallAnnouncer(self.kit.sink, self.kit.model, COMPACT)
         try:
             with announcer.announced(size):
-                completion = await self.backend.complete(request, announcer)
+                completion = await self.kit.backend.complete(request, announcer)
             reservation.settle(completion.usage, completion.cost_usd)
-            self.transcript.spend(completion.usage, completion.cost_usd)
+            self.kit.transcript.spend(completion.usage, completion.cost_usd)
         finally:
             reservation.release()
-        self.sink.publish(
-            UsageEvent(
-                model=self.model.key,
-                prompt_tokens=completion.usage.prompt_tokens,
-                completion_tokens=completion.usage.completion_tokens,
-                cached_tokens=completion.usage.cached_tokens,
-                cost_usd=completion.cost_usd,
-            )
-        )
+        announce_spent(self.kit, completion.usage, completion.cost_usd)
         return completion
 
     def _restart(self, messages: Sequence[Message], path: Path | None) -> None:
-        self.transcript.restart(messages, path)
+        self.kit.transcript.restart(messages, path)
 
 
 TEXT_LENGTH = 4_000
