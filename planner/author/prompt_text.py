@@ -8,7 +8,7 @@ from importlib import resources
 
 from planner.plan.model import Plan, Step
 from planner.plan.patch import RevisionRequest
-from subagents.worktree.failed_work import KeptWork
+from subagents.worktree.executor import KeptWork
 from vibe.core.modes import MODE_CATALOG
 from vibe.core.plain_text import beginning
 

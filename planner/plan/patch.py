@@ -28,7 +28,7 @@ from planner.plan.operations import (
 from planner.plan.validation_errors import field_problems
 from planner.plan.validators import check_document
 from subagents.step_result import StepResult
-from subagents.worktree.failed_work import KeptWork
+from subagents.worktree.executor import KeptWork
 from vibe.core.errors import VibeError
 from vibe.core.outcome import Outcome
 

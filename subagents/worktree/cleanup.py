@@ -13,13 +13,19 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from subagents.worktree.apply import scratch_folder
+from subagents.worktree.apply import lock_repository, scratch_folder
 from subagents.worktree.checkout import PUT_AWAY, WorktreeFolder, put_away_in, remove_folder
 from subagents.worktree.errors import WorktreeError
-from subagents.worktree.lifecycle import Attempt, StepWorktree, plan_branches, steps_to_clean, work_of
-from subagents.worktree.lock import lock_repository
+from subagents.worktree.lifecycle import (
+    Attempt,
+    Phase,
+    StepWorktree,
+    plan_branches,
+    read_record,
+    steps_to_clean,
+    work_of,
+)
 from subagents.worktree.repository import Repository
-from subagents.worktree.state import Phase, read_record
 
 LOCK_SECONDS = 30.0
 

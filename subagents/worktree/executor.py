@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import AsyncGenerator, Callable, Collection
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 import anyio
 from anyio import to_thread
@@ -19,19 +20,78 @@ from ipc.events import WarningEvent, WorktreeEvent
 from ipc.sink import EventSink
 from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal, unserved
 from subagents.step.local_executor import transcript_name
-from subagents.worktree.apply import scratch_folder
-from subagents.worktree.checkout import WorktreeSetup, delete_files, put_away_in, remove_folder, remove_if_empty
+from subagents.worktree.apply import lock_repository, scratch_folder
+from subagents.worktree.checkout import (
+    PUT_AWAY,
+    WorktreeSetup,
+    delete_files,
+    put_away_in,
+    remove_folder,
+    remove_if_empty,
+)
 from subagents.worktree.conflict import Resolving, check_task, joined, other_side
 from subagents.worktree.errors import MergeRefusedError, WorktreeError, WorktreeRefusedError, name_some
-from subagents.worktree.failed_work import KeptWork, write_out
-from subagents.worktree.lifecycle import ENDED, Attempt, StepWorktree, steps_with_worktrees
-from subagents.worktree.lock import lock_repository
+from subagents.worktree.lifecycle import (
+    ENDED,
+    Attempt,
+    Phase,
+    StepWorktree,
+    WorktreeRecord,
+    read_record,
+    steps_with_worktrees,
+)
 from subagents.worktree.repository import Repository
-from subagents.worktree.state import Phase, WorktreeRecord, read_record
 from vibe.core.outcome import Outcome
 from vibe.core.session.write_turn import WAITS, Turns
 from vibe.core.system.locks import FileLock
 from vibe.core.system.shield import shielded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptWork:
+    """A step's work that was not merged: its ``branch``, the files it ``changed``, and a ``folder`` with all of them.
+
+    ``folder`` stands for the workspace; it is in ``top``, a copy that is no repository.
+    """
+
+    branch: str
+    changed: tuple[str, ...]
+    folder: Path
+    top: Path
+
+
+KeptBy: TypeAlias = Callable[[str], AbstractAsyncContextManager[KeptWork | None]]
+"""Has the work of a step for as long as it is open; None: it kept none."""
+
+
+def write_out(repository: Repository, record: WorktreeRecord, folder: Path, step_id: str) -> KeptWork | None:
+    """Write the files of a dropped attempt's branch into ``folder``, as to be deleted; None: it has none.
+
+    Blocks; with the repository's lock held and its scratch folder.
+
+    Raises:
+        WorktreeError: git or the disk refuses.
+    """
+    found = repository.git.ask("rev-parse", "--verify", "--quiet", f"refs/heads/{record.branch}^{{commit}}")
+    if found.code != 0:
+        return None
+    top = folder / f"{PUT_AWAY}{step_id}.{secrets.token_hex(4)}"
+    index = repository.scratch / "kept"
+    try:
+        (top / repository.prefix).mkdir(parents=True)
+        repository.git("read-tree", found.text, index=index)
+        repository.git("checkout-index", "--all", f"--prefix={top}/", index=index)
+        changes = repository.changes(record.base.commit, found.text)
+    except (OSError, WorktreeError) as error:
+        remove_folder(top)
+        raise error if isinstance(error, WorktreeError) else WorktreeError(f"{str(top)!r}: {error.strerror}") from error
+    return KeptWork(
+        branch=record.branch,
+        changed=tuple(repository.from_workspace(change.path) for change in changes),
+        folder=top / repository.prefix,
+        top=top,
+    )
+
 
 T = TypeVar("T")
 

@@ -27,7 +27,7 @@ from subagents.agent.spawner import SpawnPool, started_subagents
 from subagents.agent.steering import Steering
 from subagents.executor import StepExecutor
 from subagents.step.usage_recovery import attempt_spending
-from subagents.worktree.failed_work import KeptBy
+from subagents.worktree.executor import KeptBy
 from vibe import __version__
 from vibe.app.engine.event_publishing import Publishing
 from vibe.app.engine.host import Host, steps_at_once

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from subagents.worktree.apply import lock_repository
 from subagents.worktree.errors import WorktreeRefusedError
-from subagents.worktree.lock import lock_repository
 from subagents.worktree.repository import DETACHED, check_startable, open_repository, parse_status
 from tests.integration.subagents.worktree_rig import Rig, environment, git
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from planner.plan.dag import Dag
 from planner.plan.diagnostics import TooLargeToDrawError
 from planner.plan.model import Plan, StepStatus
-from planner.report.graph_layout import GraphLayout, lay_out
-from planner.report.graph_svg import MAX_DRAWN, Shown, svg
+from planner.report.graph_svg import MAX_DRAWN, GraphLayout, Shown, lay_out, svg
 from tests.unit.planner.scripted_run import make_plan, step
 
 SVG = "{http://www.w3.org/2000/svg}"

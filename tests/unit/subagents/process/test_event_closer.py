@@ -19,7 +19,7 @@ from ipc.events import (
     UsageEvent,
 )
 from ipc.sink import MemorySink, TaggingSink
-from subagents.process.event_closer import EventCloser
+from subagents.process.executor import EventCloser
 from tests.fakes.clock import ManualClock
 
 

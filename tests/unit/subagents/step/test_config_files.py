@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from subagents.step.command_words import only_looks
 from subagents.step.config_files import names_file, steers
-from subagents.step.tamper_guard import Verification, record_name
+from subagents.step.tamper_guard import Verification, only_looks, record_name
 from tests.fakes.tasks import task_of
 from vibe.core.tools.errors import PathSteersError
 from vibe.core.tools.workspace import Workspace
