@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Protocol
 
 from msgspec import Struct, structs
@@ -10,7 +9,6 @@ from msgspec import Struct, structs
 from subagents.step_model import Step
 from subagents.step_result import AgentUsage, StepResult
 from vibe.core.errors import innermost, shortage
-from vibe.core.messages import Usage
 from vibe.core.outcome import Outcome, StopSignal
 from vibe.core.session.errors import WorkspaceLockedError
 
@@ -22,7 +20,6 @@ __all__ = [
     "StepResult",
     "StepTask",
     "StopSignal",
-    "total_usage",
 ]
 
 VERIFY_SECONDS = 600.0
@@ -103,27 +100,3 @@ class StepExecutor(Protocol):
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
         """Do the step. A step that fails is a result, never an exception."""
         ...
-
-
-class Spent(Protocol):
-    """Anything that took tokens and money; ``cost_usd`` None: unknown."""
-
-    @property
-    def usage(self) -> Usage:
-        """Tokens and calls."""
-        ...
-
-    @property
-    def cost_usd(self) -> float | None:
-        """The price of the calls."""
-        ...
-
-
-def total_usage(parts: Iterable[Spent]) -> tuple[Usage, float | None]:
-    """The sum; the price is None once a call's is unknown."""
-    usage, cost, known = Usage(), 0.0, True
-    for part in parts:
-        usage += part.usage
-        known = known and (part.cost_usd is not None or not part.usage.calls)
-        cost += part.cost_usd or 0.0
-    return usage, cost if known else None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from msgspec import structs
+
 from ipc.events import Fact, PlanDecisionEvent
 from planner.plan.model import Plan, PlanStatus, Step, StepStatus
 from planner.plan.operations import operation_text, read_operations
@@ -23,11 +25,11 @@ from planner.report.model import (
     StepReportLine,
 )
 from planner.state.decisions import plan_decision
-from planner.state.outcome import outcome_of
-from planner.state.state import CUT, AttemptKey, Left, RemovedStep, Spending, State, StepState, total_of
-from planner.store.outcome import step_reports, warnings_of
+from planner.state.outcome import outcome_of, warnings_of
+from planner.state.state import CUT, AttemptKey, Left, RemovedStep, State, StepState
 from planner.store.records import RunSettings
 from subagents.step_result import StepResult
+from vibe.core.messages import Spent, total_of
 from vibe.core.outcome import Outcome
 
 INTERRUPTED = "interrupted"
@@ -51,8 +53,8 @@ class ReportSources:
     settings: RunSettings
     facts: Sequence[Fact]
     state: State
-    spent: Mapping[AttemptKey, Spending]
-    mending: Sequence[tuple[str, Spending]] = ()
+    spent: Mapping[AttemptKey, Spent]
+    mending: Sequence[tuple[str, Spent]] = ()
     dropped: Sequence[str] = ()
     pid: int | None = None
 
@@ -67,7 +69,7 @@ class _Builder:
         self._from = sources
         self._plan = sources.plan
         self._state = sources.state
-        self._spent: dict[str, dict[int, Spending]] = {}
+        self._spent: dict[str, dict[int, Spent]] = {}
         for (step_id, attempt), spending in sources.spent.items():
             self._spent.setdefault(step_id, {})[attempt] = spending
 
@@ -105,7 +107,7 @@ class _Builder:
             removed_steps=tuple(_removed(step) for step in state.gone()),
             other_spending=tuple(self._other_spending()),
             denied=tuple(self._denied()),
-            warnings=warnings_of(step_reports(sources.plan, state), sources.dropped),
+            warnings=warnings_of((state.steps[step.id] for step in sources.plan.steps), sources.dropped),
             files_changed=tuple(
                 sorted({file for step in steps if not step.reused_from for file in step.files_changed})
             ),
@@ -230,12 +232,12 @@ class _Builder:
             yield RevisionReport(at=revision.ts, by=revision.by, reason=revision.reason, operations=texts)
 
     def _other_spending(self) -> Iterator[OtherSpending]:
-        removed: dict[str, list[Spending]] = {}
+        removed: dict[str, list[Spent]] = {}
         for step_id, attempts in self._spent.items():
             calling = [spending for spending in attempts.values() if spending.usage.calls]
             if calling and step_id not in self._state.steps:
                 removed[step_id] = calling
-        mending: dict[str, list[Spending]] = {}
+        mending: dict[str, list[Spent]] = {}
         for step_id, spending in self._from.mending:
             mending.setdefault(step_id, []).append(spending)
         for what, spent in (("removed", removed), ("mending", mending)):
@@ -273,15 +275,8 @@ def _files_changed(step: StepState) -> tuple[str, ...]:
     return tuple(sorted(files))
 
 
-def _spent(spending: Spending) -> ReportedUsage:
-    usage = spending.usage
-    return ReportedUsage(
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.completion_tokens,
-        cached_tokens=usage.cached_tokens,
-        calls=usage.calls,
-        cost_usd=spending.cost_usd,
-    )
+def _spent(spent: Spent) -> ReportedUsage:
+    return ReportedUsage(**structs.asdict(spent.usage.told()), cost_usd=spent.cost_usd)
 
 
 def _checks(step: Step, status: StepStatus, result: StepResult | None) -> Iterator[CheckReport]:

@@ -6,16 +6,14 @@ from typing import Any
 
 from msgspec import Struct
 
+from ipc.facts import UsageSum
+
 REPORT_VERSION = 1
 
 
-class ReportedUsage(Struct, frozen=True, kw_only=True):
+class ReportedUsage(UsageSum, frozen=True, kw_only=True):
     """Tokens and model calls; ``cost_usd`` None: unknown."""
 
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cached_tokens: int = 0
-    calls: int = 0
     cost_usd: float | None = 0.0
 
     @property

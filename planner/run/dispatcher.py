@@ -27,13 +27,13 @@ from planner.run.watchdog import ActivitySink, Timers
 from planner.state import commands as c
 from planner.state.changes import TOO_LATE
 from planner.state.decide import decide
-from planner.state.outcome import BUDGET_REASON, outcome_of
+from planner.state.outcome import BUDGET_REASON, RunResult, outcome_of, warnings_of
 from planner.state.schedule import schedule_of
-from planner.state.state import ACTIVE, total_of
-from planner.store.outcome import RunResult, step_reports, warnings_of
+from planner.state.state import ACTIVE
 from planner.store.store import PlanStore
 from subagents.executor import StepExecutor, StopSignal
 from vibe.core.errors import innermost
+from vibe.core.messages import total_of
 from vibe.core.outcome import Outcome
 
 AttemptT = TypeVar("AttemptT")
@@ -158,7 +158,7 @@ class Dispatcher:
         await self._store.sync()
         await to_thread.run_sync(self._store.write_snapshot, state)
         self._recorder.announce_end()
-        steps = step_reports(schedule_of(state).plan, state)
+        steps = tuple(state.steps[step.id] for step in schedule_of(state).plan.steps)
         spending = total_of(state.spent().values())
         return RunResult(
             plan_id=self._store.plan_id,

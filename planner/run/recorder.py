@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import msgspec
 from msgspec import structs
 
 from ipc.events import (
@@ -13,7 +14,6 @@ from ipc.events import (
     PlanPausedEvent,
     PlanStepUpdateEvent,
     PlanWaitingEvent,
-    UsageSum,
     WarningEvent,
     WorkDone,
     shortened,
@@ -127,23 +127,7 @@ def _with_work(fact: Fact, state: State) -> Fact:
     return fact if result is None else structs.replace(fact, work=_work_of(result))
 
 
-def _sum_of(usage: Usage) -> UsageSum:
-    return UsageSum(
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.completion_tokens,
-        cached_tokens=usage.cached_tokens,
-        calls=usage.calls,
-    )
-
-
 def _work_of(result: StepResult) -> WorkDone:
-    return WorkDone(
-        summary=shortened(result.summary),
-        files_changed=result.files_changed,
-        usage=_NO_USAGE if result.usage == _NONE_USED else _sum_of(result.usage),
-        cost_usd=result.cost_usd,
-        turns=result.turns,
-        folder=result.folder,
-        branch=result.branch,
-        pid=result.pid,
-    )
+    work = msgspec.convert(result, WorkDone, from_attributes=True)
+    usage = _NO_USAGE if result.usage == _NONE_USED else work.usage
+    return structs.replace(work, summary=shortened(result.summary), usage=usage)

@@ -23,7 +23,7 @@ from planner.state.state import State, StepState
 from planner.store.store import PlanStore
 from subagents.executor import AgentUsage, StepExecutor, StepInput, StepResult, StepTask, StopSignal, unserved
 from vibe.core.errors import innermost
-from vibe.core.messages import Usage
+from vibe.core.messages import Spending
 from vibe.core.modes import ExecutionMode
 from vibe.core.outcome import Outcome
 from vibe.core.tools.process.runner import CommandStartError
@@ -48,7 +48,7 @@ class DispatchOptions:
     activity: ActivitySink | None = None
     version: str = ""
     replanning: ReplanPolicy = field(default_factory=ReplanPolicy)
-    spent_by: Callable[[str, int], tuple[Usage, float | None]] | None = None
+    spent_by: Callable[[str, int], Spending] | None = None
     clock: Clock = time.monotonic
     sleep: Sleep = anyio.sleep
     now: Callable[[], float] = field(default_factory=steady_time)
@@ -168,10 +168,10 @@ class StepRunner:
         spent_by, activity = self._options.spent_by, self._options.activity
         if spent_by is None or run.step.command is not None:
             return result
-        usage, cost_usd = await to_thread.run_sync(spent_by, run.step.id, run.attempt)
+        spent = structs.asdict(await to_thread.run_sync(spent_by, run.step.id, run.attempt))
         agent_id = activity.agent_of(run.step.id) if activity is not None else None
-        agents = (AgentUsage(agent_id=agent_id, usage=usage, cost_usd=cost_usd),) if agent_id else ()
-        return structs.replace(result, usage=usage, cost_usd=cost_usd, agent_id=agent_id, agents=agents)
+        agents = (AgentUsage(agent_id=agent_id, **spent),) if agent_id else ()
+        return structs.replace(result, **spent, agent_id=agent_id, agents=agents)
 
     async def _execute(self, run: StepRun, stop: StopSignal) -> StepResult:
         try:

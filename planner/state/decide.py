@@ -29,8 +29,9 @@ from planner.state.evolve import evolve
 from planner.state.facts import decision_taken, plan_stopping, question_about, step_asked, step_moved, step_stopped
 from planner.state.following import proceed, sort_steps
 from planner.state.schedule import Schedule, outline_of, schedule_of
-from planner.state.state import ACTIVE, Left, State, total_of
+from planner.state.state import ACTIVE, Left, State
 from planner.state.step_acts import act_on_step
+from vibe.core.messages import total_of
 
 
 def decide(state: State, command: Command, at: float) -> Decided | Refusal:

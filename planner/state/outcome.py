@@ -2,13 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
 from planner.plan.status import PlanStatus, StepStatus
-from planner.state.state import State
+from planner.state.state import State, StepState
 from subagents.executor import ENVIRONMENT_REASON
+from vibe.core.messages import Usage
 from vibe.core.outcome import Outcome
 
 BUDGET_REASON = "budget"
 DECISION_REASON = "decision"
+_BAD_END = {StepStatus.FAILED: "failed", StepStatus.CANCELLED: "was cancelled"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """Result of a run. ``usage`` and ``cost_usd`` (None: unknown) sum over every attempt of the plan's life.
+
+    ``duration_s`` is this run's; ``steps`` are in the plan's order.
+    """
+
+    plan_id: str
+    status: PlanStatus
+    outcome: Outcome
+    reason: str | None
+    steps: tuple[StepState, ...]
+    counts: Mapping[str, int]
+    warnings: tuple[str, ...]
+    usage: Usage
+    cost_usd: float | None
+    duration_s: float
+
+
+def warnings_of(steps: Iterable[StepState], dropped: Sequence[str]) -> tuple[str, ...]:
+    """Return notes on a run for people: failures that were tolerated, and what a torn journal lost."""
+    failures = [
+        f"step {step.id!r} {_BAD_END[step.status]} ({step.detail or step.reason or 'no reason given'}); "
+        'continued because on_failure is "continue"'
+        for step in steps
+        if step.tolerated and step.status in _BAD_END
+    ]
+    return (*dropped, *failures)
 
 
 def outcome_of(state: State, status: PlanStatus, reason: str | None) -> Outcome:

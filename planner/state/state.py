@@ -12,32 +12,11 @@ from msgspec import Struct
 from ipc import events as e
 from planner.plan.status import PlanStatus, StepStatus
 from subagents.step_result import StepResult
-from vibe.core.messages import Usage
+from vibe.core.messages import Spent
 from vibe.core.outcome import Outcome
 
 AttemptKey: TypeAlias = tuple[str, int]
 """A step's id and the number of the attempt."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spending:
-    """Tokens and calls, and what they cost in USD (None: unknown)."""
-
-    usage: Usage
-    cost_usd: float | None
-
-
-def total_of(spent: Iterable[Spending]) -> Spending:
-    """The sum; its cost is None once a model was called at an unknown price."""
-    usage = Usage()
-    cost: float | None = 0.0
-    for one in spent:
-        usage += one.usage
-        if one.cost_usd is None:
-            cost = None if one.usage.calls else cost
-        elif cost is not None:
-            cost += one.cost_usd
-    return Spending(usage, cost)
 
 
 WAIVED_REASON = "waived"
@@ -137,6 +116,11 @@ class StepState:
     spans: tuple[Span, ...] = ()
 
     @property
+    def id(self) -> str:
+        """The step's id."""
+        return self.outline.id
+
+    @property
     def spoils(self) -> bool:
         """True if the plan can't be completed because of it."""
         return self.status in _BAD and not self.tolerated
@@ -153,7 +137,7 @@ class RemovedStep:
     @property
     def id(self) -> str:
         """The step's id."""
-        return self.step.outline.id
+        return self.step.id
 
     @property
     def status(self) -> StepStatus:
@@ -253,14 +237,10 @@ class State:
             latest[removed.id] = removed
         return [removed for step_id, removed in latest.items() if step_id not in self.steps]
 
-    def spent(self) -> dict[AttemptKey, Spending]:
+    def spent(self) -> dict[AttemptKey, Spent]:
         """Return what each attempt took, those at removed steps too."""
         every = [*(gone.step for gone in self.removed), *self.steps.values()]
-        return {
-            (step.outline.id, attempt.number): Spending(attempt.result.usage, attempt.result.cost_usd)
-            for step in every
-            for attempt in step.attempts
-        }
+        return {(step.outline.id, attempt.number): attempt.result for step in every for attempt in step.attempts}
 
 
 def count_steps(steps: Iterable[StepState]) -> dict[StepStatus, int]:

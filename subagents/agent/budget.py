@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import anyio
+from msgspec import structs
 
 from vibe.core.budget import BudgetExhaustedError, Reservation
 from vibe.core.config.models import ModelConfig
-from vibe.core.messages import Usage
+from vibe.core.messages import Spending, Usage
 
 SMALLEST_ANSWER = 64
 """An answer with less room than this many tokens is not worth its prompt."""
@@ -118,10 +119,10 @@ class Account:
         self._entries = (_Entry(name=name, limits=limits),)
         self._tree = _Tree(upstream)
 
-    def open(self, name: str, limits: Limits, *, spent: Usage | None = None, cost_usd: float | None = 0.0) -> Account:
+    def open(self, name: str, limits: Limits, *, spent: Spending | None = None) -> Account:
         """A new account below this one; ``spent`` was booked above it in an earlier run."""
         account = Account(name, limits)
-        own = _Entry(name=name, limits=limits, usage=spent or Usage(), cost_usd=cost_usd)
+        own = _Entry(name=name, limits=limits, **structs.asdict(spent or Spending()))
         account._entries = (own, *self._entries)
         account._tree = self._tree
         return account

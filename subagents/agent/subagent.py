@@ -12,12 +12,12 @@ from subagents.agent.agent_factory import TASK_TOOL, AgentParts, AgentState, age
 from subagents.agent.budget import Limits
 from subagents.agent.run_context import AgentContext, ChildSpawner
 from subagents.agent.tool_policy import step_tools
-from subagents.executor import AgentUsage, total_usage
+from subagents.executor import AgentUsage
 from vibe.core.agent_loop import ActResult, AgentLoop
 from vibe.core.agents.models import AgentProfile
 from vibe.core.config.models import ModelConfig
 from vibe.core.guidance import AgentPlace
-from vibe.core.messages import AssistantMessage, Usage
+from vibe.core.messages import AssistantMessage, Spending, total_of
 from vibe.core.modes import MODE_CATALOG, ExecutionMode
 from vibe.core.outcome import NeverStop, StopSignal
 from vibe.core.tools.hand_in import HandIn
@@ -71,12 +71,10 @@ class SubAgent:
         self._tools = self._choose_tools()
         self._offered = self._tools if config.hand_in is None else self._tools.with_tool(config.hand_in.tool_class())
         self._taught = context.guidance.for_agent(self._place())
-        usage, cost_usd = self._spent_before()
         account = context.account.open(
             f"step {config.step_id!r}" if config.step_id else f"subagent {config.caller!r}",
             Limits(max_tokens=config.max_tokens, max_price=config.max_price),
-            spent=usage,
-            cost_usd=cost_usd,
+            spent=self._spent_before(),
         )
         self._context = replace(self._context, account=account, tools=self._tools)
         self._spawner = self._spawner_of_its_own()
@@ -134,9 +132,9 @@ class SubAgent:
         return (own, *(self._spawner.agents if self._spawner else ()))
 
     @property
-    def spent(self) -> tuple[Usage, float | None]:
+    def spent(self) -> Spending:
         """The usage and cost of it and the agents it started, added up."""
-        return total_usage(self.agents)
+        return total_of(self.agents)
 
     def last_words(self) -> str:
         """The last thing it said."""
@@ -177,11 +175,11 @@ class SubAgent:
             conversation=self.conversation.messages,
         )
 
-    def _spent_before(self) -> tuple[Usage, float | None]:
+    def _spent_before(self) -> Spending:
         """Return what an earlier run spent on the conversation so far, subagents included."""
         context, folder = self._context, self._state.subagents
         earlier = context.spawning.earlier(folder) if context.spawning and folder else ()
-        return total_usage((self.conversation, *earlier))
+        return total_of((self.conversation, *earlier))
 
     def _spawner_of_its_own(self) -> ChildSpawner | None:
         context, folder = self._context, self._state.subagents

@@ -44,6 +44,7 @@ from subagents.process.parent import StepServer
 from subagents.process.protocol import Begin, CancelNow, LinkError, MismatchError, StopAtTurnEnd
 from subagents.step.tamper_guard import RunClaims
 from subagents.step.usage_recovery import attempt_spending
+from vibe.core.messages import total_of
 from vibe.core.outcome import Outcome
 
 
@@ -285,11 +286,8 @@ class ProcessExecutor:
     async def _unfinished(self, task: StepTask, attempt: _Attempt) -> StepResult:
         """Return what an attempt came to that did not say so itself; its calls are counted all the same."""
         folder = await anyio.to_thread.run_sync(self._step_folder, task.step_id)
-        usage, cost_usd = await anyio.to_thread.run_sync(attempt_spending, folder, task.attempt)
-        for lost, lost_usd in attempt.server.lost:
-            usage += lost
-            cost_usd = None if cost_usd is None or lost_usd is None else cost_usd + lost_usd
-        return structs.replace(attempt.verdict(), usage=usage, cost_usd=cost_usd)
+        said = await anyio.to_thread.run_sync(attempt_spending, folder, task.attempt)
+        return structs.replace(attempt.verdict(), **structs.asdict(total_of((said, *attempt.server.lost))))
 
 
 class _Attempt:

@@ -53,7 +53,7 @@ from vibe.core.config.models import ModelConfig
 from vibe.core.errors import EnvironmentFailure
 from vibe.core.llm.limiter import CallLimiter
 from vibe.core.llm.pricing import configured_cost
-from vibe.core.messages import Usage
+from vibe.core.messages import Spending, Usage
 from vibe.core.tools.ports import Question
 
 
@@ -67,8 +67,7 @@ class _Lease:
 
     scope: CancelScope
     room: CallReservation | None = None
-    worst: Usage | None = None
-    worst_cost: float | None = None
+    worst: Spending | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -88,7 +87,7 @@ class StepServer:
 
     def __init__(self, services: RunServices, transport: Transport, others: Callable[[], Sequence[str]]) -> None:
         self.result: StepResult | None = None
-        self.lost: list[tuple[Usage, float | None]] = []
+        self.lost: list[Spending] = []
         self._services = services
         self._transport = transport
         self._others = others
@@ -210,8 +209,8 @@ class StepServer:
         """Book the calls that were under way."""
         for lease in self._leases.values():
             if lease.room is not None and lease.worst is not None:
-                lease.room.settle(lease.worst, lease.worst_cost)
-                self.lost.append((lease.worst, lease.worst_cost))
+                lease.room.settle(lease.worst.usage, lease.worst.cost_usd)
+                self.lost.append(lease.worst)
 
     # --- leases -----------------------------------------------------------------------------------------------
 
@@ -256,8 +255,8 @@ class StepServer:
             name=want.model, provider=want.provider, input_price=want.input_price, output_price=want.output_price
         )
         room = lease.room = await account.reserve(model, want.prompt_tokens, want.wanted_tokens)
-        lease.worst = Usage(want.prompt_tokens, room.max_completion_tokens, 0, 1)
-        lease.worst_cost = configured_cost(model, lease.worst)
+        worst = Usage(want.prompt_tokens, room.max_completion_tokens, 0, 1)
+        lease.worst = Spending(worst, configured_cost(model, worst))
         try:
             yield Granted(number, room.max_completion_tokens, usage=account.usage, cost_usd=account.cost_usd)
         finally:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import anyio.to_thread
+from msgspec import structs
 
 from subagents.agent.subagent import SubAgent, SubAgentResult
 from subagents.executor import StepResult, StepTask, StopSignal
@@ -86,7 +87,6 @@ class AgentStep:
         acted, conversation = self._acted, self.agent.conversation
         if not self._ended:
             acted = replace(acted, outcome=OUT_OF_TIME.outcome, reason=OUT_OF_TIME.reason, detail=OUT_OF_TIME.detail)
-        usage, cost_usd = self.agent.spent
         return StepResult(
             outcome=acted.outcome,
             reason=acted.reason,
@@ -95,8 +95,7 @@ class AgentStep:
             printed=self._printed,
             output=acted.output if acted.outcome is Outcome.COMPLETED else None,
             files_changed=tuple(self._files_changed),
-            usage=usage,
-            cost_usd=cost_usd,
+            **structs.asdict(self.agent.spent),
             turns=conversation.turns,
             denied=acted.denied,
             agent_id=self.agent.subagent_id,

@@ -6,16 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from subagents.agent.spawner import earlier_subagents
-from subagents.executor import Spent, total_usage
 from subagents.step.local_executor import subagents_name, transcript_name
-from vibe.core.messages import Usage
+from vibe.core.messages import Spending, Spent, total_of
 from vibe.core.session.transcript import Transcript, TranscriptError
 
 
-def attempt_spending(step_folder: Path, attempt: int) -> tuple[Usage, float | None]:
+def attempt_spending(step_folder: Path, attempt: int) -> Spending:
     """Usage and USD (None: unknown) of the attempt's agents and the subagents they started; reads files."""
     names = ("", *_besides(step_folder, attempt))
-    return total_usage(spent for name in names for spent in _conversation_spending(step_folder, attempt, name))
+    return total_of(spent for name in names for spent in _conversation_spending(step_folder, attempt, name))
 
 
 def _besides(step_folder: Path, attempt: int) -> list[str]:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
-from subagents.executor import StepResult, StepTask, total_usage
+from subagents.executor import StepResult, StepTask
 from subagents.worktree.checkout import OUR_LABEL
 from subagents.worktree.merge import MergeConflict
 from subagents.worktree.repository import Base, Repository
+from vibe.core.messages import total_of
 from vibe.core.modes import ExecutionMode
 
 MOST_COMMITS = 20
@@ -104,11 +105,9 @@ def other_side(repository: Repository, base: Base, conflict: MergeConflict) -> t
 
 def joined(first: StepResult, second: StepResult) -> StepResult:
     """``first``, with what ``second`` took."""
-    usage, cost_usd = total_usage((first, second))
     return structs.replace(
         first,
-        usage=usage,
-        cost_usd=cost_usd,
+        **structs.asdict(total_of((first, second))),
         turns=first.turns + second.turns,
         duration_s=first.duration_s + second.duration_s,
         denied=(*first.denied, *second.denied),

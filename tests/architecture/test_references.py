@@ -13,8 +13,9 @@ from typing import Any, cast
 
 import pytest
 
+from subagents.step_result import AgentUsage
 from tests.architecture.project import ROOT, shown
-from vibe.app.engine.result_record import AgentRecord, RunRecord, StepRecord
+from vibe.app.engine.result_record import RunRecord, StepRecord
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import TextRequested
 from vibe.core.messages import Usage
@@ -89,7 +90,7 @@ def test_the_documented_record_is_the_one_that_is_printed(heading: str, part: It
         cost_usd=None,
         plan_id="p",
         steps=[StepRecord(id="a", status="failed", attempts=1, reason="verify", detail="because", output={})],
-        agents=[AgentRecord(agent_id="x", parent_id=None, step_id="a", usage=usage, cost_usd=None)],
+        agents=[("a", AgentUsage(agent_id="x", usage=usage))],
         denied=[Denial(tool="bash", summary="rm", reason="no", by="rule")],
     ).as_document()
     for key in part:

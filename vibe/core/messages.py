@@ -5,10 +5,14 @@ They are written to ``messages.jsonl`` one a line and read back from there, henc
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Iterable
+from operator import add, sub
+from typing import Protocol, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
+
+from ipc.facts import UsageSum
 
 
 class ToolCall(Struct, frozen=True):
@@ -55,22 +59,45 @@ class Usage(Struct, frozen=True, gc=False):
         return self.prompt_tokens + self.completion_tokens
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.prompt_tokens + other.prompt_tokens,
-            self.completion_tokens + other.completion_tokens,
-            self.cached_tokens + other.cached_tokens,
-            self.calls + other.calls,
-            self.cache_written_tokens + other.cache_written_tokens,
-        )
+        return Usage(*map(add, structs.astuple(self), structs.astuple(other)))
 
     def __sub__(self, other: Usage) -> Usage:
-        return Usage(
-            self.prompt_tokens - other.prompt_tokens,
-            self.completion_tokens - other.completion_tokens,
-            self.cached_tokens - other.cached_tokens,
-            self.calls - other.calls,
-            self.cache_written_tokens - other.cache_written_tokens,
-        )
+        return Usage(*map(sub, structs.astuple(self), structs.astuple(other)))
+
+    def told(self) -> UsageSum:
+        """The part of it that events tell."""
+        return msgspec.convert(self, UsageSum, from_attributes=True)
+
+
+class Spent(Protocol):
+    """Anything that took tokens and money; ``cost_usd`` None: unknown."""
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens and calls."""
+        ...
+
+    @property
+    def cost_usd(self) -> float | None:
+        """The price of the calls."""
+        ...
+
+
+class Spending(Struct, frozen=True, gc=False):
+    """Tokens and calls, and what they cost in USD (None: unknown)."""
+
+    usage: Usage = Usage()
+    cost_usd: float | None = 0.0
+
+
+def total_of(parts: Iterable[Spent]) -> Spending:
+    """The sum; its price is None once a call's is unknown."""
+    usage, cost, known = Usage(), 0.0, True
+    for part in parts:
+        usage += part.usage
+        known = known and (part.cost_usd is not None or not part.usage.calls)
+        cost += part.cost_usd or 0.0
+    return Spending(usage, cost if known else None)
 
 
 class Thought(Struct, frozen=True, omit_defaults=True):

@@ -19,7 +19,7 @@ from anyio import to_thread
 from ipc.sink import MemorySink
 from planner.run.control import PlanControl
 from planner.run.dispatcher import Dispatcher
-from planner.store.outcome import RunResult
+from planner.state.outcome import RunResult
 from planner.store.store import PlanStore
 from subagents.executor import StepResult, StepTask, StopSignal
 from vibe.core.outcome import Outcome

@@ -14,7 +14,7 @@ from ipc.sink import MemorySink
 from planner.run.control import PlanControl
 from planner.run.step_runner import DispatchOptions
 from planner.run.watchdog import ActivitySink
-from planner.store.outcome import RunResult
+from planner.state.outcome import RunResult
 from subagents.step.local_executor import LocalExecutor
 from tests.fakes.clock import ManualClock
 from tests.fakes.model_server import ModelServer, Reply

@@ -16,8 +16,8 @@ from planner.plan.model import Plan
 from planner.run.control import PlanControl
 from planner.run.dispatcher import Dispatcher
 from planner.run.step_runner import DispatchOptions
+from planner.state.outcome import RunResult
 from planner.store.journal import SyncPolicy
-from planner.store.outcome import RunResult
 from planner.store.records import RunSettings
 from planner.store.store import PlanStore
 from subagents.executor import StepExecutor
@@ -121,4 +121,4 @@ class Bench:
 
 
 def statuses(outcome: RunResult) -> dict[str, str]:
-    return {step.step_id: step.status.value for step in outcome.steps}
+    return {step.id: step.status.value for step in outcome.steps}

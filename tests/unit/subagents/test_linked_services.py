@@ -46,7 +46,7 @@ from tests.fakes.step_links import NO_AGENTS, LinkedStep, Person, linked_step, s
 from tests.fakes.tasks import task_of
 from vibe.core.budget import BudgetExhaustedError
 from vibe.core.config.models import ModelConfig, SubagentsConfig
-from vibe.core.messages import Usage
+from vibe.core.messages import Spending, Usage
 from vibe.core.outcome import Outcome
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.ports import Choice, Question
@@ -144,7 +144,7 @@ async def test_a_call_whose_process_dies_is_booked_with_all_the_room_it_had() ->
 
     assert shared.account.usage == Usage(100, 300, 0, 1)
     assert shared.account.cost_usd == pytest.approx((100 * 1 + 300 * 10) / 1e6)
-    assert step.server.lost == [(shared.account.usage, shared.account.cost_usd)]
+    assert step.server.lost == [Spending(shared.account.usage, shared.account.cost_usd)]
 
 
 async def test_what_a_finished_process_forgot_to_give_back_is_given_back() -> None:

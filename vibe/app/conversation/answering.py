@@ -10,12 +10,12 @@ import anyio
 from anyio import CancelScope, to_thread
 
 from subagents.agent.budget import Account, Limits
-from subagents.executor import AgentUsage, total_usage
+from subagents.executor import AgentUsage
 from vibe.app.conversation.agent import ConversationAgent
 from vibe.app.conversation.opening import NO_LIMITS, PromptLimits, PromptResult
 from vibe.core.agent_loop import ActResult, AgentLoop
 from vibe.core.errors import EnvironmentFailure, UsageError
-from vibe.core.messages import Image
+from vibe.core.messages import Image, total_of
 from vibe.core.outcome import Outcome, StopSignal
 from vibe.core.session.transcript import Transcript
 from vibe.core.skills.command_files import NoSuchCommandError
@@ -129,7 +129,6 @@ class Answering:
 
     def _own_usage(self, spawned: Sequence[AgentUsage]) -> AgentUsage:
         """Return what the agent itself took, without those it started."""
-        theirs, their_cost = total_usage(spawned)
-        total, cost = self._account.usage, self._account.cost_usd
-        own_cost = None if cost is None or their_cost is None else cost - their_cost
-        return AgentUsage(agent_id="", usage=total - theirs, cost_usd=own_cost)
+        theirs, cost = total_of(spawned), self._account.cost_usd
+        own_cost = None if cost is None or theirs.cost_usd is None else cost - theirs.cost_usd
+        return AgentUsage(agent_id="", usage=self._account.usage - theirs.usage, cost_usd=own_cost)

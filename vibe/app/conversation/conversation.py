@@ -23,7 +23,6 @@ from ipc.events import (
     SessionStartedEvent,
     WarningEvent,
 )
-from ipc.facts import UsageSum
 from ipc.sink import TaggingSink
 from subagents.agent.budget import Account, Limits
 from subagents.agent.spawner import SpawnPool
@@ -37,7 +36,7 @@ from vibe.app.conversation.setup import Setup, set_up
 from vibe.app.conversation.user_shell import as_told, run_for_user
 from vibe.app.engine.event_publishing import Publishing
 from vibe.app.engine.host import Hold, Host
-from vibe.app.engine.result_record import AgentRecord, RunRecord, exit_code_of
+from vibe.app.engine.result_record import RunRecord, exit_code_of
 from vibe.app.engine.tool_servers import ToolServers
 from vibe.core.agent_loop import AgentLoop
 from vibe.core.errors import UsageError, VibeError
@@ -425,19 +424,14 @@ class Conversation:
         """Return the end of a prompt; of one without a result no more is known than its ``outcome``."""
         if result is None:
             return PromptEndedEvent(prompt_id=prompt_id, outcome=outcome.value, conversation_id=self.conversation_id)
-        acted, usage = result.acted, result.usage
+        acted = result.acted
         return PromptEndedEvent(
             prompt_id=prompt_id,
             outcome=acted.outcome.value,
             conversation_id=self.conversation_id,
             reason=acted.reason,
             detail=acted.detail,
-            usage=UsageSum(
-                prompt_tokens=usage.prompt_tokens,
-                completion_tokens=usage.completion_tokens,
-                cached_tokens=usage.cached_tokens,
-                calls=usage.calls,
-            ),
+            usage=result.usage.told(),
             cost_usd=result.cost_usd,
             turns=acted.turns,
             duration_s=result.duration_s,
@@ -507,16 +501,7 @@ def prompt_record(conversation: Conversation, answer: PromptResult, signal_exit:
     acted = answer.acted
     refused = acted.error is not None and acted.error.halts and acted.outcome is Outcome.FAILED
     unserved = refused or conversation.channel.bus.failed or answer.environment_failed
-    agents = [
-        AgentRecord(
-            agent_id=agent.agent_id or conversation.session_id,
-            parent_id=agent.parent_id,
-            step_id=None,
-            usage=agent.usage,
-            cost_usd=agent.cost_usd,
-        )
-        for agent in answer.agents
-    ]
+    agents = [structs.replace(one, agent_id=one.agent_id or conversation.session_id) for one in answer.agents]
     return RunRecord(
         outcome=acted.outcome,
         exit_code=exit_code_of(acted.outcome, signal_exit, unserved=unserved),
@@ -524,7 +509,7 @@ def prompt_record(conversation: Conversation, answer: PromptResult, signal_exit:
         session_id=conversation.session_id,
         result=acted.text,
         detail=acted.detail,
-        agents=agents,
+        agents=[(None, agent) for agent in agents],
         usage=answer.usage,
         cost_usd=answer.cost_usd,
         duration_s=answer.duration_s,

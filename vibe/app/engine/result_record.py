@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from planner.state.state import RemovedStep, Spending
-from vibe.core.messages import Usage
+from msgspec import structs
+
+from planner.state.state import RemovedStep
+from subagents.step_result import AgentUsage
+from vibe.core.messages import Spent, Usage
 from vibe.core.outcome import Denial, Outcome
 
 SCHEMA_VERSION = 1
@@ -34,20 +37,6 @@ def exit_code_of(outcome: Outcome, signal_exit: int | None, *, unserved: bool) -
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentRecord:
-    """The usage of one agent."""
-
-    agent_id: str
-    parent_id: str | None
-    """None for a main agent."""
-    step_id: str | None
-    """None for an agent of no step."""
-    usage: Usage
-    cost_usd: float | None
-    """None: unknown."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StepRecord:
     """The end of one step; times in seconds."""
 
@@ -65,36 +54,20 @@ class StepRecord:
     duration_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemovedRecord:
-    """A step that a revision took out of the plan, as it was then; usage and cost are of all its attempts."""
+def removed_document(removed: RemovedStep, spent: Spent) -> dict[str, Any]:
+    """An entry of ``removed_steps``, here and in ``vibe plan status``: a step that a revision took out of the plan.
 
-    id: str
-    title: str
-    status: str
-    attempts: int
-    usage: Usage
-    cost_usd: float | None
-    removed_by: str
-    removed_at: float
-
-    @classmethod
-    def of(cls, removed: RemovedStep, spent: Spending) -> RemovedRecord:
-        """The record of a step and what it took."""
-        return cls(
-            id=removed.id,
-            title=removed.step.outline.title,
-            status=removed.status.value,
-            attempts=removed.step.begun,
-            usage=spent.usage,
-            cost_usd=spent.cost_usd,
-            removed_by=removed.by,
-            removed_at=removed.at,
-        )
-
-    def as_document(self) -> dict[str, Any]:
-        """An entry of ``removed_steps``, here and in ``vibe plan status``."""
-        return asdict(self) | {"usage": _usage(self.usage), "cost_usd": _price(self.cost_usd)}
+    It is as it was then; ``spent`` is what all its attempts took.
+    """
+    return {
+        "id": removed.id,
+        "title": removed.step.outline.title,
+        "status": removed.status.value,
+        "attempts": removed.step.begun,
+        **_spent(spent),
+        "removed_by": removed.by,
+        "removed_at": removed.at,
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,8 +86,10 @@ class RunRecord:
     """The same as a sentence."""
     plan_id: str | None = None
     steps: Sequence[StepRecord] | None = None
-    removed_steps: Sequence[RemovedRecord] = ()
-    agents: Sequence[AgentRecord] = ()
+    removed_steps: Sequence[tuple[RemovedStep, Spent]] = ()
+    """Those that revisions took out of the plan, and what they took."""
+    agents: Sequence[tuple[str | None, AgentUsage]] = ()
+    """Each with the step it worked for; None: for none."""
     denied: Sequence[Denial] = ()
     warnings: Sequence[str] = ()
     exit_code: int = 0
@@ -140,17 +115,10 @@ class RunRecord:
             "session_id": self.session_id,
             "result": self.result,
             "agents": [
-                {
-                    "agent_id": agent.agent_id,
-                    "parent_id": agent.parent_id,
-                    "step_id": agent.step_id,
-                    "usage": _usage(agent.usage),
-                    "cost_usd": _price(agent.cost_usd),
-                }
-                for agent in self.agents
+                {"agent_id": agent.agent_id, "parent_id": agent.parent_id, "step_id": step_id, **_spent(agent)}
+                for step_id, agent in self.agents
             ],
-            "usage": _usage(self.usage),
-            "cost_usd": _price(self.cost_usd),
+            **_spent(self),
             "duration_s": round(self.duration_s, 3),
             "denied": [
                 {"tool": denial.tool, "summary": denial.summary, "reason": denial.reason, "by": denial.by}
@@ -162,7 +130,7 @@ class RunRecord:
             document["plan_id"] = self.plan_id
         if self.steps is not None:
             document["steps"] = [_step(step) for step in self.steps]
-            document["removed_steps"] = [step.as_document() for step in self.removed_steps]
+            document["removed_steps"] = [removed_document(step, spent) for step, spent in self.removed_steps]
         return document
 
 
@@ -174,15 +142,11 @@ def _step(step: StepRecord) -> dict[str, Any]:
     }
 
 
-def _price(cost_usd: float | None) -> float | None:
-    """Round to the last digit that a price has."""
-    return None if cost_usd is None else round(cost_usd, 9)
+def _spent(spent: Spent) -> dict[str, Any]:
+    """Return usage and price; that is rounded to the last digit a price has."""
+    cost_usd = None if spent.cost_usd is None else round(spent.cost_usd, 9)
+    return {"usage": _usage(spent.usage), "cost_usd": cost_usd}
 
 
 def _usage(usage: Usage) -> dict[str, int]:
-    return {
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "cached_tokens": usage.cached_tokens,
-        "calls": usage.calls,
-    }
+    return structs.asdict(usage.told())

@@ -16,11 +16,12 @@ from planner.author.planner_agent import CALLER, PlanningLimits
 from planner.store.folder import PlanFolder
 from subagents.agent.budget import Account, Limits
 from subagents.agent.run_context import AgentContext, RunContext
+from subagents.step_result import AgentUsage
 from vibe import __version__
 from vibe.app.engine.build import Engine, EngineRequest, build_engine
 from vibe.app.engine.event_publishing import Publishing, publishing
 from vibe.app.engine.host import Host
-from vibe.app.engine.result_record import AgentRecord, RunRecord, exit_code_of
+from vibe.app.engine.result_record import RunRecord, exit_code_of
 from vibe.app.plan.change_proposal import ProposedChange, propose_change
 from vibe.app.plan.drafting import PlanDraft
 from vibe.app.plan.replanning import check_enabled, limits_of
@@ -103,9 +104,7 @@ class Planning:
         outcome = acted.outcome if acted else Outcome.INTERRUPTED
         error = acted.error if acted else None
         refused = error is not None and error.halts and outcome is Outcome.FAILED
-        agent = AgentRecord(
-            agent_id=channel.session_id, parent_id=None, step_id=None, usage=account.usage, cost_usd=account.cost_usd
-        )
+        agent = AgentUsage(agent_id=channel.session_id, usage=account.usage, cost_usd=account.cost_usd)
         return RunRecord(
             outcome=outcome,
             exit_code=exit_code_of(outcome, None, unserved=refused or channel.bus.failed),
@@ -116,7 +115,7 @@ class Planning:
             duration_s=time.monotonic() - self._started,
             usage=account.usage,
             cost_usd=account.cost_usd,
-            agents=[agent],
+            agents=[(None, agent)],
             denied=acted.denied if acted else (),
             warnings=channel.warnings((*self._engine.warnings, *repairs)),
         )

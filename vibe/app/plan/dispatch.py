@@ -17,8 +17,8 @@ from planner.run.control import PlanControl
 from planner.run.dispatcher import Dispatcher, DispatchOptions
 from planner.run.replanner import ReplanPolicy
 from planner.run.watchdog import ActivitySink
+from planner.state.outcome import RunResult
 from planner.store.folder import STEPS_FOLDER
-from planner.store.outcome import RunResult
 from planner.store.records import ApprovalSetting
 from planner.store.store import PlanStore
 from subagents.agent.budget import Account

@@ -12,7 +12,7 @@ from planner.report.model import PlanReport
 from planner.store.current_plan import current_state
 from planner.store.errors import BrokenPlanError
 from planner.store.folder import PlanFolder
-from vibe.app.plan.usage_history import revision_spending, spending_by_attempt
+from vibe.app.plan.usage_history import revision_agents, spending_by_attempt
 from vibe.core.errors import UsageError
 from vibe.core.tools.redaction import redact
 
@@ -53,7 +53,7 @@ def read_report(folder: PlanFolder) -> ReadReport:
             dropped=content.dropped,
             state=state,
             spent=spent,
-            mending=revision_spending(folder),
+            mending=revision_agents(folder),
             pid=pid,
         )
         return ReadReport(report=build_report(sources), loaded=loaded)

@@ -5,19 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.plan.status import PlanStatus, StepStatus
-from planner.state.state import RemovedStep, Spending
-from planner.store.outcome import RunResult, StepReport
+from planner.state.outcome import RunResult
+from planner.state.state import RemovedStep, StepState
 from subagents.executor import ENVIRONMENT_REASON, AgentUsage, StepResult
 from vibe.app.engine.event_publishing import Publishing
-from vibe.app.engine.result_record import (
-    ENVIRONMENT_EXIT,
-    AgentRecord,
-    RemovedRecord,
-    RunRecord,
-    StepRecord,
-    exit_code_of,
-)
+from vibe.app.engine.result_record import ENVIRONMENT_EXIT, RunRecord, StepRecord, exit_code_of
 from vibe.core.errors import EnvironmentFailure
+from vibe.core.messages import Spent
 from vibe.core.outcome import Outcome
 
 
@@ -26,7 +20,7 @@ def plan_record(
     channel: Publishing,
     warnings: Sequence[str],
     mended: Sequence[tuple[str, AgentUsage]] = (),
-    removed: Sequence[tuple[RemovedStep, Spending]] = (),
+    removed: Sequence[tuple[RemovedStep, Spent]] = (),
 ) -> RunRecord:
     """Return what a run prints at its end.
 
@@ -42,10 +36,10 @@ def plan_record(
         plan_id=outcome.plan_id,
         result=_closing_words(outcome),
         steps=[_step(step) for step in outcome.steps],
-        removed_steps=[RemovedRecord.of(step, spent) for step, spent in removed],
+        removed_steps=removed,
         agents=[
-            *(record for step in outcome.steps if step.result for record in _agents(step.step_id, step.result.agents)),
-            *(record for step_id, agent in mended for record in _agents(step_id, [agent])),
+            *((step.id, agent) for step in outcome.steps if step.result for agent in step.result.agents),
+            *mended,
         ],
         usage=outcome.usage,
         cost_usd=outcome.cost_usd,
@@ -56,7 +50,7 @@ def plan_record(
 
 
 def broken_off_record(
-    error: EnvironmentFailure, plan_id: str, channel: Publishing, warnings: Sequence[str], spent: Spending
+    error: EnvironmentFailure, plan_id: str, channel: Publishing, warnings: Sequence[str], spent: Spent
 ) -> RunRecord:
     """Return what is printed where the plan's own folder could not be written any more.
 
@@ -77,14 +71,14 @@ def broken_off_record(
     )
 
 
-def _step(report: StepReport) -> StepRecord:
-    result = report.result or StepResult(outcome=Outcome.INTERRUPTED)
+def _step(step: StepState) -> StepRecord:
+    result = step.result or StepResult(outcome=Outcome.INTERRUPTED)
     return StepRecord(
-        id=report.step_id,
-        status=report.status.value,
-        attempts=report.attempts,
-        reason=report.reason,
-        detail=report.detail,
+        id=step.id,
+        status=step.status.value,
+        attempts=step.begun,
+        reason=step.reason,
+        detail=step.detail,
         printed=result.printed,
         summary=result.summary,
         output=result.output,
@@ -92,20 +86,6 @@ def _step(report: StepReport) -> StepRecord:
         usage=result.usage,
         duration_s=round(result.duration_s, 3),
     )
-
-
-def _agents(step_id: str, agents: Sequence[AgentUsage]) -> list[AgentRecord]:
-    """Those that worked for a step, its own first."""
-    return [
-        AgentRecord(
-            agent_id=agent.agent_id,
-            parent_id=agent.parent_id,
-            step_id=step_id,
-            usage=agent.usage,
-            cost_usd=agent.cost_usd,
-        )
-        for agent in agents
-    ]
 
 
 def _closing_words(outcome: RunResult) -> str:
@@ -118,7 +98,7 @@ def _closing_words(outcome: RunResult) -> str:
         words[StepStatus.CANCELLED] = "was cancelled"
     spoilt = [step for step in outcome.steps if step.status in words and not step.tolerated]
     if spoilt:
-        return "; ".join(f"step {step.step_id!r} {words[step.status]}: {step.detail or step.reason}" for step in spoilt)
+        return "; ".join(f"step {step.id!r} {words[step.status]}: {step.detail or step.reason}" for step in spoilt)
     unserved = [step.detail for step in outcome.steps if not step.status.is_final and step.reason == ENVIRONMENT_REASON]
     if outcome.reason == ENVIRONMENT_REASON and unserved:
         return f"{outcome.status.value}: {unserved[0]}, then resume the plan"

@@ -16,7 +16,7 @@ from planner.plan.loader import LoadedPlan
 from planner.plan.model import Decision, Plan, PlanStatus
 from planner.run.control import PlanControl
 from planner.state.decide import look
-from planner.state.state import RemovedStep, Spending
+from planner.state.state import RemovedStep
 from planner.store.current_plan import open_decisions
 from planner.store.store import PlanStore
 from subagents.agent.budget import Account
@@ -33,6 +33,7 @@ from vibe.app.plan.result import broken_off_record, plan_record
 from vibe.app.plan.step_executor import plan_limits
 from vibe.app.plan.usage_history import earlier_spending, removed_from, revision_agents
 from vibe.core.errors import EnvironmentFailure
+from vibe.core.messages import Spending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,8 +133,7 @@ class PlanSession:
                     channel.sink.publish(WarningEvent(code="sandbox", message=weakness))
                 outcome = await dispatch_steps(attached, control, stack, before_start)
             except EnvironmentFailure as error:
-                spent = Spending(account.usage, account.cost_usd)
-                record = broken_off_record(error, store.plan_id, channel, run.engine.warnings, spent)
+                record = broken_off_record(error, store.plan_id, channel, run.engine.warnings, account)
                 return PlanRun(record=record, status=PlanStatus.PAUSED, workspace=workspace)
             # The account also knows what attempts took that were cancelled and so have no result of their own.
             outcome = replace(outcome, usage=account.usage, cost_usd=account.cost_usd)

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from planner.author.planner_agent import CALLER
 from planner.plan.model import Plan
-from planner.state.state import AttemptKey, RemovedStep, Spending, State, total_of
+from planner.state.state import AttemptKey, RemovedStep, State
 from planner.store.folder import PlanFolder
 from subagents.executor import AgentUsage
 from subagents.step.usage_recovery import attempt_spending
-from vibe.core.messages import Usage
+from vibe.core.messages import Spending, Spent, total_of
 from vibe.core.session.transcript import Transcript, TranscriptError
 
-NOTHING = Spending(Usage(), 0.0)
+NOTHING = Spending()
 
 
 def removed_from(plan: Plan, state: State, folder: PlanFolder) -> list[tuple[RemovedStep, Spending]]:
@@ -25,7 +25,7 @@ def removed_from(plan: Plan, state: State, folder: PlanFolder) -> list[tuple[Rem
 
 def earlier_spending(plan: Plan, state: State, folder: PlanFolder) -> Spending:
     """The sum over all attempts and revisions of earlier runs; reads files."""
-    mended = (spending for _, spending in revision_spending(folder))
+    mended = (agent for _, agent in revision_agents(folder))
     return total_of([*spending_by_attempt(plan, state, folder).values(), *mended])
 
 
@@ -50,12 +50,7 @@ def revision_agents(folder: PlanFolder) -> list[tuple[str, AgentUsage]]:
     return found
 
 
-def revision_spending(folder: PlanFolder) -> list[tuple[str, Spending]]:
-    """Return what mending the plan took, each time with the step that had failed; reads files."""
-    return [(step_id, Spending(agent.usage, agent.cost_usd)) for step_id, agent in revision_agents(folder)]
-
-
-def spending_by_attempt(plan: Plan, state: State, folder: PlanFolder) -> dict[AttemptKey, Spending]:
+def spending_by_attempt(plan: Plan, state: State, folder: PlanFolder) -> dict[AttemptKey, Spent]:
     """Return what each attempt took so far; reads files.
 
     The journal has an attempt's spending once the attempt has ended. One that was cut off, or that goes on, has it in
@@ -69,6 +64,6 @@ def spending_by_attempt(plan: Plan, state: State, folder: PlanFolder) -> dict[At
             recorded = spent.get((step_id, attempt), NOTHING)
             is_open = attempt == was.begun and not was.status.is_final
             if is_open or not recorded.usage.calls:
-                said = Spending(*attempt_spending(folder.step_folder(step_id), attempt))
+                said = attempt_spending(folder.step_folder(step_id), attempt)
                 spent[step_id, attempt] = said if said.usage.calls > recorded.usage.calls else recorded
     return spent

@@ -9,8 +9,8 @@ from pathlib import Path
 from ipc.events import WarningEvent
 from ipc.sink import EventSink
 from planner.plan.model import Plan
+from planner.state.outcome import RunResult
 from planner.store.folder import PlanFolder
-from planner.store.outcome import RunResult
 from planner.store.store import PlanStore
 from subagents.agent.run_services import RunServices
 from subagents.executor import StepExecutor
@@ -109,7 +109,7 @@ async def clear_worktrees(worktrees: WorktreeExecutor, outcome: RunResult, sink:
     That it can't be done changes nothing of the outcome.
     """
     try:
-        await worktrees.clear({step.step_id for step in outcome.steps if step.status.is_final})
+        await worktrees.clear({step.id for step in outcome.steps if step.status.is_final})
     except (WorktreeError, WorktreeRefusedError) as error:
         sink.publish(WarningEvent(code="worktree.left", message=f"{error}; remove the rest with `vibe plan clean`"))
 

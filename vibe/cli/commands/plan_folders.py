@@ -6,6 +6,7 @@ import argparse
 from dataclasses import asdict
 
 from planner.store.folder import PlanSummary, find_plan
+from vibe.app.engine.result_record import removed_document
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.render.next_command import decision_documents
@@ -39,7 +40,7 @@ def _status(read: PlanRead, output: str, env: CliEnvironment) -> None:
             {"id": step_id, "status": step.status.value, "attempt": step.begun}
             for step_id, step in read.state.steps.items()
         ]
-        document["removed_steps"] = [step.as_document() for step in read.removed]
+        document["removed_steps"] = [removed_document(step, spent) for step, spent in read.removed]
         document["open_decisions"] = decision_documents(read.summary.plan_id, read.waiting)
         env.write_json(document)
         return

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from planner.plan.model import Decision, Plan, PlanStatus, StepStatus
 from planner.plan.status import MARKS, paused_text
-from planner.state.state import State
+from planner.state.state import RemovedStep, State
 from planner.store.current_plan import current_state, open_decisions
 from planner.store.errors import BrokenPlanError
 from planner.store.folder import PlanFolder, PlanSummary, find_plan, list_plans
-from vibe.app.engine.result_record import RemovedRecord
 from vibe.cli.render.event_text import one_line
 from vibe.cli.render.next_command import decision_lines, try_again
 from vibe.cli.render.revision_text import removed_lines
+from vibe.core.messages import Spending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +27,7 @@ class PlanRead:
     plan: Plan
     state: State
     waiting: tuple[Decision, ...]
-    removed: tuple[RemovedRecord, ...]
+    removed: Sequence[tuple[RemovedStep, Spending]]
 
     @classmethod
     def of(cls, folder: PlanFolder) -> PlanRead:
@@ -56,7 +57,7 @@ class PlanRead:
             status = was.status.value
             detail = f"  {one_line(was.detail or was.reason or '')}"
             lines.append(f"{MARKS[status]} {step.id}: {one_line(step.title)} ({status}){detail}".rstrip())
-        lines += removed_lines(self.removed)
+        lines += removed_lines([step for step, _ in self.removed])
         lines += decision_lines(summary.plan_id, self.waiting)
         if summary.can_go_on:
             lines.append(f"continue with: {'/plan resume' if in_chat else f'vibe plan resume {summary.plan_id}'}")
@@ -91,12 +92,12 @@ def _counted(plan: PlanSummary, home: Path) -> PlanSummary:
     return replace(plan, counts=state.counted())
 
 
-def _removed(folder: PlanFolder, plan: Plan, state: State) -> tuple[RemovedRecord, ...]:
+def _removed(folder: PlanFolder, plan: Plan, state: State) -> list[tuple[RemovedStep, Spending]]:
     if not state.revisions:
-        return ()
+        return []
     from vibe.app.plan.usage_history import removed_from  # noqa: PLC0415  conversations are read for few plans
 
-    return tuple(RemovedRecord.of(step, spent) for step, spent in removed_from(plan, state, folder))
+    return removed_from(plan, state, folder)
 
 
 def _status_text(plan: PlanSummary) -> str:

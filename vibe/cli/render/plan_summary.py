@@ -25,7 +25,7 @@ MAX_INDENT = 12
 def write_summary(ended: PlanRun, out: TextIO, *, in_chat: bool = False) -> None:
     """Write the steps with their results, changed files, usage, and the next commands, as ``try_again``."""
     record = ended.record
-    lines = ["", *_table(record.steps or ()), *removed_lines(record.removed_steps)]
+    lines = ["", *_table(record.steps or ()), *removed_lines([step for step, _ in record.removed_steps])]
     own = [step for step in record.steps or () if step.reason != REUSED_REASON]
     lines += _command_output(own, str(record.plan_id))
     changed = sorted({file for step in own for file in step.files_changed})

@@ -10,7 +10,7 @@ from ipc.events import PlanRevisedEvent
 from planner.plan.loader import LoadedPlan
 from planner.plan.operations import operation_text, read_operations
 from planner.reuse.plan_diff import diff
-from vibe.app.engine.result_record import RemovedRecord
+from planner.state.state import RemovedStep
 from vibe.app.plan.reuse import Side, comparable
 from vibe.cli.render.event_text import counted, one_line
 
@@ -41,12 +41,13 @@ def revision_documents(revisions: Sequence[PlanRevisedEvent]) -> list[dict[str, 
     ]
 
 
-def removed_lines(steps: Sequence[RemovedRecord]) -> list[str]:
+def removed_lines(steps: Sequence[RemovedStep]) -> list[str]:
     """A line for each step that a revision took out of the plan."""
     lines: list[str] = []
-    for step in steps:
-        attempts = f" after {counted(step.attempts, 'attempt')}" if step.attempts else ""
-        lines.append(f"removed from the plan: {step.id}: {one_line(step.title)} ({step.status}{attempts})")
+    for removed in steps:
+        begun, title = removed.step.begun, removed.step.outline.title
+        attempts = f" after {counted(begun, 'attempt')}" if begun else ""
+        lines.append(f"removed from the plan: {removed.id}: {one_line(title)} ({removed.status.value}{attempts})")
     return lines
 
 

@@ -25,12 +25,11 @@ from planner.state.decide import look
 from planner.state.decisions import step_decision
 from planner.state.evolve import fold
 from planner.state.schedule import know_steps
-from planner.state.state import Spending
 from planner.store.records import RunSettings
 from subagents.executor import StepResult
 from tests.unit.planner.facts import began, decision, ended, finished, moved, paused, reused, revised, took_up
 from tests.unit.planner.scripted_run import choice, make_plan, step
-from vibe.core.messages import Usage
+from vibe.core.messages import Spending, Usage
 from vibe.core.outcome import Denial, Outcome
 
 HOSTILE = "<script>alert(1)</script> \u202egnp.exe\x1b]0;title\x07\x00 & \"quoted\" 'too' ](javascript:x) | `"

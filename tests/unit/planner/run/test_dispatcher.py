@@ -101,7 +101,7 @@ async def test_usage_and_cost_are_summed_over_attempts(tmp_path: Path) -> None:
     bench = Bench(tmp_path, plan_of({"a": {"retries": 1}}))
     outcome = await bench.run(ScriptedExecutor({"a": [spent, made]}), clock=SleepyClock())
     assert (outcome.usage, outcome.cost_usd) == (Usage(11, 3, 0, 2), 0.75)
-    assert outcome.steps[0].attempts == 2
+    assert outcome.steps[0].begun == 2
 
 
 async def test_a_failed_step_waits_longer_before_each_attempt(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ async def test_pause_lets_running_steps_stop_and_a_resume_repeats_nothing_that_w
     assert [given.summary for given in second.task("d").inputs] == ["b done", "c's result"]
     assert outcome.outcome is Outcome.COMPLETED
     assert outcome.counts == {"completed": 4}
-    assert [step.attempts for step in outcome.steps] == [1, 1, 1, 1]
+    assert [step.begun for step in outcome.steps] == [1, 1, 1, 1]
     resumed = bench.memory.events[0]
     assert isinstance(resumed, PlanResumedEvent)
     assert resumed.done == 2
@@ -233,7 +233,7 @@ async def test_what_was_stopped_says_how_it_will_go_on(tmp_path: Path) -> None:
         control.request_pause("stop", grace_seconds=0)
 
     outcome = await bench.run(executor, pause)
-    assert {report.step_id: report.detail for report in outcome.steps} == {
+    assert {report.id: report.detail for report in outcome.steps} == {
         "agent": "interrupted; will continue from its last turn on resume",
         "command": "interrupted; will restart on resume",
     }

@@ -28,7 +28,7 @@ from tests.fakes.clock import SleepyClock
 from tests.fakes.executor import ScriptedExecutor, completed, failed, forever, until_stopped
 from tests.unit.planner.plan_bench import CHOICE, Bench, plan_of, statuses
 from vibe.core.errors import UsageError
-from vibe.core.messages import Usage
+from vibe.core.messages import Spending, Usage
 from vibe.core.modes import ExecutionMode
 from vibe.core.outcome import Outcome
 
@@ -65,7 +65,7 @@ async def test_with_nobody_there_the_plan_waits_for_the_decision_and_a_resume_as
     bench = Bench(tmp_path, plan_of(ASKING))
     first = await bench.run(ScriptedExecutor({"a": failed(detail="no luck")}))
     assert (first.status, first.outcome, first.reason) == (PlanStatus.PAUSED, Outcome.BLOCKED, "decision")
-    assert (first.steps[0].attempts, first.steps[0].detail) == (1, "no luck")
+    assert (first.steps[0].begun, first.steps[0].detail) == (1, "no luck")
     again = await bench.run(ScriptedExecutor())
     assert (again.status, again.reason) == (PlanStatus.PAUSED, "decision")
     assert "no luck" in bench.decisions()[0].question
@@ -217,7 +217,7 @@ async def test_a_mended_step_is_a_new_attempt_with_its_new_definition(tmp_path: 
     outcome = await bench.run(executor)
     assert outcome.outcome is Outcome.COMPLETED
     assert (executor.task("a").attempt, executor.task("a").step.title) == (2, "better")
-    assert (outcome.steps[0].attempts, outcome.steps[0].title) == (2, "better")
+    assert (outcome.steps[0].begun, outcome.steps[0].outline.title) == (2, "better")
 
 
 async def test_what_cannot_be_carried_out_goes_back_once_with_the_problems(tmp_path: Path) -> None:
@@ -379,7 +379,7 @@ async def test_a_revision_whose_steps_could_not_start_is_refused_with_the_senten
 
     paused = await bench.run(executor, revise)
     assert verdicts == ["the revision: there is no model 'bad': name another", None]
-    assert paused.steps[1].title == "good"
+    assert paused.steps[1].outline.title == "good"
 
 
 async def test_a_better_plan_whose_steps_could_not_start_goes_back_with_the_sentence(tmp_path: Path) -> None:
@@ -387,7 +387,7 @@ async def test_a_better_plan_whose_steps_could_not_start_goes_back_with_the_sent
     options = DispatchOptions(replanning=ReplanPolicy(reviser=reviser, check=no_such_title))
     bench = Bench(tmp_path, plan_of(REPLANNING), options=options)
     outcome = await bench.run(ScriptedExecutor({"a": [failed(), completed()]}))
-    assert (outcome.outcome, outcome.steps[0].title) == (Outcome.COMPLETED, "good")
+    assert (outcome.outcome, outcome.steps[0].outline.title) == (Outcome.COMPLETED, "good")
     assert reviser.asked[1].problems == ("there is no model 'bad': name another",)
 
 
@@ -425,7 +425,7 @@ async def test_a_wish_nobody_asked_about_is_answered_by_a_warning(tmp_path: Path
 async def test_an_attempt_that_was_cut_off_says_what_it_used(tmp_path: Path) -> None:
     events = MemorySink()
     activity = ActivitySink(events)
-    options = DispatchOptions(activity=activity, spent_by=lambda _, attempt: (Usage(10, attempt, 0, 1), 0.5))
+    options = DispatchOptions(activity=activity, spent_by=lambda _, attempt: Spending(Usage(10, attempt, 0, 1), 0.5))
     bench = Bench(tmp_path, plan_of({"a": []}), options=options)
     executor = ScriptedExecutor({"a": forever})
 

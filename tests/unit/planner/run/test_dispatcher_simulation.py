@@ -32,10 +32,10 @@ from planner.run.step_runner import DispatchOptions
 from planner.state.decide import look
 from planner.state.decisions import StepChoice
 from planner.state.evolve import fold
+from planner.state.outcome import RunResult
 from planner.state.state import State, StepState
 from planner.store.folder import PlanFolder
 from planner.store.journal import read_journal
-from planner.store.outcome import RunResult
 from subagents.executor import StepResult, StepTask, StopSignal
 from tests.fakes.clock import ManualClock
 from tests.unit.planner.plan_bench import Bench, plan_of
@@ -276,7 +276,7 @@ def check(bench: Bench, outcome: RunResult) -> None:
     assert readers_part(from_bus) == readers_part(from_log)
     assert (from_log.status, from_log.reason) == (outcome.status, outcome.reason)
     assert outcome.reason != "stalled"
-    statuses = {report.step_id: report.status for report in outcome.steps}
+    statuses = {report.id: report.status for report in outcome.steps}
     open_steps = {step_id for step_id, status in statuses.items() if not status.is_final}
     bad = (StepStatus.FAILED, StepStatus.CANCELLED)
     spoilt = [r for r in outcome.steps if r.status in bad and not r.tolerated]
@@ -298,7 +298,7 @@ def check(bench: Bench, outcome: RunResult) -> None:
 def stands(bench: Bench, outcome: RunResult) -> None:
     """Whoever reads the folder finds what the run said."""
     state = look_at(bench)
-    told = {report.step_id: report.status for report in outcome.steps}
+    told = {report.id: report.status for report in outcome.steps}
     assert {step_id: step.status for step_id, step in state.steps.items()} == told
     waits = StepStatus.NEEDS_DECISION in told.values()
     assert bool(state.open) == waits

@@ -8,11 +8,11 @@ import pytest
 from ipc import events as e
 from planner.plan.status import PlanStatus, StepStatus
 from planner.state.evolve import FactInvalidError, evolve, fold
-from planner.state.state import Left, Spending, State, StepState, total_of
+from planner.state.state import Left, State, StepState
 from subagents.executor import StepResult
 from tests.fakes.executor import completed, failed
 from tests.unit.planner.facts import began, decision, ended, moved, paused, revised, took_up
-from vibe.core.messages import Usage
+from vibe.core.messages import Spending, Usage, total_of
 from vibe.core.outcome import Outcome
 
 PENDING = StepStatus.PENDING
