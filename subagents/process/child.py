@@ -148,6 +148,15 @@ class StepLink:
             raise LeaseRefusedError(waiting.answer or Refused(number))
         return waiting.answer
 
+    @asynccontextmanager
+    async def leased(self, want: Want, tell: Tell | None = None) -> AsyncGenerator[Granted]:
+        """As ``lease``, and give it back at the end of the block."""
+        granted = await self.lease(want, tell)
+        try:
+            yield granted
+        finally:
+            self.give_back(Returned(granted.lease))
+
     def give_back(self, returned: Returned) -> None:
         """End a lease; a second time does nothing."""
         self._send(returned)
@@ -301,11 +310,8 @@ class LinkedLimiter:
     @asynccontextmanager
     async def slot(self) -> AsyncGenerator[None, None]:
         """Wait for a place and hold it."""
-        granted = await self._link.lease(ProviderSlot(provider=self._provider))
-        try:
+        async with self._link.leased(ProviderSlot(provider=self._provider)):
             yield
-        finally:
-            self._link.give_back(Returned(granted.lease))
 
     def pause(self, seconds: float) -> None:
         """Let no call of the run begin for so long."""
@@ -366,9 +372,8 @@ class LinkedClaims:
         yield lambda: from_thread.run(self._claims)
 
     async def _claims(self) -> Sequence[str]:
-        granted = await self._link.lease(ClaimsBeside())
-        self._link.give_back(Returned(granted.lease))
-        return granted.writes
+        async with self._link.leased(ClaimsBeside()) as granted:
+            return granted.writes
 
 
 def ask_in_turn(link: StepLink, approvals: Approvals) -> None:

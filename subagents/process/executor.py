@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -168,7 +168,7 @@ class ProcessPool:
     ready takes one a third of a second.
     """
 
-    def __init__(self, program: StepProgram, *, spares: int, expected: int) -> None:
+    def __init__(self, program: StepProgram, *, spares: int = 2, expected: int = 0) -> None:
         self._program = program
         self._size = spares
         self._expected = expected
@@ -226,15 +226,6 @@ EXIT_SECONDS = 1.0
 LATE_SECONDS = 3.0
 """The time a process may take beyond its step's limit before it is no longer trusted to watch the clock."""
 STOP_POLL_SECONDS = 0.1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessSettings:
-    """The settings of the pool. ``spares`` wait ready, ``expected`` is how many steps will need one."""
-
-    program: StepProgram
-    spares: int = 2
-    expected: int = 0
 
 
 class ProcessExecutor:
@@ -389,14 +380,13 @@ class _Attempt:
 
 @asynccontextmanager
 async def process_executor(
-    settings: ProcessSettings,
+    pool: ProcessPool,
     services: RunServices,
     claims: RunClaims,
     commands: StepExecutor,
     step_folder: Callable[[str], Path],
 ) -> AsyncGenerator[ProcessExecutor]:
-    """An executor with its processes; those that wait are ended with the block."""
-    pool = ProcessPool(settings.program, spares=settings.spares, expected=settings.expected)
+    """An executor with the processes of a pool; those that wait are ended with the block."""
     try:
         await pool.fill()
         yield ProcessExecutor(pool, services, claims, commands, step_folder)

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import assert_never
+from typing import Any, assert_never
 
 import anyio
 from anyio import CancelScope
@@ -54,7 +54,7 @@ from vibe.core.errors import EnvironmentFailure
 from vibe.core.llm.limiter import CallLimiter
 from vibe.core.llm.pricing import configured_cost
 from vibe.core.messages import Spending, Usage
-from vibe.core.tools.ports import Question
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, Question
 
 
 class NotLentError(Exception):
@@ -227,24 +227,31 @@ class StepServer:
         finally:
             self._leases.pop(number, None)
 
-    def _service(self, number: int, want: Want, lease: _Lease) -> AbstractAsyncContextManager[Granted]:
+    @asynccontextmanager
+    async def _service(self, number: int, want: Want, lease: _Lease) -> AsyncGenerator[Granted]:
+        services = self._services
         match want:
             case LedgerRoom():
-                return self._room(number, want, lease)
-            case ProviderSlot():
-                return self._slot(number, want)
+                async with self._room(number, want, lease) as granted:
+                    yield granted
+            case ProviderSlot(provider=provider):
+                async with self._limiter(provider).slot():
+                    yield Granted(number)
             case TurnToAsk():
-                return self._turn(number)
-            case PersonsAnswer():
-                return self._answer(number, want)
+                async with services.approvals.queue:
+                    yield Granted(number, yeses=services.approvals.yeses)
+            case PersonsAnswer(request=request):
+                yield Granted(number, answer=await self._answer(request))
             case PersonsReplies():
-                return self._replies(number, want)
+                yield Granted(number, answers=await self._replies(want))
             case SubagentPlace():
-                return self._place(number)
+                async with services.spawning.place():
+                    yield Granted(number)
             case ClaimsBeside():
-                return self._claims(number)
+                yield Granted(number, writes=tuple(self._others()))
             case TurnToWrite():
-                return self._write(number)
+                async with self._turn_to_write(number):
+                    yield Granted(number)
             case _:
                 assert_never(want)
 
@@ -262,50 +269,25 @@ class StepServer:
         finally:
             room.release()
 
-    @asynccontextmanager
-    async def _slot(self, number: int, want: ProviderSlot) -> AsyncGenerator[Granted]:
-        async with self._limiter(want.provider).slot():
-            yield Granted(number)
-
-    @asynccontextmanager
-    async def _turn(self, number: int) -> AsyncGenerator[Granted]:
-        async with self._services.approvals.queue:
-            yield Granted(number, yeses=self._services.approvals.yeses)
-
-    @asynccontextmanager
-    async def _answer(self, number: int, want: PersonsAnswer) -> AsyncGenerator[Granted]:
+    async def _answer(self, request: ApprovalRequest) -> ApprovalAnswer:
         approver = self._services.approvals.approver
         if approver is None:
             raise NotLentError("no one can answer questions in this run")
-        yield Granted(number, answer=await approver.approve(want.request))
+        return await approver.approve(request)
 
-    @asynccontextmanager
-    async def _replies(self, number: int, want: PersonsReplies) -> AsyncGenerator[Granted]:
+    async def _replies(self, want: PersonsReplies) -> tuple[dict[str, Any], ...] | None:
         if self._services.user_input is None:
             raise NotLentError("no one can answer questions in this run")
         questions = [Question.model_validate(asked) for asked in want.questions]
         answers = await self._services.user_input(questions, want.request_id)
-        given = None if answers is None else tuple(answer.model_dump(mode="json") for answer in answers)
-        yield Granted(number, answers=given)
+        return None if answers is None else tuple(answer.model_dump(mode="json") for answer in answers)
 
-    @asynccontextmanager
-    async def _place(self, number: int) -> AsyncGenerator[Granted]:
-        async with self._services.spawning.place():
-            yield Granted(number)
-
-    @asynccontextmanager
-    async def _write(self, number: int) -> AsyncGenerator[Granted]:
+    def _turn_to_write(self, number: int) -> AbstractAsyncContextManager[None]:
         turns = self._services.turns
-        tell = partial(self._say_what_is_waited_for, number)
-        async with nullcontext() if turns is None else turns(tell):
-            yield Granted(number)
+        return nullcontext() if turns is None else turns(partial(self._say_what_is_waited_for, number))
 
     def _say_what_is_waited_for(self, number: int, message: str) -> None:
         self._start(self.send, Waits(number, message))
-
-    @asynccontextmanager
-    async def _claims(self, number: int) -> AsyncGenerator[Granted]:
-        yield Granted(number, writes=tuple(self._others()))
 
     def _limiter(self, provider: str) -> CallLimiter:
         try:

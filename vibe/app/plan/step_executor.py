@@ -78,12 +78,12 @@ async def _in_this_process(steps: PlanSteps, claims: RunClaims) -> AsyncGenerato
 @asynccontextmanager
 async def _in_processes(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[StepExecutor]:
     from subagents.process.child_process import StepProgram
-    from subagents.process.executor import ProcessSettings, process_executor
+    from subagents.process.executor import ProcessPool, process_executor
 
     store = steps.store
-    settings = ProcessSettings(
+    pool = ProcessPool(
         # -P: the folder it starts in may hold modules of any name.
-        program=StepProgram(
+        StepProgram(
             argv=(sys.executable, "-P", "-m", STEP_PROGRAM),
             environ=steps.host.environ,
             document=_document(steps),
@@ -93,7 +93,7 @@ async def _in_processes(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[S
         expected=_agents_to_come(steps.plan, store),
     )
     local = _local(steps, claims)
-    async with process_executor(settings, steps.services, claims, local, store.step_folder) as executor:
+    async with process_executor(pool, steps.services, claims, local, store.step_folder) as executor:
         yield executor
 
 

@@ -19,7 +19,7 @@ from subagents.agent.run_services import RunServices
 from subagents.executor import StepResult, StepTask, StopSignal
 from subagents.process import executor as module
 from subagents.process.child_process import StepProgram
-from subagents.process.executor import ProcessExecutor, ProcessSettings, process_executor
+from subagents.process.executor import ProcessExecutor, ProcessPool, process_executor
 from subagents.step.tamper_guard import RunClaims
 from tests.fakes.executor import ScriptedExecutor
 from tests.fakes.step_links import shared_of_a_run, until
@@ -45,9 +45,9 @@ def program(how: str = "well", python: str = sys.executable) -> StepProgram:
 
 @asynccontextmanager
 async def executor(
-    shared: RunServices, folder: Path, settings: ProcessSettings | None = None
+    shared: RunServices, folder: Path, pool: ProcessPool | None = None
 ) -> AsyncGenerator[ProcessExecutor]:
-    used = settings or ProcessSettings(program=program(), spares=0)
+    used = pool or ProcessPool(program(), spares=0)
     async with process_executor(
         used, shared, RunClaims(), ScriptedExecutor(), lambda step_id: folder / step_id
     ) as made:
@@ -144,8 +144,8 @@ async def test_a_process_that_goes_wrong_is_a_crash_that_says_why(tmp_path: Path
 
 
 async def test_a_process_that_cannot_be_started_is_a_failed_step(tmp_path: Path) -> None:
-    settings = ProcessSettings(program=program(python=str(tmp_path / "nothing")), expected=3)
-    async with executor(shared_of_a_run(), tmp_path, settings) as made:
+    pool = ProcessPool(program(python=str(tmp_path / "nothing")), expected=3)
+    async with executor(shared_of_a_run(), tmp_path, pool) as made:
         result = await made.run(task_of(prompt="complete"), NEVER)
 
     assert (result.outcome, result.reason) == (Outcome.FAILED, "environment")
@@ -165,7 +165,7 @@ async def test_a_process_of_another_version_begins_nothing_and_is_a_failed_step(
     tmp_path: Path, how: str, sentence: str
 ) -> None:
     shared = shared_of_a_run()
-    async with executor(shared, tmp_path, ProcessSettings(program=program(how))) as made:
+    async with executor(shared, tmp_path, ProcessPool(program(how))) as made:
         result = await made.run(task_of(prompt="complete"), NEVER)
 
     assert (result.outcome, result.reason) == (Outcome.FAILED, "environment")
@@ -248,8 +248,8 @@ async def test_a_call_under_way_in_a_crash_counts_for_step_and_plan(tmp_path: Pa
 
 
 async def test_a_command_is_done_without_a_process_of_ours(tmp_path: Path) -> None:
-    settings = ProcessSettings(program=program(python=str(tmp_path / "nothing")), spares=0)
-    async with executor(shared_of_a_run(), tmp_path, settings) as made:
+    pool = ProcessPool(program(python=str(tmp_path / "nothing")), spares=0)
+    async with executor(shared_of_a_run(), tmp_path, pool) as made:
         result = await made.run(task_of(command="true"), NEVER)
 
     assert result.outcome is Outcome.COMPLETED
@@ -263,8 +263,8 @@ async def test_what_a_process_prints_never_stops_it(tmp_path: Path) -> None:
 
 async def test_spares_are_used_replaced_as_far_as_expected_and_never_left_behind(tmp_path: Path) -> None:
     shared = shared_of_a_run()
-    settings = ProcessSettings(program=program(), spares=2, expected=3)
-    async with executor(shared, tmp_path, settings) as made:
+    pool = ProcessPool(program(), spares=2, expected=3)
+    async with executor(shared, tmp_path, pool) as made:
         first = children()
         used = [int((await made.run(task_of(prompt="complete"), NEVER)).summary.split()[-1]) for _ in range(2)]
         later = children()
@@ -276,8 +276,8 @@ async def test_spares_are_used_replaced_as_far_as_expected_and_never_left_behind
 
 
 async def test_a_spare_that_did_not_survive_is_not_given_out(tmp_path: Path) -> None:
-    settings = ProcessSettings(program=program(), spares=1, expected=1)
-    async with executor(shared_of_a_run(), tmp_path, settings) as made:
+    pool = ProcessPool(program(), spares=1, expected=1)
+    async with executor(shared_of_a_run(), tmp_path, pool) as made:
         (spare,) = children()
         os.kill(spare, signal.SIGKILL)
         await until(lambda: made._pool._spares[0].exit_code is not None)  # pyright: ignore[reportPrivateUsage]
@@ -287,8 +287,8 @@ async def test_a_spare_that_did_not_survive_is_not_given_out(tmp_path: Path) -> 
 
 
 async def test_a_program_that_never_starts_properly_is_a_crash(tmp_path: Path) -> None:
-    settings = ProcessSettings(program=program("stillborn"), spares=1, expected=1)
-    async with executor(shared_of_a_run(), tmp_path, settings) as made:
+    pool = ProcessPool(program("stillborn"), spares=1, expected=1)
+    async with executor(shared_of_a_run(), tmp_path, pool) as made:
         result = await made.run(task_of(prompt="complete"), NEVER)
 
     assert (result.reason, "exit code 4" in result.detail) == ("crashed", True)
