@@ -75,20 +75,14 @@ def _files(folder: Path) -> Iterator[str]:
             yield os.path.relpath(os.path.join(place, name), folder)  # noqa: PTH118  text, which may be no name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorktreeSetup:
-    """``commands`` are run in each worktree as it is made, before its step."""
-
-    commands: tuple[str, ...] = ()
-
-    def tasks(self, task: StepTask) -> list[tuple[str, StepTask]]:
-        """The commands, each with the task that runs it in place of the step's own work."""
-        own = task.with_step(title=f"Set up: {task.step.title}", verify=[], output_schema=None)
-        plain = structs.replace(own, inputs=())
-        return [
-            (command, structs.replace(plain.with_step(command=command), conversation=f"setup{number}"))
-            for number, command in enumerate(self.commands, start=1)
-        ]
+def setup_tasks(commands: Sequence[str], task: StepTask) -> list[tuple[str, StepTask]]:
+    """Commands for a new worktree, each with the task that runs it in place of the step's own work."""
+    own = task.with_step(title=f"Set up: {task.step.title}", verify=[], output_schema=None)
+    plain = structs.replace(own, inputs=())
+    return [
+        (command, structs.replace(plain.with_step(command=command), conversation=f"setup{number}"))
+        for number, command in enumerate(commands, start=1)
+    ]
 
 
 def link_shared(share: Sequence[str], workspace: Path, workdir: Path) -> None:

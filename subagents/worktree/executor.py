@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Callable, Collection
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeAlias, TypeVar
@@ -23,11 +23,11 @@ from subagents.step.local_executor import transcript_name
 from subagents.worktree.apply import lock_repository, scratch_folder
 from subagents.worktree.checkout import (
     PUT_AWAY,
-    WorktreeSetup,
     delete_files,
     put_away_in,
     remove_folder,
     remove_if_empty,
+    setup_tasks,
 )
 from subagents.worktree.conflict import Resolving, check_task, joined, other_side
 from subagents.worktree.errors import MergeRefusedError, WorktreeError, WorktreeRefusedError, name_some
@@ -121,14 +121,15 @@ OWN_TREE = (
 class WorktreePlace:
     """A plan's place for worktrees: ``folder`` holds them, ``step_folder`` says where a step's record is kept.
 
-    ``open_repository`` is called, in a thread, when the first step needs it.
+    ``open_repository`` is called, in a thread, when the first step needs it. ``setup`` are commands that are
+    run in each worktree as it is made, before its step.
     """
 
     open_repository: Callable[[], Repository]
     plan_id: str
     folder: Path
     step_folder: Callable[[str], Path]
-    setup: WorktreeSetup = field(default_factory=WorktreeSetup)
+    setup: Sequence[str] = ()
 
 
 class WorktreeExecutor:
@@ -141,7 +142,6 @@ class WorktreeExecutor:
     def __init__(self, inner: StepExecutor, place: WorktreePlace, sink: EventSink, turns: Turns | None = None) -> None:
         self._inner = inner
         self._place = place
-        self._setup = place.setup
         self._sink = sink
         self._turns = turns
         self._lock = anyio.Lock()
@@ -190,9 +190,9 @@ class WorktreeExecutor:
         self, task: StepTask, stop: StopSignal, step: StepWorktree, record: WorktreeRecord
     ) -> StepResult | None:
         """Run the user's commands in a worktree that is new; a result if the step can't begin."""
-        if record.set_up or not self._setup.commands:
+        if record.set_up or not self._place.setup:
             return None
-        for command, job in self._setup.tasks(_in_worktree(task, step)):
+        for command, job in setup_tasks(self._place.setup, _in_worktree(task, step)):
             done = await self._inner.run(job, stop)
             if _goes_on(done):
                 return done

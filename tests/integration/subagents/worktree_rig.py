@@ -13,7 +13,6 @@ from anyio import to_thread
 
 from ipc.sink import MemorySink
 from subagents.executor import StepResult, StepTask, StopSignal
-from subagents.worktree.checkout import WorktreeSetup
 from subagents.worktree.executor import WorktreeExecutor, WorktreePlace
 from subagents.worktree.repository import Repository, open_repository
 from tests.fakes.tasks import task_of
@@ -122,7 +121,7 @@ class Rig:
             plan_id=plan_id,
             folder=self.home / "worktrees",
             step_folder=self.step_folder,
-            setup=WorktreeSetup(commands=self.setup),
+            setup=self.setup,
         )
         return WorktreeExecutor(inner, place, self.sink)
 

@@ -14,7 +14,6 @@ from planner.store.folder import PlanFolder
 from planner.store.store import PlanStore
 from subagents.agent.run_services import RunServices
 from subagents.executor import StepExecutor
-from subagents.worktree.checkout import WorktreeSetup
 from subagents.worktree.errors import WorktreeError, WorktreeRefusedError
 from subagents.worktree.executor import WorktreeExecutor, WorktreePlace
 from subagents.worktree.repository import Repository, check_startable, open_repository
@@ -98,7 +97,7 @@ def worktree_executor(
         plan_id=store.plan_id,
         folder=worktrees_folder(store.folder),
         step_folder=store.step_folder,
-        setup=WorktreeSetup(commands=engine.config.worktree.setup),
+        setup=engine.config.worktree.setup,
     )
     return WorktreeExecutor(inner, place, services.sink, services.turns)
 
