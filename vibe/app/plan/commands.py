@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,11 +89,7 @@ async def pause(host: Host, reference: str, *, grace_seconds: float | None = Non
         UsageError: no such plan, or nobody runs it.
         EnvironmentFailure, ipc.errors.IpcError: the run can't be reached.
     """
-
-    def not_running(store: PlanStore) -> Done:
-        raise NotRunningError(store.plan_id, store.state().status, "pause")
-
-    return await _carry_out(host, reference, Pause(grace_seconds=grace_seconds), not_running)
+    return await _carry_out(host, reference, Pause(grace_seconds=grace_seconds), partial(_not_running, "pause"))
 
 
 async def cancel(host: Host, reference: str) -> Done:
@@ -145,11 +142,7 @@ async def approve(host: Host, reference: str, answer: Approve) -> Done:
         UsageError: no such plan, nobody runs it, or the request is not open.
         EnvironmentFailure, ipc.errors.IpcError: the run can't be reached.
     """
-
-    def not_running(store: PlanStore) -> Done:
-        raise NotRunningError(store.plan_id, store.state().status, "approve")
-
-    return await _carry_out(host, reference, answer, not_running)
+    return await _carry_out(host, reference, answer, partial(_not_running, "approve"))
 
 
 async def act_on_step(host: Host, reference: str, step_id: str, action: StepAction) -> Done:
@@ -181,11 +174,7 @@ async def steer(host: Host, reference: str, step_id: str, text: str) -> Done:
         UsageError: no such plan, nobody runs it, or no agent of that step is at work.
         EnvironmentFailure, ipc.errors.IpcError: the run can't be reached.
     """
-
-    def not_running(store: PlanStore) -> Done:
-        raise NotRunningError(store.plan_id, store.state().status, "steer")
-
-    return await _carry_out(host, reference, Steer(step_id=step_id, text=text), not_running)
+    return await _carry_out(host, reference, Steer(step_id=step_id, text=text), partial(_not_running, "steer"))
 
 
 async def revise(
@@ -226,6 +215,10 @@ def plan_as_it_stands(host: Host, reference: str) -> LoadedPlan:
         EnvironmentFailure: it can't be read back.
     """
     return effective_plan(find_plan(host.home, reference))
+
+
+def _not_running(what: str, store: PlanStore) -> Done:
+    raise NotRunningError(store.plan_id, store.state().status, what)
 
 
 async def _carry_out(host: Host, reference: str, command: RunCommand, in_folder: Callable[[PlanStore], Done]) -> Done:

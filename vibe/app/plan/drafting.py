@@ -6,7 +6,9 @@ import json
 from dataclasses import dataclass, field
 from functools import cache, partial
 
+import msgspec
 from anyio import to_thread
+from msgspec import structs
 
 from ipc.events import PlanBounds, PlannedCommand, PlanProposedEvent
 from planner.author.output_repair import Repaired
@@ -167,21 +169,12 @@ class PlanDraft:
 
     def _proposed(self, version: DraftVersion) -> PlanProposedEvent:
         plan, found = version.loaded.plan.resolved(), version.estimate
+        bounds = msgspec.convert(found, PlanBounds, from_attributes=True)
         return PlanProposedEvent(
             goal=self.goal,
             document=json.loads(version.loaded.plan.model_dump_json(exclude_unset=True)),
             steps=tuple(outline_of(step) for step in plan.steps),
-            estimate=PlanBounds(
-                steps=found.steps,
-                model_steps=found.model_steps,
-                width=found.width,
-                critical_path=found.critical_path,
-                max_turns=found.max_turns,
-                max_tokens=found.max_tokens,
-                max_price=found.max_price,
-                worst_price=found.worst_price,
-                notes=notes(found, bounds=False),
-            ),
+            estimate=structs.replace(bounds, notes=notes(found, bounds=False)),
             commands=tuple(
                 PlannedCommand(step_id=one.step_id, command=one.line, purpose="verify" if one.check else "command")
                 for one in command_lines(plan)
