@@ -9,10 +9,8 @@ from pydantic import Field
 from planner.plan.status import PlanStatus, StepStatus
 from subagents.step_model import (
     MAX_NUMBER,
-    Count,
     Dependency,
     NonBlank,
-    OneLine,
     PlanModel,
     PositiveInt,
     PositiveNumber,
@@ -22,19 +20,13 @@ from subagents.step_model import (
 )
 
 __all__ = [
-    "MAX_NUMBER",
-    "Count",
     "Decision",
     "Dependency",
-    "NonBlank",
-    "OneLine",
     "Option",
     "Plan",
     "PlanBudget",
     "PlanModel",
     "PlanStatus",
-    "PositiveInt",
-    "PositiveNumber",
     "Sample",
     "Slug",
     "Step",

@@ -77,21 +77,6 @@ STEP_TRANSITIONS: Mapping[StepStatus, frozenset[StepStatus]] = MappingProxyType(
     StepStatus.CANCELLED: frozenset({StepStatus.PENDING, StepStatus.SKIPPED}),  # likewise
 })
 
-PLAN_TRANSITIONS: Mapping[PlanStatus, frozenset[PlanStatus]] = MappingProxyType({
-    PlanStatus.IDLE: frozenset({PlanStatus.ACTIVE, PlanStatus.CANCELLED}),
-    PlanStatus.ACTIVE: frozenset({
-        PlanStatus.PAUSED,
-        PlanStatus.COMPLETED,
-        PlanStatus.FAILED,
-        PlanStatus.CANCELLED,
-    }),
-    PlanStatus.PAUSED: frozenset({PlanStatus.ACTIVE, PlanStatus.CANCELLED}),
-    PlanStatus.COMPLETED: frozenset({PlanStatus.PAUSED}),  # a person has a step done again
-    PlanStatus.FAILED: frozenset({PlanStatus.PAUSED}),  # likewise, or changes the plan
-    PlanStatus.CANCELLED: frozenset(),
-})
-
-
 MARKS = {
     "completed": "✓",
     "failed": "✗",

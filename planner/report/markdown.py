@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from planner.plan.model import Plan, StepStatus
@@ -139,17 +140,9 @@ def _block(text: str) -> Iterator[str]:
     text = plain(text).strip("\n")
     if not text.strip():
         return
-    longest = max((len(run) for run in _runs(text)), default=0)
+    longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     yield from ("", f"{fence}text", text, fence)
-
-
-def _runs(text: str) -> Iterator[str]:
-    run = ""
-    for char in text:
-        run = run + char if char == "`" else ""
-        if run:
-            yield run
 
 
 def _list(title: str, lines: Iterable[str]) -> Iterator[str]:

@@ -48,22 +48,12 @@ class Request:
     reply: ReplyOnce
 
 
+@dataclass(slots=True)
 class PlanStop:
-    """The stop signal that running steps look at between turns."""
+    """The stop signal that running steps look at between turns; it cannot be taken back within a run."""
 
-    __slots__ = ("_requested",)
-
-    def __init__(self) -> None:
-        self._requested = False
-
-    @property
-    def requested(self) -> bool:
-        """True if the step is to stop at the end of the current turn."""
-        return self._requested
-
-    def set(self) -> None:
-        """Ask every running step to stop; it cannot be taken back within a run."""
-        self._requested = True
+    requested: bool = False
+    """True if the step is to stop at the end of the current turn."""
 
 
 class PlanControl:
@@ -125,7 +115,7 @@ class PlanControl:
     def submit(self, command: Asked, on_verdict: OnVerdict | None = None) -> None:
         """Have the run carry a command out, when its turn comes."""
         if isinstance(command, Pause | Cancel):
-            self.stop.set()
+            self.stop.requested = True
         request = Request(command, ReplyOnce(on_verdict))
         if self._early is not None:
             self._early.append(request)

@@ -22,7 +22,7 @@ from planner.plan.status import PlanStatus
 from planner.run.control import PlanControl, ReplyOnce, Request
 from planner.run.recorder import Recorder
 from planner.run.replanner import Revising
-from planner.run.step_runner import DispatchOptions, EndedAttempt, StepRun, StepRunner
+from planner.run.step_runner import DispatchOptions, StepRun, StepRunner
 from planner.run.watchdog import ActivitySink, Timers
 from planner.state import commands as c
 from planner.state.changes import TOO_LATE
@@ -249,18 +249,18 @@ class Dispatcher:
             run.idle_timer.cancel()
         if self._options.activity is not None:
             self._options.activity.end(run.step.id)
-        await self._settling.add(schedule_of(self._state).ranks[run.step.id], attempt)
+        await self._settling.add(schedule_of(self._state).queue.ranks[run.step.id], attempt)
 
-    async def _settle(self, attempts: Sequence[EndedAttempt]) -> None:
+    async def _settle(self, attempts: Sequence[c.AttemptEnded]) -> None:
         """Record what attempts came to; once that is on disk, go on with what follows."""
         for attempt in attempts:
-            self._take(attempt.command())
+            self._take(attempt)
             if self._options.write_results and attempt.result.outcome is not Outcome.INTERRUPTED:
-                self._store.keep_result(attempt.run.step.id, attempt.result)
+                self._store.keep_result(attempt.step_id, attempt.result)
         await self._store.sync()
         for attempt in attempts:
-            del self._running[attempt.run.step.id]
-            self._take(c.AttemptSaved(attempt.run.step.id))
+            del self._running[attempt.step_id]
+            self._take(c.AttemptSaved(attempt.step_id))
 
     def _watch(self, run: StepRun, activity: ActivitySink, seconds: float) -> None:
         run.idle_timer = self._timers.after(seconds, lambda: self._check_idle(run, activity))

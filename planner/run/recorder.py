@@ -91,11 +91,11 @@ class Recorder:
                 case _:
                     pass
         schedule = schedule_of(self.state)
-        for step_id in (*self._held, *schedule.parked()):
+        for step_id in (*self._held, *schedule.queue.parked()):
             if step_id not in schedule.ready:
                 self._held.pop(step_id, None)
                 continue
-            holders = schedule.met_by(step_id, self.state.running)
+            holders = schedule.queue.met_by(step_id, self.state.running)
             if self._held.get(step_id, ()) != holders and (step_id in self._held or len(self._held) < MOST_HELD):
                 self._held[step_id] = holders
                 self._announce_wait(step_id, "files" if holders else "slot", step_ids=holders)

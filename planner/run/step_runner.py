@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import msgspec
 from anyio import to_thread
-from msgspec import Struct, structs
+from msgspec import structs
 
 from planner.plan.model import Plan, Step, StepStatus
 from planner.plan.step_limits import USUAL, StepLimits, step_limits
@@ -123,19 +123,6 @@ class StepRun:
         self.cancel(Outcome.INTERRUPTED, reason, f"interrupted; {later}")
 
 
-class EndedAttempt(Struct, frozen=True, eq=False):
-    """Result of the executor; ``raw`` is the same as JSON. ``is_cut``: the attempt was cancelled."""
-
-    run: StepRun
-    result: StepResult
-    raw: msgspec.Raw
-    is_cut: bool
-
-    def command(self) -> AttemptEnded:
-        """Return what the plan is told."""
-        return AttemptEnded(step_id=self.run.step.id, result=self.result, raw=self.raw, cut=self.is_cut)
-
-
 class StepRunner:
     """Runs attempts; what they are given is read from the plan's state."""
 
@@ -146,7 +133,7 @@ class StepRunner:
         self._options = options
         self._file_of = store.folder.result_file if options.write_results else None
 
-    async def execute(self, run: StepRun, stop: StopSignal) -> EndedAttempt:
+    async def execute(self, run: StepRun, stop: StopSignal) -> AttemptEnded:
         """Do the attempt, to its end or until it is cancelled.
 
         Raises:
@@ -190,18 +177,14 @@ class StepRunner:
             return unserved(error) or _internal_failure(f"{type(cause).__name__}: {cause}")
 
 
-def _ended(run: StepRun, result: StepResult) -> EndedAttempt:
-    is_cut = run.verdict is not None
+def _ended(run: StepRun, result: StepResult) -> AttemptEnded:
     try:
-        return EndedAttempt(run, result, _as_json(result), is_cut)
+        raw = msgspec.Raw(msgspec.json.encode(result))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         logger.exception("step %s handed in a value that is not JSON", run.step.id)
-        failure = _internal_failure(f"the step's result cannot be written as JSON: {error}")
-        return EndedAttempt(run, failure, _as_json(failure), is_cut)
-
-
-def _as_json(result: StepResult) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode(result))
+        result = _internal_failure(f"the step's result cannot be written as JSON: {error}")
+        raw = msgspec.Raw(msgspec.json.encode(result))
+    return AttemptEnded(step_id=run.step.id, result=result, raw=raw, cut=run.verdict is not None)
 
 
 def _internal_failure(detail: str) -> StepResult:

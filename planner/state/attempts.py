@@ -86,7 +86,7 @@ def _follow_attempt(
             return step_asked(state, step, question_about(state, step), at, failed), ()
         case Left.REVISING:
             return (step_moved(state, step_id, StepStatus.PENDING, at, failed),), (c.AskReviser(step_id),)
-        case Left.CUT if schedule_of(state).acts(step_id):
+        case Left.CUT if schedule_of(state).steps[step_id].side_effects:
             why = (result.reason or INTERRUPTED_REASON, result.detail)
             return step_asked(state, step, question_about(state, step), at, why), ()
         case _:

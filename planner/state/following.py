@@ -30,7 +30,7 @@ def proceed(state: State, at: float) -> Decided:
     if schedule.to_ask and (facts := plan_asks(state, at)):
         return Decided(facts, _deadlines(facts))
     if schedule.ready and stopping is None and len(state.running) < schedule.width:
-        step_id = None if schedule.fail_fast and state.failed_now is not None else schedule.best()
+        step_id = None if schedule.fail_fast and state.failed_now is not None else schedule.queue.best()
         if step_id is not None:
             started = step_moved(state, step_id, IN_PROGRESS, at)
             return Decided((started,), (c.StartAttempt(step_id, started.attempt),))

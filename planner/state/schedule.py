@@ -216,9 +216,7 @@ class Schedule:
         self.readiness = Readiness(plan, {name: chosen for name, chosen in state.answers().items() if name in own})
         remaining = loaded.dag.remaining
         ranked = sorted(plan.steps, key=lambda step: (-step.priority, -remaining[step.id]))
-        self._queue = ReadyQueue([step.id for step in ranked], {step.id: claim_of(step) for step in plan.steps})
-        self.ranks: Mapping[str, int] = self._queue.ranks
-        """Each step's place in the order of starting: by priority, then by the longest chain behind it; 0 first."""
+        self.queue = ReadyQueue([step.id for step in ranked], {step.id: claim_of(step) for step in plan.steps})
         self.ready: set[str] = set()
         self.fresh: dict[str, None] = {}
         """Steps that came to wait for their turn, whose status does not say so yet."""
@@ -228,7 +226,7 @@ class Schedule:
         """Steps that wait for others, whose status does not say so yet."""
         know_steps(state, plan)
         for step_id in state.running:
-            self._queue.hold(step_id)
+            self.queue.hold(step_id)
         for step_id, step in state.steps.items():
             if step.status.is_final:
                 self.readiness.settle(step_id, step.status, waived=step.waived)
@@ -245,25 +243,9 @@ class Schedule:
         """The schedule of the same run for another plan."""
         return Schedule(state, loaded, width=self.width, fail_fast=self.fail_fast, attended=self.attended)
 
-    def best(self) -> str | None:
-        """The step to start next; None: none can, or may."""
-        return self._queue.best()
-
-    def parked(self) -> list[str]:
-        """See ``ReadyQueue.parked``."""
-        return self._queue.parked()
-
-    def met_by(self, step_id: str, running: Iterable[str]) -> tuple[str, ...]:
-        """See ``ReadyQueue.met_by``."""
-        return self._queue.met_by(step_id, running)
-
     def is_stuck(self, step_id: str) -> bool:
         """Return whether an open step waits for others, or for good."""
         return self.readiness.is_stranded(step_id) or self.readiness.waits_for_steps(step_id)
-
-    def acts(self, step_id: str) -> bool:
-        """Return whether a step acts outside the workspace."""
-        return self.steps[step_id].side_effects
 
     def is_held(self, step_id: str, step: StepState) -> bool:
         """Return whether a step waits for something other than its dependencies and decisions."""
@@ -285,10 +267,10 @@ class Schedule:
             self.unsorted.pop(step_id, None)
         if status is IN_PROGRESS:
             self.ready.discard(step_id)
-            self._queue.take(step_id)
+            self.queue.take(step_id)
             return
         if previous is IN_PROGRESS:
-            self._queue.release(step_id)
+            self.queue.release(step_id)
         if status in FINAL:
             self.ready.discard(step_id)
             self.to_skip.pop(step_id, None)
@@ -336,7 +318,7 @@ class Schedule:
 
     def _enqueue(self, state: State, step_id: str) -> None:
         self.ready.add(step_id)
-        self._queue.push(step_id)
+        self.queue.push(step_id)
         self.unsorted.pop(step_id, None)
         self.to_ask.pop(step_id, None)
         if state.steps[step_id].status is not PENDING:

@@ -83,7 +83,7 @@ def as_rebuilt(state: State) -> bool:
         return True
     followed = schedule_of(state)
     rebuilt = followed.again(state, followed.loaded)
-    return followed.ready == rebuilt.ready and followed.best() == rebuilt.best()
+    return followed.ready == rebuilt.ready and followed.queue.best() == rebuilt.queue.best()
 
 
 class ScriptedRun:
