@@ -21,12 +21,11 @@ from planner.report.model import (
     RemovedStepReport,
     ReportedUsage,
     RevisionReport,
-    SpanReport,
     StepReportLine,
 )
 from planner.state.decisions import plan_decision
 from planner.state.outcome import outcome_of, warnings_of
-from planner.state.state import CUT, AttemptKey, Left, RemovedStep, State, StepState
+from planner.state.state import CUT, AttemptKey, Left, RemovedStep, Span, State, StepState
 from planner.store.records import RunSettings
 from subagents.step_result import StepResult
 from vibe.core.messages import Spent, total_of
@@ -117,7 +116,7 @@ class _Builder:
 
     def _step(self, step: Step) -> StepReportLine:
         was = self._state.steps[step.id]
-        status, result = was.status, was.result
+        status, result = was.status, was.said
         is_cut = self._is_cut(was)
         attempts = tuple(self._attempts(was))
         spans = tuple(self._spans(was))
@@ -140,9 +139,9 @@ class _Builder:
             spent=_spent(total_of(self._spent.get(step.id, {}).values())),
             budget_tokens=None if step.command else step.max_tokens,
             budget_used=attempts[-1].spent.tokens if attempts and not step.command else None,
-            summary=result.summary if result else "",
-            printed=result.printed if result else "",
-            output=result.output if result else None,
+            summary=result.summary,
+            printed=result.printed,
+            output=result.output,
             files_changed=_files_changed(was),
             checks=tuple(_checks(step, status, result)),
         )
@@ -151,14 +150,14 @@ class _Builder:
         """Return whether its process ended while it ran."""
         return self._from.pid is None and step.left is Left.CUT and bool(step.spans) and step.spans[-1].ended == CUT
 
-    def _spans(self, step: StepState) -> Iterator[SpanReport]:
+    def _spans(self, step: StepState) -> Iterator[Span]:
         for span in step.spans:
             start, end = round(span.start, 3), round(span.end, 3)
-            yield SpanReport(start=start, end=end, attempt=span.attempt, ended=span.ended)
+            yield Span(start, end, span.attempt, span.ended)
         running = self._state.running.get(step.outline.id)
         if running is not None and not step.is_over:
             start, end = round(running[1], 3), round(self._state.active_seconds, 3)
-            yield SpanReport(start=start, end=end, attempt=step.attempt, ended=OPEN)
+            yield Span(start, end, step.attempt, OPEN)
 
     def _attempts(self, step: StepState) -> Iterator[AttemptReport]:
         spent = self._spent.get(step.outline.id, {})
@@ -279,13 +278,13 @@ def _spent(spent: Spent) -> ReportedUsage:
     return ReportedUsage(**structs.asdict(spent.usage.told()), cost_usd=spent.cost_usd)
 
 
-def _checks(step: Step, status: StepStatus, result: StepResult | None) -> Iterator[CheckReport]:
+def _checks(step: Step, status: StepStatus, result: StepResult) -> Iterator[CheckReport]:
     """Yield what is known of the ``verify`` lines: all of a completed step passed.
 
     Else the one that failed is named.
     """
-    failed = result is not None and result.outcome is Outcome.FAILED and result.reason == "verify"
-    named = next((line for line in step.verify if failed and result and result.detail.startswith(f"`{line}` ")), None)
+    failed = result.outcome is Outcome.FAILED and result.reason == "verify"
+    named = next((line for line in step.verify if failed and result.detail.startswith(f"`{line}` ")), None)
     before = named is not None  # checks run in order, up to the first that fails
     for line in step.verify:
         if status is StepStatus.COMPLETED:

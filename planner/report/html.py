@@ -26,7 +26,7 @@ from planner.report.formatting import (
     when,
 )
 from planner.report.graph_svg import Shown, inline_svg, style_sheet
-from planner.report.model import LimitReport, PlanReport, SpanReport, StepReportLine
+from planner.report.model import LimitReport, PlanReport, Span, StepReportLine
 
 MAX_ROWS = 1_000
 """Steps in the timeline: the first that ran; beyond it a page gets heavy and says no more."""
@@ -139,7 +139,7 @@ def _scale(report: PlanReport) -> str:
     )
 
 
-def _span(step: StepReportLine, span: SpanReport, whole: float) -> str:
+def _span(step: StepReportLine, span: Span, whole: float) -> str:
     left = min(span.start / whole * 100, 100 - NARROWEST)
     width = min(max((span.end - span.start) / whole * 100, NARROWEST), 100 - left)
     again = f", attempt {span.attempt}" if span.attempt > 1 else ""

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from ipc.facts import UsageSum
+from planner.state.state import Span
 
 REPORT_VERSION = 1
 
@@ -35,18 +36,6 @@ class AttemptReport(Struct, frozen=True, kw_only=True):
     spent: ReportedUsage
 
 
-class SpanReport(Struct, frozen=True, kw_only=True):
-    """Time in which a step ran, in seconds of the plan's own time (see ``PlanReport.active_seconds``).
-
-    ``ended``: how it ended, ``open`` while it runs, ``cut`` if its process died.
-    """
-
-    start: float
-    end: float
-    attempt: int
-    ended: str
-
-
 class CheckReport(Struct, frozen=True, kw_only=True):
     """A ``verify`` line. ``result``: ``passed``, ``failed``, or ``unknown`` where the records do not tell."""
 
@@ -69,7 +58,9 @@ class StepReportLine(Struct, frozen=True, kw_only=True):
 
     ``tolerated``: it failed or was cancelled, and the plan went on. ``reused_from``: the plan that did it.
     ``spent`` counts all attempts, also those cut off; ``budget_tokens`` is what the last one may use, and
-    ``budget_used`` what it did. ``printed`` is the telling part of what a command or check that failed printed.
+    ``budget_used`` what it did. ``spans`` are the times it ran, in seconds of the plan's own time (see
+    ``PlanReport.active_seconds``); one that runs has ``open`` as its end. ``printed`` is the telling part of what a
+    command or check that failed printed.
     """
 
     id: str
@@ -85,7 +76,7 @@ class StepReportLine(Struct, frozen=True, kw_only=True):
     model: str | None = None
     agent: str | None = None
     attempts: tuple[AttemptReport, ...] = ()
-    spans: tuple[SpanReport, ...] = ()
+    spans: tuple[Span, ...] = ()
     duration_s: float | None = None
     spent: ReportedUsage
     budget_tokens: int | None = None

@@ -81,18 +81,15 @@ def gather_inputs(
 
 
 def _input(step: StepState, file: str | None) -> StepInput:
-    step_id, title, result = step.outline.id, step.outline.title, step.result
-    if result is None:
-        return StepInput(step_id=step_id, title=title, status=step.status.value, summary="")
-    told = step.status is not StepStatus.COMPLETED
+    result, told = step.said, step.status is not StepStatus.COMPLETED
     return StepInput(
-        step_id=step_id,
-        title=title,
+        step_id=step.id,
+        title=step.outline.title,
         status=step.status.value,
         summary=result.summary or (result.detail if told else ""),
         output=result.output,
         files_changed=result.files_changed,
-        result_file=file,
+        result_file=None if step.result is None else file,
     )
 
 

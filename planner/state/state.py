@@ -33,6 +33,7 @@ END_STATUS = {
     Outcome.BLOCKED: StepStatus.FAILED,
     Outcome.LIMIT: StepStatus.FAILED,
 }
+_NOTHING_SAID = StepResult(outcome=Outcome.INTERRUPTED)
 _BAD = frozenset({StepStatus.FAILED, StepStatus.CANCELLED})
 FINAL = frozenset(status for status in StepStatus if status.is_final)
 COMPLETED: Final = StepStatus.COMPLETED
@@ -119,6 +120,11 @@ class StepState:
     def id(self) -> str:
         """The step's id."""
         return self.outline.id
+
+    @property
+    def said(self) -> StepResult:
+        """The last attempt's result; one that says nothing if there is none."""
+        return self.result or _NOTHING_SAID
 
     @property
     def spoils(self) -> bool:

@@ -18,7 +18,7 @@ from planner.plan.status import PlanStatus
 from planner.state.evolve import FactInvalidError, fold
 from planner.state.state import State
 from planner.store.errors import AmbiguousPlanError, BrokenPlanError, PlanLockedError, StoreWriteError, UnknownPlanError
-from planner.store.journal import JournalContent, read_journal
+from planner.store.journal import JournalContent, read_file, read_journal
 from planner.store.records import PlanSnapshot, RunSettings
 from vibe.core.system.locks import FileLock, holder_of, is_alive
 
@@ -95,7 +95,7 @@ class PlanFolder:
         Raises:
             BrokenPlanError: it can't be read.
         """
-        return _read(self.path / SOURCE_FILE)
+        return read_file(self.path / SOURCE_FILE)
 
     def settings(self) -> RunSettings:
         """Return how the plan is run.
@@ -105,7 +105,7 @@ class PlanFolder:
         """
         path = self.path / SETTINGS_FILE
         try:
-            return RunSettings.model_validate_json(_read(path))
+            return RunSettings.model_validate_json(read_file(path))
         except ValidationError as error:
             problems = error.errors(include_url=False, include_context=False, include_input=False)
             if any(problem["loc"] == ("version",) for problem in problems):
@@ -143,7 +143,7 @@ class PlanFolder:
     def snapshot(self) -> PlanSnapshot | None:
         """The latest snapshot, or None where there is none that can be read: it is a convenience, never the truth."""
         try:
-            return _snapshot_decoder.decode(_read(self.path / SNAPSHOT_FILE))
+            return _snapshot_decoder.decode(read_file(self.path / SNAPSHOT_FILE))
         except (BrokenPlanError, *INVALID_JSON):
             return None
 
@@ -172,7 +172,8 @@ class PlanFolder:
         try:
             settings, snapshot = self.settings(), self.snapshot()
             if snapshot is None or (snapshot.status is PlanStatus.ACTIVE and holder is None):
-                snapshot = self._snapshot_from_journal(settings)  # its process died, perhaps after the plan's end
+                state = self.state()  # its process died, perhaps after the plan's end
+                snapshot = snapshot_of(state, state.updated or settings.created)
         except BrokenPlanError as error:
             return PlanSummary(plan_id=self.plan_id, counts={}, holder=holder, problem=str(error))
         return PlanSummary(
@@ -186,15 +187,11 @@ class PlanFolder:
             holder=holder,
         )
 
-    def _snapshot_from_journal(self, settings: RunSettings) -> PlanSnapshot:
-        state = self.state()
-        return PlanSnapshot(
-            plan_id=self.plan_id,
-            status=state.status,
-            reason=state.reason,
-            counts=state.counted(),
-            updated=state.updated or settings.created,
-        )
+
+def snapshot_of(state: State, updated: float) -> PlanSnapshot:
+    """A plan's state as it is to be read fast; ``updated`` in unix seconds."""
+    counts = state.counted()
+    return PlanSnapshot(plan_id=state.plan_id, status=state.status, counts=counts, updated=updated, reason=state.reason)
 
 
 def find_plan(home: Path, reference: str) -> PlanFolder:
@@ -261,15 +258,6 @@ def _plan_names(root: Path) -> list[str]:
         return []
     except OSError as error:
         raise BrokenPlanError(str(root), error.strerror or "cannot be read") from error
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError as error:
-        raise BrokenPlanError(str(path), "is missing") from error
-    except OSError as error:
-        raise BrokenPlanError(str(path), error.strerror or "cannot be read") from error
 
 
 def lock_plan(path: Path, plan_id: str) -> FileLock:

@@ -54,18 +54,27 @@ class JournalContent:
     unfinished: bool
 
 
+def read_file(path: Path) -> bytes:
+    """The content of a file of a plan's folder.
+
+    Raises:
+        BrokenPlanError: it is missing, or can't be read.
+    """
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise BrokenPlanError(str(path), "is missing") from error
+    except OSError as error:
+        raise BrokenPlanError(str(path), error.strerror or "cannot be read") from error
+
+
 def read_journal(path: Path) -> JournalContent:
     """All facts of a journal; a torn or zero-filled end is left out, the file is not touched.
 
     Raises:
         BrokenPlanError: the file can't be read, or a line that is not the last is broken.
     """
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError as error:
-        raise BrokenPlanError(str(path), "is missing") from error
-    except OSError as error:
-        raise BrokenPlanError(str(path), error.strerror or "cannot be read") from error
+    data = read_file(path)
     sound = data.rstrip(b"\0")
     dropped = [f"{path}: dropped {len(data) - len(sound)} zero bytes at its end"] if len(sound) < len(data) else []
     facts: list[Fact] = []

@@ -41,9 +41,10 @@ from planner.store.folder import (
     lock_plan,
     new_plan_id,
     plans_folder,
+    snapshot_of,
 )
 from planner.store.journal import PlanJournal, SyncPolicy, read_journal
-from planner.store.records import PlanSnapshot, RunSettings
+from planner.store.records import RunSettings
 from subagents.step.tamper_guard import RECORD_FILES
 from subagents.step_result import StepResult
 from vibe.core.outcome import Outcome
@@ -354,16 +355,9 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         Raises:
             StoreWriteError: the disk is full or refuses.
         """
-        snapshot = PlanSnapshot(
-            plan_id=self.plan_id,
-            status=state.status,
-            counts=state.counted(),
-            updated=self._now(),
-            reason=state.reason,
-        )
         path = self.folder.path / SNAPSHOT_FILE
         try:
-            replace_file(path, msgspec.json.encode(snapshot), sync=False)
+            replace_file(path, msgspec.json.encode(snapshot_of(state, self._now())), sync=False)
         except OSError as error:
             raise StoreWriteError(path, error) from error
 

@@ -13,9 +13,12 @@ from typing import Any, cast
 
 import pytest
 
-from subagents.step_result import AgentUsage
+from ipc.events import StepOutline
+from planner.plan.status import StepStatus
+from planner.state.state import StepState
+from subagents.step_result import AgentUsage, StepResult
 from tests.architecture.project import ROOT, shown
-from vibe.app.engine.result_record import RunRecord, StepRecord
+from vibe.app.engine.result_record import RunRecord
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import TextRequested
 from vibe.core.messages import Usage
@@ -89,7 +92,15 @@ def test_the_documented_record_is_the_one_that_is_printed(heading: str, part: It
         usage=usage,
         cost_usd=None,
         plan_id="p",
-        steps=[StepRecord(id="a", status="failed", attempts=1, reason="verify", detail="because", output={})],
+        steps=[
+            StepState(
+                outline=StepOutline(id="a", title="A", mode="code"),
+                status=StepStatus.FAILED,
+                reason="verify",
+                detail="because",
+                result=StepResult(outcome=Outcome.FAILED, output={}),
+            )
+        ],
         agents=[("a", AgentUsage(agent_id="x", usage=usage))],
         denied=[Denial(tool="bash", summary="rm", reason="no", by="rule")],
     ).as_document()

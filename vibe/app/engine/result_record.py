@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from msgspec import structs
 
-from planner.state.state import RemovedStep
+from planner.state.state import RemovedStep, StepState
 from subagents.step_result import AgentUsage
 from vibe.core.messages import Spent, Usage
 from vibe.core.outcome import Denial, Outcome
@@ -34,24 +34,6 @@ def exit_code_of(outcome: Outcome, signal_exit: int | None, *, unserved: bool) -
     if unserved:
         return ENVIRONMENT_EXIT
     return signal_exit if outcome is Outcome.INTERRUPTED and signal_exit is not None else EXIT_CODES[outcome]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepRecord:
-    """The end of one step; times in seconds."""
-
-    id: str
-    status: str
-    attempts: int
-    summary: str = ""
-    reason: str | None = None
-    detail: str = ""
-    printed: str = ""
-    """The telling part of the output of what failed."""
-    output: Any = None
-    files_changed: tuple[str, ...] = ()
-    usage: Usage = field(default_factory=Usage)
-    duration_s: float = 0.0
 
 
 def removed_document(removed: RemovedStep, spent: Spent) -> dict[str, Any]:
@@ -85,7 +67,7 @@ class RunRecord:
     detail: str = ""
     """The same as a sentence."""
     plan_id: str | None = None
-    steps: Sequence[StepRecord] | None = None
+    steps: Sequence[StepState] | None = None
     removed_steps: Sequence[tuple[RemovedStep, Spent]] = ()
     """Those that revisions took out of the plan, and what they took."""
     agents: Sequence[tuple[str | None, AgentUsage]] = ()
@@ -134,8 +116,21 @@ class RunRecord:
         return document
 
 
-def _step(step: StepRecord) -> dict[str, Any]:
-    document = asdict(step) | {"usage": _usage(step.usage), "files_changed": list(step.files_changed)}
+def _step(step: StepState) -> dict[str, Any]:
+    result = step.said
+    document: dict[str, Any] = {
+        "id": step.id,
+        "status": step.status.value,
+        "attempts": step.begun,
+        "summary": result.summary,
+        "reason": step.reason,
+        "detail": step.detail,
+        "printed": result.printed,
+        "output": result.output,
+        "files_changed": list(result.files_changed),
+        "usage": structs.asdict(result.usage.told()),
+        "duration_s": round(result.duration_s, 3),
+    }
     optional = ("reason", "output", "detail", "printed")
     return {
         name: value for name, value in document.items() if name not in optional or (value is not None and value != "")
@@ -145,8 +140,4 @@ def _step(step: StepRecord) -> dict[str, Any]:
 def _spent(spent: Spent) -> dict[str, Any]:
     """Return usage and price; that is rounded to the last digit a price has."""
     cost_usd = None if spent.cost_usd is None else round(spent.cost_usd, 9)
-    return {"usage": _usage(spent.usage), "cost_usd": cost_usd}
-
-
-def _usage(usage: Usage) -> dict[str, int]:
-    return structs.asdict(usage.told())
+    return {"usage": structs.asdict(spent.usage.told()), "cost_usd": cost_usd}

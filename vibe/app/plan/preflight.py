@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import TypeAlias
 
 from planner.plan.model import Decision, Plan, Step
 from planner.state.state import State
 from planner.store.current_plan import open_decisions
-from vibe.core.agents.manager import AgentManager
+from subagents.agent.run_context import AgentContext
+from vibe.app.engine.build import Engine
 from vibe.core.errors import UsageError
-from vibe.core.llm.factory import ModelCatalog
 from vibe.core.tools.manager import ToolManager, profile_view, unknown_tools
 
-
-class StepParts(Protocol):
-    """Parts of steps' agents; ``agents`` None: there are no profiles."""
-
-    @property
-    def models(self) -> ModelCatalog:
-        """The models there are."""
-        ...
-
-    @property
-    def tools(self) -> ToolManager:
-        """The tools there are."""
-        ...
-
-    @property
-    def agents(self) -> AgentManager | None:
-        """The profiles there are."""
-        ...
+StepParts: TypeAlias = Engine | AgentContext
+"""Has the models, tools and profiles of steps' agents."""
 
 
 def check_surroundings(plan: Plan, parts: StepParts, default_model: str | None) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from planner.plan.status import PlanStatus, StepStatus
 from planner.state.outcome import RunResult
-from planner.state.state import RemovedStep, StepState
-from subagents.executor import ENVIRONMENT_REASON, AgentUsage, StepResult
+from planner.state.state import RemovedStep
+from subagents.executor import ENVIRONMENT_REASON, AgentUsage
 from vibe.app.engine.event_publishing import Publishing
-from vibe.app.engine.result_record import ENVIRONMENT_EXIT, RunRecord, StepRecord, exit_code_of
+from vibe.app.engine.result_record import ENVIRONMENT_EXIT, RunRecord, exit_code_of
 from vibe.core.errors import EnvironmentFailure
 from vibe.core.messages import Spent
 from vibe.core.outcome import Outcome
@@ -35,7 +35,7 @@ def plan_record(
         session_id=channel.session_id,
         plan_id=outcome.plan_id,
         result=_closing_words(outcome),
-        steps=[_step(step) for step in outcome.steps],
+        steps=outcome.steps,
         removed_steps=removed,
         agents=[
             *((step.id, agent) for step in outcome.steps if step.result for agent in step.result.agents),
@@ -68,23 +68,6 @@ def broken_off_record(
         cost_usd=spent.cost_usd,
         duration_s=0.0,
         warnings=channel.warnings(warnings),
-    )
-
-
-def _step(step: StepState) -> StepRecord:
-    result = step.result or StepResult(outcome=Outcome.INTERRUPTED)
-    return StepRecord(
-        id=step.id,
-        status=step.status.value,
-        attempts=step.begun,
-        reason=step.reason,
-        detail=step.detail,
-        printed=result.printed,
-        summary=result.summary,
-        output=result.output,
-        files_changed=result.files_changed,
-        usage=result.usage,
-        duration_s=round(result.duration_s, 3),
     )
 
 

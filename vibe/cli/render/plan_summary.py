@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TextIO
 
-from planner.plan.status import MARKS, REUSED_MARK, PlanStatus, paused_text
-from planner.state.state import REUSED_REASON
-from vibe.app.engine.result_record import StepRecord
+from planner.plan.status import MARKS, REUSED_MARK, PlanStatus, StepStatus, paused_text
+from planner.state.state import REUSED_REASON, StepState
 from vibe.app.plan.run import PlanRun
 from vibe.cli.render.event_text import counted, one_line
 from vibe.cli.render.next_command import decision_lines, try_again
@@ -28,7 +27,7 @@ def write_summary(ended: PlanRun, out: TextIO, *, in_chat: bool = False) -> None
     lines = ["", *_table(record.steps or ()), *removed_lines([step for step, _ in record.removed_steps])]
     own = [step for step in record.steps or () if step.reason != REUSED_REASON]
     lines += _command_output(own, str(record.plan_id))
-    changed = sorted({file for step in own for file in step.files_changed})
+    changed = sorted({file for step in own for file in step.said.files_changed})
     if changed:
         lines += ["", f"Changed in {ended.workspace}:", *(f"  {one_line(file)}" for file in changed)]
     lines += [f"warning: {one_line(warning, 400)}" for warning in record.warnings]
@@ -37,14 +36,16 @@ def write_summary(ended: PlanRun, out: TextIO, *, in_chat: bool = False) -> None
     out.write("\n".join(lines) + "\n")
 
 
-def _table(steps: Sequence[StepRecord]) -> list[str]:
+def _table(steps: Sequence[StepState]) -> list[str]:
     """Return a row for each step; columns are as wide as their cells, and empty ones left out."""
+    times = [round(step.said.duration_s, 3) for step in steps]
+    usages = [step.said.usage for step in steps]
     columns = [
         _column([f"{_mark(step)} {step.id}" for step in steps]),
-        _column([step.status for step in steps]),
-        _column([f"{step.duration_s:.1f} s" if step.duration_s else "" for step in steps], right=True),
-        _column([f"{step.usage.total_tokens:,} tok" if step.usage.calls else "" for step in steps], right=True),
-        _column([f"attempt {step.attempts}" if step.attempts > 1 else "" for step in steps]),
+        _column([step.status.value for step in steps]),
+        _column([f"{seconds:.1f} s" if seconds else "" for seconds in times], right=True),
+        _column([f"{usage.total_tokens:,} tok" if usage.calls else "" for usage in usages], right=True),
+        _column([f"attempt {step.begun}" if step.begun > 1 else "" for step in steps]),
         [_why(step) for step in steps],
     ]
     return ["  ".join(cells).rstrip() for cells in zip(*(cells for cells in columns if any(cells)), strict=True)]
@@ -56,21 +57,22 @@ def _column(cells: list[str], *, right: bool = False) -> list[str]:
     return [f"{cell:>{width}}" if right else f"{cell:<{width}}" for cell in cells]
 
 
-def _mark(step: StepRecord) -> str:
-    return REUSED_MARK if step.reason == REUSED_REASON else MARKS[step.status]
+def _mark(step: StepState) -> str:
+    return REUSED_MARK if step.reason == REUSED_REASON else MARKS[step.status.value]
 
 
-def _why(step: StepRecord) -> str:
-    why = step.detail or (step.reason if step.status != "completed" else "") or ""
+def _why(step: StepState) -> str:
+    why = step.detail or (step.reason if step.status is not StepStatus.COMPLETED else "") or ""
     return one_line(why, WHY_LENGTH) if why else ""
 
 
-def _command_output(steps: Sequence[StepRecord], plan_id: str) -> list[str]:
+def _command_output(steps: Sequence[StepState], plan_id: str) -> list[str]:
     """Return the output of failed commands and checks, and the last lines of the others."""
     lines: list[str] = []
     for step in steps:
-        failed = step.printed.splitlines()
-        printed = failed or (step.summary.splitlines() if step.usage.calls == 0 else [])
+        result = step.said
+        failed = result.printed.splitlines()
+        printed = failed or (result.summary.splitlines() if result.usage.calls == 0 else [])
         shown = [line for line in printed if line.strip()]
         if shown:
             cut = shown[:FAILED_LINES] if failed else shown[-OUTPUT_LINES:]
@@ -105,7 +107,7 @@ def _next_commands(ended: PlanRun, in_chat: bool) -> list[str]:  # noqa: FBT001 
         return [*decision_lines(plan_id, ended.open_decisions), f"continue with: {goes_on}"]
     if ended.status is not PlanStatus.FAILED:
         return []
-    failed = [step.id for step in ended.record.steps or () if step.status == "failed"]
+    failed = [step.id for step in ended.record.steps or () if step.status is StepStatus.FAILED]
     return try_again(plan_id, failed, ended.record.outcome, in_chat=in_chat)
 
 
