@@ -284,20 +284,14 @@ class LinkedApprover:
         return granted.answer or ApprovalAnswer(allow=False)
 
 
-class LinkedInput:
-    """Puts an agent's questions to the person the run can ask; see ``UserInput``."""
-
-    def __init__(self, link: StepLink) -> None:
-        self._link = link
-
-    async def __call__(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
-        """The answers; cancelling withdraws the questions."""
-        asked = tuple(question.model_dump(mode="json") for question in questions)
-        try:
-            granted = await self._link.lease(PersonsReplies(questions=asked, request_id=request_id))
-        except LeaseRefusedError:
-            return None
-        return None if granted.answers is None else [Answer.model_validate(answer) for answer in granted.answers]
+async def linked_input(link: StepLink, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
+    """Put an agent's questions to the person the run can ask; see ``UserInput``. Cancelling withdraws them."""
+    asked = tuple(question.model_dump(mode="json") for question in questions)
+    try:
+        granted = await link.lease(PersonsReplies(questions=asked, request_id=request_id))
+    except LeaseRefusedError:
+        return None
+    return None if granted.answers is None else [Answer.model_validate(answer) for answer in granted.answers]
 
 
 class LinkedLimiter:
@@ -318,23 +312,17 @@ class LinkedLimiter:
         self._link.pause(self._provider, seconds)
 
 
-class LinkedTurns:
-    """The run's turns to write; see ``vibe.core.session.write_turn.Turns``."""
-
-    def __init__(self, link: StepLink) -> None:
-        self._link = link
-
-    @asynccontextmanager
-    async def held(self, tell: Tell) -> AsyncGenerator[None]:
-        """Have one."""
-        try:
-            granted = await self._link.lease(TurnToWrite(), tell)
-        except LeaseRefusedError as error:
-            raise WorkspaceLockedError(str(error)) from error
-        try:
-            yield
-        finally:
-            self._link.give_back(Returned(granted.lease))
+@asynccontextmanager
+async def linked_turn(link: StepLink, tell: Tell) -> AsyncGenerator[None]:
+    """Have one of the run's turns to write; see ``vibe.core.session.write_turn.Turns``."""
+    try:
+        granted = await link.lease(TurnToWrite(), tell)
+    except LeaseRefusedError as error:
+        raise WorkspaceLockedError(str(error)) from error
+    try:
+        yield
+    finally:
+        link.give_back(Returned(granted.lease))
 
 
 class LinkedSpawnPool(SpawnPool):

@@ -17,12 +17,12 @@ from subagents.process.child import (
     LeaseRefusedError,
     LinkedApprover,
     LinkedClaims,
-    LinkedInput,
     LinkedLedger,
     LinkedLimiter,
     LinkedSpawnPool,
     StepLink,
     ask_in_turn,
+    linked_input,
 )
 from subagents.process.parent import StepServer
 from subagents.process.protocol import (
@@ -202,7 +202,7 @@ async def test_an_agents_questions_are_answered() -> None:
     object.__setattr__(shared, "user_input", person.reply)
     question = Question(question="Which?", options=[Choice(label="this"), Choice(label="that")])
     async with linked_step(shared) as step:
-        answers = await LinkedInput(step.link)([question])
+        answers = await linked_input(step.link, [question])
 
     assert answers is not None
     assert [answer.answer for answer in answers] == ["this"]
@@ -214,7 +214,7 @@ async def test_without_a_person_the_answer_is_no() -> None:
         question = Question(question="Which?", options=[Choice(label="this"), Choice(label="that")])
 
         assert (answer.allow, answer.reason) == (False, "no one can answer questions in this run")
-        assert await LinkedInput(step.link)([question]) is None
+        assert await linked_input(step.link, [question]) is None
 
 
 async def test_a_providers_slots_are_counted_over_all_steps() -> None:

@@ -27,13 +27,13 @@ from subagents.executor import ENVIRONMENT_REASON, StepResult, unserved
 from subagents.process.child import (
     LinkedApprover,
     LinkedClaims,
-    LinkedInput,
     LinkedLedger,
     LinkedLimiter,
     LinkedSpawnPool,
-    LinkedTurns,
     StepLink,
     ask_in_turn,
+    linked_input,
+    linked_turn,
 )
 from subagents.process.protocol import AGENTS, APPROVALS, QUESTIONS, Begin, Ended, LinkError, MismatchError, Prepare
 from subagents.process.transport import SocketTransport
@@ -167,9 +167,9 @@ async def _do(link: StepLink, document: StepDocument, engine: Engine, begin: Beg
             approvals=approvals,
             spawning=LinkedSpawnPool(link, engine.agents, engine.config.subagents),
             limiter_of=engine.models.limiter,
-            user_input=LinkedInput(link) if link.can(QUESTIONS) else None,
+            user_input=partial(linked_input, link) if link.can(QUESTIONS) else None,
             steering=link.steering,
-            turns=LinkedTurns(link).held,
+            turns=partial(linked_turn, link),
         )
         local = LocalExecutor(
             step_context(engine, place, services), lambda step_id: _folder(document, step_id), LinkedClaims(link)
