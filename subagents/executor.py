@@ -7,20 +7,10 @@ from typing import Any, Protocol
 from msgspec import Struct, structs
 
 from subagents.step_model import Step
-from subagents.step_result import AgentUsage, StepResult
+from subagents.step_result import StepResult
 from vibe.core.errors import innermost, shortage
 from vibe.core.outcome import Outcome, StopSignal
 from vibe.core.session.errors import WorkspaceLockedError
-
-__all__ = [
-    "VERIFY_SECONDS",
-    "AgentUsage",
-    "StepExecutor",
-    "StepInput",
-    "StepResult",
-    "StepTask",
-    "StopSignal",
-]
 
 VERIFY_SECONDS = 600.0
 """Seconds a check may take, unless the settings say otherwise."""

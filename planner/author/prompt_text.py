@@ -92,7 +92,7 @@ def revision_prompt(request: RevisionRequest, *, in_place: bool, new_commands: b
     if plan.context:
         parts.append(f"# Context\n{beginning(plan.context, MAX_CONTEXT)}")
     parts.append(f"# The step that failed\n{_step_text(failed)}")
-    parts.append(f"# What came of it\n{_result_text(request)}")
+    parts.append("# What came of it\n" + "\n".join(_result_lines(request)))
     if request.kept is not None:
         parts.append(f"# Where its work is\n{_kept_text(request.kept)}")
     near = _neighbours(plan, failed)
@@ -124,10 +124,6 @@ def _line(statuses: Mapping[str, str], step: Step) -> str:
     after = ", ".join(f"{e.step} {e.on}" if e.on != "completed" else e.step for e in step.dependencies)
     status = statuses.get(step.id, "pending")
     return f"- {step.id} ({step.mode.value}, {status}): {step.title}" + (f" [after {after}]" if after else "")
-
-
-def _result_text(request: RevisionRequest) -> str:
-    return "\n".join(_result_lines(request))
 
 
 def _result_lines(request: RevisionRequest) -> Iterator[str]:

@@ -73,16 +73,11 @@ def select(plan: Plan, dag: Dag, only: Collection[str]) -> Selection:
     for step_id in only:
         if step_id not in known:
             raise UnknownStepError(step_id, dag.dependencies)
-    wanted = known if not only else needed_by(dag, only)
+    wanted = _reached(only, dag.dependencies) if only else known
     return Selection(
         runs={step.id: "" for step in plan.steps if step.id in wanted},
         left_out=tuple(step.id for step in plan.steps if step.id not in wanted),
     )
-
-
-def needed_by(dag: Dag, step_ids: Iterable[str]) -> set[str]:
-    """These steps and everything they depend on."""
-    return _reached(step_ids, dag.dependencies)
 
 
 def answers_taken_over(

@@ -21,7 +21,8 @@ from planner.state.commands import AttemptEnded
 from planner.state.schedule import schedule_of
 from planner.state.state import State, StepState
 from planner.store.store import PlanStore
-from subagents.executor import AgentUsage, StepExecutor, StepInput, StepResult, StepTask, StopSignal, unserved
+from subagents.executor import StepExecutor, StepInput, StepResult, StepTask, StopSignal, unserved
+from subagents.step_result import AgentUsage
 from vibe.core.errors import innermost
 from vibe.core.messages import Spending
 from vibe.core.modes import ExecutionMode

@@ -140,9 +140,6 @@ class ReadyQueue:
         self._writers = _Writers()
         self._size = 0
 
-    def __len__(self) -> int:
-        return self._size
-
     def push(self, step_id: str) -> None:
         """Let a step wait for its start."""
         rank, claim = self.ranks[step_id], self._claims[step_id]
@@ -183,18 +180,11 @@ class ReadyQueue:
         claim = self._claims[step_id]
         return tuple(other for other in running if claims_overlap(claim, self._claims[other]))
 
-    def pop(self) -> str | None:
-        """Take the best step; None: there is none."""
-        step_id = self.best()
-        if step_id is not None:
-            self.take(step_id)
-        return step_id
-
     def hold(self, step_id: str) -> None:
         """A step runs that another queue handed out."""
         self._writers.hold(self._claims[step_id])
 
     def release(self, step_id: str) -> None:
-        """A step that was popped runs no longer."""
+        """A step that was started runs no longer."""
         if claim := self._claims[step_id]:
             self._writers.release(claim)

@@ -11,7 +11,8 @@ from typing import Protocol
 from ipc.sink import EventSink
 from subagents.agent.budget import Account
 from subagents.agent.steering import Steering
-from subagents.executor import VERIFY_SECONDS, AgentUsage
+from subagents.executor import VERIFY_SECONDS
+from subagents.step_result import AgentUsage
 from vibe.core.agents.manager import AgentManager
 from vibe.core.config.models import Network
 from vibe.core.guidance import Guidance

@@ -14,7 +14,8 @@ import anyio.to_thread
 from subagents.agent.agent_factory import TASK_TOOL, AgentState
 from subagents.agent.run_context import AgentContext
 from subagents.agent.subagent import SubAgent, SubAgentConfig, SubAgentResult
-from subagents.executor import ENVIRONMENT_REASON, AgentUsage
+from subagents.executor import ENVIRONMENT_REASON
+from subagents.step_result import AgentUsage
 from vibe.core.agents.manager import AgentManager
 from vibe.core.agents.models import AgentProfile, AgentSafety
 from vibe.core.config.models import SubagentsConfig
@@ -65,26 +66,18 @@ class SpawnPool:
         Raises:
             SpawnError: that would be one too many.
         """
-        self.take_one()
-        async with self.slots:
-            yield
-
-    def renew(self) -> None:
-        """Count from nothing again."""
-        self._spawned = 0
-
-    def take_one(self) -> None:
-        """Count one more.
-
-        Raises:
-            SpawnError: that would be one too many.
-        """
         if self._spawned >= self.limits.max_spawned:
             raise SpawnError(
                 f"this run has started {self._spawned} subagents, the limit ([subagents] max_spawned): "
                 "do the work yourself"
             )
         self._spawned += 1
+        async with self.slots:
+            yield
+
+    def renew(self) -> None:
+        """Count from nothing again."""
+        self._spawned = 0
 
 
 class Spawner:

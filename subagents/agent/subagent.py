@@ -12,7 +12,7 @@ from subagents.agent.agent_factory import TASK_TOOL, AgentParts, AgentState, age
 from subagents.agent.budget import Limits
 from subagents.agent.run_context import AgentContext, ChildSpawner
 from subagents.agent.tool_policy import step_tools
-from subagents.executor import AgentUsage
+from subagents.step_result import AgentUsage
 from vibe.core.agent_loop import ActResult, AgentLoop
 from vibe.core.agents.models import AgentProfile
 from vibe.core.config.models import ModelConfig
@@ -152,11 +152,10 @@ class SubAgent:
         config, tools = self.config, self._context.tools
         if config.profile is not None:
             tools = profile_view(tools, config.profile, may_widen=False)
-        patterns = step_tools(
-            config.mode, config.allowed_tools, config.denied_tools, attended=self._context.user_input is not None
-        )
+        attended = self._context.user_input is not None
+        allowed, denied = step_tools(config.mode, config.allowed_tools, config.denied_tools, attended=attended)
         spawns = self._context.spawning is not None and self._state.subagents is not None
-        chosen = tools.filtered(patterns.allowed, patterns.denied if spawns else (*patterns.denied, TASK_TOOL))
+        chosen = tools.filtered(allowed, denied if spawns else (*denied, TASK_TOOL))
         return self._context.guidance.tools(chosen)
 
     def _place(self) -> AgentPlace:

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from vibe.core.modes import MODE_CATALOG, ExecutionMode
 
 INTERACTIVE_TOOLS = ("ask_user_question",)
 """Tools that need a person at the prompt."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolPatterns:
-    """Names, globs or ``re:`` patterns. A tool is there if ``allowed`` names it and ``denied`` does not."""
-
-    allowed: tuple[str, ...]
-    denied: tuple[str, ...]
 
 
 def step_tools(
@@ -24,12 +14,13 @@ def step_tools(
     denied: tuple[str, ...] = (),
     *,
     attended: bool = False,
-) -> ToolPatterns:
-    """The patterns of one step: its own ``allowed`` list if it has one, else its mode's; denials always add up.
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The patterns of what one step may use, and of what it may not: a tool is there if only the former name it.
+
+    Its own ``allowed`` list counts if it has one, else its mode's; denials always add up. Patterns are names, globs or
+    ``re:`` expressions.
 
     ``attended``: a person is at the prompt, so that they can be asked.
     """
-    return ToolPatterns(
-        allowed=(*MODE_CATALOG[mode].default_tools, *INTERACTIVE_TOOLS) if allowed is None else allowed,
-        denied=denied if attended else (*denied, *INTERACTIVE_TOOLS),
-    )
+    own = (*MODE_CATALOG[mode].default_tools, *INTERACTIVE_TOOLS) if allowed is None else allowed
+    return own, denied if attended else (*denied, *INTERACTIVE_TOOLS)

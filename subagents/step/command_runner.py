@@ -62,7 +62,7 @@ class HostCommands:
 
     Those that are confined reach ``network`` (None: what the settings let them).
 
-    What they print is ``kept`` (None: nowhere). What is told and kept is without secrets; what ``run``
+    What they print is ``kept``. What is told and kept is without secrets; what ``run``
     returns is not.
     """
 
@@ -71,15 +71,15 @@ class HostCommands:
         root: Path,
         environ: Mapping[str, str],
         sink: EventSink,
-        confinement: Confinement | None = None,
+        confinement: Confinement | None,
         *,
+        kept: KeptOutput,
         network: Network | None = None,
         verify_seconds: float = VERIFY_SECONDS,
-        kept: KeptOutput | None = None,
         turns: Turns | None = None,
     ) -> None:
-        self._log = None if kept is None else OutputLog(kept.file, self.masked)
-        self._attempt = kept.attempt if kept else 1
+        self._log = OutputLog(kept.file, self.masked)
+        self._attempt = kept.attempt
         self._verify_seconds = verify_seconds
         self._root = root
         self._environ = environ
@@ -132,7 +132,7 @@ class HostCommands:
                 summary=f"{purpose.value}: {command}",
             )
         )
-        self._note(f"== {self._heading(purpose)}\n$ {command}")
+        self._log.note(f"== {self._heading(purpose)}\n$ {command}")
         confines = self._confinement is not None and (not own or self._confinement.required)
         confinement, place = self._confinement if confines else None, Place(roots=(self._root,), network=self._network)
         starts = 0
@@ -178,14 +178,8 @@ class HostCommands:
         what = "command" if purpose is Purpose.STEP else "check"
         return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime())} UTC, attempt {self._attempt}, {what}"
 
-    def _note(self, text: str) -> None:
-        if self._log is not None:
-            self._log.note(text)
-
     async def _close_log(self, how: str, told: str = "") -> None:
         """Have all that a command printed on disk, with what the host has to say of it."""
-        if self._log is None:
-            return
         self._log.note(f"{told}\n== {how}\n" if told else f"== {how}\n")
         with CancelScope(shield=True):
             await to_thread.run_sync(self._log.write)

@@ -9,7 +9,7 @@ import pytest
 from anyio import to_thread
 
 from ipc.sink import MemorySink
-from subagents.step.command_runner import HostCommands, Purpose
+from subagents.step.command_runner import HostCommands, KeptOutput, Purpose
 from tests.integration.session.repository import git, repository
 from vibe.core.config.models import SandboxConfig
 from vibe.core.sandbox import bubblewrap
@@ -55,7 +55,8 @@ def confinement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Confinement:
 
 async def test_a_check_is_begun_again_and_judged_by_what_it_comes_to(tmp_path: Path, confinement: Confinement) -> None:
     root = tmp_path / "work"
-    commands = HostCommands(root, {"PATH": "/usr/bin:/bin"}, MemorySink(), confinement)
+    kept = KeptOutput(file=lambda: tmp_path / "output.log")
+    commands = HostCommands(root, {"PATH": "/usr/bin:/bin"}, MemorySink(), confinement, kept=kept)
 
     result = await commands.run("echo begun >> log; cat log", purpose=Purpose.VERIFY)
 

@@ -10,7 +10,7 @@ import anyio
 from anyio import CancelScope, to_thread
 
 from subagents.agent.budget import Account, Limits
-from subagents.executor import AgentUsage
+from subagents.step_result import AgentUsage
 from vibe.app.conversation.agent import ConversationAgent
 from vibe.app.conversation.opening import NO_LIMITS, PromptLimits, PromptResult
 from vibe.core.agent_loop import ActResult, AgentLoop

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ipc.sink import EventSink
-from subagents.executor import AgentUsage
+from subagents.step_result import AgentUsage
 from vibe.core.agent_loop import ActResult
 from vibe.core.config.models import McpServerConfig, Thinking
 from vibe.core.messages import Usage

@@ -101,22 +101,23 @@ class Planning:
 
     def _record(self, acted: ActResult | None, repairs: Sequence[str]) -> RunRecord:
         account, channel = self.context.account, self._channel
-        outcome = acted.outcome if acted else Outcome.INTERRUPTED
-        error = acted.error if acted else None
-        refused = error is not None and error.halts and outcome is Outcome.FAILED
+        acted = acted or ActResult(
+            outcome=Outcome.INTERRUPTED, reason="stopped", detail="stopped before the plan was done"
+        )
+        refused = acted.error is not None and acted.error.halts and acted.outcome is Outcome.FAILED
         agent = AgentUsage(agent_id=channel.session_id, usage=account.usage, cost_usd=account.cost_usd)
         return RunRecord(
-            outcome=outcome,
-            exit_code=exit_code_of(outcome, None, unserved=refused or channel.bus.failed),
-            reason=acted.reason if acted else "stopped",
-            detail=acted.detail if acted else "stopped before the plan was done",
+            outcome=acted.outcome,
+            exit_code=exit_code_of(acted.outcome, None, unserved=refused or channel.bus.failed),
+            reason=acted.reason,
+            detail=acted.detail,
             session_id=channel.session_id,
-            result=acted.text if acted else "",
+            result=acted.text,
             duration_s=time.monotonic() - self._started,
             usage=account.usage,
             cost_usd=account.cost_usd,
             agents=[(None, agent)],
-            denied=acted.denied if acted else (),
+            denied=acted.denied,
             warnings=channel.warnings((*self._engine.warnings, *repairs)),
         )
 

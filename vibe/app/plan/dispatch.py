@@ -25,7 +25,6 @@ from subagents.agent.budget import Account
 from subagents.agent.run_services import RunServices
 from subagents.agent.spawner import SpawnPool, started_subagents
 from subagents.agent.steering import Steering
-from subagents.executor import StepExecutor
 from subagents.step.usage_recovery import attempt_spending
 from subagents.worktree.executor import KeptBy
 from vibe import __version__
@@ -90,7 +89,14 @@ async def dispatch_steps(
     await worktrees.recover()
     executor = recorded(worktrees, store, engine, plan, sink, run.turn)
     width = await _width(store.settings.max_parallel, run.channel.sink)
-    dispatcher = _dispatcher(run, executor, _dispatch_options(run, steps, activity, worktrees.kept), width)
+    dispatcher = Dispatcher(
+        loaded=prepared.loaded,
+        width=width,
+        executor=executor,
+        store=store,
+        sink=sink,
+        options=_dispatch_options(run, steps, activity, worktrees.kept),
+    )
     if run.audience.decider is not None:
         await stack.enter_async_context(run.audience.decider.at_work(control))
     if before_start is not None:
@@ -169,14 +175,3 @@ async def _width(wanted: int, sink: EventSink) -> int:
         )
         sink.publish(WarningEvent(code="files.limit", message=message))
     return width
-
-
-def _dispatcher(run: HeldRun, executor: StepExecutor, options: DispatchOptions, width: int) -> Dispatcher:
-    return Dispatcher(
-        loaded=run.prepared.loaded,
-        width=width,
-        executor=executor,
-        store=run.store,
-        sink=run.channel.sink,
-        options=options,
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 
@@ -28,6 +28,8 @@ from vibe.core.modes import ExecutionMode
 from vibe.core.tools.manager import ToolManager, profile_view
 
 USAGE_EXIT = 2
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,12 +151,7 @@ class _Needs:
     usual: Mapping[ExecutionMode, StepLimits]
     problems: list[str] = field(default_factory=list[str])
     exit_code: int = 0
-    _models: dict[tuple[object, ...], tuple[str, str]] = field(
-        default_factory=dict[tuple[object, ...], tuple[str, str]]
-    )
-    _tools: dict[tuple[object, ...], tuple[tuple[str, ...], str]] = field(
-        default_factory=dict[tuple[object, ...], tuple[tuple[str, ...], str]]
-    )
+    _known: dict[tuple[object, ...], tuple[Any, str]] = field(default_factory=dict[Any, Any])
 
     def see(self, check: Callable[[], object]) -> None:
         """Keep what a check of the run's start says is wrong."""
@@ -189,31 +186,30 @@ class _Needs:
 
     def _model(self, step: Step) -> tuple[str, str]:
         priced = bool((self.plan.budget and self.plan.budget.max_price) or step.max_price is not None)
-        kind = (step.model, step.agent, priced)
-        if kind not in self._models:
-            try:
-                name = check_model(step, self.engine, self.default_model, priced=priced)
-                self._models[kind] = (name, "")
-            except VibeError as error:
-                self._models[kind] = (step.model or self.default_model or "", self._problem(error))
-        return self._models[kind]
+        check = partial(check_model, step, self.engine, self.default_model, priced=priced)
+        otherwise = step.model or self.default_model or ""
+        return self._looked_up(("model", step.model, step.agent, priced), check, otherwise)
 
     def _step_tools(self, step: Step) -> tuple[tuple[str, ...], str]:
         allowed = None if step.allowed_tools is None else tuple(step.allowed_tools)
-        kind = (step.mode, allowed, tuple(step.denied_tools), step.agent)
-        if kind not in self._tools:
+        kind = ("tools", step.mode, allowed, tuple(step.denied_tools), step.agent)
+        return self._looked_up(kind, partial(self._names, step, allowed), ())
+
+    def _looked_up(self, kind: tuple[object, ...], look: Callable[[], T], otherwise: T) -> tuple[T, str]:
+        """Return what steps of a kind come to, and the problem that there is with it."""
+        if kind not in self._known:
             try:
-                self._tools[kind] = (self._names(step, allowed), "")
+                self._known[kind] = (look(), "")
             except VibeError as error:
-                self._tools[kind] = ((), self._problem(error))
-        return self._tools[kind]
+                self._known[kind] = (otherwise, self._problem(error))
+        return self._known[kind]
 
     def _names(self, step: Step, allowed: tuple[str, ...] | None) -> tuple[str, ...]:
         tools: ToolManager = self.engine.tools
         if step.agent is not None:
             tools = profile_view(tools, self.engine.agents.get(step.agent), may_widen=False)
         patterns = step_tools(step.mode, allowed, tuple(step.denied_tools))
-        return tuple(sorted(tools.filtered(patterns.allowed, patterns.denied).available))
+        return tuple(sorted(tools.filtered(*patterns).available))
 
     def _problem(self, error: VibeError) -> str:
         code = ENVIRONMENT_EXIT if isinstance(error, EnvironmentFailure) else USAGE_EXIT
