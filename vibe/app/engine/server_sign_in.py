@@ -69,7 +69,7 @@ class ServerSignIns:
         sign_in = self._store.drop(config.url)
         if sign_in is None:
             raise NoSignInError(server, "is not signed in: nothing to forget")
-        from vibe.core.tools.mcp.token_requests import revocation_problem  # noqa: PLC0415  it loads httpx2
+        from vibe.core.tools.mcp.token_auth import revocation_problem  # noqa: PLC0415  it loads httpx2
 
         return revocation_problem(sign_in)
 

@@ -46,13 +46,19 @@ from vibe.core.tools.mcp.errors import (
     phrase,
 )
 from vibe.core.tools.mcp.prompts import RemotePrompt, list_prompts, text_of_prompt
-from vibe.core.tools.mcp.remote import RemoteTool, ToolChoice, list_tools
-from vibe.core.tools.mcp.resources import READ_RESOURCE, RemoteResource, list_resources, resource_tool
-from vibe.core.tools.mcp.server_log import ServerLog
+from vibe.core.tools.mcp.remote import (
+    READ_RESOURCE,
+    RemoteResource,
+    RemoteTool,
+    ToolChoice,
+    list_resources,
+    list_tools,
+    resource_tool,
+)
 from vibe.core.tools.mcp.settings import endpoint_of, launch_of
 from vibe.core.tools.mcp.sieve import sieved
 from vibe.core.tools.mcp.sign_ins import SignInStore
-from vibe.core.tools.mcp.stdio import ServerProcess, server_process
+from vibe.core.tools.mcp.stdio import ServerLog, ServerProcess, server_process
 from vibe.core.tools.ports import UserInput
 
 if TYPE_CHECKING:

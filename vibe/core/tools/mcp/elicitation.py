@@ -1,28 +1,269 @@
-"""Elicitation: what a server asks during a call is put to the person as questions, and their answers are checked."""
+"""Elicitation: what a server asks during a call, a form mostly, is put to the person, and their answers are checked."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from anyio import CancelScope, current_time, to_thread
 
 from vibe.core.plain_text import plain, plain_line, shortened
-from vibe.core.tools.mcp.forms import (
-    MESSAGE_LENGTH,
-    DeclinedError,
-    FormField,
-    InvalidAnswerError,
-    UnusableFormError,
-    Value,
-    fields_of,
-)
-from vibe.core.tools.ports import HEADER_LENGTH, Choice, Question, UserInput
+from vibe.core.tools.json_schema import schema_problems, value_problems
+from vibe.core.tools.ports import HEADER_LENGTH, Answer, Choice, Question, UserInput
 
 if TYPE_CHECKING:
     from mcp.types import ElicitRequestFormParams, ElicitRequestParams, ElicitRequestURLParams, ElicitResult, ErrorData
+
+
+Value: TypeAlias = "str | int | float | bool | list[str]"
+
+MOST_FIELDS = 20
+MOST_VALUES = 50
+MOST_OPTIONS = 4
+"""More values than a question offers are listed in its text, and typed."""
+MESSAGE_LENGTH = 2_000
+LABEL_LENGTH = 100
+NAME_LENGTH = 64
+
+YES, NO = "Yes", "No"
+BLANK, DECLINE, NOT_NOW = "Leave it blank", "Decline to answer", "Not now"
+
+
+class UnusableFormError(ValueError):
+    """A form that can't be put as questions; the text says why."""
+
+
+class InvalidAnswerError(ValueError):
+    """An answer that the form does not take; the text says why."""
+
+
+class DeclinedError(Exception):
+    """The person would rather not answer; ``later``: not now."""
+
+    def __init__(self, *, later: bool = False) -> None:
+        super().__init__()
+        self.later = later
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormField:
+    """One value that a form asks for. ``values`` are those to choose from, labels by value (empty: any)."""
+
+    name: str
+    schema: Mapping[str, Any]
+    kind: str
+    is_required: bool
+    values: Mapping[str, str]
+
+    @property
+    def is_list(self) -> bool:
+        """True if several values may be chosen."""
+        return self.kind == "array"
+
+    @property
+    def has_options(self) -> bool:
+        """True if the values are few enough to be the options of a question."""
+        return 2 <= len(self.values) <= (MOST_OPTIONS if self.is_required else MOST_OPTIONS - 1)
+
+    def question(self, header: str, before: str = "") -> Question:
+        """Return the question for it, with text ``before`` its own."""
+        text = "\n".join(filter(None, (before, self._text())))
+        if self.has_options:
+            default = self._default()
+            options = [
+                Choice(label=label, description="the default" if default is not None and value in default else "")
+                for value, label in self.values.items()
+            ]
+            options += [] if self.is_required else [Choice(label=BLANK)]
+        else:
+            options = [Choice(label=label) for label in self._ways_out()]
+        return Question(
+            question=text,
+            header=shortened(header, HEADER_LENGTH),
+            options=options,
+            multi_select=self.is_list and self.has_options,
+            typed=not self.has_options,
+        )
+
+    def value(self, answer: Answer) -> Value | None:
+        """Return the value that an answer gives; None: it is left blank. Blocks.
+
+        Raises:
+            InvalidAnswerError: it is none.
+            DeclinedError: the person would rather not give one.
+        """
+        said = answer.answer.strip()
+        if said == BLANK and not self.is_required:
+            return None
+        if said in {DECLINE, NOT_NOW} and not self.has_options:
+            raise DeclinedError(later=said == NOT_NOW)
+        if self.is_list:
+            return self._checked([self._named(part.strip()) for part in said.split(",") if part.strip()])
+        if self.kind == "boolean":
+            return self._named(said) == "true"
+        return self._checked(self._named(said) if self.values else said)
+
+    def _named(self, said: str) -> str:
+        """Return the value that is meant by its label, or by itself."""
+        for value, label in self.values.items():
+            if said.casefold() in {label.casefold(), value.casefold()}:
+                return value
+        raise InvalidAnswerError(f"{shortened(said, LABEL_LENGTH)!r} is none of: {', '.join(self.values.values())}")
+
+    def _checked(self, said: str | list[str]) -> Value:
+        value: Value = said
+        try:
+            if isinstance(said, str) and self.kind in NUMBERS:
+                value = _number(said, self.kind)
+            if isinstance(said, str) and (check := FORMATS.get(str(self.schema.get("format")))):
+                check(said)
+        except ValueError as error:
+            kind = NUMBERS.get(self.kind) or f"a valid {self.schema.get('format')}"
+            raise InvalidAnswerError(f"{_line(said)!r} is not {kind}") from error
+        if problems := value_problems(self.schema, value):
+            raise InvalidAnswerError(problems[0].removeprefix("value: "))
+        return value
+
+    def _text(self) -> str:
+        schema = self.schema
+        title = _line(schema.get("title") or self.name)
+        about = plain(shortened(str(schema.get("description") or ""), MESSAGE_LENGTH))
+        hints = [*_limits(schema), *([] if self.is_required else ["may be left blank"])]
+        if self.values and not self.has_options:
+            several = "some, with commas between" if self.is_list else "one"
+            hints.append(f"{several} of: {', '.join(self.values.values())}")
+        text = f"{title}: {about}" if about else title
+        return f"{text} ({'; '.join(hints)})" if hints else text
+
+    def _ways_out(self) -> list[str]:
+        default = self._default()
+        given = [] if default is None else [", ".join(self.values.get(value, value) for value in default)]
+        ways = [one for one in given if one.strip() and one == _line(one)]
+        ways += [] if self.is_required else [BLANK]
+        return [*ways, DECLINE, *([] if ways else [NOT_NOW])]
+
+    def _default(self) -> list[str] | None:
+        default = self.schema.get("default")
+        if default is None:
+            return None
+        values = cast("list[Any]", default) if isinstance(default, list) else [default]
+        return [str(value).lower() if isinstance(value, bool) else str(value) for value in values]
+
+
+def fields_of(schema: Mapping[str, Any]) -> list[FormField]:
+    """Return the fields of a form. Blocks.
+
+    Raises:
+        UnusableFormError: it is not flat, or too long.
+    """
+    if problems := schema_problems(schema):
+        raise UnusableFormError(f"its schema is none: {problems[0].message}")
+    properties: Any = schema.get("properties", {})
+    if schema.get("type", "object") != "object" or not isinstance(properties, dict):
+        raise UnusableFormError("its schema is not that of an object")
+    given = cast("dict[str, Any]", properties)
+    if len(given) > MOST_FIELDS:
+        raise UnusableFormError(f"it has {len(given)} fields, more than {MOST_FIELDS}")
+    listed: Any = schema.get("required") or []
+    required = {str(name) for name in cast("list[Any]", listed)} if isinstance(listed, list) else set[str]()
+    return [_field(name, each, is_required=name in required) for name, each in given.items()]
+
+
+def _field(name: str, schema: Any, *, is_required: bool) -> FormField:
+    if not isinstance(schema, dict):
+        raise UnusableFormError(f"field {_line(name)!r} has no schema")
+    given = cast("dict[str, Any]", schema)
+    kind = given.get("type", "string" if "enum" in given or "oneOf" in given else None)
+    values: Mapping[str, str] = {}
+    match kind:
+        case "string":
+            values = _values(given, "oneOf")
+        case "array":
+            items: Any = given.get("items")
+            values = _values(cast("dict[str, Any]", items), "anyOf") if isinstance(items, dict) else {}
+            if not values:
+                raise UnusableFormError(f"field {_line(name)!r} is a list, and not of values to choose from")
+        case "boolean":
+            values = {"true": YES, "false": NO}
+        case "number" | "integer":
+            pass
+        case _:
+            raise UnusableFormError(f"field {_line(name)!r} is of type {kind!r}, which no form may have")
+    return FormField(name=name, schema=given, kind=str(kind), is_required=is_required, values=values)
+
+
+def _values(schema: Mapping[str, Any], titled: str) -> Mapping[str, str]:
+    """Return the values there are to choose from, labels by value."""
+    listed: Any = schema.get("enum")
+    if isinstance(listed, list):
+        names: Any = schema.get("enumNames")
+        values = [str(value) for value in cast("list[Any]", listed)]
+        labels = [str(name) for name in cast("list[Any]", names)] if isinstance(names, list) else values
+    else:
+        choices: Any = schema.get(titled) or schema.get("oneOf") or []
+        tables = [cast("dict[str, Any]", one) for one in choices if isinstance(one, dict)]
+        values = [str(one["const"]) for one in tables if "const" in one]
+        labels = [str(one.get("title") or one["const"]) for one in tables if "const" in one]
+    if len(values) > MOST_VALUES:
+        raise UnusableFormError(f"a field has {len(values)} values to choose from, more than {MOST_VALUES}")
+    shown = [_line(label).replace(",", ";") for label in labels]
+    if len(shown) != len(values) or len({*shown}) != len(values) or not all(shown):
+        shown = [_line(value).replace(",", ";") or f"value {number}" for number, value in enumerate(values, 1)]
+    return dict(zip(values, shown, strict=True))
+
+
+def _number(said: str, kind: str) -> int | float:
+    number = float(said)
+    if not math.isfinite(number):
+        raise ValueError
+    return int(said) if kind == "integer" else number
+
+
+def _address(said: str) -> None:
+    if not urlsplit(said).scheme or " " in said:
+        raise ValueError
+
+
+def _email(said: str) -> None:
+    if not re.fullmatch(r"[^@\s]+@[^@\s]+\.[^@\s.]+", said):
+        raise ValueError
+
+
+NUMBERS: Final = MappingProxyType({"integer": "a whole number", "number": "a number"})
+FORMATS: Final[Mapping[str, Callable[[str], object]]] = MappingProxyType({
+    "date": date.fromisoformat,
+    "date-time": datetime.fromisoformat,
+    "email": _email,
+    "uri": _address,
+})
+
+
+def _limits(schema: Mapping[str, Any]) -> Sequence[str]:
+    """Return what a value must be like, in words."""
+    kind = NUMBERS.get(str(schema.get("type")))
+    hints = [kind] if kind else []
+    words = {
+        "minimum": "at least {}",
+        "maximum": "at most {}",
+        "minLength": "at least {} characters",
+        "maxLength": "at most {} characters",
+        "minItems": "at least {}",
+        "maxItems": "at most {}",
+        "format": "{}",
+    }
+    hints += [text.format(_line(schema[key])) for key, text in words.items() if schema.get(key) is not None]
+    return hints
+
+
+def _line(text: object) -> str:
+    return shortened(plain_line(str(text)), LABEL_LENGTH)
+
 
 ROUNDS = 3
 """So often a form is put to the person whose answers do not fit it."""
@@ -132,11 +373,11 @@ async def _put(
     if answers is None:
         raise DeclinedError
     wrong: dict[str, str] = {}
-    for (field, _), answer in zip(fields, answers, strict=True):
+    for (one, _), answer in zip(fields, answers, strict=True):
         try:
-            given[field.name] = await to_thread.run_sync(field.value, answer)
+            given[one.name] = await to_thread.run_sync(one.value, answer)
         except InvalidAnswerError as error:
-            wrong[field.name] = f"Not taken: {error}"
+            wrong[one.name] = f"Not taken: {error}"
     return wrong
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from anyio import (
@@ -23,9 +25,9 @@ from anyio import (
 from anyio.abc import Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
+from vibe.core.system.files import append_rotating
 from vibe.core.system.process import end_session
 from vibe.core.tools.mcp.client import load_library
-from vibe.core.tools.mcp.server_log import ServerLog
 from vibe.core.tools.mcp.settings import Launch
 from vibe.core.tools.mcp.sieve import answer_to
 
@@ -33,6 +35,55 @@ if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
     Inbound: TypeAlias = SessionMessage | Exception
+
+
+FILE_BYTES = 1_000_000
+"""The length at which a file becomes ``<name>.1``, and the one before is dropped."""
+LINE_LENGTH = 300
+WINDOW_SECONDS = 10.0
+WINDOW_BYTES = 1_000_000
+"""The most that is written within a window; a server that prints more loses it."""
+
+
+class ServerLog:
+    """The log of one server; ``last_line`` is the last that said anything.
+
+    A file that can't be written is done without: it must not cost the run.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.last_line = ""
+        self._window = 0.0
+        self._in_window = 0
+        self._dropped = 0
+
+    async def write(self, data: bytes) -> None:
+        """Append ``data``, or count it as dropped where too much comes at once."""
+        self.last_line = _last_line(data) or self.last_line
+        now = time.monotonic()
+        if now - self._window >= WINDOW_SECONDS:
+            self._window, self._in_window = now, 0
+        if self._in_window + len(data) > WINDOW_BYTES:
+            self._dropped += len(data)
+            return
+        self._in_window += len(data)
+        if self._dropped:
+            data = f"\n[{self._dropped} bytes dropped: too much at once]\n".encode() + data
+            self._dropped = 0
+        await to_thread.run_sync(self._append, data)
+
+    def _append(self, data: bytes) -> None:
+        try:
+            append_rotating(self.path, data, FILE_BYTES)
+        except OSError:
+            self._dropped += len(data)
+
+
+def _last_line(data: bytes) -> str:
+    lines = data[-LINE_LENGTH:].decode("utf-8", "replace").split("\n")
+    return next((" ".join(line.split()) for line in reversed(lines) if line.strip()), "")
+
 
 CHUNK_BYTES = 64 * 1024
 LONGEST_MESSAGE = 32 * 1024 * 1024

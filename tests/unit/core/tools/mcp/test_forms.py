@@ -8,11 +8,11 @@ import anyio
 import pytest
 from mcp.types import ElicitRequestFormParams
 
-from vibe.core.tools.mcp.elicitation import CallUnderWay
-from vibe.core.tools.mcp.forms import (
+from vibe.core.tools.mcp.elicitation import (
     BLANK,
     DECLINE,
     NOT_NOW,
+    CallUnderWay,
     DeclinedError,
     FormField,
     InvalidAnswerError,

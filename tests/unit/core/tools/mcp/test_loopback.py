@@ -4,7 +4,7 @@ import pytest
 from anyio import to_thread
 
 from tests.fakes.browser import visited
-from vibe.core.tools.mcp.loopback import Loopback
+from vibe.core.tools.mcp.login import Loopback
 
 
 async def test_the_first_answer_with_the_right_state_counts() -> None:

@@ -19,7 +19,7 @@ from mcp.types import (
 )
 from pydantic import BaseModel
 
-from vibe.core.tools.mcp.results import ResultReader
+from vibe.core.tools.mcp.proxy import ResultReader
 
 
 def encoded(data: bytes) -> str:
