@@ -210,11 +210,11 @@ def _patient(provider: ProviderConfig, seconds: float) -> ProviderConfig:
 
 
 def _build_scripted(provider: ProviderConfig) -> ModelBackend:
-    from vibe.core.llm.backend.scripted import ScriptFileBackend
+    from vibe.core.llm.backend.scripted import ScriptedBackend
 
     path = Path(provider.script)
     if path.is_absolute() and path.is_file():
-        return ScriptFileBackend(path, provider=provider.name)
+        return ScriptedBackend(path, provider=provider.name)
     problem = f"{provider.script!r} is no absolute path of a file" if provider.script else "there is none"
     raise ConfigError(CONFIG_FILE, f"providers.{provider.name}.script", f"{problem}: name the script to replay")
 

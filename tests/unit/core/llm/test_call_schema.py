@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from tests.fakes.llm_ports import MemoryObserver
 from vibe.core.config.models import ModelConfig
-from vibe.core.llm.backend.call_schema import TurnObserver, encoded, rebuilt, turn_schema
+from vibe.core.llm.backend.local import TurnObserver, encoded, rebuilt, turn_schema
 from vibe.core.llm.port import Completion, Delta, FinishReason, ModelRequest, ToolSchema
 from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, Usage, UserMessage
 

@@ -13,9 +13,9 @@ from tests.fakes.llm_ports import MemoryObserver, request
 from tests.unit.core.llm.test_quirks import DONE, END, Chunk, delta, read, wire
 from tests.unit.core.llm.test_reader import ERRORS, CutBody
 from vibe.core.config.models import ModelConfig
+from vibe.core.llm.backend.anthropic import MessagesEncoder
 from vibe.core.llm.backend.assembly import AnswerBuilder
 from vibe.core.llm.backend.chat_reader import ChatStreamReader
-from vibe.core.llm.backend.messages_payload import MessagesEncoder
 from vibe.core.llm.backend.payload import PayloadEncoder
 from vibe.core.llm.errors import (
     ContextTooLongError,

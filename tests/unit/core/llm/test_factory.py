@@ -133,7 +133,7 @@ def test_httpx_comes_without_its_command_line() -> None:
 def test_a_json_script_needs_no_yaml(tmp_path: Path) -> None:
     path = tmp_path / "s.json"
     path.write_text('{"version": 1, "agents": {"*": {"turns": []}}}', encoding="utf-8")
-    load = f"from pathlib import Path\nfrom vibe.core.llm.backend.script import load_script\nload_script(Path({str(path)!r}))"
+    load = f"from pathlib import Path\nfrom vibe.core.llm.backend.scripted import load_script\nload_script(Path({str(path)!r}))"
     assert loaded_after(load) == set()
 
 

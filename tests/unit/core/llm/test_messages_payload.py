@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.fakes.llm_ports import request
 from vibe.core.config.models import ModelConfig, Thinking
-from vibe.core.llm.backend.messages_payload import CONTINUE, NOTHING, START, MessagesEncoder, generation
+from vibe.core.llm.backend.anthropic import CONTINUE, NOTHING, START, MessagesEncoder, generation
 from vibe.core.llm.history import EMPTY_ANSWER, normalised
 from vibe.core.llm.port import ModelRequest, ToolSchema
 from vibe.core.messages import (

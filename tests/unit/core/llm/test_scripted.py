@@ -11,8 +11,7 @@ import pytest
 
 from tests.fakes.llm_ports import MemoryObserver, request
 from vibe.core.errors import ConfigError
-from vibe.core.llm.backend.script import FaultKind, load_script, parse_script
-from vibe.core.llm.backend.scripted import FAULTS, ScriptedBackend, turn_index
+from vibe.core.llm.backend.scripted import FAULTS, FaultKind, ScriptedBackend, load_script, parse_script, turn_index
 from vibe.core.llm.errors import ModelError, ModelOverloadedError, ModelRequestError, ModelTransportError
 from vibe.core.llm.port import FinishReason
 from vibe.core.llm.retry import RetryingBackend, RetryPolicy

@@ -2,18 +2,229 @@
 
 from __future__ import annotations
 
+import json
+import re
 import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, cast
+from uuid import uuid4
 
+import msgspec
 from anyio import to_thread
 
+from ipc.errors import INVALID_JSON
 from vibe.core.config.models import LocalConfig, ProviderConfig
-from vibe.core.llm.backend.call_schema import TurnObserver, encoded, rebuilt
 from vibe.core.llm.backend.chat_reader import ChatStreamReader
 from vibe.core.llm.backend.http import HttpBackend
 from vibe.core.llm.backend.local_server import LocalModelError, LocalServer, LocalServers, local_servers
+from vibe.core.llm.backend.payload import max_tokens, wire_arguments
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.errors import ModelAccessError
-from vibe.core.llm.port import Completion, ModelObserver, ModelRequest
+from vibe.core.llm.port import (
+    CallDelta,
+    Completion,
+    Delta,
+    FinishReason,
+    ModelObserver,
+    ModelRequest,
+    RetryNotice,
+    ToolSchema,
+    WaitNotice,
+)
+from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage
+
+LONGEST: Final = 1_000
+"""Higher bounds of lengths and counts are left out: a grammar spells each repetition out."""
+_LEFT_OUT: Final = frozenset({"$schema", "pattern", "patternProperties", "format", "title", "examples", "default"})
+_BOUNDS: Final = frozenset({"minLength", "maxLength", "minItems", "maxItems"})
+_BY_NAME: Final = frozenset({"properties", "$defs", "definitions"})
+"""Keywords below which there are schemas by names of any kind."""
+_DATA: Final = frozenset({"const", "enum", "required"})
+_CALL: Final = re.compile(r'\s*\{\s*"name"\s*:\s*"([^"]*)"\s*,\s*"arguments"\s*:\s*(.*)', re.DOTALL)
+_LETTER: Final = (
+    r'[^"\\]|\\[^u]|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}'
+)
+"""A whole character of a JSON string, so that none is shown in halves."""
+_ANSWER: Final = re.compile(rf'\s*\{{\s*"answer"\s*:\s*"((?:{_LETTER})*)(.*)', re.DOTALL)
+
+
+def encoded(request: ModelRequest) -> bytes:
+    """The body of a streaming chat completions request in which a schema stands for the tools."""
+    body: dict[str, Any] = {
+        "model": request.model.name,
+        "messages": list(_said(request)),
+        "temperature": request.model.temperature,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    if request.tools:
+        wanted = {"name": "turn", "strict": True, "schema": turn_schema(request.tools)}
+        body["response_format"] = {"type": "json_schema", "json_schema": wanted}
+    bound = max_tokens(request)
+    if bound is not None:
+        body["max_tokens"] = bound
+    return msgspec.json.encode(body)
+
+
+def turn_schema(tools: Sequence[ToolSchema]) -> dict[str, Any]:
+    """The schema of one turn: a call of one of the tools, or the answer that ends the work.
+
+    Where one of the tools ends the work, there is no other end.
+    """
+    branches = [
+        _object({"name": {"const": tool.name}, "arguments": {"$ref": f"#/$defs/{_pointer(tool.name)}"}})
+        for tool in tools
+    ]
+    if not any(tool.ends_work for tool in tools):
+        branches.append(_object({"answer": {"type": "string"}}))
+    defs = {tool.name: _held(tool.parameters, f"#/$defs/{_pointer(tool.name)}") for tool in tools}
+    return {"anyOf": branches, "$defs": defs}
+
+
+def told(tools: Sequence[ToolSchema]) -> str:
+    """The words by which the model hears of the tools, since the schema alone says nothing of what they are for."""
+    lines = [
+        "You act by JSON alone, one object a turn.",
+        '{"name": TOOL, "arguments": {...}} calls a tool; its result comes with the next message.',
+    ]
+    if not any(tool.ends_work for tool in tools):
+        lines.append('{"answer": "..."} ends your work and says what came of it.')
+    lines.append("The tools:")
+    lines += [f"- {tool.name}: {tool.description.strip()} {_shape(tool.parameters)}" for tool in tools]
+    return "\n".join(lines)
+
+
+def rebuilt(completion: Completion) -> Completion:
+    """The completion with the call, or the answer, that its text is."""
+    text = completion.message.content
+    call = _CALL.fullmatch(text)
+    if call is not None:
+        whole = _decoded(text)
+        arguments = json.dumps(whole["arguments"], ensure_ascii=False) if whole is not None else call[2]
+        calls = (ToolCall(uuid4().hex[:9], call[1], arguments),)
+        cut = completion.finish_reason is FinishReason.LENGTH and whole is None
+        message = msgspec.structs.replace(completion.message, content="", tool_calls=calls)
+        return replace(
+            completion, message=message, finish_reason=FinishReason.LENGTH if cut else FinishReason.TOOL_CALLS
+        )
+    answer = _ANSWER.fullmatch(text)
+    if answer is None:
+        return completion
+    message = msgspec.structs.replace(completion.message, content=_unescaped(answer[1]))
+    return replace(completion, message=message)
+
+
+class TurnObserver:
+    """Shows the call or the answer within the JSON of a turn, as it comes, to another observer."""
+
+    def __init__(self, observer: ModelObserver) -> None:
+        self._observer = observer
+        self._text = ""
+        self._shown = ""
+
+    def delta(self, delta: Delta, /) -> None:
+        """Take a piece of the JSON, show what is new of what it means."""
+        if not delta.text:
+            self._observer.delta(delta)
+            return
+        self._text += delta.text
+        if (call := _CALL.fullmatch(self._text)) is not None:
+            if piece := self._new(call[2].rstrip().removesuffix("}")):
+                self._observer.delta(Delta(call=CallDelta(index=0, name=call[1], arguments=piece)))
+        elif (answer := _ANSWER.fullmatch(self._text)) is not None and (piece := self._new(_unescaped(answer[1]))):
+            self._observer.delta(Delta(text=piece))
+
+    def retry(self, notice: RetryNotice, /) -> None:
+        """Pass it on."""
+        self._observer.retry(notice)
+
+    def wait(self, notice: WaitNotice, /) -> None:
+        """Pass it on."""
+        self._observer.wait(notice)
+
+    def _new(self, text: str) -> str:
+        if not text.startswith(self._shown):  # a brace held back turned out to be the last one
+            return ""
+        piece, self._shown = text[len(self._shown) :], text
+        return piece
+
+
+def _said(request: ModelRequest) -> Iterable[dict[str, Any]]:
+    messages = list(request.messages)
+    if request.tools:
+        first = messages[0] if messages else None
+        own = first.content if isinstance(first, SystemMessage) else ""
+        yield {"role": "system", "content": f"{own}\n\n{told(request.tools)}".strip()}
+        messages = messages[1:] if isinstance(first, SystemMessage) else messages
+    for message in messages:
+        yield _message_fields(message)
+
+
+def _message_fields(message: Message) -> dict[str, Any]:
+    if isinstance(message, ToolMessage):
+        return {"role": "user", "content": f"Result of {message.name} ({message.status}):\n{message.content}"}
+    if isinstance(message, AssistantMessage) and message.tool_calls:
+        said = [
+            f'{{"name": {json.dumps(call.name)}, "arguments": {wire_arguments(call.arguments)}}}'
+            for call in message.tool_calls
+        ]
+        return {"role": "assistant", "content": "\n".join(said)}
+    return {"role": message.__struct_config__.tag, "content": message.content}
+
+
+def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _held(schema: Any, root: str) -> Any:
+    """Return a schema as a grammar can hold to it, with references to itself from where it is put."""
+    if isinstance(schema, list):
+        return [_held(one, root) for one in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    held: dict[str, Any] = {}
+    for key, value in cast("dict[str, Any]", schema).items():
+        if key in _LEFT_OUT or (key in _BOUNDS and isinstance(value, int) and value > LONGEST):
+            continue
+        if key == "$ref" and isinstance(value, str) and value.startswith("#"):
+            held[key] = root + value[1:]
+        elif key in _DATA:
+            held[key] = value
+        elif key in _BY_NAME and isinstance(value, dict):
+            held[key] = {name: _held(one, root) for name, one in cast("dict[str, Any]", value).items()}
+        else:
+            held[key] = _held(value, root)
+    return held
+
+
+def _shape(parameters: Mapping[str, Any]) -> str:
+    """Return the names of the arguments, those that may be left out with a question mark."""
+    required = parameters.get("required", ())
+    names = cast("Mapping[str, Any]", parameters.get("properties", {}))
+    return f"Arguments: {', '.join(name if name in required else f'{name}?' for name in names) or 'none'}."
+
+
+def _pointer(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _decoded(text: str) -> dict[str, Any] | None:
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except INVALID_JSON:
+        return None
+
+
+def _unescaped(inside: str) -> str:
+    """Return what the inside of a JSON string says."""
+    said: str = json.loads(f'"{inside}"', strict=False)
+    return said
 
 
 class LocalBackend:

@@ -1,18 +1,24 @@
-"""Replays a script as if it were a model: for tests, examples and demonstrations."""
+"""Replays a script as if it were a model: for tests, examples and demonstrations; reads the file that it is in."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Any, Final, Literal
 
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from ipc.errors import INVALID_JSON
+from vibe.core.errors import ConfigError
 from vibe.core.llm.backend.assembly import estimate_usage, finish_reason
-from vibe.core.llm.backend.script import FaultKind, Script, ScriptedFault, ScriptedTurn, load_script
 from vibe.core.llm.errors import (
     ContextTooLongError,
     ModelAccessError,
@@ -22,8 +28,160 @@ from vibe.core.llm.errors import (
     ModelRequestError,
     ModelTransportError,
 )
-from vibe.core.llm.port import CallDelta, Completion, Delta, ModelObserver, ModelRequest
+from vibe.core.llm.port import CallDelta, Completion, Delta, FinishReason, ModelObserver, ModelRequest
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage
+
+Count = Annotated[int, Field(ge=0)]
+Seconds = Annotated[float, Field(ge=0)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class FaultKind(StrEnum):
+    """Faults a scripted turn can show instead of answering: one for each class of model error, and silence."""
+
+    OVERLOADED = "overloaded"
+    TRANSPORT = "transport"
+    ACCESS = "access"
+    CONTEXT_TOO_LONG = "context_too_long"
+    PROTOCOL = "protocol"
+    REQUEST = "request"
+    SILENT = "silent"
+
+
+class ScriptedFault(_Part):
+    """Goes wrong the first ``times`` times its turn is asked, after ``after_chunks`` chunks were shown."""
+
+    error: FaultKind
+    status: Annotated[int, Field(ge=100, le=599)] | None = None
+    retry_after: Seconds | None = None
+    times: Annotated[int, Field(ge=1)] = 1
+    after_chunks: Count = 0
+
+
+class ScriptedCall(_Part):
+    """A tool call; ``arguments`` is an object, or text that is passed on as it is, valid or not."""
+
+    name: str
+    arguments: dict[str, Any] | str = {}
+
+    @property
+    def arguments_text(self) -> str:
+        """The arguments as a model would word them."""
+        return self.arguments if isinstance(self.arguments, str) else msgspec.json.encode(self.arguments).decode()
+
+
+class ScriptedUsage(_Part):
+    """Tokens the turn is said to have used."""
+
+    prompt_tokens: Count = 0
+    completion_tokens: Count = 0
+    cached_tokens: Count = 0
+
+
+class ScriptedTurn(_Part):
+    """One answer. ``delay_seconds`` is spread over its chunks of ``chunk_size`` characters (0: one chunk)."""
+
+    text: str = ""
+    reasoning: str = ""
+    tool_calls: tuple[ScriptedCall, ...] = ()
+    usage: ScriptedUsage | None = None
+    delay_seconds: Seconds = 0.0
+    chunk_size: Count = 0
+    finish_reason: FinishReason | None = None
+    fault: ScriptedFault | None = None
+
+
+class ScriptedAgent(_Part):
+    """The turns of one caller, in order."""
+
+    turns: tuple[ScriptedTurn, ...]
+
+
+class ScriptFile(_Part):
+    """The whole file."""
+
+    version: Literal[1]
+    agents: dict[str, ScriptedAgent]
+
+    @model_validator(mode="after")
+    def _has_agents(self) -> ScriptFile:
+        if not self.agents:
+            raise ValueError("no agents: name at least one, or '*'")
+        return self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """A script in memory and where it came from (for messages)."""
+
+    agents: Mapping[str, ScriptedAgent]
+    source: str = "script"
+
+    def agent_for(self, caller: str) -> ScriptedAgent | None:
+        """The agent of a caller: its exact name, else the first pattern that matches, else ``*``."""
+        if caller in self.agents:
+            return self.agents[caller]
+        matching = (agent for name, agent in self.agents.items() if name != "*" and fnmatchcase(caller, name))
+        return next(matching, None) or self.agents.get("*")
+
+
+def load_script(path: Path) -> Script:
+    """Read a script, YAML or (by its suffix) JSON.
+
+    Raises:
+        ConfigError: the file cannot be read or is no script; the message names the file and the place.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "is no UTF-8 text"
+        raise ConfigError(str(path), "", f"the script cannot be read ({reason}); check 'script'") from error
+    return parse_script(text, source=str(path), json=path.suffix.lower() == ".json")
+
+
+def parse_script(text: str, *, source: str, json: bool) -> Script:
+    """A script from its text.
+
+    Raises:
+        ConfigError: the text is no script.
+    """
+    data = _decode_json(text, source) if json else _decode_yaml(text, source)
+    try:
+        script = ScriptFile.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+        raise ConfigError(source, place(first["loc"]), f"{first['msg']}{more}") from error
+    return Script(agents=script.agents, source=source)
+
+
+def place(location: tuple[int | str, ...]) -> str:
+    """A path into the file as people write it: ``agents.main.turns[0].text``."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    return text.removeprefix(".")
+
+
+def _decode_json(text: str, source: str) -> object:
+    try:
+        return msgspec.json.decode(text)
+    except INVALID_JSON as error:
+        raise ConfigError(source, "", f"no valid JSON: {error}") from error
+
+
+def _decode_yaml(text: str, source: str) -> object:
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ConfigError(f"{source}{line}", "", f"no valid YAML: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(source, "", f"no valid YAML: {error}") from error
+
 
 FAULTS: Final[Mapping[FaultKind, type[ModelError]]] = {
     FaultKind.OVERLOADED: ModelOverloadedError,
@@ -39,10 +197,11 @@ class ScriptedBackend:
     """A ``ModelBackend`` whose answers are written down.
 
     The turn follows from the history alone, so another process can go on where one stopped; only faults are counted,
-    per instance.
+    per instance. A file is read in a worker thread when the first answer is asked for; calls raise ``ConfigError``
+    where it is no script.
     """
 
-    def __init__(self, script: Script, *, provider: str = "scripted") -> None:
+    def __init__(self, script: Script | Path, *, provider: str = "scripted") -> None:
         self._script = script
         self._provider = provider
         self._faults: Counter[tuple[str, int]] = Counter()
@@ -51,7 +210,7 @@ class ScriptedBackend:
         """Stream the turn that is due; see ``ModelBackend.complete``."""
         await anyio.lowlevel.checkpoint()
         index = turn_index(request.messages)
-        turn = self._turn(request.caller, index)
+        turn = self._turn(await self._read(), request.caller, index)
         fault = self._fault_due(request.caller, index, turn)
         chunks = list(_chunks(turn))
         pause = turn.delay_seconds / max(1, len(chunks))
@@ -69,16 +228,22 @@ class ScriptedBackend:
     async def aclose(self) -> None:
         """Nothing is open."""
 
-    def _turn(self, caller: str, index: int) -> ScriptedTurn:
-        agent = self._script.agent_for(caller)
+    async def _read(self) -> Script:
+        script = self._script
+        if isinstance(script, Path):
+            script = self._script = await anyio.to_thread.run_sync(load_script, script)
+        return script
+
+    def _turn(self, script: Script, caller: str, index: int) -> ScriptedTurn:
+        agent = script.agent_for(caller)
         if agent is None:
             raise ModelRequestError(
-                f"{self._script.source} has no turns for agent {caller!r}: add it, or '*', under 'agents'",
+                f"{script.source} has no turns for agent {caller!r}: add it, or '*', under 'agents'",
                 provider=self._provider,
             )
         if index >= len(agent.turns):
             raise ModelRequestError(
-                f"{self._script.source} has no turn {index + 1} for agent {caller!r} "
+                f"{script.source} has no turn {index + 1} for agent {caller!r} "
                 f"(it has {len(agent.turns)}): add one, or let the last one call no tool",
                 provider=self._provider,
             )
@@ -102,35 +267,6 @@ class ScriptedBackend:
             status=fault.status,
             retry_after=fault.retry_after,
         )
-
-
-class ScriptFileBackend:
-    """A ``ScriptedBackend`` whose file is read in a worker thread when the first answer is asked for.
-
-    Calls raise ``ConfigError`` where the file is no script.
-    """
-
-    def __init__(self, path: Path, *, provider: str = "scripted") -> None:
-        self._path = path
-        self._provider = provider
-        self._lock = anyio.Lock()
-        self._loaded: ScriptedBackend | None = None
-
-    async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
-        """Stream the turn that is due; see ``ModelBackend.complete``."""
-        backend = self._loaded or await self._load()
-        return await backend.complete(request, observer)
-
-    async def aclose(self) -> None:
-        """Nothing is open."""
-
-    async def _load(self) -> ScriptedBackend:
-        # One instance for all: it counts the faults.
-        async with self._lock:
-            if self._loaded is None:
-                script = await anyio.to_thread.run_sync(load_script, self._path)
-                self._loaded = ScriptedBackend(script, provider=self._provider)
-            return self._loaded
 
 
 def turn_index(messages: Sequence[Message]) -> int:
