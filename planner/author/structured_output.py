@@ -10,6 +10,7 @@ from planner.plan.diagnostics import PlanInvalidError
 from planner.plan.model import Decision, Dependency, Option, Plan, Step
 from planner.plan.operations import Operation, read_operations
 from vibe.core.modes import ExecutionMode
+from vibe.core.schemas import closed_object, remade
 from vibe.core.tools.hand_in import HandIn
 
 PLAN_TOOL = "hand_in_plan"
@@ -165,7 +166,7 @@ def small_plan_schema() -> dict[str, Any]:
     modes = [mode.value for mode in ExecutionMode if mode is not ExecutionMode.RUN]
     ids = [f"s{number}" for number in range(1, SMALL_PLAN_STEPS + 1)]
     steps = {
-        step_id: _strict({
+        step_id: closed_object({
             "id": {"const": step_id},
             "title": {"type": "string", "minLength": 3, "maxLength": 80},
             "mode": {"enum": modes},
@@ -184,23 +185,13 @@ def small_plan_schema() -> dict[str, Any]:
         }
         for length in range(1, SMALL_PLAN_STEPS + 1)
     ]
-    return {**_strict({"steps": {"anyOf": plans}}), "$defs": steps}
+    return {**closed_object({"steps": {"anyOf": plans}}), "$defs": steps}
 
 
 def _some_of(ids: Sequence[str]) -> dict[str, Any]:
     if not ids:
         return {"const": []}
     return {"type": "array", "items": {"enum": list(ids)}, "maxItems": len(ids)}
-
-
-def _strict(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an object with all of these properties and no other."""
-    return {
-        "type": "object",
-        "properties": dict(properties),
-        "required": list(properties),
-        "additionalProperties": False,
-    }
 
 
 def revision_schema() -> dict[str, Any]:
@@ -216,17 +207,12 @@ def revision_schema() -> dict[str, Any]:
         _operation("add_edge", {"step": text, "depends_on": {"$ref": "#/$defs/Dependency"}}),
         _operation("remove_edge", {"step": text, "depends_on": text}),
     ]
+    reason = {
+        "type": "string",
+        "description": "What was wrong, or is asked for, and what the operations do about it.",
+    }
     return {
-        "type": "object",
-        "properties": {
-            "operations": {"type": "array", "items": {"anyOf": operations}},
-            "reason": {
-                "type": "string",
-                "description": "What was wrong, or is asked for, and what the operations do about it.",
-            },
-        },
-        "required": ["operations", "reason"],
-        "additionalProperties": False,
+        **closed_object({"operations": {"type": "array", "items": {"anyOf": operations}}, "reason": reason}),
         "$defs": {
             "Step": _object(whole, ADDED_STEP_FIELDS),
             "Dependency": dependency,
@@ -235,28 +221,17 @@ def revision_schema() -> dict[str, Any]:
     }
 
 
-def _operation(name: str, fields: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": {"op": {"const": name}, **fields},
-        "required": ["op", *fields],
-        "additionalProperties": False,
-    }
+def _operation(name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    return closed_object({"op": {"const": name}, **fields})
 
 
 def _object(schema: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:
     """Some fields of an object, with what they mean."""
     given = schema["properties"]
     properties = {name: {**_plain(given[name]), "description": given[name]["description"]} for name in fields}
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": [name for name in schema.get("required", ()) if name in fields],
-        "additionalProperties": False,
-    }
+    required = [name for name in schema.get("required", ()) if name in fields]
+    return {**closed_object(properties), "required": required}
 
 
 def _plain(schema: Any) -> Any:
-    if isinstance(schema, dict):
-        return {key: _plain(value) for key, value in cast("dict[str, Any]", schema).items() if key not in _NOISE}
-    return [_plain(value) for value in cast("list[Any]", schema)] if isinstance(schema, list) else schema
+    return remade(schema, lambda table: {key: value for key, value in table.items() if key not in _NOISE})

@@ -12,7 +12,15 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
 from vibe.core.plain_text import shortened
-from vibe.core.tools.base import SUMMARY_LENGTH, BaseTool, BaseToolState, InvokeContext, ToolError, UnaskedConfig
+from vibe.core.schemas import closed_object
+from vibe.core.tools.base import (
+    SUMMARY_LENGTH,
+    BaseTool,
+    BaseToolState,
+    InvokeContext,
+    ToolError,
+    UnaskedConfig,
+)
 from vibe.core.tools.json_schema import rooted_at, value_problems
 from vibe.core.tools.loading import ToolClass
 
@@ -105,18 +113,8 @@ class HandIn:
     def tool_class(self) -> ToolClass:
         """The tool the agent is given."""
         wanted = rooted_at(self.schema, "#/properties/value")
-        parameters = {
-            "type": "object",
-            "properties": {
-                "value": wanted,
-                "summary": {
-                    "type": "string",
-                    "description": "What whoever uses the value should know, in a few lines.",
-                },
-            },
-            "required": ["value"],
-            "additionalProperties": False,
-        }
+        summary = {"type": "string", "description": "What whoever uses the value should know, in a few lines."}
+        parameters = {**closed_object({"value": wanted, "summary": summary}), "required": ["value"]}
         members = {"description": self.description, "duty": self, "parameters": parameters, "__module__": __name__}
         return cast("ToolClass", type("HandInTool", (_HandInTool,), members))
 

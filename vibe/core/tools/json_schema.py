@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from vibe.core.schemas import remade
+
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator
@@ -121,20 +123,15 @@ def _problems_apart(schema: Mapping[str, Any], value: Any) -> tuple[str, ...]:
 def rooted_at(schema: Mapping[str, Any], pointer: str) -> dict[str, Any]:
     """The same schema for a place inside another one: its references to itself lead to ``pointer`` (``#/a/b``)."""
 
-    def moved(node: Any, *, is_data: bool) -> Any:
-        if isinstance(node, dict):
-            found = cast("dict[str, Any]", node)
-            return {
-                name: pointer + part[1:]
-                if name in {"$ref", "$dynamicRef"} and isinstance(part, str) and (part == "#" or part.startswith("#/"))
-                else moved(part, is_data=is_data or name in _DATA_KEYWORDS)
-                for name, part in found.items()
-            }
-        if isinstance(node, list):
-            return [moved(part, is_data=is_data) for part in cast("list[Any]", node)]
-        return node
+    def moved(table: dict[str, Any]) -> dict[str, Any]:
+        return {
+            name: pointer + part[1:]
+            if name in {"$ref", "$dynamicRef"} and isinstance(part, str) and (part == "#" or part.startswith("#/"))
+            else part
+            for name, part in table.items()
+        }
 
-    return cast("dict[str, Any]", moved({k: v for k, v in schema.items() if k != "$schema"}, is_data=False))
+    return remade({name: part for name, part in schema.items() if name != "$schema"}, moved)
 
 
 def _validator(schema: Mapping[str, Any]) -> Validator:

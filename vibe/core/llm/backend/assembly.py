@@ -15,11 +15,12 @@ from uuid import uuid4
 import msgspec
 
 from ipc.errors import INVALID_JSON
-from vibe.core.llm.backend.wire_schema import as_declared, table_of
+from vibe.core.llm.backend.wire_schema import as_declared
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.port import CallDelta, Completion, Delta, FinishReason, ModelObserver, ModelRequest
 from vibe.core.llm.tokens import estimate_answer, estimate_prompt
 from vibe.core.messages import AssistantMessage, Thought, ToolCall, Usage
+from vibe.core.schemas import table_of
 
 HALF_BASE: Final = 0x100000
 """Added to the code of half a surrogate pair, which no text can hold, it is a character of private use."""

@@ -10,8 +10,8 @@ import msgspec
 
 from vibe.core.llm.backend.assembly import FAILURE_REASONS, AnswerBuilder, CallFragment, read_cost, read_usage
 from vibe.core.llm.backend.reader import StreamReader, decoded
-from vibe.core.llm.backend.wire_schema import table_of
 from vibe.core.llm.error_table import ErrorMapper
+from vibe.core.schemas import table_of
 
 EXTRA: Final = "extra_content"
 """The field in which Gemini puts the signature of a thought, beside the call that it led to."""

@@ -33,14 +33,12 @@ from vibe.core.llm.port import (
     WaitNotice,
 )
 from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage
+from vibe.core.schemas import closed_object, remade
 
 LONGEST: Final = 1_000
 """Higher bounds of lengths and counts are left out: a grammar spells each repetition out."""
 _LEFT_OUT: Final = frozenset({"$schema", "pattern", "patternProperties", "format", "title", "examples", "default"})
 _BOUNDS: Final = frozenset({"minLength", "maxLength", "minItems", "maxItems"})
-_BY_NAME: Final = frozenset({"properties", "$defs", "definitions"})
-"""Keywords below which there are schemas by names of any kind."""
-_DATA: Final = frozenset({"const", "enum", "required"})
 _CALL: Final = re.compile(r'\s*\{\s*"name"\s*:\s*"([^"]*)"\s*,\s*"arguments"\s*:\s*(.*)', re.DOTALL)
 _LETTER: Final = (
     r'[^"\\]|\\[^u]|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}'
@@ -73,11 +71,11 @@ def turn_schema(tools: Sequence[ToolSchema]) -> dict[str, Any]:
     Where one of the tools ends the work, there is no other end.
     """
     branches = [
-        _object({"name": {"const": tool.name}, "arguments": {"$ref": f"#/$defs/{_pointer(tool.name)}"}})
+        closed_object({"name": {"const": tool.name}, "arguments": {"$ref": f"#/$defs/{_pointer(tool.name)}"}})
         for tool in tools
     ]
     if not any(tool.ends_work for tool in tools):
-        branches.append(_object({"answer": {"type": "string"}}))
+        branches.append(closed_object({"answer": {"type": "string"}}))
     defs = {tool.name: _held(tool.parameters, f"#/$defs/{_pointer(tool.name)}") for tool in tools}
     return {"anyOf": branches, "$defs": defs}
 
@@ -173,34 +171,17 @@ def _message_fields(message: Message) -> dict[str, Any]:
     return {"role": message.__struct_config__.tag, "content": message.content}
 
 
-def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": dict(properties),
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
 def _held(schema: Any, root: str) -> Any:
     """Return a schema as a grammar can hold to it, with references to itself from where it is put."""
-    if isinstance(schema, list):
-        return [_held(one, root) for one in cast("list[Any]", schema)]
-    if not isinstance(schema, dict):
-        return schema
-    held: dict[str, Any] = {}
-    for key, value in cast("dict[str, Any]", schema).items():
-        if key in _LEFT_OUT or (key in _BOUNDS and isinstance(value, int) and value > LONGEST):
-            continue
-        if key == "$ref" and isinstance(value, str) and value.startswith("#"):
-            held[key] = root + value[1:]
-        elif key in _DATA:
-            held[key] = value
-        elif key in _BY_NAME and isinstance(value, dict):
-            held[key] = {name: _held(one, root) for name, one in cast("dict[str, Any]", value).items()}
-        else:
-            held[key] = _held(value, root)
-    return held
+
+    def held(table: dict[str, Any]) -> dict[str, Any]:
+        return {
+            key: root + value[1:] if key == "$ref" and isinstance(value, str) and value.startswith("#") else value
+            for key, value in table.items()
+            if key not in _LEFT_OUT and not (key in _BOUNDS and isinstance(value, int) and value > LONGEST)
+        }
+
+    return remade(schema, held)
 
 
 def _shape(parameters: Mapping[str, Any]) -> str:

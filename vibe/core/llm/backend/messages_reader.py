@@ -12,10 +12,10 @@ from msgspec import Raw, Struct
 from vibe.core.llm.backend.assembly import PAUSE, AnswerBuilder, CallFragment, finish_reason, read_cost
 from vibe.core.llm.backend.chat_reader import failure_of
 from vibe.core.llm.backend.reader import StreamReader, decoded
-from vibe.core.llm.backend.wire_schema import table_of
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.port import FinishReason
 from vibe.core.messages import Usage
+from vibe.core.schemas import table_of
 
 PAUSED: Final = "the provider paused its answer (pause_turn); it is asked to go on"
 _NOTHING: Final = b"{}"

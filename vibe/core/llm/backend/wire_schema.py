@@ -6,24 +6,19 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
+from vibe.core.schemas import remade, table_of
+
 _NO_KEY: Final = re.compile(r"[^a-zA-Z0-9_.-]")
 LONGEST_KEY: Final = 64
 """Anthropic, "Tool use": names of properties match ``^[a-zA-Z0-9_.-]{1,64}$``."""
 _NOT_AT_TOP: Final = frozenset({"oneOf", "anyOf", "allOf", "not", "enum", "const"})
 """OpenAI and Anthropic refuse these at the top; the tool validates by them all the same."""
-_BY_NAME: Final = frozenset({"$defs", "definitions", "patternProperties", "dependentSchemas"})
-_DATA: Final = frozenset({"const", "enum", "default", "examples"})
-
-
-def table_of(value: object) -> dict[str, Any]:
-    """Return a JSON object from outside; what is none counts as an empty one."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def wire_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """A tool's parameters: an object at the top, arrays that say of what, and names of properties that can be sent."""
     top = {key: value for key, value in parameters.items() if key not in _NOT_AT_TOP}
-    return cast("dict[str, Any]", _shaped({"properties": {}, **top, "type": "object"}))
+    return remade({"properties": {}, **top, "type": "object"}, _shaped)
 
 
 def as_declared(arguments: Any, schema: Any) -> Any:
@@ -49,28 +44,17 @@ def _may_be_null(schema: Any) -> bool:
     return "type" not in table or "null" in _listed(table["type"])
 
 
-def _shaped(schema: Any) -> Any:
-    if isinstance(schema, list):
-        return [_shaped(one) for one in cast("list[Any]", schema)]
-    if not isinstance(schema, dict):
-        return schema
-    table = cast("dict[str, Any]", schema)
+def _shaped(table: dict[str, Any]) -> dict[str, Any]:
+    """One schema with properties under the names they are sent by, and arrays that say of what."""
     names = _sent_names(table_of(table.get("properties")))
-    shaped = {key: _value(key, value, names) for key, value in table.items()}
-    if not {"items", "prefixItems"} & shaped.keys() and "array" in _listed(shaped.get("type")):
+    shaped = dict(table)
+    if names:
+        shaped["properties"] = {names[name]: one for name, one in table["properties"].items()}
+    if "required" in table:
+        shaped["required"] = [names.get(name, name) for name in _listed(table["required"])]
+    if not {"items", "prefixItems"} & table.keys() and "array" in _listed(table.get("type")):
         shaped["items"] = {}
     return shaped
-
-
-def _value(key: str, value: Any, names: Mapping[str, str]) -> Any:
-    """One keyword's value, with properties under the ``names`` they are sent by."""
-    if key == "properties" and names:
-        return {names[name]: _shaped(one) for name, one in value.items()}
-    if key == "required":
-        return [names.get(name, name) for name in _listed(value)]
-    if key in _BY_NAME and isinstance(value, dict):
-        return {name: _shaped(one) for name, one in cast("dict[str, Any]", value).items()}
-    return value if key in _DATA else _shaped(value)
 
 
 def _listed(value: Any) -> list[Any]:

@@ -26,13 +26,13 @@ from pydantic import BaseModel, Field, RootModel
 
 from vibe.core.messages import Image
 from vibe.core.plain_text import plain_line, shortened
+from vibe.core.schemas import table_of
 from vibe.core.tools.base import SUMMARY_LENGTH, BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolStreamLine
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.files.images import MAX_IMAGE_BYTES, image_type
 from vibe.core.tools.loading import ToolClass
 from vibe.core.tools.mcp.connection import OnProgress, ServerConnection
 from vibe.core.tools.mcp.remote import RemoteTool
-from vibe.core.tools.mcp.sieve import table_of
 from vibe.core.tools.outputs import keep_file
 from vibe.core.tools.permissions import Assessment, listed
 from vibe.core.tools.ui import ToolCallDisplay, ToolCallView, ToolResultDisplay, ToolResultView

@@ -7,11 +7,12 @@ import json
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vibe.core.config.models import McpServerConfig
 from vibe.core.config.patterns import NamePatterns
 from vibe.core.plain_text import plain_line, shortened
+from vibe.core.schemas import remade
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -25,8 +26,6 @@ SCHEMA_BYTES = 8_000
 LONGEST_SCHEMA = 32_000
 
 _PROSE = frozenset({"description", "title", "examples", "$comment", "default"})
-_NAMED_SCHEMAS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
-"""Keywords whose keys are names of the author's, not keywords."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,25 +91,14 @@ def _bounded(name: str, schema: Mapping[str, Any]) -> str:
     }
     text = _json(whole)
     if len(text.encode()) > SCHEMA_BYTES:
-        text = _json(_without_prose(whole))
+        text = _json(remade(whole, _without_prose))
     if len(text.encode()) > LONGEST_SCHEMA:
         raise UnusableToolError(f"{name!r} has an argument schema of {len(text.encode())} bytes")
     return text
 
 
-def _without_prose(schema: Any) -> Any:
-    if isinstance(schema, list):
-        return [_without_prose(item) for item in cast("list[Any]", schema)]
-    if not isinstance(schema, dict):
-        return schema
-    table = cast("dict[str, Any]", schema)
-    return {key: _value_without_prose(key, value) for key, value in table.items() if key not in _PROSE}
-
-
-def _value_without_prose(key: str, value: Any) -> Any:
-    if key in _NAMED_SCHEMAS and isinstance(value, dict):
-        return {name: _without_prose(inner) for name, inner in cast("dict[str, Any]", value).items()}
-    return value if key in {"enum", "const", "required"} else _without_prose(value)
+def _without_prose(schema: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in schema.items() if key not in _PROSE}
 
 
 def _json(value: Any) -> str:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from vibe.core.schemas import table_of
+
 if TYPE_CHECKING:
     from mcp.types import JSONRPCError, JSONRPCResponse
 
@@ -172,11 +174,6 @@ def _mended(part: Any, way: tuple[int | str, ...], kind: str, key: str) -> bool:
     else:
         del holder[last]
     return True
-
-
-def table_of(value: Any) -> dict[str, Any]:
-    """The table that a value is; an empty one if it is none."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _errors(method: str, result: Any) -> list[ErrorDetails]:
