@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import anyio.to_thread
 
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig
-from vibe.core.llm.errors import ModelError
+from vibe.core.errors import innermost
 from vibe.core.llm.port import Completion, ModelBackend, ModelObserver, ModelRequest
 from vibe.core.messages import Usage
 
@@ -96,19 +96,14 @@ class PricedBackend:
     async def _complete_while_loading(self, request: ModelRequest, observer: ModelObserver) -> Completion:
         if self._loaded:
             return await self._inner.complete(request, observer)
-        result: Completion | ModelError | None = None
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._load, request.model)
-            # Kept out of the group, which would wrap it in an exception group.
-            try:
-                result = await self._inner.complete(request, observer)
-            except ModelError as error:
-                result = error
-        if result is None:
-            raise AssertionError("the group ended without a result or an error")
-        if isinstance(result, ModelError):
-            raise result
-        return result
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._load, request.model)
+                return await self._inner.complete(request, observer)
+        except BaseExceptionGroup as errors:
+            failure = innermost(errors)
+            raise failure from failure.__cause__
+        raise AssertionError("unreachable")
 
     async def _load(self, model: ModelConfig) -> None:
         await anyio.to_thread.run_sync(listed_cost, self._provider, model, Usage(), abandon_on_cancel=True)

@@ -15,7 +15,7 @@ from tests.unit.core.llm.test_reader import ERRORS, CutBody
 from vibe.core.config.models import ModelConfig
 from vibe.core.llm.backend.anthropic import MessagesEncoder
 from vibe.core.llm.backend.assembly import AnswerBuilder
-from vibe.core.llm.backend.chat_reader import ChatStreamReader
+from vibe.core.llm.backend.chat_reader import chat_reader
 from vibe.core.llm.backend.payload import PayloadEncoder
 from vibe.core.llm.errors import (
     ContextTooLongError,
@@ -326,7 +326,7 @@ async def test_events_under_another_type_are_read_and_other_words_are_told(kind:
     async def answered(data: bytes) -> Completion:
         answer, response = AnswerBuilder(MemoryObserver()), CutBody([data])
         response.headers = {"content-type": kind}
-        reader = ChatStreamReader(ERRORS)
+        reader = chat_reader(ERRORS)
         await reader.check(response)
         await reader.read(response, answer)
         return answer.build(request(), ERRORS)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.fakes.llm_ports import MemoryObserver, request
 from tests.unit.core.llm.test_reader import ERRORS, CutBody
 from vibe.core.llm.backend.assembly import AnswerBuilder
-from vibe.core.llm.backend.messages_reader import PAUSED, MessagesStreamReader
+from vibe.core.llm.backend.messages_reader import PAUSED, messages_reader
 from vibe.core.llm.errors import (
     ContextTooLongError,
     ModelAccessError,
@@ -87,7 +87,7 @@ def wire(events: list[Event], line_end: str = "\n") -> bytes:
 async def read(data: bytes | list[bytes], seen: MemoryObserver | None = None) -> Completion:
     answer = AnswerBuilder(seen or MemoryObserver())
     pieces = data if isinstance(data, list) else [data]
-    await MessagesStreamReader(ERRORS).read(CutBody(pieces), answer)
+    await messages_reader(ERRORS).read(CutBody(pieces), answer)
     return answer.build(request(), ERRORS)
 
 

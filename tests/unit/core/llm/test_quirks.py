@@ -12,7 +12,7 @@ from tests.fakes.llm_ports import MemoryObserver, request
 from tests.unit.core.llm.test_reader import ERRORS, CutBody
 from vibe.core.config.models import ModelConfig, ProviderConfig
 from vibe.core.llm.backend.assembly import AnswerBuilder
-from vibe.core.llm.backend.chat_reader import ChatStreamReader
+from vibe.core.llm.backend.chat_reader import chat_reader
 from vibe.core.llm.backend.generic import OPENAI, encoder_for
 from vibe.core.llm.errors import (
     ContextTooLongError,
@@ -39,7 +39,7 @@ def wire(*chunks: Chunk) -> bytes:
 
 async def read(*pieces: bytes, tag: str = "", seen: MemoryObserver | None = None) -> Completion:
     answer = AnswerBuilder(seen or MemoryObserver(), tag)
-    await ChatStreamReader(ERRORS).read(CutBody(list(pieces)), answer)
+    await chat_reader(ERRORS).read(CutBody(list(pieces)), answer)
     return answer.build(request(), ERRORS)
 
 

@@ -12,7 +12,7 @@ import msgspec
 from vibe.core.config.models import ModelConfig, ProviderConfig, Thinking
 from vibe.core.llm.backend.assembly import source_of
 from vibe.core.llm.backend.http import HttpBackend
-from vibe.core.llm.backend.messages_reader import MessagesStreamReader
+from vibe.core.llm.backend.messages_reader import messages_reader
 from vibe.core.llm.backend.payload import max_tokens, wire_arguments, wire_id, wire_name
 from vibe.core.llm.backend.transport import address, versioned
 from vibe.core.llm.backend.wire_schema import wire_schema
@@ -30,6 +30,8 @@ from vibe.core.messages import (
     UserMessage,
 )
 
+VERSION: Final = "2023-06-01"
+"""The version of the API that every request names; there has been no later one."""
 LONGEST_ANSWER: Final = 32_000
 """The bound that is sent where none is set, since there has to be one: all models in service take it."""
 SHARE_OF_CONTEXT: Final = 4
@@ -272,10 +274,6 @@ class _WireIds:
         return name
 
 
-VERSION: Final = "2023-06-01"
-"""The version of the API that every request names; there has been no later one."""
-
-
 class AnthropicBackend(HttpBackend):
     """A ``ModelBackend`` for the Messages API. ``api_base`` may end with the version path or before it."""
 
@@ -283,11 +281,10 @@ class AnthropicBackend(HttpBackend):
         errors = ErrorMapper(provider=provider, api_key=api_key)
         super().__init__(
             provider,
-            errors,
             urls=[address(versioned(provider.api_base), "messages")],
             headers=headers_for(api_key),
             encode=MessagesEncoder().encode,
-            reader=MessagesStreamReader(errors),
+            reader=messages_reader(errors),
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final, cast
 
@@ -22,17 +22,14 @@ _chunk = msgspec.json.Decoder(dict[str, Any])
 Table = dict[str, Any]
 
 
-class ChatStreamReader(StreamReader):
-    """Reads chat completions. ``reasoning_field`` is where a provider tells thoughts that has a name of its own."""
+def chat_reader(errors: ErrorMapper, reasoning_field: str = "") -> StreamReader:
+    """Return what reads chat completions, the last of which is told by ``[DONE]`` alone.
 
-    def __init__(self, errors: ErrorMapper, reasoning_field: str = "") -> None:
-        super().__init__(errors)
-        names = (reasoning_field, "reasoning_content", "reasoning", "reasoning_text")
-        self._thoughts = tuple(dict.fromkeys(name for name in names if name))
-
-    def taker(self, answer: AnswerBuilder) -> Callable[[str], bool]:
-        """Return what takes the chunks of one answer; the last one is told by ``[DONE]`` alone."""
-        return _ChunkTaker(answer, self.errors, self._thoughts).take
+    ``reasoning_field`` is where a provider tells thoughts that has a name of its own for them.
+    """
+    names = (reasoning_field, "reasoning_content", "reasoning", "reasoning_text")
+    thoughts = tuple(dict.fromkeys(name for name in names if name))
+    return StreamReader(errors, lambda answer: _ChunkTaker(answer, errors, thoughts).take)
 
 
 class _ChunkTaker:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from vibe.core.config.models import ProviderConfig
-from vibe.core.llm.backend.chat_reader import ChatStreamReader
+from vibe.core.llm.backend.chat_reader import chat_reader
 from vibe.core.llm.backend.http import HttpBackend
 from vibe.core.llm.backend.payload import PayloadEncoder, message_fields, openai_body
 from vibe.core.llm.backend.transport import address, versioned
@@ -23,11 +23,10 @@ class GenericBackend(HttpBackend):
         errors = ErrorMapper(provider=provider, api_key=api_key)
         super().__init__(
             provider,
-            errors,
             urls=[address(base, CALL) for base in (provider.api_base, versioned(provider.api_base))],
             headers={"authorization": f"Bearer {api_key}"} if api_key else {},
             encode=encoder_for(provider, errors.endpoint).encode,
-            reader=ChatStreamReader(errors, provider.reasoning_field_name),
+            reader=chat_reader(errors, provider.reasoning_field_name),
         )
 
 

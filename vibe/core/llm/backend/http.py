@@ -10,7 +10,6 @@ from vibe.core.config.models import ProviderConfig
 from vibe.core.llm.backend.assembly import AnswerBuilder
 from vibe.core.llm.backend.reader import StreamReader
 from vibe.core.llm.backend.transport import CONNECT_SECONDS, headers_of
-from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.port import Completion, ModelObserver, ModelRequest
 from vibe.core.system.http import client_options, import_httpx
 
@@ -33,7 +32,6 @@ class HttpBackend:
     def __init__(
         self,
         provider: ProviderConfig,
-        errors: ErrorMapper,
         *,
         urls: Sequence[str],
         headers: Mapping[str, str],
@@ -41,7 +39,7 @@ class HttpBackend:
         reader: StreamReader,
     ) -> None:
         self._provider = provider
-        self._errors = errors
+        self._errors = reader.errors
         self._urls = list(urls)
         self._headers = {"content-type": "application/json", "accept": "text/event-stream", **headers}
         self._encode = encode

@@ -15,7 +15,7 @@ from anyio import to_thread
 
 from ipc.errors import INVALID_JSON
 from vibe.core.config.models import LocalConfig, ProviderConfig
-from vibe.core.llm.backend.chat_reader import ChatStreamReader
+from vibe.core.llm.backend.chat_reader import chat_reader
 from vibe.core.llm.backend.http import HttpBackend
 from vibe.core.llm.backend.local_server import LocalModelError, LocalServer, LocalServers, local_servers
 from vibe.core.llm.backend.payload import max_tokens, wire_arguments
@@ -258,12 +258,11 @@ class LocalBackend:
         errors = ErrorMapper(provider=provider, api_key=server.token)
         return HttpBackend(
             provider,
-            errors,
             urls=[f"{server.address}/v1/chat/completions"],
             # It may drop a connection that it kept open after a stream, just as the next request is sent.
             headers={"authorization": f"Bearer {server.token}", "connection": "close"},
             encode=encoded,
-            reader=ChatStreamReader(errors, provider.reasoning_field_name),
+            reader=chat_reader(errors, provider.reasoning_field_name),
         )
 
     def _let_go(self) -> None:

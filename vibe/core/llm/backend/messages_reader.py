@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -37,18 +36,12 @@ class _Kind(Struct):
     type: str | None = ""
 
 
-class _Start(Struct):
-    """A message as it begins; what it says already is rarely anything."""
+class _Message(Struct):
+    """A message as it begins, which rarely says anything already, as it ends, or whole."""
 
     content: list[Raw] | None = None
     stop_reason: str | None = None
-    usage: Any = None
-
-
-class _Whole(Struct):
-    """A message that was not streamed."""
-
-    content: list[Raw] = []
+    stop_details: Any = None
     usage: Any = None
 
 
@@ -65,22 +58,15 @@ class _Piece(Struct):
     partial_json: str | None = None
 
 
-class _End(Struct):
-    stop_reason: str | None = None
-    stop_details: Any = None
-
-
 BLOCKS: Final = frozenset({"text", "thinking", "redacted_thinking", "tool_use"})
 """The kinds of blocks that are looked at: others are a server's own tools and their results."""
 DELTAS: Final = frozenset({"text_delta", "thinking_delta", "signature_delta", "input_json_delta"})
 
 _event = msgspec.json.Decoder(_Event)
 _kind = msgspec.json.Decoder(_Kind | None)
-_whole = msgspec.json.Decoder(_Whole)
-_start = msgspec.json.Decoder(_Start | None)
+_message = msgspec.json.Decoder(_Message | None)
 _fields = msgspec.json.Decoder(dict[str, Any])
 _piece = msgspec.json.Decoder(_Piece)
-_end = msgspec.json.Decoder(_End | None)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -96,12 +82,9 @@ class _OpenBlock:
     """A call's arguments, where they came with its opening."""
 
 
-class MessagesStreamReader(StreamReader):
-    """Checks and reads the answers of one provider."""
-
-    def taker(self, answer: AnswerBuilder) -> Callable[[str], bool]:
-        """Return what takes the events of one answer."""
-        return _MessageTaker(answer, self.errors).take
+def messages_reader(errors: ErrorMapper) -> StreamReader:
+    """Return what checks and reads the answers of one provider."""
+    return StreamReader(errors, lambda answer: _MessageTaker(answer, errors).take)
 
 
 class _MessageTaker:
@@ -129,12 +112,12 @@ class _MessageTaker:
             case "content_block_stop":
                 self._close(self._last if event.index is None else event.index)
             case "message_start":
-                self._start(decoded(_start, event.message) or _Start())
+                self._start(decoded(_message, event.message) or _Message())
             case "message_delta":
                 self._count(event.usage)
-                self._finish(decoded(_end, event.delta) or _End())
+                self._finish(decoded(_message, event.delta) or _Message())
             case "message":
-                self._take_whole(data)
+                self._take_whole(decoded(_message, data) or _Message())
             case "message_stop":
                 self._stop()
                 return True
@@ -153,7 +136,7 @@ class _MessageTaker:
         if not event.type and (failure := failure_of(decoded(_fields, data))):
             raise self._errors.from_chunk(failure)
 
-    def _start(self, start: _Start) -> None:
+    def _start(self, start: _Message) -> None:
         self._take_blocks(start.content or [])
         self._early_reason = start.stop_reason
         self._count(start.usage)
@@ -162,7 +145,7 @@ class _MessageTaker:
         self._close_all()
         if not self._answer.finished:
             self._settle()
-            self._finish(_End(stop_reason=self._early_reason))
+            self._finish(_Message(stop_reason=self._early_reason))
         self._answer.end()
 
     def _take_blocks(self, blocks: list[Raw]) -> None:
@@ -170,11 +153,10 @@ class _MessageTaker:
             self._begin(_Event(index=number, content_block=block))
             self._close(number)
 
-    def _take_whole(self, data: str) -> None:
-        whole = decoded(_whole, data)
-        self._take_blocks(whole.content)
+    def _take_whole(self, whole: _Message) -> None:
+        self._take_blocks(whole.content or [])
         self._count(whole.usage)
-        self._finish(decoded(_end, data) or _End())
+        self._finish(whole)
 
     def _begin(self, event: _Event) -> None:
         self._settle()
@@ -242,7 +224,7 @@ class _MessageTaker:
         for index in list(self._open):
             self._close(index)
 
-    def _finish(self, end: _End) -> None:
+    def _finish(self, end: _Message) -> None:
         if end.stop_reason is None:
             return
         if end.stop_reason == "refusal":

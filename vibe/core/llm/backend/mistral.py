@@ -13,7 +13,7 @@ import anyio
 
 from vibe.core.config.models import ProviderConfig
 from vibe.core.llm.backend.assembly import AnswerBuilder
-from vibe.core.llm.backend.chat_reader import ChatStreamReader
+from vibe.core.llm.backend.chat_reader import chat_reader
 from vibe.core.llm.backend.payload import PayloadEncoder, message_fields, mistral_call_id, wire_name
 from vibe.core.llm.backend.reader import ByteResponse
 from vibe.core.llm.backend.transport import CONNECT_SECONDS, address, headers_of
@@ -57,7 +57,7 @@ class MistralBackend:
         self._provider = provider
         self._api_key = api_key
         self._errors = ErrorMapper(provider=provider, api_key=api_key)
-        self._reader = ChatStreamReader(self._errors, provider.reasoning_field_name)
+        self._reader = chat_reader(self._errors, provider.reasoning_field_name)
         self._payload = PayloadEncoder(mistral_fields, {})
         self._sdk: Mistral | None = None
         self._clients: tuple[Any, Any] | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from math import isfinite
@@ -179,15 +178,16 @@ DONE: Final = "[DONE]"
 """The last event of chat completions."""
 
 
-class StreamReader(ABC):
-    """Checks and reads the answers of one provider; a subclass knows what its events say."""
+class StreamReader:
+    """Checks and reads the answers of one provider.
 
-    def __init__(self, errors: ErrorMapper) -> None:
+    ``taker`` knows what its events say: it makes what puts the data of each into an answer, and says whether that was
+    the last one.
+    """
+
+    def __init__(self, errors: ErrorMapper, taker: Callable[[AnswerBuilder], Callable[[str], bool]]) -> None:
         self.errors = errors
-
-    @abstractmethod
-    def taker(self, answer: AnswerBuilder) -> Callable[[str], bool]:
-        """Return what puts the data of an event into ``answer``, and says whether that was the last one."""
+        self._taker = taker
 
     async def check(self, response: ByteResponse) -> None:
         """Pass an event stream, and JSON: some servers answer with the whole at once, whatever was asked for.
@@ -222,7 +222,7 @@ class StreamReader(ABC):
         Raises:
             ModelError: an event is none, or tells of a failure.
         """
-        parser, taker = SseParser(), self.taker(answer)
+        parser, taker = SseParser(), self._taker(answer)
         take = self._forgiving(taker, answer)
         done, size = False, 0
         with anyio.CancelScope() as scope:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from anyio import (
     BrokenResourceError,
@@ -64,6 +64,7 @@ from vibe.core.tools.ports import UserInput
 if TYPE_CHECKING:
     from mcp import Client, MCPError
     from mcp.client.session import ClientRequestContext, IncomingMessage
+    from mcp.shared.dispatcher import ProgressFnT
     from mcp.types import CallToolResult, ElicitRequestParams, ElicitResult, ErrorData, ReadResourceResult
 
 T = TypeVar("T")
@@ -105,14 +106,6 @@ class ServerPlace:
     sign_ins: Path
     version: str
     is_attended: bool = False
-
-
-class OnProgress(Protocol):
-    """Takes what a server says about how far a call has come."""
-
-    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
-        """Take note of it."""
-        ...
 
 
 class ServerConnection:
@@ -322,7 +315,7 @@ class ServerConnection:
     # --- calls ---
 
     async def call(
-        self, tool: RemoteTool, arguments: dict[str, Any], on_progress: OnProgress, ask: UserInput | None = None
+        self, tool: RemoteTool, arguments: dict[str, Any], on_progress: ProgressFnT, ask: UserInput | None = None
     ) -> CallToolResult:
         """Call a tool; one whose server says that it can be repeated is called again if the session is lost.
 

@@ -31,7 +31,7 @@ from vibe.core.tools.base import SUMMARY_LENGTH, BaseTool, BaseToolConfig, BaseT
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.files.images import MAX_IMAGE_BYTES, image_type
 from vibe.core.tools.loading import ToolClass
-from vibe.core.tools.mcp.connection import OnProgress, ServerConnection
+from vibe.core.tools.mcp.connection import ServerConnection
 from vibe.core.tools.mcp.remote import RemoteTool
 from vibe.core.tools.outputs import keep_file
 from vibe.core.tools.permissions import Assessment, listed
@@ -39,6 +39,7 @@ from vibe.core.tools.ui import ToolCallDisplay, ToolCallView, ToolResultDisplay,
 from vibe.core.tools.workspace import Workspace
 
 if TYPE_CHECKING:
+    from mcp.shared.dispatcher import ProgressFnT
     from mcp.types import (
         BlobResourceContents,
         CallToolResult,
@@ -191,7 +192,7 @@ class CallTasks(Protocol):
 class RunningCall:
     """A call under way: progress to read from ``notes`` until it ends, then ``result``."""
 
-    def __init__(self, name: str, work: Callable[[OnProgress], Awaitable[MCPToolResult]]) -> None:
+    def __init__(self, name: str, work: Callable[[ProgressFnT], Awaitable[MCPToolResult]]) -> None:
         self._name = name
         self._work = work
         self._scope = CancelScope()
@@ -275,7 +276,7 @@ class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolStat
             raise ToolError(result.text or f"{name} failed, and its server does not say why")
         yield result
 
-    async def _answer(self, args: McpArguments, ctx: InvokeContext, on_progress: OnProgress) -> MCPToolResult:
+    async def _answer(self, args: McpArguments, ctx: InvokeContext, on_progress: ProgressFnT) -> MCPToolResult:
         """Return the answer to a call."""
         answer = await self.server.call(self.remote, args.root, on_progress, ctx.user_input_callback)
         return await self._reader(ctx).read(answer)
@@ -352,7 +353,7 @@ class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolStat
 class McpResourceTool(McpTool):
     """The base of the tools that read the resources of a server; it has the same permissions as the server's tools."""
 
-    async def _answer(self, args: McpArguments, ctx: InvokeContext, on_progress: OnProgress) -> MCPToolResult:  # noqa: ARG002
+    async def _answer(self, args: McpArguments, ctx: InvokeContext, on_progress: ProgressFnT) -> MCPToolResult:  # noqa: ARG002
         """Return a resource, or the list of them.
 
         Raises:
