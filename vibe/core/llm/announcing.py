@@ -97,9 +97,8 @@ class CallAnnouncer:
             WarningEvent(
                 code="model.retry",
                 message=(
-                    f"model call: retrying in {notice.wait_seconds:.1f} s (attempt {notice.attempt + 1}; Ctrl-C "
-                    f"stops): "
-                    f"{notice.reason}"
+                    f"model call: retrying in {notice.wait_seconds:.1f} s "
+                    f"(attempt {notice.attempt + 1}; Ctrl-C stops): {notice.reason}"
                 ),
                 wait_seconds=notice.wait_seconds,
             )
@@ -110,9 +109,8 @@ class CallAnnouncer:
         if notice.waited_seconds is None:
             code = WAIT
             message = (
-                f"a model call waits for its turn at provider {notice.provider!r}: max_concurrency calls are under "
-                f"way, or it "
-                "asked for a pause"
+                f"a model call waits for its turn at provider {notice.provider!r}: "
+                "max_concurrency calls are under way, or it asked for a pause"
             )
         else:
             code = WAITED

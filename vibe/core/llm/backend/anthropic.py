@@ -13,7 +13,7 @@ from vibe.core.config.models import ModelConfig, ProviderConfig, Thinking
 from vibe.core.llm.backend.assembly import source_of
 from vibe.core.llm.backend.http import HttpBackend
 from vibe.core.llm.backend.messages_reader import messages_reader
-from vibe.core.llm.backend.payload import max_tokens, wire_arguments, wire_id, wire_name
+from vibe.core.llm.backend.payload import EncodedMessages, max_tokens, wire_arguments, wire_id, wire_name
 from vibe.core.llm.backend.transport import address, versioned
 from vibe.core.llm.backend.wire_schema import wire_schema
 from vibe.core.llm.error_table import ErrorMapper
@@ -56,7 +56,6 @@ _EFFORT_SINCE: Final = (4, 6)
 _NO_TEMPERATURE_SINCE: Final = (4, 7)
 _MARK: Final = b',"cache_control":{"type":"ephemeral"}}'
 _NO_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
-_CACHE_LIMIT: Final = 1024
 
 Block = dict[str, Any]
 
@@ -70,14 +69,11 @@ def generation(model: str) -> tuple[int, int] | None:
 
 
 class MessagesEncoder:
-    """Encodes requests; every message once, since a conversation is sent again with each turn.
-
-    Remembers at most 1024 encoded messages and starts over when they are full.
-    """
+    """Encodes requests."""
 
     def __init__(self) -> None:
         self._encoder = msgspec.json.Encoder()
-        self._known: dict[tuple[int, str], tuple[Message, bytes]] = {}  # by identity: hashing them all costs as much
+        self._messages = EncodedMessages(lambda message, source: self._joined(blocks_of(message, source)))
 
     def encode(self, request: ModelRequest) -> bytes:
         """The body of a streaming Messages request.
@@ -124,15 +120,7 @@ class MessagesEncoder:
         """The blocks of one message with commas between; with ``ids``, its calls or its result bear those."""
         if ids is not None:
             return self._joined(blocks_of(message, source, ids))
-        key = (id(message), source if isinstance(message, AssistantMessage) and message.thoughts else "")
-        known = self._known.get(key)
-        if known is not None:
-            return known[1]
-        if len(self._known) >= _CACHE_LIMIT:
-            self._known.clear()
-        joined = self._joined(blocks_of(message, source))
-        self._known[key] = message, joined  # kept alive here, so that no other message gets its identity
-        return joined
+        return self._messages.of(message, source)
 
     def _joined(self, blocks: Sequence[Block]) -> bytes:
         return b",".join(map(self._encoder.encode, blocks))

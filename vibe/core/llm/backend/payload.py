@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from operator import is_not
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -25,7 +24,7 @@ LONGEST_NAME: Final = 64
 LONGEST_ID: Final = 40
 _NO_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _MISTRAL_ID: Final = re.compile(r"[A-Za-z0-9]{9}")
-_CACHE_LIMIT: Final = 1024
+_CACHE_LIMIT: Final = 4096
 
 
 def message_fields(message: Message, reasoning_field: str = "") -> dict[str, Any]:
@@ -104,12 +103,30 @@ def openai_body(body: dict[str, Any]) -> dict[str, Any]:
     return adapted
 
 
-class PayloadEncoder:
-    """Encodes requests; every message once, since a conversation is sent again with each turn.
+class EncodedMessages:
+    """Messages as ``encode`` words them for a model, each encoded once: a conversation is sent again with each turn.
 
-    ``say`` words one message, ``options`` go into every body, ``adapt`` has the last word on it. Remembers at most 1024
-    encoded messages and starts over when they are full; those of the last request are remembered joined, too.
+    Remembers at most 4096 and starts over when they are full.
     """
+
+    def __init__(self, encode: Callable[[Message, str], bytes]) -> None:
+        self._encode = encode
+        self._known: dict[tuple[int, str], tuple[Message, bytes]] = {}  # by identity: hashing them all costs as much
+
+    def of(self, message: Message, source: str) -> bytes:
+        """Return a message; only one with thoughts is another for each model, its ``source``, that it is sent to."""
+        key = (id(message), source if isinstance(message, AssistantMessage) and message.thoughts else "")
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= _CACHE_LIMIT:
+                self._known.clear()
+            # The message is kept alive here, so that no other gets its identity.
+            known = self._known[key] = message, self._encode(message, source)
+        return known[1]
+
+
+class PayloadEncoder:
+    """Encodes requests: ``say`` words one message, ``options`` go into every body, ``adapt`` has the last word."""
 
     def __init__(
         self,
@@ -121,19 +138,15 @@ class PayloadEncoder:
         self._options = dict(options)
         self._adapt = adapt
         self._encoder = msgspec.json.Encoder()
-        self._known: dict[int, tuple[Message, bytes]] = {}  # by identity: hashing them all costs as much
-        self._last: tuple[Message, ...] = ()
-        self._last_joined = b""
-        self._source = ""
+        self._messages = EncodedMessages(self._encoded)
 
     def encode(self, request: ModelRequest) -> bytes:
         """The body of a streaming chat completions request."""
-        if source_of(request) != self._source:  # thoughts go back to the model they are from alone
-            self._source, self._last = source_of(request), ()
-            self._known.clear()
+        source = source_of(request)
+        messages = b",".join(self._messages.of(message, source) for message in request.messages)
         body: dict[str, Any] = {
             "model": request.model.name,
-            "messages": msgspec.Raw(b"[" + self._joined(tuple(request.messages)) + b"]"),
+            "messages": msgspec.Raw(b"[" + messages + b"]"),
             "temperature": request.model.temperature,
             "stream": True,
             **self._options,
@@ -149,32 +162,15 @@ class PayloadEncoder:
             body["max_tokens"] = bound
         return self._encoder.encode(self._adapt(body))
 
-    def _joined(self, messages: tuple[Message, ...]) -> bytes:
-        """All of them with commas between; mostly they are those of the last request and a few more."""
-        before = len(self._last)
-        if not before or before > len(messages) or any(map(is_not, self._last, messages)):
-            joined = b",".join(map(self._message, messages))
-        else:
-            joined = b",".join((self._last_joined, *map(self._message, messages[before:])))
-        self._last, self._last_joined = messages, joined
-        return joined
+    def _encoded(self, message: Message, source: str) -> bytes:
+        return self._encoder.encode(self._with_thoughts(message, source))
 
-    def _message(self, message: Message) -> bytes:
-        known = self._known.get(id(message))
-        if known is not None:
-            return known[1]
-        if len(self._known) >= _CACHE_LIMIT:
-            self._known.clear()
-        encoded = self._encoder.encode(self._with_thoughts(message))
-        self._known[id(message)] = message, encoded  # kept alive here, so that no other message gets its identity
-        return encoded
-
-    def _with_thoughts(self, message: Message) -> dict[str, Any]:
+    def _with_thoughts(self, message: Message, source: str) -> dict[str, Any]:
         """Word a message, with the thoughts that the model wants back as it told them, unless they are torn."""
         fields = self._say(message)
         if not isinstance(message, AssistantMessage):
             return fields
-        own = [one for one in message.thoughts if one.source == self._source]
+        own = [one for one in message.thoughts if one.source == source]
         records = [msgspec.Raw(one.record.encode()) for one in own if one.record]
         if records and not (message.cut or message.interrupted):
             fields["reasoning_details"] = records

@@ -17,6 +17,7 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ipc.errors import INVALID_JSON
+from vibe.core.config.toml_source import dotted
 from vibe.core.errors import ConfigError
 from vibe.core.llm.backend.assembly import estimate_usage, finish_reason
 from vibe.core.llm.errors import (
@@ -154,14 +155,8 @@ def parse_script(text: str, *, source: str, json: bool) -> Script:
     except ValidationError as error:
         first = error.errors()[0]
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-        raise ConfigError(source, place(first["loc"]), f"{first['msg']}{more}") from error
+        raise ConfigError(source, dotted(first["loc"]), f"{first['msg']}{more}") from error
     return Script(agents=script.agents, source=source)
-
-
-def place(location: tuple[int | str, ...]) -> str:
-    """A path into the file as people write it: ``agents.main.turns[0].text``."""
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
-    return text.removeprefix(".")
 
 
 def _decode_json(text: str, source: str) -> object:
