@@ -1,19 +1,25 @@
 """JSON Schemas that plans name: whether one is a schema at all, and what is wrong with a value that should fit it.
 
-Nothing is ever fetched: a ``$ref`` that leads out of the schema is a problem.
+Nothing is ever fetched: a ``$ref`` that leads out of the schema is a problem. As a program it holds a value against a
+schema in a process of its own, which ends after its argument's seconds of work. Patterns are matched in linear time
+(RE2) there; what RE2 does not take, such as a look-ahead, by Python.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import resource
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+from vibe.core.config.patterns import compile_linear
 from vibe.core.schemas import remade
 
 if TYPE_CHECKING:
@@ -42,9 +48,6 @@ _COSTLY = frozenset({"pattern", "patternProperties", "$ref", "$dynamicRef", "$re
 
 _CHEAP_SIZE = 10_000_000
 """Length of the schema times length of the value, up to which the others are no matter."""
-
-
-PROGRAM = "vibe.core.tools.schema_check"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +81,10 @@ def value_problems(schema: Mapping[str, Any], value: Any) -> tuple[str, ...]:
 
     Blocks. What may take long is given up after a time, and the value does not fit then.
     """
-    return _problems_apart(schema, value) if _is_costly(schema, value) else problems_here(schema, value)
+    return _problems_apart(schema, value) if _is_costly(schema, value) else _problems_here(schema, value)
 
 
-def problems_here(schema: Mapping[str, Any], value: Any) -> tuple[str, ...]:
+def _problems_here(schema: Mapping[str, Any], value: Any) -> tuple[str, ...]:
     """The same in this process, however long it takes."""
     from referencing.exceptions import Unresolvable
 
@@ -104,7 +107,7 @@ def _is_costly(schema: Mapping[str, Any], value: Any) -> bool:
 
 def _problems_apart(schema: Mapping[str, Any], value: Any) -> tuple[str, ...]:
     """The same, found by another process, which can be stopped. Blocks."""
-    argv = (sys.executable, "-P", "-m", PROGRAM, str(CHECK_SECONDS))
+    argv = (sys.executable, "-P", "-m", __name__, str(CHECK_SECONDS))
     document = json.dumps({"schema": schema, "value": value})
     wait = CHECK_SECONDS * PATIENCE
     late = f"value: could not be checked within {CHECK_SECONDS} s: make it smaller, or have the schema made simpler"
@@ -226,3 +229,27 @@ def _short(value: object) -> str:
 def _cut(text: str, limit: int = MESSAGE_LENGTH) -> str:
     line = " ".join(text.split())
     return line if len(line) <= limit else f"{line[: limit // 2]} ... {line[-limit // 2 :]}"
+
+
+def main() -> None:
+    """Read schema and value from standard input, write the problems to standard output."""
+    from jsonschema import _keywords, _legacy_keywords, _utils
+
+    seconds = int(sys.argv[1])
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+    linear = SimpleNamespace(search=_search)
+    for module in (_keywords, _legacy_keywords, _utils):
+        cast("Any", module).re = linear
+    document = json.load(sys.stdin)
+    json.dump(_problems_here(document["schema"], document["value"]), sys.stdout)
+
+
+def _search(pattern: str, text: str) -> object:
+    return (_linear(pattern) or re.compile(pattern)).search(text)
+
+
+_linear = lru_cache(maxsize=None)(compile_linear)
+
+
+if __name__ == "__main__":
+    main()
