@@ -41,13 +41,13 @@ class Wire:
         """
         with CancelScope(shield=True):
             async with self._turn:
-                await _write(self.writing, line)
+                await write_whole(self.writing, line)
 
     async def receive(self, into: MemoryObjectSendStream[bytes]) -> None:
         """Pass on the lines of the client until it closes its end, or nobody listens any more; blank: one too long."""
         lines = LineSplitter()
         with into, suppress(ClosedResourceError, BrokenResourceError, OSError):
-            while chunk := await _read(self.reading):
+            while chunk := await read_ready(self.reading):
                 for line in lines.feed(chunk):
                     await into.send(line)
 
@@ -112,7 +112,7 @@ def _pass_on(printed: int, stderr: int) -> None:
                 os.write(stderr, chunk)
 
 
-async def _read(source: int) -> bytes:
+async def read_ready(source: int) -> bytes:
     """Return what is there to read; empty at the end."""
     try:
         await wait_readable(source)
@@ -121,7 +121,12 @@ async def _read(source: int) -> bytes:
     return os.read(source, CHUNK_BYTES)
 
 
-async def _write(target: int, data: bytes) -> None:
+async def write_whole(target: int, data: bytes) -> None:
+    """Write all of it to a pipe; what is there of it when this is cancelled stays there.
+
+    Raises:
+        OSError: nobody reads it any more.
+    """
     view = memoryview(data)
     while view:
         try:

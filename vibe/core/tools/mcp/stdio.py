@@ -19,13 +19,12 @@ from anyio import (
     move_on_after,
     open_process,
     to_thread,
-    wait_readable,
-    wait_writable,
 )
 from anyio.abc import Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from vibe.core.system.files import append_rotating
+from vibe.core.system.line_wire import LONGEST_MESSAGE, read_ready, write_whole
 from vibe.core.system.process import end_session
 from vibe.core.tools.mcp.client import load_library
 from vibe.core.tools.mcp.settings import Launch
@@ -85,9 +84,6 @@ def _last_line(data: bytes) -> str:
     return next((" ".join(line.split()) for line in reversed(lines) if line.strip()), "")
 
 
-CHUNK_BYTES = 64 * 1024
-LONGEST_MESSAGE = 32 * 1024 * 1024
-"""Bytes. A server that sends a longer line is taken for broken."""
 RUBBISH_SHOWN = 400
 
 EXIT_CODE_SECONDS = 0.5
@@ -131,7 +127,7 @@ class ServerProcess:
         pending = bytearray()
         async with into:
             await to_thread.run_sync(load_library)
-            while chunk := await _read(self._stdout):
+            while chunk := await read_ready(self._stdout):
                 *lines, rest = chunk.split(b"\n")
                 for line in lines:
                     pending += line
@@ -147,7 +143,7 @@ class ServerProcess:
                     await self._process.wait()
         if self.on_end is not None:
             self.on_end()
-        while await _read(self._stdout):
+        while await read_ready(self._stdout):
             pass
 
     async def _deliver(self, line: bytes, into: MemoryObjectSendStream[Inbound]) -> None:
@@ -173,7 +169,7 @@ class ServerProcess:
             with self._sending, messages:
                 async for item in messages:
                     text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-                    await _write(self._stdin, text.encode() + b"\n")
+                    await write_whole(self._stdin, text.encode() + b"\n")
         except OSError:
             return  # it has ended, which `receive` finds out too
         finally:
@@ -182,7 +178,7 @@ class ServerProcess:
 
     async def log_stderr(self) -> None:
         """Keep what it prints for people."""
-        while chunk := await _read(self._stderr):
+        while chunk := await read_ready(self._stderr):
             await self._log.write(chunk)
 
     async def say_goodbye(self) -> None:
@@ -261,22 +257,3 @@ async def _start(launch: Launch, log: ServerLog) -> ServerProcess:
         for descriptor in theirs:
             os.close(descriptor)
     return ServerProcess(process, ours, log)
-
-
-async def _read(descriptor: int) -> bytes:
-    """Return what is there to read; empty at the end of the file."""
-    while True:
-        await wait_readable(descriptor)
-        try:
-            return os.read(descriptor, CHUNK_BYTES)
-        except BlockingIOError:
-            continue
-
-
-async def _write(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        try:
-            view = view[os.write(descriptor, view) :]
-        except BlockingIOError:
-            await wait_writable(descriptor)
