@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from vibe.core.config.models import ProviderConfig
 from vibe.core.llm.backend.assembly import AnswerBuilder
@@ -44,12 +44,12 @@ class HttpBackend:
         self._headers = {"content-type": "application/json", "accept": "text/event-stream", **headers}
         self._encode = encode
         self._reader = reader
-        self._client: httpx.AsyncClient | None = None
+        self._client: Any = None
 
     async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
         """Stream one answer; see ``ModelBackend.complete``."""
-        httpx = import_httpx()
-        client = self._open(httpx)
+        httpx = self._library()
+        client = self._client = self._client or self._connect(httpx)
         body = self._encode(request)
         headers = self._headers | headers_of(self._provider, request)
         answer = AnswerBuilder(observer, self._provider.reasoning_tag)
@@ -82,12 +82,15 @@ class HttpBackend:
         if client is not None:
             await client.aclose()
 
-    def _open(self, httpx: Any) -> httpx.AsyncClient:
-        if self._client is None:
-            timeout = self._provider.silence_seconds
-            limits = httpx.Limits(max_connections=None, max_keepalive_connections=self._provider.max_concurrency)
-            self._client = httpx.AsyncClient(
-                timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS), pool=None),
-                **client_options(httpx, limits=limits),
-            )
-        return cast("httpx.AsyncClient", self._client)
+    def _library(self) -> Any:
+        """Return what carries the requests: httpx, or httpx2."""
+        return import_httpx()
+
+    def _connect(self, httpx: Any) -> Any:
+        """Return what streams the answers to requests, with connections of its own."""
+        timeout = self._provider.silence_seconds
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=self._provider.max_concurrency)
+        return httpx.AsyncClient(
+            timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS), pool=None),
+            **client_options(httpx, limits=limits),
+        )

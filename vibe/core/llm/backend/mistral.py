@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import ModuleType
@@ -12,13 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import anyio
 
 from vibe.core.config.models import ProviderConfig
-from vibe.core.llm.backend.assembly import AnswerBuilder
 from vibe.core.llm.backend.chat_reader import chat_reader
+from vibe.core.llm.backend.http import HttpBackend
 from vibe.core.llm.backend.payload import PayloadEncoder, message_fields, mistral_call_id, wire_name
-from vibe.core.llm.backend.reader import ByteResponse
-from vibe.core.llm.backend.transport import CONNECT_SECONDS, address, headers_of
+from vibe.core.llm.backend.reader import StreamReader
+from vibe.core.llm.backend.transport import address
 from vibe.core.llm.error_table import ErrorMapper
-from vibe.core.llm.port import Completion, ModelObserver, ModelRequest
 from vibe.core.messages import Message, ToolMessage
 from vibe.core.system.http import client_options
 
@@ -45,112 +45,96 @@ _exchange: ContextVar[_Exchange] = ContextVar("mistral_exchange")
 """The call that the current task is making."""
 
 
-class MistralBackend:
-    """A ``ModelBackend`` over the SDK, whose own retries stay off. One pooled HTTP client.
+class MistralBackend(HttpBackend):
+    """A ``ModelBackend`` over the SDK, whose own retries stay off.
 
     The SDK knows the address, the key and the headers; body and answer are written and read as for any other provider.
     The SDK's own reader drops the connection at ``[DONE]``, holds events of any size, and refuses calls in fragments.
-    ``timeout_seconds`` of the provider bounds the silence between two bytes, not the whole answer.
     """
 
     def __init__(self, provider: ProviderConfig, *, api_key: str | None) -> None:
-        self._provider = provider
+        super().__init__(
+            provider,
+            urls=[server_url(provider.api_base)],
+            headers={},
+            encode=PayloadEncoder(mistral_fields, {}).encode,
+            reader=chat_reader(ErrorMapper(provider=provider, api_key=api_key), provider.reasoning_field_name),
+        )
         self._api_key = api_key
-        self._errors = ErrorMapper(provider=provider, api_key=api_key)
-        self._reader = chat_reader(self._errors, provider.reasoning_field_name)
-        self._payload = PayloadEncoder(mistral_fields, {})
-        self._sdk: Mistral | None = None
-        self._clients: tuple[Any, Any] | None = None
 
-    async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
-        """Stream one answer; see ``ModelBackend.complete``."""
-        sdk = self._open()
+    def _library(self) -> Any:
         import httpx2
+
+        return httpx2
+
+    def _connect(self, httpx: Any) -> Any:
+        return _SdkClient(self._provider, self._api_key, super()._connect(httpx), self._reader)
+
+
+class _SdkClient:
+    """The SDK as a client that streams, and the client it is given: it sends our body instead of the SDK's.
+
+    The SDK validates and serialises the whole conversation again for each turn, which takes 70 ms at 400 messages.
+    """
+
+    def __init__(self, provider: ProviderConfig, api_key: str | None, inner: Any, reader: StreamReader) -> None:
+        import httpx2
+
+        self._inner = inner
+        self._reader = reader
+        # Both are ours, so that both can be closed; the SDK would make its own at once and load the CAs twice.
+        self._unused = httpx2.Client(**client_options(httpx2, is_async=False))
+        self._sdk = import_sdk()(
+            api_key=api_key or NO_KEY,
+            server_url=server_url(provider.api_base),
+            client=self._unused,
+            async_client=self,
+            timeout_ms=int(provider.silence_seconds * 1000),
+        )
+
+    @asynccontextmanager
+    async def stream(self, _method: str, _url: str, *, content: bytes, headers: dict[str, str]) -> AsyncGenerator[Any]:
+        """Stream the answer to a request.
+
+        Raises:
+            ModelError: there is none, or it says that the request failed.
+        """
         from mistralai.client.errors import MistralError, NoResponseError
 
-        answer = AnswerBuilder(observer, self._provider.reasoning_tag)
-        try:
-            await self._stream(sdk, request, answer)
-        except MistralError as error:
-            raise self._errors.from_response(error.status_code, error.body, error.headers) from error
-        except (NoResponseError, httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
-            # Whatever breaks after the finish reason breaks nothing: the answer is whole.
-            if not answer.finished:
-                raise self._errors.from_wire(error) from error
-        return answer.build(request, self._errors)
-
-    async def aclose(self) -> None:
-        """Close pooled connections; the next call opens new ones."""
-        clients, self._clients, self._sdk = self._clients, None, None
-        if clients is not None:
-            clients[0].close()
-            await clients[1].aclose()
-
-    def _open(self) -> Mistral:
-        if self._sdk is None:
-            import httpx2
-
-            seconds = self._provider.silence_seconds
-            hooks = {"response": [self._check]}
-            timeout = httpx2.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS), pool=None)
-            limits = httpx2.Limits(max_connections=None, max_keepalive_connections=self._provider.max_concurrency)
-            # Both are ours, so that both can be closed; the SDK would make its own at once and load the CAs twice.
-            clients = (
-                httpx2.Client(**client_options(httpx2, is_async=False)),
-                httpx2.AsyncClient(timeout=timeout, event_hooks=hooks, **client_options(httpx2, limits=limits)),
-            )
-            self._clients = clients
-            self._sdk = import_sdk()(
-                api_key=self._api_key or NO_KEY,
-                server_url=server_url(self._provider.api_base),
-                client=clients[0],
-                async_client=_BodyClient(clients[1]),
-                timeout_ms=int(seconds * 1000),
-            )
-        return self._sdk
-
-    async def _check(self, response: ByteResponse) -> None:
-        # Before the SDK sees it: that reads bodies of any size, and loses the status of an error without a body.
-        await self._reader.check(response)
-
-    async def _stream(self, sdk: Mistral, request: ModelRequest, answer: AnswerBuilder) -> None:
-        exchange = _Exchange(self._payload.encode(request), headers_of(self._provider, request))
+        exchange = _Exchange(content, headers)
         _exchange.set(exchange)
         try:
-            stream = await sdk.chat.stream_async(
-                model=request.model.name,
-                messages=[{"role": "user", "content": ""}],
-            )
-            await self._reader.read(stream.response, answer)
+            stream = await self._sdk.chat.stream_async(model=NO_KEY, messages=[{"role": "user", "content": ""}])
+            yield stream.response
+        except MistralError as error:
+            raise self._reader.errors.from_response(error.status_code, error.body, error.headers) from error
+        except NoResponseError as error:
+            raise self._reader.errors.from_wire(error) from error
         finally:
             # Not the stream's own way out: a call that is cancelled inside the SDK leaves no stream to close.
             if exchange.response is not None:
                 with anyio.move_on_after(CLOSE_SECONDS, shield=True):
                     await exchange.response.aclose()
 
-
-class _BodyClient:
-    """The HTTP client the SDK is given: it sends the body that was encoded here instead of the SDK's.
-
-    The SDK validates and serialises the whole conversation again for each turn, which takes 70 ms at 400 messages.
-    """
-
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-
     def build_request(self, method: str, url: Any, **options: Any) -> Any:
+        """Build the request of the SDK with our body."""
         return self._inner.build_request(method, url, **(options | {"content": _exchange.get().body}))
 
     async def send(self, request: Any, **options: Any) -> Any:
-        request.headers.update(_exchange.get().headers)  # not sooner: the SDK has a user agent of its own
-        response = await self._inner.send(request, **options)
-        if response.is_success:
-            # It was checked, and is read here whatever it is; the SDK would refuse all but this.
-            response.headers["content-type"] = "text/event-stream"
-        _exchange.get().response = response
+        """Send a request, and check the answer before the SDK sees it.
+
+        The SDK reads bodies of any size, and loses the status of an error without a body.
+        """
+        exchange = _exchange.get()
+        request.headers.update(exchange.headers)  # not sooner: the SDK has a user agent of its own
+        exchange.response = response = await self._inner.send(request, **options)
+        await self._reader.check(response)
+        response.headers["content-type"] = "text/event-stream"  # it is read whatever it is; the SDK takes but this
         return response
 
     async def aclose(self) -> None:
+        """Close all connections."""
+        self._unused.close()
         await self._inner.aclose()
 
 
