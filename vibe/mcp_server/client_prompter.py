@@ -11,7 +11,7 @@ from ipc.events import ApprovalRequestEvent
 from vibe.app.engine.request_board import APPROVAL, DECISION, OpenRequest
 from vibe.core.plain_text import both_ends, plain
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
-from vibe.mcp_server.tool import Caller, CallRefusedError
+from vibe.mcp_server.tools import Caller, CallRefusedError
 
 AnswerCommand: TypeAlias = Approve | AnswerQuestion | Decide
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from vibe import __version__
-from vibe.core.tools.schema import parameter_schema
-from vibe.mcp_server.tool import ServedTool
+from vibe.mcp_server.tools import TOOLS
 
 SERVER_NAME, SERVER_TITLE = "vibe", "Vibe"
 INSTRUCTIONS = (
@@ -18,8 +17,6 @@ INSTRUCTIONS = (
 )
 VERSIONS = frozenset({"2025-06-18", "2025-11-25"})
 """Protocol versions in which the answers look so; a client with another one waits for the library."""
-ANSWER = {"status": {"type": "string"}, "detail": {"type": "string", "description": "Why a call was refused."}}
-"""What the structured answers of all tools have."""
 DISCOVER = "server/discover"
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
 
@@ -27,28 +24,32 @@ PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
 class Handshake:
     """The answers to ``initialize``, ``ping`` and ``tools/list``, which are the same for every client.
 
-    ``initialize`` is the request that was answered, for the library to hear of, and None before. ``listed`` is called
-    when a client has seen the tools.
+    ``unheard`` are the lines that the library must hear of: what it has to answer, and before that the ``initialize``
+    that was answered here, if it ``is_initialized``. ``listed`` is called when a client has seen the tools.
     """
 
-    def __init__(self, tools: Sequence[ServedTool], listed: Callable[[], object]) -> None:
-        self.initialize: bytes | None = None
-        self._tools = tools
+    def __init__(self, listed: Callable[[], object]) -> None:
+        self.unheard: list[bytes] = []
+        self.is_initialized = False
         self._listed = listed
 
     def answer(self, line: bytes) -> bytes | None:
         """Return the answer to a message; None: it has to wait for the library."""
         request = _request(line)
-        if request is None:
-            return None
+        answer = None if request is None else self._answered(request, line)
+        if answer is None:
+            self.unheard.append(line)
+        return answer
+
+    def _answered(self, request: Mapping[str, Any], line: bytes) -> bytes | None:
         match request.get("method"):
-            case "initialize" if self.initialize is None:
+            case "initialize" if not self.is_initialized:
                 return self._initialized(request, line)
             case "ping":
                 return _answer(request, {})
-            case "tools/list" if self.initialize is not None:
+            case "tools/list" if self.is_initialized:
                 self._listed()
-                return _answer(request, {"tools": [listed_tool(tool) for tool in self._tools]})
+                return _answer(request, {"tools": [tool.listed() for tool in TOOLS]})
             case _:
                 return declined(line)
 
@@ -57,7 +58,8 @@ class Handshake:
         wanted = cast("Mapping[str, Any]", params).get("protocolVersion") if isinstance(params, dict) else None
         if wanted not in VERSIONS:
             return None
-        self.initialize = line
+        self.unheard.insert(0, line)
+        self.is_initialized = True
         result = {
             "capabilities": {"tools": {"listChanged": False}},
             "instructions": INSTRUCTIONS,
@@ -93,18 +95,6 @@ def refusal(line: bytes, problem: str) -> bytes | None:
     given = fields.get("id")
     request_id = given if isinstance(given, str | int) and not isinstance(given, bool) else None
     return _line({"jsonrpc": "2.0", "id": request_id, "error": {"code": INVALID_REQUEST, "message": problem}})
-
-
-def listed_tool(tool: ServedTool) -> dict[str, Any]:
-    """Return a tool as clients are told of it."""
-    return {
-        "name": tool.name,
-        "title": tool.title,
-        "description": tool.description,
-        "inputSchema": parameter_schema(tool.arguments),
-        "outputSchema": {"type": "object", "properties": {**ANSWER, **tool.answer}, "required": ["status"]},
-        "annotations": {"readOnlyHint": tool.only_reads},
-    }
 
 
 def _request(line: bytes) -> dict[str, Any] | None:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ipc.events import PlanDecisionEvent
 from planner.plan.status import MARKS, PlanStatus, StepStatus, paused_text
 from planner.report.model import PlanReport, StepReportLine
 from planner.state.state import State, StepState
@@ -16,10 +15,9 @@ from vibe.app.engine.request_board import APPROVAL, QUESTION, OpenRequest, decis
 from vibe.app.plan.report import read_report
 from vibe.core.outcome import Outcome
 from vibe.core.plain_text import both_ends, plain, plain_line, shortened
-from vibe.mcp_server.call_vibe import cut
 from vibe.mcp_server.client_prompter import possible_answers
 from vibe.mcp_server.served_plan import NoRun, ServedPlan
-from vibe.mcp_server.tool import ToolAnswer
+from vibe.mcp_server.tools import ToolAnswer
 
 MOST_STEPS = 200
 """Of a longer plan those that say most are listed, and the others counted."""
@@ -88,32 +86,30 @@ class StatusAnswer:
         }
 
 
-def served_status(plan: ServedPlan) -> StatusAnswer:
+def served_status(plan: ServedPlan) -> ToolAnswer:
     """Return how a plan stands that is at work in this process, or never came to run."""
     view = plan.view.plans.get(plan.plan_id)
-    state, requests = view.state if view else State(), plan.board.open
+    state = view.state if view else State()
+    requests = plan.board.open if plan.ended is None else []
+    status, detail = state.status.value, ""
     if isinstance(plan.ended, NoRun):
-        return StatusAnswer(
-            plan_id=plan.plan_id, status=plan.ended.outcome.value, is_running=False, detail=plan.ended.detail
-        )
-    if view is None or state.status is PlanStatus.IDLE:
+        status, detail = plan.ended.outcome.value, plan.ended.detail
+    elif state.status is PlanStatus.IDLE:
         status = WAITING if requests else PLANNING
         detail = "" if requests else "its steps are about to be run" if plan.runs else "it is being written"
-        return StatusAnswer(
-            plan_id=plan.plan_id, status=status, is_running=True, detail=detail, state=state, requests=requests
-        )
-    doing = {step.id: plain_line(step.doing()) for step in view.running.values()}
+    doing = {step.id: plain_line(step.doing()) for step in view.running.values()} if view else {}
     return StatusAnswer(
         plan_id=plan.plan_id,
-        status=state.status.value,
-        is_running=True,
+        status=status,
+        is_running=plan.ended is None,
+        detail=detail,
         state=state,
         requests=requests,
         doing={step_id: shortened(said, LINE_LENGTH) for step_id, said in doing.items() if said},
-    )
+    ).answer()
 
 
-def saved_status(folder: PlanFolder) -> StatusAnswer:
+def saved_status(folder: PlanFolder) -> ToolAnswer:
     """Return how a plan stands by what is in its folder; reads files.
 
     Raises:
@@ -138,9 +134,9 @@ def saved_status(folder: PlanFolder) -> StatusAnswer:
         is_running=pid is not None,
         detail="" if detail == status else detail,
         state=state,
-        requests=_decisions(state.open.values()),
+        requests=[decision_request(event) for event in state.open.values()],
         next=then,
-    )
+    ).answer()
 
 
 def saved_result(folder: PlanFolder, most_characters: int) -> ToolAnswer:
@@ -183,6 +179,13 @@ def saved_result(folder: PlanFolder, most_characters: int) -> ToolAnswer:
     }
     is_bad = report.outcome not in {None, Outcome.COMPLETED.value} and report.status != PlanStatus.PAUSED.value
     return ToolAnswer(text=text, data=data, is_error=is_bad)
+
+
+def cut(response: str, limit: int) -> str:
+    """Return a response, of at most so many characters and with a notice where it was cut; 0: whole."""
+    if limit == 0 or len(response) <= limit:
+        return response
+    return f"{response[:limit]}...\n\n[TRUNCATED: Response was {len(response)} chars, limit is {limit}]"
 
 
 def no_run_result(plan_id: str, ended: NoRun) -> ToolAnswer:
@@ -230,10 +233,6 @@ def _counted(state: State) -> str:
     others = [f"{count} {name}" for name, count in state.counted().items() if name not in {"completed", "pending"}]
     done = f"{state.counts[StepStatus.COMPLETED]}/{len(state.steps)} steps are done"
     return ", ".join([done, *others])
-
-
-def _decisions(events: Iterable[PlanDecisionEvent]) -> list[OpenRequest]:
-    return [decision_request(event) for event in events]
 
 
 def _asked(request: OpenRequest) -> Document:

@@ -17,7 +17,7 @@ from ipc.events import (
     ToolCallEvent,
 )
 from vibe.core.plain_text import plain_line, shortened
-from vibe.mcp_server.tool import Caller
+from vibe.mcp_server.tools import Caller
 
 T = TypeVar("T")
 BETWEEN_SECONDS = 0.25

@@ -10,9 +10,9 @@ from anyio import CancelScope, Event, create_task_group
 
 from vibe import __version__
 from vibe.core.tools.mcp.client import load_library
-from vibe.mcp_server.handshake import INSTRUCTIONS, SERVER_NAME, SERVER_TITLE, listed_tool
+from vibe.mcp_server.handshake import INSTRUCTIONS, SERVER_NAME, SERVER_TITLE
 from vibe.mcp_server.lazy_runtime import LazyRuntime
-from vibe.mcp_server.tool import Caller, ServedTools, ToolAnswer
+from vibe.mcp_server.tools import TOOLS, Caller, ToolAnswer
 
 if TYPE_CHECKING:
     from mcp.server import Server, ServerRequestContext
@@ -75,13 +75,13 @@ class ProtocolCaller(Caller):
         await self._session.report_progress(count, None, message)
 
 
-def load_server(tools: ServedTools, runtime: LazyRuntime) -> Server[Any]:
+def load_server(runtime: LazyRuntime) -> Server[Any]:
     """Load the library and return its server for our tools; the engine is made ready once a client has seen them."""
     load_library()
     from mcp.server import Server
     from mcp_types import ListToolsResult, Tool  # noqa: PLC0415  as the line above
 
-    listed = [Tool.model_validate(listed_tool(tool), by_name=False) for tool in tools.by_name.values()]
+    listed = [Tool.model_validate(tool.listed(), by_name=False) for tool in TOOLS]
 
     async def list_tools(_: RequestContext, _page: PaginatedRequestParams | None) -> ListToolsResult:
         runtime.prepare()
@@ -89,7 +89,7 @@ def load_server(tools: ServedTools, runtime: LazyRuntime) -> Server[Any]:
 
     async def call_tool(context: RequestContext, call: CallToolRequestParams) -> CallToolResult:
         caller = ProtocolCaller(context)
-        return _result(await _while_wanted(caller, partial(tools.call, call.name, call.arguments or {}, caller)))
+        return _result(await _while_wanted(caller, partial(runtime.call, call.name, call.arguments or {}, caller)))
 
     return Server(
         SERVER_NAME,

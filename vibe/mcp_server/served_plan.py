@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -17,7 +18,8 @@ from ipc.errors import IpcError
 from ipc.events import ApprovalRequestEvent
 from ipc.events import Event as Happening
 from ipc.sink import EventSink
-from planner.plan.loader import LoadedPlan
+from planner.author.output_repair import MODEL_ORIGIN, ORIGIN
+from planner.plan.loader import YAML, LoadedPlan, load_plan
 from planner.store.records import ApprovalSetting
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.request_board import RequestBoard
@@ -30,8 +32,7 @@ from vibe.app.plan.run import PlanRun, PlanSession
 from vibe.app.view.view import View, apply
 from vibe.core.errors import VibeError
 from vibe.core.outcome import Outcome
-from vibe.mcp_server.client_prompter import AnswerCommand
-from vibe.mcp_server.plan_document import bounded, left_of
+from vibe.mcp_server.tools import PlanRunArguments
 
 logger = logging.getLogger(__name__)
 
@@ -40,22 +41,20 @@ ACCEPTANCE = "accept_plan"
 """Named as the tool of a request: the plan's commands wait for a yes."""
 SHOWN_COMMANDS = 40
 LONGEST_LINE = 400
+LEAST_PRICE = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOrder:
-    """A plan as a client wants it run: written for ``goal``, as it stands in ``document``, or ``resumed`` by its id.
+    """A plan as a client wants it run: written for its goal, as it stands in ``document``, or ``resumed`` by its id.
 
-    ``budget`` are limits of all of it, by the names they have in a plan; ``connection`` is that of the client.
+    ``args`` are those of the call, ``connection`` is that of the client.
     """
 
+    args: PlanRunArguments
     workdir: Path
-    goal: str = ""
     document: LoadedPlan | None = None
     resumed: str = ""
-    model: str | None = None
-    max_parallel: int | None = None
-    budget: Mapping[str, float] = field(default_factory=dict[str, float])
     connection: str = ""
 
 
@@ -157,7 +156,7 @@ class ServedPlan:
         else:
             self._session.control.request_cancel("client")
 
-    async def answer(self, command: AnswerCommand) -> Reply:
+    async def answer(self, command: Approve | AnswerQuestion | Decide) -> Reply:
         """Give an answer to something it waits for; the reply says what became of it."""
         match command:
             case Approve():
@@ -190,8 +189,8 @@ class ServedPlan:
             workdir=self.order.workdir,
             plan_folder=self.order.workdir,
             approvals=ApprovalSetting.AUTO if self._auto_approve else ApprovalSetting.ASK,
-            max_parallel=self.order.max_parallel,
-            model=self.order.model,
+            max_parallel=self.order.args.max_parallel,
+            model=self.order.args.model,
             accepted=self._auto_approve,
             plan_id="" if self.order.resumed else self.plan_id,
         )
@@ -205,27 +204,29 @@ class ServedPlan:
 
     async def _written(self) -> LoadedPlan | None:
         """Have the plan written; None: there is none."""
-        budget = self.order.budget
-        tokens = budget.get("max_tokens")
+        args = self.order.args
+        goal = (args.goal or "").strip()
         request = PlanningRequest(
-            subject=self.order.goal,
+            subject=goal,
             workdir=self.order.workdir,
-            model=self.order.model,
-            max_tokens=None if tokens is None else int(tokens),
-            max_price=budget.get("max_price"),
+            model=args.model,
+            max_tokens=args.max_tokens,
+            max_price=args.max_price,
             wanted_by=WANTED_BY,
         )
         listeners = [self.board, self]
         async with planning(request, self._runtime.host, listeners, self.board.ask) as run:
             self._begin()
-            draft = run.draft(self.order.goal)
+            draft = run.draft(goal)
             await draft.write()
             record = run.end(draft.acted, (), None)
         if not draft.versions:
             detail = record.detail or record.reason or "the planner gave no reason"
             self.ended = NoRun(outcome=record.outcome, detail=f"no plan: {detail}")
             return None
-        return await to_thread.run_sync(bounded, draft.loaded, left_of(budget, record))
+        return await to_thread.run_sync(
+            bounded, draft.loaded, left_of(args.budget, record.usage.total_tokens, record.cost_usd or 0.0)
+        )
 
     async def _accepted(self, refused: PlanNotAcceptedError) -> bool:
         """Ask whether the commands of a plan may be run."""
@@ -250,3 +251,37 @@ class ServedPlan:
             detail = f"nobody accepted the commands of the plan{why}: nothing was run"
             self.ended = NoRun(outcome=Outcome.BLOCKED, detail=detail)
         return answer.allow
+
+
+def read_document(document: Mapping[str, object] | str, budget: Mapping[str, float]) -> LoadedPlan:
+    """Return a client's plan: one that a model wrote, as far as commands and writing go, with that budget.
+
+    Raises:
+        PlanInvalidError: it is no plan; every problem is told.
+    """
+    where = "the plan"
+    if isinstance(document, str):
+        loaded = load_plan(document, where=where, form=YAML)  # JSON is YAML
+    else:
+        loaded = load_plan(json.dumps(document), where=where)
+    return bounded(loaded, budget, {ORIGIN: MODEL_ORIGIN})
+
+
+def bounded(loaded: LoadedPlan, budget: Mapping[str, float], metadata: Mapping[str, str] | None = None) -> LoadedPlan:
+    """Return a plan with these limits and notes over its own."""
+    document = json.loads(loaded.source_bytes)
+    if budget:
+        document["budget"] = {**(document.get("budget") or {}), **budget}
+    if metadata:
+        document["metadata"] = {**(document.get("metadata") or {}), **metadata}
+    return load_plan(json.dumps(document, indent=2, ensure_ascii=False) + "\n", where=loaded.where)
+
+
+def left_of(budget: Mapping[str, float], tokens: int, price: float) -> dict[str, float]:
+    """Return the budget without the tokens and the price (in USD) of planning; at least the least there may be."""
+    left = dict(budget)
+    if "max_tokens" in left:
+        left["max_tokens"] = max(1, int(left["max_tokens"]) - tokens)
+    if "max_price" in left:
+        left["max_price"] = max(LEAST_PRICE, left["max_price"] - price)
+    return left

@@ -15,7 +15,7 @@ from vibe.app.engine.request_board import OpenRequest
 from vibe.mcp_server.client_prompter import AnswerCommand, ClientPrompter
 from vibe.mcp_server.progress import CallProgress, with_progress
 from vibe.mcp_server.served_plan import PlanOrder, ServedPlan
-from vibe.mcp_server.tool import Caller, CallRefusedError
+from vibe.mcp_server.tools import Caller, CallRefusedError
 
 MOST_AT_WORK = 64
 MOST_KEPT = 1_000
@@ -32,7 +32,7 @@ class ServedPlans:
 
     def __init__(self, runtime: Runtime, *, auto_approve: bool) -> None:
         self.runtime = runtime
-        self._auto_approve = auto_approve
+        self.auto_approve = auto_approve
         self._plans: dict[str, ServedPlan] = {}
         self._group = create_task_group()
 
@@ -72,7 +72,7 @@ class ServedPlans:
         if len(at_work) >= MOST_AT_WORK:
             raise CallRefusedError(f"{len(at_work)} plans are at work, more than that is too much: wait for one to end")
         plan_id = order.resumed or self._new_id()
-        plan = ServedPlan(plan_id, order, self.runtime, auto_approve=self._auto_approve)
+        plan = ServedPlan(plan_id, order, self.runtime, auto_approve=self.auto_approve)
         before = self._plans.pop(plan_id, None)
         self._plans[plan_id] = plan
         try:

@@ -15,13 +15,10 @@ from vibe.cli.parser import CommandLineError
 from vibe.cli.signals import ProcessEnd, handled_signals
 from vibe.core.system.awake_loop import run_awake
 from vibe.core.system.line_wire import claimed_wire
-from vibe.mcp_server.call_vibe import CallVibe
 from vibe.mcp_server.handshake import Handshake
 from vibe.mcp_server.lazy_runtime import LazyRuntime
-from vibe.mcp_server.plan_tools import PlanDecideTool, PlanResultTool, PlanRunTool, PlanStatusTool
 from vibe.mcp_server.protocol import load_server
 from vibe.mcp_server.stdio import LoadServer, serve_stdio
-from vibe.mcp_server.tool import ServedTools
 
 TOKEN_VARIABLE = "VIBE_MCP_TOKEN"  # noqa: S105  the name of one
 
@@ -29,20 +26,13 @@ TOKEN_VARIABLE = "VIBE_MCP_TOKEN"  # noqa: S105  the name of one
 def serve(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Serve until the client is gone, or a signal comes; the exit code is 0, or that of the signal."""
     runtime = LazyRuntime(env.host, auto_approve=args.auto_approve)
-    tools = [
-        CallVibe(runtime),
-        PlanRunTool(runtime),
-        PlanStatusTool(runtime),
-        PlanDecideTool(runtime),
-        PlanResultTool(runtime),
-    ]
-    load = partial(load_server, ServedTools(tools), runtime)
+    load = partial(load_server, runtime)
     if args.http is not None:
         return _serve_http(args.http, env, runtime, load)
     if env.stdin.isatty():
         raise CommandLineError("`vibe mcp serve` is started by an MCP client; to start it yourself, use --http PORT")
     with claimed_wire() as wire:
-        return run_awake(_served, env, runtime, partial(serve_stdio, wire, Handshake(tools, runtime.prepare), load))
+        return run_awake(_served, env, runtime, partial(serve_stdio, wire, Handshake(runtime.prepare), load))
 
 
 def _serve_http(address: tuple[str, int], env: CliEnvironment, runtime: LazyRuntime, load: LoadServer) -> int:

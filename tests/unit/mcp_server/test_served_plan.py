@@ -8,11 +8,8 @@ from typing import Any
 import pytest
 
 from planner.plan.diagnostics import PlanInvalidError
-from vibe.app.engine.result_record import RunRecord
 from vibe.app.plan.command_consent import is_by_model
-from vibe.core.messages import Usage
-from vibe.core.outcome import Outcome
-from vibe.mcp_server.plan_document import left_of, read_document
+from vibe.mcp_server.served_plan import left_of, read_document
 
 DOCUMENT: dict[str, Any] = {
     "version": 1,
@@ -48,15 +45,6 @@ def test_every_problem_is_told() -> None:
 
 @pytest.mark.parametrize("spent", [30, 400])
 def test_planning_is_paid_for_out_of_the_budget(spent: int) -> None:
-    planned = RunRecord(
-        outcome=Outcome.COMPLETED,
-        session_id="s",
-        result="",
-        duration_s=0,
-        usage=Usage(prompt_tokens=spent - 10, completion_tokens=10, cached_tokens=0, calls=1),
-        cost_usd=0.25,
-    )
-
-    left = left_of({"max_tokens": 100, "max_price": 1.0, "max_seconds": 7}, planned)
+    left = left_of({"max_tokens": 100, "max_price": 1.0, "max_seconds": 7}, spent, 0.25)
 
     assert left == {"max_tokens": max(1, 100 - spent), "max_price": 0.75, "max_seconds": 7}

@@ -1,0 +1,275 @@
+"""The calls of the tools: one function for each, loaded with the runtime, which the tools themselves are not."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeAlias
+from uuid import uuid4
+
+from anyio import CancelScope, get_cancelled_exc_class, move_on_after, to_thread
+
+from ipc.commands import Approve
+from planner.store.folder import find_plan
+from vibe.app.conversation.conversation import prompt_record
+from vibe.app.conversation.opening import Opening, PromptLimits, Seat
+from vibe.app.engine.result_record import RunRecord
+from vibe.app.plan import commands
+from vibe.app.plan.run import PlanRun
+from vibe.core.outcome import Outcome
+from vibe.core.system.process import kill_marked
+from vibe.core.tools.permissions import ApprovalMode
+from vibe.core.tools.process.runner import OwnProcesses
+from vibe.mcp_server.client_prompter import BY_CLIENT, SCOPES, ClientPrompter, answer_command
+from vibe.mcp_server.plan_status import cut, no_run_result, saved_result, saved_status, served_status
+from vibe.mcp_server.progress import CallProgress, with_progress
+from vibe.mcp_server.served_plan import NoRun, PlanOrder, ServedPlan, read_document
+from vibe.mcp_server.served_plans import ServedPlans, attend
+from vibe.mcp_server.tools import (
+    Caller,
+    CallRefusedError,
+    CallVibeArguments,
+    PlanDecideArguments,
+    PlanResultArguments,
+    PlanRunArguments,
+    PlanStatusArguments,
+    ToolAnswer,
+)
+
+Call: TypeAlias = Callable[[ServedPlans, Any, Caller], Awaitable[ToolAnswer]]
+"""Takes the arguments of its tool. It raises a VibeError or an IpcError, whose sentence is the answer."""
+
+PROMPT_CHARS = 1_000_000
+"""More than any model reads: a longer prompt is a mistake."""
+PATIENCE_SECONDS = 0.3
+"""Between TERM and KILL: the client has been told that all is over."""
+KILL_SECONDS = 2.0
+STOP_SECONDS = 10.0
+CALL_MARK = "_VIBE_CALL"
+"""The variable of what a call starts, by which daemons of commands that have ended are found."""
+TIMEOUT_REASON = "timeout"
+
+
+async def call_vibe(plans: ServedPlans, args: CallVibeArguments, caller: Caller) -> ToolAnswer:
+    """Have a prompt answered, in a conversation that begins and ends with the call."""
+    prompt = _checked_text("prompt", args.prompt)
+    opening = Opening(
+        prompt=prompt,
+        workdir=await to_thread.run_sync(_existing_workdir, args.cwd),
+        agent=(args.agent or "").strip() or None,
+        approvals=ApprovalMode.ALL if plans.auto_approve else None,
+        wait_for_servers=True,
+        observe=args.mode == "observe",
+    )
+    progress, mark = CallProgress(), uuid4().hex
+    seat = Seat(
+        listeners=[progress],
+        approver=ClientPrompter(caller) if caller.can_be_asked and not plans.auto_approve else None,
+        commands=OwnProcesses(PATIENCE_SECONDS, (CALL_MARK, mark)),
+    )
+    limits = PromptLimits(time_limit=args.timeout_ms / 1000)
+    conversation = await plans.runtime.open_conversation(opening, seat)
+    outcome, exit_code = Outcome.INTERRUPTED, 0
+    try:
+        answer = await with_progress(progress, caller, partial(conversation.send, prompt, limits=limits))
+        record = prompt_record(conversation, answer)
+        outcome, exit_code = record.outcome, record.exit_code
+    finally:
+        with CancelScope(shield=True):
+            await conversation.aclose(outcome, exit_code)
+        if outcome is not Outcome.COMPLETED:
+            with move_on_after(KILL_SECONDS, shield=True):
+                await kill_marked(CALL_MARK, mark)
+    return _conversation_answer(record, args)
+
+
+async def run_plan(plans: ServedPlans, args: PlanRunArguments, caller: Caller) -> ToolAnswer:
+    """Begin a plan, or go on with one, wait for it if asked to, and say how it stands."""
+    order = await to_thread.run_sync(_order, args, caller.connection, plans.runtime.host.home)
+    plan = await plans.begin(order)
+    try:
+        await attend(plan, caller, args.wait_ms / 1000)
+    except get_cancelled_exc_class():
+        plan.pause()
+        raise
+    return await _status_of(plans, plan.plan_id)
+
+
+async def plan_status(plans: ServedPlans, args: PlanStatusArguments, caller: Caller) -> ToolAnswer:
+    """Wait for a plan if asked to, and say how it stands."""
+    plan = plans.get(args.plan_id)
+    if plan is not None:
+        await attend(plan, caller, args.wait_ms / 1000)
+    return await _status_of(plans, args.plan_id)
+
+
+async def decide_for_plan(plans: ServedPlans, args: PlanDecideArguments, _caller: Caller) -> ToolAnswer:
+    """Answer what a plan waits for, or stop it, and say how it stands."""
+    plan = plans.get(args.plan_id)
+    if plan is None or plan.over.is_set():
+        said = await _decide_at_rest(plans, args)
+    elif args.stop is not None:
+        said = await _stop(plan, args.stop)
+    else:
+        said = await _answer(plan, args)
+    stands = await _status_of(plans, args.plan_id)
+    return ToolAnswer(text=f"{said}\n{stands.text}", data={**stands.data, "message": said})
+
+
+async def plan_result(plans: ServedPlans, args: PlanResultArguments, _caller: Caller) -> ToolAnswer:
+    """Return what a plan has come to, at its end or so far."""
+    plan = plans.get(args.plan_id)
+    if plan is None or isinstance(plan.ended, PlanRun) or plan.is_begun:
+        folder = await to_thread.run_sync(find_plan, plans.runtime.host.home, args.plan_id)
+        return await to_thread.run_sync(saved_result, folder, args.max_response_chars)
+    if isinstance(plan.ended, NoRun):
+        return no_run_result(plan.plan_id, plan.ended)
+    return served_status(plan)
+
+
+CALLS: Mapping[str, Call] = MappingProxyType({
+    "call_vibe": call_vibe,
+    "plan_run": run_plan,
+    "plan_status": plan_status,
+    "plan_decide": decide_for_plan,
+    "plan_result": plan_result,
+})
+"""By the names of their tools."""
+
+
+def _checked_text(name: str, text: str) -> str:
+    """Return a text a model is to read, without blanks around it.
+
+    Raises:
+        CallRefusedError: there is none, or too much of it.
+    """
+    text = text.strip()
+    if not text:
+        raise CallRefusedError(f"{name} is empty: say what is to be done")
+    if "\0" in text:
+        raise CallRefusedError(f"{name} holds a NUL character: leave it out")
+    if len(text) > PROMPT_CHARS:
+        raise CallRefusedError(
+            f"{name} has {len(text):,} characters, more than the {PROMPT_CHARS:,} there may be: name files instead of "
+            "repeating them"
+        )
+    return text
+
+
+def _existing_workdir(given: str) -> Path:
+    """Return the folder a call names; reads the file system.
+
+    Raises:
+        CallRefusedError: it is not absolute, not there, or can't be used.
+    """
+    shown, named = repr(given if len(given) <= 200 else f"{given[:200]}..."), given.strip()
+    if not named:
+        raise CallRefusedError("cwd is empty: give the absolute path of the folder to work in")
+    if not Path(named).is_absolute():
+        raise CallRefusedError(f"cwd {shown} is relative: give the absolute path of the folder to work in")
+    try:
+        folder = Path(named).resolve()
+        found = folder.is_dir()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise CallRefusedError(f"cwd {shown} can't be used: give the path of a folder") from error
+    if not found:
+        raise CallRefusedError(f"cwd {shown} is no folder: create it, or give one that is there")
+    return folder
+
+
+def _conversation_answer(record: RunRecord, args: CallVibeArguments) -> ToolAnswer:
+    timed_out = record.reason == TIMEOUT_REASON and record.outcome is Outcome.LIMIT
+    problem = ""
+    if timed_out:
+        problem = (
+            f"vibe timed out after {args.timeout_ms:g} ms and was stopped with all it had started: give a "
+            f"larger timeout_ms, or a smaller task; `vibe --resume {record.session_id}` goes on with it"
+        )
+    elif record.exit_code != 0:
+        why = record.detail or record.reason or "; ".join(record.warnings) or "no reason given"
+        problem = f"vibe {record.outcome.value}: {why}"
+    response = cut(record.result, args.max_response_chars)
+    document = record.as_document()
+    kept = ("session_id", "usage", "cost_usd", "duration_s", "denied", "warnings")
+    return ToolAnswer(
+        text="\n\n".join(part for part in (problem, response) if part) or "(the agent gave no answer in words)",
+        data={
+            "status": "timed_out" if timed_out else record.outcome.value,
+            "response": response,
+            "metadata": {name: document[name] for name in kept if document.get(name)},
+        },
+        is_error=bool(problem),
+    )
+
+
+async def _status_of(plans: ServedPlans, plan_id: str) -> ToolAnswer:
+    """Return how a plan stands, of this server or of any other process.
+
+    Raises:
+        UsageError: there is no such plan.
+        BrokenPlanError: it can't be read.
+    """
+    plan = plans.get(plan_id)
+    if plan is not None and (not plan.over.is_set() or isinstance(plan.ended, NoRun)):
+        return served_status(plan)
+    return await to_thread.run_sync(lambda: saved_status(find_plan(plans.runtime.host.home, plan_id)))
+
+
+def _order(args: PlanRunArguments, connection: str, home: Path) -> PlanOrder:
+    """Return what is wanted, checked; reads files."""
+    if args.goal is not None:
+        _checked_text("goal", args.goal)
+    if args.cwd is None:
+        folder = find_plan(home, args.plan_id or "")
+        resumed, workdir = folder.plan_id, Path(folder.settings().workspace)
+    else:
+        resumed, workdir = "", _existing_workdir(args.cwd)
+    document = None if args.plan is None else read_document(args.plan, args.budget)
+    return PlanOrder(args=args, workdir=workdir, document=document, resumed=resumed, connection=connection)
+
+
+async def _answer(plan: ServedPlan, args: PlanDecideArguments) -> str:
+    """Answer a request of a plan at work here; return what became of it."""
+    request_id = args.request_id or ""
+    request = next((each for each in plan.board.open if each.request_id == request_id), None)
+    if request is None:  # the board says what became of it
+        allow = args.answers[:1] in {(word,) for word in SCOPES}
+        command = Approve(request_id=request_id, allow=allow, by=BY_CLIENT)
+    else:
+        command = answer_command(request, args.answers, args.reason)
+    reply = await plan.answer(command)
+    if not reply.ok:
+        raise CallRefusedError(f"plan {plan.plan_id}: {reply.message}")
+    return reply.message
+
+
+async def _stop(plan: ServedPlan, how: str) -> str:
+    """Pause a plan at work here, or give it up, and wait until it is at rest."""
+    if how == "pause":
+        plan.pause()
+    else:
+        plan.cancel()
+    with move_on_after(STOP_SECONDS):
+        await plan.over.wait()
+        return "stopped"
+    return "it is being stopped"
+
+
+async def _decide_at_rest(plans: ServedPlans, args: PlanDecideArguments) -> str:
+    """Decide for a plan that nobody runs; return what became of it."""
+    host = plans.runtime.host
+    folder = await to_thread.run_sync(find_plan, host.home, args.plan_id)
+    pid = await to_thread.run_sync(folder.holder)
+    if pid is not None:
+        raise CallRefusedError(
+            f"plan {folder.plan_id} is run by process {pid}, which asks its own people: wait with plan_status"
+        )
+    if args.stop == "pause":
+        raise CallRefusedError(f"plan {folder.plan_id} is not at work: there is nothing to pause")
+    if args.stop == "cancel":
+        return (await commands.cancel(host, folder.plan_id)).message
+    if not args.answers:
+        raise CallRefusedError(f"answers are missing: name the options of {args.request_id!r} that are chosen")
+    return (await commands.decide(host, folder.plan_id, args.request_id or "", args.answers)).message

@@ -1,0 +1,278 @@
+"""The tools of this server as clients are told of them, what a call takes and comes to, and who makes it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, Self, cast
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from vibe.core.errors import UsageError
+from vibe.core.tools.schema import parameter_schema
+
+DEFAULT_TIMEOUT_MS = 60_000
+LONGEST_MS = 24 * 3600 * 1000
+DEFAULT_RESPONSE_CHARS = 100_000
+MOST_AT_ONCE = 64
+BUDGET = ("max_tokens", "max_price", "max_seconds")
+PLAN_FORM = (
+    'A plan document instead of a goal: {"version": 1, "goal": "...", "steps": [{"id": "a", "title": "...", "mode": '
+    '"code", "prompt": "...", "depends_on": []}]}; a step of mode "run" has a "command" and no prompt. What else there '
+    "is: `vibe plan schema`."
+)
+ANSWER = {"status": {"type": "string"}, "detail": {"type": "string", "description": "Why a call was refused."}}
+"""What the structured answers of all tools have."""
+
+ResponseChars = Annotated[
+    int,
+    AfterValidator(lambda limit: DEFAULT_RESPONSE_CHARS if limit < 0 else limit),
+    Field(description="A longer response is cut after so many characters; 0: never."),
+]
+PlanId = Annotated[str, Field(min_length=1, max_length=100, description="The id that plan_run returned.")]
+WaitMs = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=LONGEST_MS,
+        allow_inf_nan=False,
+        description="Wait so long for the plan to end, or to wait for an answer, before saying how it stands.",
+    ),
+]
+
+
+class CallRefusedError(UsageError):
+    """A call that can't be made as it was asked for; nothing was done."""
+
+
+class CallArguments(BaseModel):
+    """The arguments of a tool, as models write them: null stands for what is left out."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        table = cast("dict[str, Any]", given)
+        return {name: value for name, value in table.items() if value is not None or name not in cls.model_fields}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolAnswer:
+    """The end of a call: ``text`` for the model that called, ``data`` for programs."""
+
+    text: str
+    data: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    is_error: bool = False
+
+
+class Caller(ABC):
+    """The client that made a call, for as long as the call lasts."""
+
+    @property
+    @abstractmethod
+    def can_be_asked(self) -> bool:
+        """True if it can put questions to a person."""
+
+    @property
+    @abstractmethod
+    def connection(self) -> str:
+        """The name of its connection, where a server has several; blank: the only one."""
+
+    @abstractmethod
+    async def ask(self, message: str, choices: Mapping[str, str]) -> str | None:
+        """Have a person choose one of ``choices``, words by key, and return its key; None: they would rather not.
+
+        Cancelling the call withdraws the question.
+        """
+
+    @abstractmethod
+    async def report(self, count: int, message: str) -> None:
+        """Tell how far the call is, if the client wants to know; ``count`` grows from one to the next."""
+
+
+class CallVibeArguments(CallArguments):
+    """The prompt, the place and how far to go."""
+
+    prompt: Annotated[str, Field(description="The task, with everything the agent must know: it starts afresh.")]
+    cwd: Annotated[str, Field(description="The folder to work in, as an absolute path.")]
+    agent: Annotated[str | None, Field(description="The agent profile; as configured if left out.")] = None
+    mode: Annotated[
+        Literal["execute", "observe"],
+        BeforeValidator(lambda said: (said.strip() or "execute") if isinstance(said, str) else said),
+        Field(
+            description="execute: may change files and run commands, as far as it is allowed to. observe: only looks; "
+            "writing, commands that change something and the network are impossible."
+        ),
+    ] = "execute"
+    timeout_ms: Annotated[
+        float,
+        Field(gt=0, le=LONGEST_MS, allow_inf_nan=False, description="It is stopped with all it started after that."),
+    ] = DEFAULT_TIMEOUT_MS
+    max_response_chars: ResponseChars = DEFAULT_RESPONSE_CHARS
+
+
+class PlanRunArguments(CallArguments):
+    """A plan to run: its aim, its place and its limits."""
+
+    goal: Annotated[
+        str | None, Field(description="What the plan must achieve; it is written by a model that reads the folder.")
+    ] = None
+    plan: Annotated[dict[str, Any] | str | None, Field(description=PLAN_FORM)] = None
+    plan_id: Annotated[
+        str | None,
+        Field(min_length=1, max_length=100, description="Go on with a plan that was paused or broken off, by its id."),
+    ] = None
+    cwd: Annotated[
+        str | None, Field(description="The folder to work in, as an absolute path; a plan that goes on has its own.")
+    ] = None
+    wait_ms: WaitMs = 0
+    model: Annotated[str | None, Field(description="The model's name; as configured if left out.")] = None
+    max_tokens: Annotated[int | None, Field(gt=0, description="For all of it, planning included.")] = None
+    max_price: Annotated[
+        float | None, Field(gt=0, allow_inf_nan=False, description="In USD, for all of it, planning included.")
+    ] = None
+    max_seconds: Annotated[
+        float | None, Field(gt=0, allow_inf_nan=False, description="From the start of the first step.")
+    ] = None
+    max_parallel: Annotated[
+        int | None, Field(gt=0, le=MOST_AT_ONCE, description="So many steps may run side by side.")
+    ] = None
+
+    @model_validator(mode="after")
+    def _one_thing(self) -> Self:
+        given = [name for name in ("goal", "plan", "plan_id") if getattr(self, name) is not None]
+        if len(given) != 1:
+            said = f"{' and '.join(given)} were given" if given else "none was given"
+            raise ValueError(f"give a goal, a plan or a plan_id, and one of them only: {said}")
+        if self.plan_id is None and self.cwd is None:
+            raise ValueError("cwd is missing: give the absolute path of the folder to work in")
+        fixed = [name for name in (*BUDGET, "cwd") if getattr(self, name) is not None]
+        if self.plan_id is not None and fixed:
+            raise ValueError(f"a plan that goes on keeps its own {', '.join(fixed)}: leave that out")
+        return self
+
+    @property
+    def budget(self) -> Mapping[str, float]:
+        """The limits of all of it."""
+        return {name: limit for name in BUDGET if (limit := getattr(self, name)) is not None}
+
+
+class PlanStatusArguments(CallArguments):
+    """The plan."""
+
+    plan_id: PlanId
+    wait_ms: WaitMs = 0
+
+
+class PlanDecideArguments(CallArguments):
+    """An answer to a request, or an end to the plan."""
+
+    plan_id: PlanId
+    request_id: Annotated[str | None, Field(description="The request that is answered, as plan_status lists it.")] = (
+        None
+    )
+    answers: Annotated[
+        tuple[Annotated[str, Field(min_length=1)], ...],
+        Field(
+            description="Of an approval: yes, session, edits or no. Of a decision: the ids of the options chosen. Of a "
+            "question: an answer to each of its questions; none: you would rather not."
+        ),
+    ] = ()
+    reason: Annotated[str, Field(max_length=4_000, description="Told to the agent with a no.")] = ""
+    stop: Annotated[
+        Literal["pause", "cancel"] | None,
+        Field(description="Instead of an answer: pause the plan, to go on later, or give it up."),
+    ] = None
+
+    @model_validator(mode="after")
+    def _one_act(self) -> Self:
+        if (self.request_id is None) == (self.stop is None):
+            raise ValueError("give a request_id with answers, or stop, and one of them only")
+        return self
+
+
+class PlanResultArguments(CallArguments):
+    """The plan."""
+
+    plan_id: PlanId
+    max_response_chars: ResponseChars = DEFAULT_RESPONSE_CHARS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedTool:
+    """A tool; what it does is the function of its name in ``calls``.
+
+    ``answer`` has the JSON schemas of parts of an answer's ``data``, by name; all have a ``status``, a refusal its
+    ``detail``.
+    """
+
+    name: str
+    title: str
+    description: str
+    arguments: type[CallArguments]
+    answer: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    only_reads: bool = False
+
+    def listed(self) -> dict[str, Any]:
+        """Return it as clients are told of it."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "inputSchema": parameter_schema(self.arguments),
+            "outputSchema": {"type": "object", "properties": {**ANSWER, **self.answer}, "required": ["status"]},
+            "annotations": {"readOnlyHint": self.only_reads},
+        }
+
+
+TOOLS = (
+    ServedTool(
+        name="call_vibe",
+        title="Call Vibe",
+        description="Delegate a task to vibe, a coding agent with its own tools (files, search, shell, subagents), and "
+        "get its final answer. Each call is a conversation of its own; calls may run side by side.",
+        arguments=CallVibeArguments,
+        answer=MappingProxyType({
+            "response": {"type": "string", "description": "The agent's final answer."},
+            "metadata": {"type": "object", "description": "Session, usage, cost, time, and what was denied."},
+        }),
+    ),
+    ServedTool(
+        name="plan_run",
+        title="Run a plan",
+        description="Have a larger task done by several agents of vibe: a plan of steps is written for the goal (or "
+        "given), and carried out in the background, side by side where it can be. Returns its id at once; plan_status "
+        "says how it stands, plan_decide answers what it waits for, plan_result tells what it came to.",
+        arguments=PlanRunArguments,
+    ),
+    ServedTool(
+        name="plan_status",
+        title="Status of a plan",
+        description="Say how a plan stands: how many of its steps are done, what each is at, and what it waits for. "
+        "With wait_ms it answers once the plan has ended or waits for somebody.",
+        arguments=PlanStatusArguments,
+        only_reads=True,
+    ),
+    ServedTool(
+        name="plan_decide",
+        title="Decide for a plan",
+        description="Answer something a plan waits for, by its request_id: an approval of a call or of the plan's "
+        "commands, a decision, an agent's question. Or stop the plan. Ask the person you work for, unless they said "
+        "how to decide.",
+        arguments=PlanDecideArguments,
+    ),
+    ServedTool(
+        name="plan_result",
+        title="Result of a plan",
+        description="Tell what a plan came to: its outcome, what each step says of its work, the files changed, what "
+        "it took. Of a plan that still runs: what there is so far.",
+        arguments=PlanResultArguments,
+        only_reads=True,
+    ),
+)
+"""All there are."""
