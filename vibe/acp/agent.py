@@ -85,24 +85,12 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         self._can = abilities_of(given)
         return InitializeResponse.model_validate(initialize_result(given))
 
-    async def new_session(
-        self,
-        cwd: str,
-        additional_directories: list[str] | None = None,
-        mcp_servers: Sequence[GivenServer] | None = None,
-        **_: Any,
-    ) -> NewSessionResponse:
+    async def new_session(self, cwd: str, *_: Any, **given: Any) -> NewSessionResponse:
         """Open a new conversation."""
         with _refusals():
-            opening = await self._opening(cwd, additional_directories, mcp_servers)
-            session = await self._opened(opening)
-            held = session.conversation
+            session = await self._opened(await _opening(cwd, **given))
             session.begin()
-            return NewSessionResponse(
-                session_id=session.channel.session_id,
-                modes=modes_of(held),
-                config_options=[*options_of(held)],
-            )
+            return NewSessionResponse(session_id=session.channel.session_id, **_settings(session))
 
     async def authenticate(self, method_id: str, **_: Any) -> AuthenticateResponse:
         """Check that a provider has a key."""
@@ -121,58 +109,30 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
             saved = await self._saved()
             return saved.listed(folder, cursor)
 
-    async def load_session(
-        self,
-        cwd: str,
-        session_id: str,
-        mcp_servers: Sequence[GivenServer] | None = None,
-        additional_directories: list[str] | None = None,
-        **_: Any,
-    ) -> LoadSessionResponse:
+    async def load_session(self, cwd: str, session_id: str, *_: Any, **given: Any) -> LoadSessionResponse:
         """Load a saved session, and replay its history."""
         with _refusals():
-            session = await self._reopened(session_id, await self._opening(cwd, additional_directories, mcp_servers))
-            held = session.conversation
+            session = await self._reopened(session_id, await _opening(cwd, **given))
             session.begin()
             session.replay()
             await session.channel.flush()
-            return LoadSessionResponse(modes=modes_of(held), config_options=[*options_of(held)])
+            return LoadSessionResponse(**_settings(session))
 
-    async def resume_session(
-        self,
-        session_id: str,
-        cwd: str,
-        additional_directories: list[str] | None = None,
-        mcp_servers: Sequence[GivenServer] | None = None,
-        **_: Any,
-    ) -> ResumeSessionResponse:
+    async def resume_session(self, session_id: str, cwd: str, *_: Any, **given: Any) -> ResumeSessionResponse:
         """Resume a saved session, whose history the editor has."""
         with _refusals():
-            session = await self._reopened(session_id, await self._opening(cwd, additional_directories, mcp_servers))
-            held = session.conversation
+            session = await self._reopened(session_id, await _opening(cwd, **given))
             session.begin()
-            return ResumeSessionResponse(modes=modes_of(held), config_options=[*options_of(held)])
+            return ResumeSessionResponse(**_settings(session))
 
-    async def fork_session(
-        self,
-        session_id: str,
-        cwd: str,
-        additional_directories: list[str] | None = None,
-        mcp_servers: Sequence[GivenServer] | None = None,
-        **_: Any,
-    ) -> ForkSessionResponse:
+    async def fork_session(self, session_id: str, cwd: str, *_: Any, **given: Any) -> ForkSessionResponse:
         """Open a copy of a session, which stays as it is."""
         with _refusals():
-            opening = await self._opening(cwd, additional_directories, mcp_servers)
+            opening = await _opening(cwd, **given)
             saved = (await self._saved()).latest(session_id)
             session = await self._opened(replace(opening, resume=saved.folder.path.name, fork=True))
-            held = session.conversation
             session.begin()
-            return ForkSessionResponse(
-                session_id=session.channel.session_id,
-                modes=modes_of(held),
-                config_options=[*options_of(held)],
-            )
+            return ForkSessionResponse(session_id=session.channel.session_id, **_settings(session))
 
     async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> SetSessionModeResponse:
         """Choose the agent of a session, from its next prompt on."""
@@ -225,15 +185,6 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
         """Ignore what the protocol does not know."""
 
-    async def _opening(
-        self, cwd: str, additional: Sequence[str] | None, servers: Sequence[GivenServer] | None
-    ) -> Opening:
-        workdir = await to_thread.run_sync(folder_of, cwd, "cwd")
-        roots = [await to_thread.run_sync(folder_of, folder, "additionalDirectories") for folder in additional or ()]
-        brought = tuple(map(server_of, servers or ()))
-        waits = bool(brought)  # whoever brings them has them in mind already
-        return Opening(workdir=workdir, extra_roots=tuple(roots), servers=brought, wait_for_servers=waits)
-
     async def _opened(self, opening: Opening, session_id: str = "") -> EditorSession:
         side = EditorSide(client=self._client, can=self._can, commands=self._commands, tasks=self._tasks)
         session = EditorSession(self._runtime, opening, side)
@@ -269,6 +220,30 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         if session is None:
             raise RequestError(NOT_FOUND, f"there is no open session {session_id[:80]!r}: begin, load or resume one")
         return session
+
+
+async def _opening(
+    cwd: str,
+    additional_directories: Sequence[str] | None = None,
+    mcp_servers: Sequence[GivenServer] | None = None,
+    **_: Any,
+) -> Opening:
+    """Return a conversation as the parameters of a request say that it is to be opened; reads the file system.
+
+    Raises:
+        UsageError: they can't be used.
+    """
+    workdir = await to_thread.run_sync(folder_of, cwd, "cwd")
+    roots = [await to_thread.run_sync(folder_of, one, "additionalDirectories") for one in additional_directories or ()]
+    brought = tuple(map(server_of, mcp_servers or ()))
+    waits = bool(brought)  # whoever brings them has them in mind already
+    return Opening(workdir=workdir, extra_roots=tuple(roots), servers=brought, wait_for_servers=waits)
+
+
+def _settings(session: EditorSession) -> dict[str, Any]:
+    """Return what the answers to all requests that open a session say of it."""
+    held = session.conversation
+    return {"modes": modes_of(held), "config_options": options_of(held)}
 
 
 @contextmanager

@@ -55,10 +55,6 @@ class EditorTurn:
     result: PromptResult | None = None
     ended: Signal = field(default_factory=Signal)
 
-    def end(self) -> None:
-        """End it at once."""
-        self.scope.cancel()
-
 
 class SessionBusyError(UsageError):
     """An editor sent a prompt while another one is being answered."""
@@ -254,7 +250,7 @@ class EditorSession:
 
     async def _end(self, turn: EditorTurn) -> None:
         await self._commands.stop()
-        turn.end()
+        turn.scope.cancel()
 
     def _tell_title(self) -> None:
         title = self.conversation.session.title
