@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from acp.helpers import ContentBlock
 from acp.schema import (
     AcpMcpServer,
     AudioContentBlock,
@@ -30,9 +31,6 @@ from vibe.core.messages import Image
 from vibe.core.tools.files.images import as_image, image_type
 from vibe.core.tools.files.text_files import FileAccessError
 
-ContentBlock = (
-    TextContentBlock | ImageContentBlock | AudioContentBlock | ResourceContentBlock | EmbeddedResourceContentBlock
-)
 GivenServer = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio
 EMBEDDED_CHARS = 400_000
 

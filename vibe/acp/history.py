@@ -9,10 +9,10 @@ from pathlib import Path
 from shutil import rmtree
 
 from acp.helpers import image_block, text_block
-from acp.schema import AgentMessageChunk, AgentThoughtChunk, ListSessionsResponse, SessionInfo, UserMessageChunk
+from acp.schema import ListSessionsResponse, SessionInfo, UserMessageChunk
 
 from ipc.events import ToolCallEvent, ToolResultEvent
-from vibe.acp.updates import SessionUpdate, SessionUpdates
+from vibe.acp.updates import SessionUpdate, SessionUpdates, said, thought
 from vibe.app.conversation.session import CLEARED, COMPACTED, REWOUND
 from vibe.core.errors import UsageError
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
@@ -138,11 +138,9 @@ def _prompt(message: UserMessage, message_id: str) -> Iterator[SessionUpdate]:
 
 def _answer(message: AssistantMessage, message_id: str) -> Iterator[SessionUpdate]:
     if message.reasoning:
-        content = text_block(plain(message.reasoning))
-        yield AgentThoughtChunk(session_update="agent_thought_chunk", content=content, message_id=message_id)
+        yield thought(plain(message.reasoning), message_id)
     if message.content:
-        content = text_block(plain(message.content))
-        yield AgentMessageChunk(session_update="agent_message_chunk", content=content, message_id=message_id)
+        yield said(plain(message.content), message_id)
 
 
 def _call(call: ToolCall) -> ToolCallEvent:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal, cast
+from typing import Any, cast
 from uuid import uuid4
 
 from acp import RequestError
@@ -15,16 +15,16 @@ from acp.schema import (
     ElicitationFormSessionMode,
     ElicitationSchema,
     PermissionOption,
+    PermissionOptionKind,
     ToolCallUpdate,
 )
 
 from ipc.events import ApprovalRequestEvent
 from vibe.acp.channel import SessionChannel, reason_of
-from vibe.acp.tool_calls import changes_of, kind_of, locations_of, text_of, title_of
+from vibe.acp.updates import changes_of, kind_of, locations_of, text_of, title_of
 from vibe.core.plain_text import plain, plain_line, shortened, some_of
 from vibe.core.tools.ports import Answer, ApprovalAnswer, ApprovalScope, Question
 
-OptionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
 SCOPES = MappingProxyType({scope.value: scope for scope in ApprovalScope})
 NO = "no"
 PICK = "pick:"
@@ -175,5 +175,5 @@ def _offered(request: ApprovalRequestEvent) -> list[PermissionOption]:
     return [*options, _option(NO, "No", "reject_once")]
 
 
-def _option(option_id: str, name: str, kind: OptionKind) -> PermissionOption:
+def _option(option_id: str, name: str, kind: PermissionOptionKind) -> PermissionOption:
     return PermissionOption(option_id=str(option_id), name=shortened(plain_line(name), LABEL_LENGTH), kind=kind)

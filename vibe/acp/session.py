@@ -33,8 +33,7 @@ from vibe.acp.history import replayed
 from vibe.acp.options import options_of
 from vibe.acp.permissions import EditorPerson
 from vibe.acp.terminals import EditorTerminals
-from vibe.acp.tool_calls import as_code
-from vibe.acp.updates import said
+from vibe.acp.updates import as_code, said
 from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import Opening, PromptResult, Seat
 from vibe.app.conversation.runtime import Runtime

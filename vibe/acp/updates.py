@@ -1,68 +1,71 @@
-"""SessionUpdates: what happens in a conversation, as an editor is told of it; no clock, no I/O."""
+"""SessionUpdates: what happens in a conversation, and calls and their changes, in the words of the protocol; no I/O."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import Any
 
-from acp.helpers import plan_entry, start_tool_call, text_block, tool_terminal_ref, update_plan, update_tool_call
+from acp.helpers import SessionUpdate as KnownUpdate
+from acp.helpers import (
+    ToolCallContentVariant,
+    plan_entry,
+    start_tool_call,
+    text_block,
+    tool_content,
+    tool_diff_content,
+    tool_terminal_ref,
+    update_plan,
+    update_tool_call,
+)
 from acp.schema import (
     AgentMessageChunk,
-    AgentPlanUpdate,
     AgentThoughtChunk,
-    AvailableCommandsUpdate,
     ConfigOptionUpdate,
     Cost,
-    CurrentModeUpdate,
     PlanEntry,
-    SessionInfoUpdate,
-    ToolCallProgress,
-    ToolCallStart,
+    PlanEntryPriority,
+    PlanEntryStatus,
+    ToolCallLocation,
+    ToolKind,
     UsageUpdate,
-    UserMessageChunk,
 )
 
 from ipc import events as e
-from vibe.acp.tool_calls import (
-    ToolContent,
-    changes_of,
-    kind_of,
-    locations_of,
-    result_of,
-    text_of,
-    title_of,
-)
 from vibe.app.view.step_view import FINAL, RUNNING, StepView
 from vibe.app.view.view import PASSING, View, apply
-from vibe.core.plain_text import plain, plain_line
+from vibe.core.plain_text import both_ends, plain, plain_line, shortened
 
-SessionUpdate = (
-    UserMessageChunk
-    | AgentMessageChunk
-    | AgentThoughtChunk
-    | ToolCallStart
-    | ToolCallProgress
-    | AgentPlanUpdate
-    | AvailableCommandsUpdate
-    | CurrentModeUpdate
-    | ConfigOptionUpdate
-    | SessionInfoUpdate
-    | UsageUpdate
-)
+SessionUpdate = KnownUpdate | ConfigOptionUpdate | UsageUpdate
 """Whatever an editor can be told of a session."""
 OUTPUT_LENGTH = 16_000
 """Of the output of a call that still runs its end is shown."""
-EntryState = Literal["pending", "in_progress", "completed"]
-Priority = Literal["high", "medium", "low"]
-TODO_STATES: Mapping[str, EntryState] = MappingProxyType({
+TODO_STATES: Mapping[str, PlanEntryStatus] = MappingProxyType({
     "in_progress": "in_progress",
     "completed": "completed",
     "cancelled": "completed",
 })
 """States that are not named are ``pending``."""
-PRIORITIES: Mapping[str, Priority] = MappingProxyType({"high": "high", "low": "low"})
+PRIORITIES: Mapping[str, PlanEntryPriority] = MappingProxyType({"high": "high", "low": "low"})
+KINDS: Mapping[str, ToolKind] = MappingProxyType({
+    "read_file": "read",
+    "list_dir": "search",
+    "glob": "search",
+    "grep": "search",
+    "search_replace": "edit",
+    "write_file": "edit",
+    "bash": "execute",
+    "background": "execute",
+    "shell": "execute",
+    "todo": "think",
+    "web_fetch": "fetch",
+})
+"""Tools that are not named are of the kind ``other``."""
+TITLE_LENGTH = 300
+TEXT_LENGTH = 16_000
+PATHS = ("file_path", "path")
+NEW_FILE = "write_file"
 
 
 class SessionUpdates:
@@ -129,10 +132,8 @@ class SessionUpdates:
         self._streamed[event.message_id] = event.attempt
         if event.attempt != before:
             yield thought("(the connection broke: once more)\n")
-        text = plain(event.text)
-        chunk = said(text) if isinstance(event, e.AssistantDeltaEvent) else thought(text)
-        chunk.message_id = event.message_id
-        yield chunk
+        tell = said if isinstance(event, e.AssistantDeltaEvent) else thought
+        yield tell(plain(event.text), event.message_id)
 
     def _answer(self, event: e.AssistantEvent) -> Iterator[SessionUpdate]:
         was_streamed = self._streamed.pop(event.message_id, None) is not None
@@ -144,7 +145,14 @@ class SessionUpdates:
         shown_id = f"{event.subagent_id or event.subagent_step_id}/{event.tool_call_id}"
         own = not _is_elsewhere(event)
         self._calls[event.tool_call_id] = (event.tool_call_id if own else shown_id, event)
-        yield called(event, self.call_id(event.tool_call_id), self._root, "" if own else f"{agent}: ")
+        yield start_tool_call(
+            self.call_id(event.tool_call_id),
+            title_of(event) if own else f"{agent}: {title_of(event)}",
+            kind=kind_of(event.tool),
+            status="in_progress",
+            locations=locations_of(event.arguments, self._root),
+            raw_input=event.arguments,
+        )
 
     def _stream(self, event: e.ToolStreamEvent) -> Iterator[SessionUpdate]:
         if event.tool_call_id in self._terminals:
@@ -158,11 +166,11 @@ class SessionUpdates:
         self._output.pop(event.tool_call_id, None)
         in_terminal = self._terminals.pop(event.tool_call_id, None) is not None
         is_done = event.status == "ok"
-        content: list[ToolContent] | None = None
+        content: list[ToolCallContentVariant] | None = None
         if call is not None and is_done:
             content = changes_of(event.diff, call, self._root)
         if not in_terminal:
-            content = content or result_of(event)
+            content = content or text_of(event.content, is_code=kind_of(event.tool) in {"execute", "search"})
         yield update_tool_call(shown_id, status="completed" if is_done else "failed", content=content or None)
         if isinstance(event.display, e.TodoDisplay) and not _is_elsewhere(event):
             yield update_plan([_todo(item) for item in event.display.items])
@@ -201,26 +209,60 @@ class SessionUpdates:
         return [update_plan(entries)]
 
 
-def said(text: str) -> AgentMessageChunk:
-    """Return words to the person."""
-    return AgentMessageChunk(session_update="agent_message_chunk", content=text_block(text))
+def said(text: str, message_id: str | None = None) -> AgentMessageChunk:
+    """Return words to the person, of a message that may be told in pieces."""
+    return AgentMessageChunk(session_update="agent_message_chunk", content=text_block(text), message_id=message_id)
 
 
-def thought(text: str) -> AgentThoughtChunk:
-    """Return words that an editor folds away."""
-    return AgentThoughtChunk(session_update="agent_thought_chunk", content=text_block(text))
+def thought(text: str, message_id: str | None = None) -> AgentThoughtChunk:
+    """Return words that an editor folds away; see ``said``."""
+    return AgentThoughtChunk(session_update="agent_thought_chunk", content=text_block(text), message_id=message_id)
 
 
-def called(event: e.ToolCallEvent, shown_id: str, root: Path, whose: str = "") -> ToolCallStart:
-    """Return a call that begins."""
-    return start_tool_call(
-        shown_id,
-        f"{whose}{title_of(event)}",
-        kind=kind_of(event.tool),
-        status="in_progress",
-        locations=locations_of(event.arguments, root),
-        raw_input=event.arguments,
-    )
+def kind_of(tool: str) -> ToolKind:
+    """Return the kind of a tool."""
+    return KINDS.get(tool, "other")
+
+
+def title_of(event: e.ToolCallEvent | e.ApprovalRequestEvent) -> str:
+    """Return a call on one line."""
+    return shortened(plain_line(event.summary or event.tool), TITLE_LENGTH)
+
+
+def locations_of(arguments: Mapping[str, Any], root: Path) -> list[ToolCallLocation]:
+    """Return the file that a call names, for the editor to follow."""
+    path = _path_of(arguments, root)
+    offset = arguments.get("offset")
+    line = offset + 1 if isinstance(offset, int) and offset >= 0 else None
+    return [] if path is None else [ToolCallLocation(path=path, line=line)]
+
+
+def changes_of(diff: str, event: e.ToolCallEvent | e.ApprovalRequestEvent, root: Path) -> list[ToolCallContentVariant]:
+    """Return the change a call makes to a file, a piece for each place; empty: it makes none, or none that is told."""
+    path = _path_of(event.arguments, root)
+    if path is None or kind_of(event.tool) != "edit":
+        return []
+    if diff:
+        return [tool_diff_content(path, new, old) for old, new in _places(diff)]
+    content = event.arguments.get("content")
+    is_new = event.tool == NEW_FILE and isinstance(content, str)
+    return [tool_diff_content(path, str(content))] if is_new else []
+
+
+def text_of(text: str, *, is_code: bool = False) -> list[ToolCallContentVariant]:
+    """Return a text as content: safe to show, and of a bounded length; ``is_code``: in the letters it came in."""
+    shown = plain(both_ends(text, TEXT_LENGTH)).strip("\n")
+    if not shown.strip():
+        return []
+    return [tool_content(text_block(as_code(shown) if is_code else shown))]
+
+
+def as_code(text: str) -> str:
+    """Return text as a code block of Markdown, whatever fences are in it."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}\n{text}\n{fence}"
 
 
 def _is_elsewhere(event: e.Event) -> bool:
@@ -236,7 +278,35 @@ def _todo(item: e.TodoEntry) -> PlanEntry:
 
 def _entry(step: StepView) -> PlanEntry:
     """Return a step of a plan; what there is no state for is said in words."""
-    status: EntryState = "in_progress" if step.status == RUNNING else "completed" if step.status in FINAL else "pending"
+    status: PlanEntryStatus = "completed" if step.status in FINAL else "pending"
+    status = "in_progress" if step.status == RUNNING else status
     words = "" if step.status in {"pending", "completed", RUNNING} else step.status.replace("_", " ")
     why = f": {plain_line(step.reason)}" if words and step.reason else ""
     return plan_entry(f"{plain_line(step.title)}{f' ({words}{why})' if words else ''}", status=status)
+
+
+def _path_of(arguments: Mapping[str, Any], root: Path) -> str | None:
+    given = next((arguments[name] for name in PATHS if isinstance(arguments.get(name), str)), "")
+    return str(root / given) if given and "\0" not in given else None
+
+
+def _places(diff: str) -> Iterator[tuple[str, str]]:
+    """Yield the text before and after at each place of a unified diff; a diff that was cut ends where it was."""
+    old: list[str] = []
+    new: list[str] = []
+    for line in [*_hunk_lines(diff.split("\n")), "@@"]:
+        if line.startswith("@@"):
+            if old or new:
+                yield "\n".join(old), "\n".join(new)
+            old, new = [], []
+        else:
+            old += [line[1:]] if line[:1] in {" ", "-", ""} else []
+            new += [line[1:]] if line[:1] in {" ", "+", ""} else []
+
+
+def _hunk_lines(lines: Sequence[str]) -> Iterator[str]:
+    begun = False
+    for line in lines:
+        begun = begun or line.startswith("@@")
+        if begun and not line.startswith("… "):
+            yield line

@@ -6,7 +6,7 @@ import pytest
 from acp.schema import ContentToolCallContent, FileEditToolCallContent, TextContentBlock
 
 from ipc.events import ToolCallEvent
-from vibe.acp.tool_calls import TEXT_LENGTH, as_code, changes_of, locations_of, text_of
+from vibe.acp.updates import TEXT_LENGTH, as_code, changes_of, locations_of, text_of
 from vibe.core.tools.files.diffs import file_diff
 
 ROOT = Path("/project")
