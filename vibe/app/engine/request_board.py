@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Generic, TypeVar
 from uuid import uuid4
@@ -44,9 +44,8 @@ SHOWN = 100
 APPROVAL = "approval"
 QUESTION = "question"
 DECISION = "decision"
-AS_ANNOUNCED = (
-    "tool_call_id", "tool", "arguments", "rule", "reason", "diff", "covers", "edits", "preview", "cwd", "confined",
-)  # fmt: skip
+TOLD = ("tool_call_id", "tool", "arguments", "rule", "reason", "diff", "covers", "edits", "preview", "cwd", "confined")
+"""Fields of the event that announces a call, as an answer needs them."""
 ANSWERED_WITH = {APPROVAL: tag_of(Approve), QUESTION: tag_of(AnswerQuestion), DECISION: tag_of(Decide)}
 
 
@@ -73,16 +72,12 @@ class OpenRequest:
     @property
     def document(self) -> dict[str, Any]:
         """The request as data; see ``ipc.commands.Requests``."""
-        origin = self.origin
         return {
             "request_id": self.request_id,
             "kind": self.kind,
             "answer_with": ANSWERED_WITH[self.kind],
             "summary": self.summary,
-            "session_id": origin.session_id,
-            "plan_id": origin.plan_id,
-            "agent_id": origin.agent_id,
-            "step_id": origin.step_id,
+            **asdict(self.origin),
             **self.details,
         }
 
@@ -137,8 +132,7 @@ class RequestBoard:
         self._user_input = user_input
         self._patience_s = patience_s
         self._origins: dict[str, RequestOrigin] = {}
-        self._approvals: dict[str, _Asked[ApprovalAnswer]] = {}
-        self._questions: dict[str, _Asked[_Replies]] = {}
+        self._asked: dict[str, _Asked[Any]] = {}
         self._decisions: dict[tuple[str | None, str], OpenRequest] = {}
         self._answered: dict[str, _Said] = {}
         self._changed = anyio.Event()
@@ -150,9 +144,9 @@ class RequestBoard:
 
     @property
     def open(self) -> list[OpenRequest]:
-        """Everything that waits for an answer; decisions come last."""
-        asked = (*self._approvals.values(), *self._questions.values())
-        return [*(each.about for each in asked), *self._decisions.values()]
+        """Everything that waits for an answer: approvals, then questions, then decisions."""
+        asked = sorted((each.about for each in self._asked.values()), key=lambda about: about.kind)
+        return [*asked, *self._decisions.values()]
 
     def publish(self, event: Event) -> None:
         """Hear of a request, or of a decision."""
@@ -177,11 +171,11 @@ class RequestBoard:
 
     async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
         """Return the first answer; see ``Approver``."""
-        details = {name: getattr(request, name) for name in AS_ANNOUNCED}
+        details = {name: getattr(request, name) for name in TOLD}
         about = self._about(request.request_id, APPROVAL, request.summary, details)
         person = None if self._approver is None else partial(self._approver.approve, request)
         late = ApprovalAnswer(allow=False, reason=f"no answer within {self._patience}", by=BY_TIMEOUT)
-        answer = await self._first(self._approvals, _Asked(about), person, late)
+        answer = await self._first(_Asked(about), person, late)
         return answer or ApprovalAnswer(allow=False, by=BY_NOBODY)
 
     async def ask(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
@@ -192,7 +186,7 @@ class RequestBoard:
         person = (
             None if self._user_input is None else partial(self._ask_person, self._user_input, questions, request_id)
         )
-        replies = await self._first(self._questions, _Asked(about), person, _Replies(None, BY_TIMEOUT))
+        replies = await self._first(_Asked(about), person, _Replies(None, BY_TIMEOUT))
         return replies and replies.answers
 
     @staticmethod
@@ -203,11 +197,9 @@ class RequestBoard:
         origin = self._origins.get(request_id, RequestOrigin())
         return OpenRequest(request_id=request_id, kind=kind, summary=summary, origin=origin, details=dict(details))
 
-    async def _first(
-        self, among: dict[str, _Asked[A]], asked: _Asked[A], person: Callable[[], Awaitable[A]] | None, late: A
-    ) -> A | None:
+    async def _first(self, asked: _Asked[A], person: Callable[[], Awaitable[A]] | None, late: A) -> A | None:
         """Wait for the first answer, here or by a command; ``late`` is that of nobody. Cancelling withdraws it."""
-        among[asked.about.request_id] = asked
+        self._asked[asked.about.request_id] = asked
         self._tell_changed()
         try:
             with asked.scope:
@@ -215,7 +207,7 @@ class RequestBoard:
                     await anyio.sleep(self._patience_s)
                 self._settle(asked, late if person is None else await person())
         finally:
-            del among[asked.about.request_id]
+            del self._asked[asked.about.request_id]
             self._origins.pop(asked.about.request_id, None)
         return asked.answer
 
@@ -237,7 +229,7 @@ class RequestBoard:
     async def _announced_are_asked(self) -> None:
         """Wait until every request that was announced can be listed and answered."""
         with move_on_after(ANNOUNCED_SECONDS):
-            while self._origins.keys() - self._approvals.keys() - self._questions.keys() - self._answered.keys():
+            while self._origins.keys() - self._asked.keys() - self._answered.keys():
                 await self._changed.wait()
 
     @property
@@ -261,7 +253,7 @@ class RequestBoard:
         key = self._meant(command.request_id, APPROVAL)
         if isinstance(key, Reply):
             return key
-        asked, scope = self._approvals.get(key), ApprovalScope(command.scope if command.allow else "once")
+        asked, scope = self._asked.get(key), ApprovalScope(command.scope if command.allow else "once")
         if asked is not None and (problem := _beyond(scope, asked.about.details)):
             return refusal("refused", problem)
         return self._taken(
@@ -274,7 +266,7 @@ class RequestBoard:
         key = self._meant(command.request_id, QUESTION)
         if isinstance(key, Reply):
             return key
-        asked = self._questions.get(key)
+        asked = self._asked.get(key)
         if asked is None:
             answers = [Answer(question="", answer=", ".join(given)) for given in command.answers]
         else:
@@ -335,7 +327,7 @@ def decision_request(event: PlanDecisionEvent) -> OpenRequest:
         request_id=event.decision_id,
         kind=DECISION,
         summary=event.question,
-        origin=RequestOrigin(origin.session_id, origin.plan_id, origin.agent_id, event.step_id or origin.step_id),
+        origin=replace(origin, step_id=event.step_id or origin.step_id),
         details={"opened": event.ts, **{name: getattr(event, name) for name in names}},
     )
 
