@@ -62,20 +62,11 @@ class SessionBusyError(UsageError):
         super().__init__("the last prompt of this session is not answered yet: wait for its end, or cancel it")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandAbout:
-    """A slash command as an editor offers it: its name without the slash, and the arguments it takes."""
-
-    name: str
-    about: str
-    usage: str = ""
-
-
 class SessionCommands(ABC):
     """The slash commands of one session; whoever starts the server brings them."""
 
     @abstractmethod
-    async def renew(self) -> Sequence[CommandAbout]:
+    async def renew(self) -> list[AvailableCommand]:
         """Return the commands there are now, with those of the project and the user; reads files."""
 
     @abstractmethod
@@ -147,14 +138,7 @@ class EditorSession:
 
     async def offer_commands(self) -> None:
         """Tell the editor which slash commands there are, if they are others than it knows; reads files."""
-        offered = [
-            AvailableCommand(
-                name=one.name,
-                description=one.about,
-                input=AvailableCommandInput(UnstructuredCommandInput(hint=one.usage)) if one.usage else None,
-            )
-            for one in await self._commands.renew()
-        ]
+        offered = await self._commands.renew()
         if offered != self._offered:
             self._offered = offered
             self.channel.put(update_available_commands(offered))
@@ -260,6 +244,12 @@ class EditorSession:
     async def _send_updates(self) -> None:
         with self._sending:
             await self.channel.run()
+
+
+def offered_command(name: str, about: str, usage: str) -> AvailableCommand:
+    """Return a slash command as an editor offers it: its name without the slash, and the arguments it takes."""
+    given = AvailableCommandInput(UnstructuredCommandInput(hint=usage)) if usage else None
+    return AvailableCommand(name=name, description=about, input=given)
 
 
 SlashPort: TypeAlias = Callable[[EditorSession], SessionCommands]

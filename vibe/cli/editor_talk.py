@@ -14,7 +14,7 @@ from ipc.errors import IpcError
 from ipc.events import PlanDecisionEvent
 from planner.plan.loader import LoadedPlan
 from planner.report.graph_text import tree
-from vibe.acp.session import CommandAbout, EditorSession, SessionCommands
+from vibe.acp.session import AvailableCommand, EditorSession, SessionCommands, offered_command
 from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import Opening
 from vibe.app.plan.command_consent import model_commands
@@ -57,17 +57,14 @@ class EditorTalk(SessionCommands):
         """The conversation of the session."""
         return self._session.conversation
 
-    async def renew(self) -> Sequence[CommandAbout]:
+    async def renew(self) -> list[AvailableCommand]:
         """Return the commands there are now; reads files."""
         for warning in await to_thread.run_sync(
             self.commands.renew, self.conversation.setup.engine.guidance, self.conversation.servers
         ):
             self.say(f"warning: {one_line(warning, LINE_LENGTH)}")
-        return [
-            CommandAbout(name=one.name, about=one.about, usage=one.usage)
-            for one in self.commands.values()
-            if one.name not in NOT_HERE
-        ]
+        offered = (one for one in self.commands.values() if one.name not in NOT_HERE)
+        return [offered_command(one.name, one.about, one.usage) for one in offered]
 
     async def run(self, line: str) -> bool:
         """Carry a line out, to the end of all it begins; what goes wrong is said.

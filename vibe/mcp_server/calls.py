@@ -22,9 +22,8 @@ from vibe.core.outcome import Outcome
 from vibe.core.system.process import kill_marked
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.process.runner import OwnProcesses
-from vibe.mcp_server.client_prompter import BY_CLIENT, SCOPES, ClientPrompter, answer_command
+from vibe.mcp_server.client import BY_CLIENT, SCOPES, CallProgress, ClientPrompter, answer_command, with_progress
 from vibe.mcp_server.plan_status import cut, no_run_result, saved_result, saved_status, served_status
-from vibe.mcp_server.progress import CallProgress, with_progress
 from vibe.mcp_server.served_plan import NoRun, PlanOrder, ServedPlan, read_document
 from vibe.mcp_server.served_plans import ServedPlans, attend
 from vibe.mcp_server.tools import (

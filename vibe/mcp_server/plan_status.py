@@ -15,7 +15,7 @@ from vibe.app.engine.request_board import APPROVAL, QUESTION, OpenRequest, decis
 from vibe.app.plan.report import read_report
 from vibe.core.outcome import Outcome
 from vibe.core.plain_text import both_ends, plain, plain_line, shortened
-from vibe.mcp_server.client_prompter import possible_answers
+from vibe.mcp_server.client import possible_answers
 from vibe.mcp_server.served_plan import NoRun, ServedPlan
 from vibe.mcp_server.tools import ToolAnswer
 
@@ -117,17 +117,15 @@ def saved_status(folder: PlanFolder) -> ToolAnswer:
     """
     pid = folder.holder()
     _, state = current_state(folder)
-    status, detail, then = state.status.value, state.reason or "", ""
+    status, detail, then = state.status.value, state.reason or "", "plan_result tells what it came to"
     if state.status is PlanStatus.ACTIVE and pid is None:
         status = INTERRUPTED
     if state.status is PlanStatus.PAUSED:
         detail = paused_text(state.reason)
-    if pid is not None:
-        detail = f"process {pid} runs it"
-    elif status in {INTERRUPTED, PlanStatus.PAUSED.value, PlanStatus.IDLE.value}:
+    if status in {INTERRUPTED, PlanStatus.PAUSED.value, PlanStatus.IDLE.value}:
         then = "plan_run with this plan_id goes on with it"
-    else:
-        then = "plan_result tells what it came to"
+    if pid is not None:
+        detail, then = f"process {pid} runs it", ""
     return StatusAnswer(
         plan_id=folder.plan_id,
         status=status,
@@ -147,35 +145,25 @@ def saved_result(folder: PlanFolder, most_characters: int) -> ToolAnswer:
     """
     report = read_report(folder).report
     text = cut(_result_text(report), most_characters)
-    usage = report.spent
     data: Document = {
-        "plan_id": report.plan_id,
-        "status": report.status,
-        "outcome": report.outcome,
+        **_fields(report, "plan_id", "status", "outcome"),
         "reason": report.reason or "",
         "response": text,
         "workspace": report.workspace,
         "steps": [
             {
-                "id": step.id,
-                "title": step.title,
-                "status": step.status,
+                **_fields(step, "id", "title", "status"),
                 "attempts": len(step.attempts),
-                "duration_s": step.duration_s,
-                "files_changed": list(step.files_changed),
+                **_fields(step, "duration_s", "files_changed"),
             }
             for step in report.steps
         ],
-        "files_changed": list(report.files_changed),
-        "usage": {
-            "prompt_tokens": usage.prompt_tokens,
-            "completion_tokens": usage.completion_tokens,
-            "calls": usage.calls,
-        },
-        "cost_usd": usage.cost_usd,
+        "files_changed": report.files_changed,
+        "usage": _fields(report.spent, "prompt_tokens", "completion_tokens", "calls"),
+        "cost_usd": report.spent.cost_usd,
         "duration_s": round(report.active_seconds, 3),
-        "denied": [{"step_id": one.step_id, "tool": one.tool, "reason": one.reason} for one in report.denied],
-        "warnings": list(report.warnings),
+        "denied": [_fields(one, "step_id", "tool", "reason") for one in report.denied],
+        "warnings": report.warnings,
     }
     is_bad = report.outcome not in {None, Outcome.COMPLETED.value} and report.status != PlanStatus.PAUSED.value
     return ToolAnswer(text=text, data=data, is_error=is_bad)
@@ -193,6 +181,10 @@ def no_run_result(plan_id: str, ended: NoRun) -> ToolAnswer:
     text = f"plan {plan_id} {ended.outcome.value}: {ended.detail}"
     data = {"plan_id": plan_id, "status": ended.outcome.value, "outcome": ended.outcome.value, "response": text}
     return ToolAnswer(text=text, data=data, is_error=True)
+
+
+def _fields(record: object, *names: str) -> Document:
+    return {name: getattr(record, name) for name in names}
 
 
 def _result_text(report: PlanReport) -> str:

@@ -12,8 +12,7 @@ from anyio import CancelScope, create_task_group, move_on_after
 from planner.store.folder import new_plan_id, plans_folder
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.request_board import OpenRequest
-from vibe.mcp_server.client_prompter import AnswerCommand, ClientPrompter
-from vibe.mcp_server.progress import CallProgress, with_progress
+from vibe.mcp_server.client import AnswerCommand, CallProgress, ClientPrompter, with_progress
 from vibe.mcp_server.served_plan import PlanOrder, ServedPlan
 from vibe.mcp_server.tools import Caller, CallRefusedError
 

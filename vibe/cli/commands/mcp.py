@@ -8,7 +8,7 @@ from functools import partial
 
 import anyio
 
-from vibe.app.inspect.mcp_status import McpStatus, mcp_status
+from vibe.app.inspect.mcp_status import mcp_status
 from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
@@ -23,19 +23,12 @@ def list_servers(args: argparse.Namespace, env: CliEnvironment) -> int:
     for warning in status.warnings:
         env.stderr.write(f"vibe: warning: {one_line(warning, PROBLEM_LENGTH)}\n")
     if args.output == "json":
-        servers = [asdict(server) for server in status.servers]
-        env.write_json({"servers": servers})
+        env.write_json({"servers": [asdict(server) for server in status.servers]})
     else:
-        _print(status, env)
+        shown = [server_lines(server) for server in status.servers] or [[NO_SERVERS]]
+        env.stdout.writelines(f"{line}\n" for lines in shown for line in lines)
     failed = {server.required for server in status.servers if server.status == "failed"}
     return ExitCode.ENVIRONMENT if True in failed else ExitCode.FAILED if failed else ExitCode.DONE
-
-
-def _print(status: McpStatus, env: CliEnvironment) -> None:
-    if not status.servers:
-        env.stdout.write(f"{NO_SERVERS}\n")
-    for server in status.servers:
-        env.stdout.write("\n".join(server_lines(server)) + "\n")
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:

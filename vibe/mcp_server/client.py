@@ -1,23 +1,34 @@
-"""ClientPrompter: puts what agents and plans wait for to the person at the client, by elicitation."""
+"""The client of a call: the person there is asked what agents and plans wait for, and it is told how the call goes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
+
+from anyio import Event as Signal
+from anyio import create_task_group, sleep
 
 from ipc.commands import AnswerQuestion, Approve, Decide
-from ipc.events import ApprovalRequestEvent
+from ipc.events import (
+    ApprovalRequestEvent,
+    Event,
+    ModelStartedEvent,
+    PlanStepUpdateEvent,
+    SubAgentStartedEvent,
+    ToolCallEvent,
+)
 from vibe.app.engine.request_board import APPROVAL, DECISION, OpenRequest
-from vibe.core.plain_text import both_ends, plain
+from vibe.core.plain_text import both_ends, plain, plain_line, shortened
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 from vibe.mcp_server.tools import Caller, CallRefusedError
 
 AnswerCommand: TypeAlias = Approve | AnswerQuestion | Decide
+T = TypeVar("T")
 
 BY_CLIENT = "client"
 DIFF_LENGTH = 4_000
-LINE_LENGTH = 2_000
+SUMMARY_LENGTH = 2_000
 CHOICES = MappingProxyType({
     "yes": "Yes, this once",
     "session": "Yes, and the same again until this task ends",
@@ -26,6 +37,49 @@ CHOICES = MappingProxyType({
 })
 SCOPES = MappingProxyType({"yes": ApprovalScope.ONCE, "session": ApprovalScope.SESSION, "edits": ApprovalScope.EDITS})
 NOBODY = "nobody said yes"
+BETWEEN_SECONDS = 0.25
+LINE_LENGTH = 200
+
+
+class CallProgress:
+    """An EventSink that keeps the latest thing of note; what comes faster than it is told is skipped, but counted."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._latest = ""
+        self._news = Signal()
+
+    def publish(self, event: Event) -> None:
+        """Hear of what happens."""
+        line = _line(event)
+        if line:
+            self._count += 1
+            self._latest = shortened(plain_line(line), LINE_LENGTH)
+            self._news.set()
+
+    async def tell(self, caller: Caller) -> None:
+        """Tell the client, until this is cancelled."""
+        while True:
+            await self._news.wait()
+            self._news = Signal()
+            await caller.report(self._count, self._latest)
+            await sleep(BETWEEN_SECONDS)
+
+
+async def with_progress(progress: CallProgress, caller: Caller, work: Callable[[], Awaitable[T]]) -> T:
+    """Do some work and tell the client how it goes; what it raises leaves as it is, in no group."""
+    result: list[T] = []
+    refused: Exception | None = None
+    async with create_task_group() as beside:
+        beside.start_soon(progress.tell, caller)
+        try:
+            result.append(await work())
+        except Exception as error:  # noqa: BLE001  raised below, where the group can't wrap it
+            refused = error
+        beside.cancel_scope.cancel()
+    if refused is not None:
+        raise refused
+    return result[0]
 
 
 class ClientPrompter:
@@ -106,9 +160,26 @@ def _choices(*, covers: bool, edits: bool) -> dict[str, str]:
 
 def _call_question(summary: str, details: Mapping[str, Any]) -> str:
     parts = [
-        f"vibe wants to: {both_ends(summary, LINE_LENGTH)}",
+        f"vibe wants to: {both_ends(summary, SUMMARY_LENGTH)}",
         details["reason"],
         f"in {details['cwd']}" if details["cwd"] else "",
         both_ends(details["diff"], DIFF_LENGTH),
     ]
     return plain("\n".join(part for part in parts if part))
+
+
+def _line(event: Event) -> str:
+    """Return an event in a line; empty: of no note."""
+    match event:
+        case ToolCallEvent():
+            return event.summary or event.tool
+        case ModelStartedEvent():
+            return f"{event.model} is at work"
+        case SubAgentStartedEvent():
+            return f"subagent {event.title}"
+        case ApprovalRequestEvent():
+            return f"waits for approval: {event.summary or event.tool}"
+        case PlanStepUpdateEvent():
+            return f"step {event.step_id}: {event.status}"
+        case _:
+            return ""

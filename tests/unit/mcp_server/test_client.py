@@ -9,7 +9,7 @@ import pytest
 
 from ipc.commands import AnswerQuestion, Approve, Decide
 from vibe.app.engine.request_board import APPROVAL, DECISION, QUESTION, OpenRequest, RequestOrigin
-from vibe.mcp_server.client_prompter import ClientPrompter, answer_command, possible_answers
+from vibe.mcp_server.client import ClientPrompter, answer_command, possible_answers
 from vibe.mcp_server.tools import Caller, CallRefusedError
 
 QUESTIONS = [{"question": "Which?", "options": [{"label": "A"}, {"label": "B"}], "multi_select": False}]
