@@ -29,8 +29,8 @@ logger = logging.getLogger(__name__)
 class SessionChannel:
     """The way to the editor for one session, which works in ``root``; an ``EventSink``.
 
-    Updates are sent once ``run`` is running. What the editor is too slow for is put together: text, output, states.
-    ``stop`` is called when the person stops the work instead of answering a question.
+    ``updates`` makes what is told of events. It is sent once ``run`` is running. What the editor is too slow for is put
+    together: text, output, states. ``stop`` is called when the person stops the work instead of answering a question.
     """
 
     def __init__(self, client: Client, root: Path, stop: Callable[[], object]) -> None:
@@ -38,7 +38,7 @@ class SessionChannel:
         self.root = root
         self.stop = stop
         self.session_id = ""
-        self._updates = SessionUpdates(root)
+        self.updates = SessionUpdates(root)
         self._waiting = deque[SessionUpdate]()
         self._news, self._rest = Event(), Event()
         self._rest.set()
@@ -46,34 +46,19 @@ class SessionChannel:
 
     def publish(self, event: VibeEvent) -> None:
         """Tell the editor of an event."""
-        for update in self._updates.of(event):
-            self.put(update)
+        self.put(*self.updates.of(event))
 
-    def put(self, update: SessionUpdate) -> None:
-        """Have an update sent; after the end of ``run`` it is dropped."""
-        if self._is_over:
-            return
-        merged = _merged(self._waiting[-1], update) if self._waiting else None
-        if merged is not None:
-            self._waiting[-1] = merged
-            return
-        if self._rest.is_set():
-            self._rest = Event()
-        self._waiting.append(update)
-        self._news.set()
-
-    def end_calls(self) -> None:
-        """Have no call look as if it still ran: the prompt that led to it is answered."""
-        for update in self._updates.stopped():
-            self.put(update)
-
-    def call_id(self, tool_call_id: str) -> str:
-        """Return the id under which the editor knows a call."""
-        return self._updates.call_id(tool_call_id)
-
-    def show_terminal(self, tool_call_id: str, terminal_id: str) -> None:
-        """Show a terminal as what a call does."""
-        self.put(self._updates.in_terminal(tool_call_id, terminal_id))
+    def put(self, *updates: SessionUpdate) -> None:
+        """Have updates sent; after the end of ``run`` they are dropped."""
+        for update in () if self._is_over else updates:
+            merged = _merged(self._waiting[-1], update) if self._waiting else None
+            if merged is not None:
+                self._waiting[-1] = merged
+                continue
+            if self._rest.is_set():
+                self._rest = Event()
+            self._waiting.append(update)
+            self._news.set()
 
     async def flush(self) -> None:
         """Wait until all that was put is sent."""

@@ -49,15 +49,15 @@ class EditorPerson:
 
     async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
         """Return the person's answer; none is a no."""
-        root = self._channel.root
+        channel = self._channel
         why = request.reason or request.rule
         call = ToolCallUpdate(
-            tool_call_id=self._channel.call_id(request.tool_call_id),
+            tool_call_id=channel.updates.call_id(request.tool_call_id),
             title=title_of(request),
             kind=kind_of(request.tool),
             status="pending",
-            content=[*text_of(plain_line(why)), *changes_of(request.diff, request, root)],
-            locations=locations_of(request.arguments, root),
+            content=[*text_of(plain_line(why)), *changes_of(request.diff, request, channel.root)],
+            locations=locations_of(request.arguments, channel.root),
             raw_input=request.arguments,
         )
         chosen, problem = await self._put(call, _offered(request))

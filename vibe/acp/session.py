@@ -162,7 +162,7 @@ class EditorSession:
         finally:
             self._turn = None
             turn.ended.set()
-            self.channel.end_calls()
+            self.channel.put(*self.channel.updates.stopped())  # none looks as if it still ran
         await self.channel.flush()
         return _response(turn)
 
@@ -205,8 +205,7 @@ class EditorSession:
 
     def replay(self) -> None:
         """Send the history of the conversation as updates."""
-        for update in replayed(self.conversation.messages, self.opening.workdir):
-            self.channel.put(update)
+        self.channel.put(*replayed(self.conversation.messages, self.opening.workdir))
 
     def publish(self, event: Event) -> None:
         """Tell the editor of settings and commands that have changed, whoever changed them."""

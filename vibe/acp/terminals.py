@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from signal import Signals
 
@@ -90,7 +91,7 @@ class EditorTerminals:
                 launcher.unlink(missing_ok=True)
         if made is None:
             raise CommandStartError(order.cwd, "the editor did not open a terminal in time", "go on without it")
-        channel.show_terminal(call[0], made.terminal_id)
+        channel.put(channel.updates.in_terminal(call[0], made.terminal_id))
         terminal = EditorTerminal(channel, made.terminal_id, order, launcher)
         try:
             await checkpoint()
@@ -187,10 +188,8 @@ class EditorTerminal:
             self._end(said.exit_code, said.signal)
 
     async def _release(self) -> None:
-        try:
+        with suppress(RequestError, ConnectionError, ValidationError):  # it is gone already
             await self._client.release_terminal(self._session_id, self._id)
-        except (RequestError, ConnectionError, ValidationError):
-            return  # it is gone already
 
     def _end(self, code: int | None, signal: str | None) -> None:
         self._has_ended = True

@@ -45,7 +45,9 @@ class EditorTalk(SessionCommands):
         self.runtime = session.runtime
         self.opening = session.opening
         self.seat = session.seat
-        self.commands = SlashTable({name: _elsewhere(name) for name in NOT_HERE})
+        self.commands = SlashTable({
+            name: SlashCommand(name=name, about="the editor's own", handler=_refuse) for name in NOT_HERE
+        })
         self.plans = PlanTalk(accept=self._accept, audience=self._audience, ended=self._ended)
         self.keys: Sequence[str] = ()
         self._session, self._person = session, session.person
@@ -153,7 +155,8 @@ class EditorTalk(SessionCommands):
         loaded = draft.loaded
         lines = [f"  would run in {one.step_id}: {one.line}" for one in model_commands(loaded.plan)]
         notes = [f"note: {note}" for note in draft.notes]
-        self._session.say_exactly("\n".join([plain(tree(loaded.plan, loaded.dag)), *map(_shown, (*lines, *notes))]))
+        shown = [one_line(line, LINE_LENGTH) for line in (*lines, *notes)]
+        self._session.say_exactly("\n".join([plain(tree(loaded.plan, loaded.dag)), *shown]))
         goal = one_line(draft.goal, LINE_LENGTH)
         chosen = await self._person.choose(f"Run this plan: {goal}", "", PLAN_ANSWERS, "Drop it")
         if chosen == CHANGE:
@@ -183,14 +186,6 @@ class EditorTalk(SessionCommands):
         self._session.say_exactly(plain(told.getvalue()))
 
 
-def _shown(line: str) -> str:
-    return one_line(line, LINE_LENGTH)
-
-
-def _elsewhere(name: str) -> SlashCommand:
-    """Return a command that says that the editor has a way of its own."""
-    return SlashCommand(name=name, about="the editor's own", handler=_refuse)
-
-
 async def _refuse(talk: object, typed: Typed) -> None:  # noqa: ARG001  as every handler is called
+    """Say that the editor has a way of its own."""
     raise UsageError(f"/{typed.name} is the editor's: it has sessions and a clipboard of its own")

@@ -91,7 +91,7 @@ async def run_plan(plans: ServedPlans, args: PlanRunArguments, caller: Caller) -
     try:
         await attend(plan, caller, args.wait_ms / 1000)
     except get_cancelled_exc_class():
-        plan.pause()
+        plan.stop()
         raise
     return await _status_of(plans, plan.plan_id)
 
@@ -110,7 +110,7 @@ async def decide_for_plan(plans: ServedPlans, args: PlanDecideArguments, _caller
     if plan is None or plan.over.is_set():
         said = await _decide_at_rest(plans, args)
     elif args.stop is not None:
-        said = await _stop(plan, args.stop)
+        said = await _stopped(plan, for_good=args.stop == "cancel")
     else:
         said = await _answer(plan, args)
     stands = await _status_of(plans, args.plan_id)
@@ -244,12 +244,9 @@ async def _answer(plan: ServedPlan, args: PlanDecideArguments) -> str:
     return reply.message
 
 
-async def _stop(plan: ServedPlan, how: str) -> str:
+async def _stopped(plan: ServedPlan, *, for_good: bool) -> str:
     """Pause a plan at work here, or give it up, and wait until it is at rest."""
-    if how == "pause":
-        plan.pause()
-    else:
-        plan.cancel()
+    plan.stop(for_good=for_good)
     with move_on_after(STOP_SECONDS):
         await plan.over.wait()
         return "stopped"

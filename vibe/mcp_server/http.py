@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from anyio import Event, create_task_group, current_time, sleep, sleep_forever
 
 from vibe.core.errors import EnvironmentFailure
-from vibe.mcp_server.handshake import DISCOVER
-from vibe.mcp_server.protocol import GONE, SESSION_HEADER
+from vibe.mcp_server.protocol import DISCOVER, GONE, SESSION_HEADER
 
 if TYPE_CHECKING:
     from mcp.server import Server

@@ -10,7 +10,6 @@ from anyio import CancelScope, Event, create_task_group
 
 from vibe import __version__
 from vibe.core.tools.mcp.client import load_library
-from vibe.mcp_server.handshake import INSTRUCTIONS, SERVER_NAME, SERVER_TITLE
 from vibe.mcp_server.lazy_runtime import LazyRuntime
 from vibe.mcp_server.tools import TOOLS, Caller, ToolAnswer
 
@@ -20,6 +19,13 @@ if TYPE_CHECKING:
 
     RequestContext: TypeAlias = ServerRequestContext[Any, Any]
 
+SERVER_NAME, SERVER_TITLE = "vibe", "Vibe"
+INSTRUCTIONS = (
+    "vibe is a coding agent. call_vibe has one task done and returns its answer; give it the absolute path of the "
+    "folder and all it must know. Use mode observe for questions: nothing can be changed then. plan_run has a larger "
+    "task planned and carried out by several agents in the background; ask after it with plan_status and plan_result."
+)
+DISCOVER = "server/discover"
 CHOICE = "answer"
 SESSION_HEADER = "mcp-session-id"
 GONE = "vibe.gone"

@@ -142,19 +142,14 @@ class ServedPlan:
             self.over.set()
             self._tell()
 
-    def pause(self) -> None:
-        """Stop it at once, to be resumed; one that is not run yet is given up."""
+    def stop(self, *, for_good: bool = False) -> None:
+        """Stop it at once, to be resumed if not ``for_good``; one that is not run yet is given up."""
         if self._session is None:
             self._before_run.cancel()
+        elif for_good:
+            self._session.control.request_cancel("client")
         else:
             self._session.control.request_pause("client", grace_seconds=0)
-
-    def cancel(self) -> None:
-        """Stop it at once, and give it up."""
-        if self._session is None:
-            self._before_run.cancel()
-        else:
-            self._session.control.request_cancel("client")
 
     async def answer(self, command: Approve | AnswerQuestion | Decide) -> Reply:
         """Give an answer to something it waits for; the reply says what became of it."""

@@ -46,7 +46,7 @@ class ServedPlans:
         try:
             with move_on_after(LAST_SECONDS, shield=True):
                 for plan in self._at_work:
-                    plan.pause()
+                    plan.stop()
                 for plan in self._at_work:
                     await plan.over.wait()
         finally:
@@ -88,7 +88,7 @@ class ServedPlans:
         """Pause what was begun over a connection that has ended."""
         for plan in self._at_work:
             if plan.order.connection == connection:
-                plan.pause()
+                plan.stop()
 
     @property
     def _at_work(self) -> list[ServedPlan]:

@@ -1,10 +1,11 @@
-"""The server over standard input and output: one line of JSON a message."""
+"""The server over standard input and output, a line of JSON each message, and its first answers while it is loaded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from anyio import (
     BrokenResourceError,
@@ -17,8 +18,11 @@ from anyio import (
 )
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
+from vibe import __version__
 from vibe.core.system.line_wire import LONGEST_MESSAGE, Wire
-from vibe.mcp_server.handshake import Handshake, declined, refusal
+from vibe.mcp_server.lazy_runtime import LazyRuntime
+from vibe.mcp_server.protocol import DISCOVER, INSTRUCTIONS, SERVER_NAME, SERVER_TITLE, load_server
+from vibe.mcp_server.tools import TOOLS
 
 if TYPE_CHECKING:
     from mcp.server import Server
@@ -26,34 +30,84 @@ if TYPE_CHECKING:
 
     Inbound: TypeAlias = SessionMessage | Exception
 
-LoadServer: TypeAlias = "Callable[[], Server[Any]]"
-"""Makes the library's server; takes long."""
+VERSIONS = frozenset({"2025-06-18", "2025-11-25"})
+"""Protocol versions in which the answers look so; a client with another one waits for the library."""
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
 TOO_LONG = f"a message of more than {LONGEST_MESSAGE} bytes: it was skipped"
 NO_MESSAGE = "this is no message of the protocol, or not in UTF-8"
 
 
-async def serve_stdio(wire: Wire, handshake: Handshake, load: LoadServer) -> None:
+async def serve_stdio(wire: Wire, runtime: LazyRuntime) -> None:
     """Serve the client at the other end until it is gone; its calls are cancelled then.
 
-    The handshake is answered while ``load`` makes the server, in a thread.
+    The handshake is answered while the library's server is made, in a thread.
     """
+    handshake = Handshake(runtime.prepare)
     into, lines = create_memory_object_stream[bytes](0)
     async with create_task_group() as group:
         group.start_soon(wire.receive, into)
-        server = await _loaded(load, wire, handshake, lines)
+        server = await _loaded(runtime, wire, handshake, lines)
         if server is not None:
             await _handed_over(server, wire, handshake, lines)
         group.cancel_scope.cancel()
 
 
+class Handshake:
+    """The answers to ``initialize``, ``ping`` and ``tools/list``, which are the same for every client.
+
+    ``unheard`` are the lines that the library must hear of: what it has to answer, and before that the ``initialize``
+    that was answered here, if it ``is_initialized``. ``listed`` is called when a client has seen the tools.
+    """
+
+    def __init__(self, listed: Callable[[], object]) -> None:
+        self.unheard: list[bytes] = []
+        self.is_initialized = False
+        self._listed = listed
+
+    def answer(self, line: bytes) -> bytes | None:
+        """Return the answer to a message; None: it has to wait for the library."""
+        request = _request(line)
+        answer = None if request is None else self._answered(request, line)
+        if answer is None:
+            self.unheard.append(line)
+        return answer
+
+    def _answered(self, request: Mapping[str, Any], line: bytes) -> bytes | None:
+        match request.get("method"):
+            case "initialize" if not self.is_initialized:
+                return self._initialized(request, line)
+            case "ping":
+                return _line(request["id"], result={})
+            case "tools/list" if self.is_initialized:
+                self._listed()
+                return _line(request["id"], result={"tools": [tool.listed() for tool in TOOLS]})
+            case _:
+                return _declined(line)
+
+    def _initialized(self, request: Mapping[str, Any], line: bytes) -> bytes | None:
+        params = request.get("params")
+        wanted = cast("Mapping[str, Any]", params).get("protocolVersion") if isinstance(params, dict) else None
+        if wanted not in VERSIONS:
+            return None
+        self.unheard.insert(0, line)
+        self.is_initialized = True
+        result = {
+            "capabilities": {"tools": {"listChanged": False}},
+            "instructions": INSTRUCTIONS,
+            "protocolVersion": wanted,
+            "serverInfo": {"name": SERVER_NAME, "title": SERVER_TITLE, "version": __version__},
+        }
+        return _line(request["id"], result=result)
+
+
 async def _loaded(
-    load: LoadServer, wire: Wire, handshake: Handshake, lines: MemoryObjectReceiveStream[bytes]
+    runtime: LazyRuntime, wire: Wire, handshake: Handshake, lines: MemoryObjectReceiveStream[bytes]
 ) -> Server[Any] | None:
     """Answer what can be answered until there is a server, and return that; None: the client is gone before."""
     server: Server[Any] | None = None
     async with create_task_group() as group:
         group.start_soon(_greet, wire, handshake, lines, group.cancel_scope)
-        server = await to_thread.run_sync(load, abandon_on_cancel=True)
+        server = await to_thread.run_sync(load_server, runtime, abandon_on_cancel=True)
         group.cancel_scope.cancel()
     return server
 
@@ -108,13 +162,59 @@ async def _pass_on(line: bytes, into: MemoryObjectSendStream[Inbound], wire: Wir
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter  # noqa: PLC0415  loaded with the server
 
-    answer = declined(line)
+    answer = _declined(line)
     if answer is None:
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
-            answer = refusal(line, NO_MESSAGE if line else TOO_LONG)
+            answer = _refusal(line, NO_MESSAGE if line else TOO_LONG)
         else:
             await into.send(SessionMessage(message))
     if answer is not None:
         await wire.send(answer)
+
+
+def _declined(line: bytes) -> bytes | None:
+    """Return the refusal of a request that begins a connection on which we could not ask a person; None: it is none.
+
+    Clients that make it go on with ``initialize``, and can be asked then.
+    """
+    if DISCOVER.encode() not in line:
+        return None
+    request = _request(line)
+    if request is None or request.get("method") != DISCOVER:
+        return None
+    return _line(request["id"], error={"code": METHOD_NOT_FOUND, "message": "Method not found", "data": DISCOVER})
+
+
+def _refusal(line: bytes, problem: str) -> bytes | None:
+    """Return the answer to a line that is no message; None: it is meant as an answer itself, and gets none."""
+    try:
+        message = json.loads(line) if line else None
+    except (ValueError, RecursionError):
+        return _line(None, error={"code": PARSE_ERROR, "message": problem})
+    fields = cast("dict[str, Any]", message) if isinstance(message, dict) else {}
+    if {"result", "error"} & fields.keys():
+        return None
+    given = fields.get("id")
+    request_id = given if isinstance(given, str | int) and not isinstance(given, bool) else None
+    return _line(request_id, error={"code": INVALID_REQUEST, "message": problem})
+
+
+def _request(line: bytes) -> dict[str, Any] | None:
+    """Return the request of a line; None: it is none that could be answered at once."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(message, dict):
+        return None
+    request = cast("dict[str, Any]", message)
+    known = isinstance(request.get("id"), str | int) and isinstance(request.get("method"), str)
+    return request if known else None
+
+
+def _line(request_id: str | int | None, **said: Mapping[str, Any]) -> bytes:
+    """Return the answer to a request as a line."""
+    message = {"jsonrpc": "2.0", "id": request_id, **said}
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"

@@ -15,10 +15,9 @@ from vibe.cli.parser import CommandLineError
 from vibe.cli.signals import ProcessEnd, handled_signals
 from vibe.core.system.awake_loop import run_awake
 from vibe.core.system.line_wire import claimed_wire
-from vibe.mcp_server.handshake import Handshake
 from vibe.mcp_server.lazy_runtime import LazyRuntime
 from vibe.mcp_server.protocol import load_server
-from vibe.mcp_server.stdio import LoadServer, serve_stdio
+from vibe.mcp_server.stdio import serve_stdio
 
 TOKEN_VARIABLE = "VIBE_MCP_TOKEN"  # noqa: S105  the name of one
 
@@ -26,23 +25,22 @@ TOKEN_VARIABLE = "VIBE_MCP_TOKEN"  # noqa: S105  the name of one
 def serve(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Serve until the client is gone, or a signal comes; the exit code is 0, or that of the signal."""
     runtime = LazyRuntime(env.host, auto_approve=args.auto_approve)
-    load = partial(load_server, runtime)
     if args.http is not None:
-        return _serve_http(args.http, env, runtime, load)
+        return _serve_http(args.http, env, runtime)
     if env.stdin.isatty():
         raise CommandLineError("`vibe mcp serve` is started by an MCP client; to start it yourself, use --http PORT")
     with claimed_wire() as wire:
-        return run_awake(_served, env, runtime, partial(serve_stdio, wire, Handshake(runtime.prepare), load))
+        return run_awake(_served, env, runtime, partial(serve_stdio, wire, runtime))
 
 
-def _serve_http(address: tuple[str, int], env: CliEnvironment, runtime: LazyRuntime, load: LoadServer) -> int:
+def _serve_http(address: tuple[str, int], env: CliEnvironment, runtime: LazyRuntime) -> int:
     """Listen; where and by which token is said on standard output."""
     from vibe.mcp_server.http import listening, serve_http, url_of  # noqa: PLC0415  most clients start us themselves
 
     given = env.environ.get(TOKEN_VARIABLE, "")
     token = given or secrets.token_urlsafe(24)
     with listening(*address) as listener:
-        server = load()
+        server = load_server(runtime)
         env.stdout.write(f"{url_of(listener)}\n{'' if given else f'Authorization: Bearer {token}' + chr(10)}")
         env.stdout.flush()
         runtime.prepare()
