@@ -312,7 +312,7 @@ def test_a_screen_that_breaks_in_a_worker_pauses_the_plan_and_leaves_no_process(
 ) -> None:
     sign = tmp_path / "break"
     sign.touch()
-    picker = "vibe.cli.textual_ui.screens.session_picker"
+    picker = "vibe.cli.textual_ui.screen_commands"
     code = BREAK.format(module=picker, owner="SessionPicker", name="_read", sign=sign)
     (tmp_path / "sitecustomize.py").write_text(code)
     vibe.environ["PYTHONPATH"] = str(tmp_path)

@@ -1,18 +1,23 @@
-"""Watching a run elsewhere: its events, the keys of whoever looks on, and the words at its end."""
+"""Watching a run elsewhere: its picture, of which a person opens a step, its events, and the words at its end."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 from anyio import CancelScope, create_task_group, to_thread
+from rich.cells import chop_cells
+from rich.text import Text
 
 from ipc.errors import IpcError
 from planner.plan.status import paused_text
 from vibe.app.engine.result_record import EXIT_CODES
+from vibe.app.view.agent_view import AgentView
 from vibe.app.view.plan_view import PlanView
+from vibe.app.view.transcript import CallView, EntryView
 from vibe.app.view.view import View, lose
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
@@ -20,11 +25,185 @@ from vibe.cli.render.event_text import counted, one_line
 from vibe.cli.signals import handled_signals
 from vibe.cli.terminal.keyboard import Keys
 from vibe.cli.terminal.live_tree import LiveTree
-from vibe.cli.terminal.run_watcher import RunWatcher
+from vibe.cli.terminal.tree_frame import frame
 from vibe.core.outcome import Outcome
+from vibe.core.plain_text import plain
 
 if TYPE_CHECKING:
     from ipc.subscriber import Subscription
+
+
+MARKS = {"user": ">", "answer": "●", "reasoning": "…", "note": "!"}
+
+STYLES = {"user": "bold", "reasoning": "dim italic", "warning": "yellow", "error": "red", "note": "cyan"}
+
+CALL_MARKS = {
+    "ok": "✓",
+    "error": "✗",
+    "failed": "✗",
+    "denied": "✗",
+    "cancelled": "×",  # noqa: RUF001  a cross is meant
+    "writing": "▸",
+    "queued": "·",
+    "running": "▸",
+}
+
+CALL_STYLES = {"ok": "green", "error": "red", "failed": "red", "denied": "red", "cancelled": "dim", "queued": "dim"}
+
+DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+
+MOST_LINES = {"user": 12, "reasoning": 4}
+
+OUTPUT_LINES, DIFF_LINES = 8, 40
+
+INDENT = "  "
+
+
+def transcript_lines(agents: Sequence[AgentView], width: int, wanted: int) -> list[Text]:
+    """The newest entries of agents, as they began, in lines of at most ``width`` cells: ``wanted`` lines or some more.
+
+    Fewer: there are no others.
+    """
+    entries = [entry for agent in agents for entry in agent.entries.values()]
+    shown: list[list[Text]] = []
+    for entry in sorted(entries, key=lambda entry: (entry.ts, entry.first), reverse=True):
+        if wanted <= 0:
+            break
+        lines = list(_call(entry, width) if isinstance(entry, CallView) else _said(entry, width))
+        wanted -= len(lines)
+        shown.append(lines)
+    if wanted > 0 and any(agent.older for agent in agents):
+        shown.append([Text("  (earlier output is in the run's journal)", style="dim")])
+    return [line for lines in reversed(shown) for line in lines]
+
+
+def _said(entry: EntryView, width: int) -> Iterator[Text]:
+    style = STYLES.get(entry.status if entry.kind == "note" else entry.kind, "")
+    most = MOST_LINES.get(entry.kind)
+    texts = plain(entry.text).strip().split("\n")
+    more = [f"… {len(texts) - most} more lines"] if most is not None and len(texts) > most else []
+    mark = MARKS.get(entry.kind, "·") + " "
+    for text in [*texts[:most], *more]:
+        for piece in _fitted(text, width):
+            yield Text(mark + piece, style=style)
+            mark = INDENT
+
+
+def _call(call: CallView, width: int) -> Iterator[Text]:
+    style = CALL_STYLES.get(call.outcome, "cyan")
+    words = call.words if call.status != "writing" else f"{call.tool} {call.written}"
+    how = {"queued": "  (waits its turn)", "denied": "  (denied)", "cancelled": "  (stopped)"}.get(call.status, "")
+    code = f"  exit code {call.exit_code}" if call.exit_code else ""
+    took = f"{code}  {call.duration_s:.1f} s" if call.duration_s is not None and not how else ""
+    line = one_line(words, max(8, width - len(INDENT + how + took))) + how + took
+    yield Text(f"{CALL_MARKS.get(call.outcome, '·')} {line}"[:width], style=style)
+    if call.diff:
+        for text in plain(call.diff).split("\n")[2 : 2 + DIFF_LINES]:
+            yield from (Text(INDENT + piece, style=DIFF_STYLES.get(text[:1], "dim")) for piece in _fitted(text, width))
+        return
+    printed = plain(call.text).rstrip().split("\n") if call.text.strip() else []
+    hidden = [f"… {len(printed) - OUTPUT_LINES} lines above"] if len(printed) > OUTPUT_LINES else []
+    for text in [*hidden, *printed[-OUTPUT_LINES:]]:
+        yield from (Text(INDENT + piece, style="dim") for piece in _fitted(text, width)[:2])
+
+
+def _fitted(text: str, width: int) -> list[str]:
+    """A line in pieces that fit."""
+    return chop_cells(text.expandtabs(4), max(8, width - len(INDENT))) or [""]
+
+
+TREE_KEYS = " ↑↓ or its number: choose a step · Enter: open it · q: leave (the run continues)"
+OPEN_KEYS = " ↑↓: scroll · Esc: back · q: back"
+CHAT_KEYS = " ↑↓: scroll · q: leave (the run continues)"
+
+
+class RunWatcher:
+    """Draws a view, and takes keys; both from threads that hold it still.
+
+    ``step_id`` is the step chosen (blank: none), ``is_open``: its transcript is shown in place of the plan. A run
+    without a plan shows the transcript of its own agent.
+    """
+
+    def __init__(self) -> None:
+        self.step_id = ""
+        self.is_open = False
+        self._typed = ""
+        self._scrolled = 0
+
+    def draw(self, view: View, now: float, width: int, height: int) -> Sequence[Text]:
+        """The lines to show at ``now`` (unix seconds)."""
+        plan = view.plan
+        if plan is None or not plan.total:
+            main = view.main
+            return self._transcript(_about_agent(main), [] if main is None else [main], CHAT_KEYS, width, height)
+        step = plan.steps.get(self.step_id)
+        if self.is_open and step is not None:
+            heading = f"{step.id}: {step.title} · {step.status}"
+            if step.doing():
+                heading += f" · {step.doing()}"
+            return self._transcript(heading, list(step.agents.values()), OPEN_KEYS, width, height)
+        return [*frame(plan, now, width, height - 1, self.step_id), Text(TREE_KEYS[:width], style="dim")]
+
+    def press(self, key: str, view: View) -> bool:
+        """Do what a key means; False: the person leaves."""
+        plan = view.plan
+        if plan is None or not plan.total or self.is_open:
+            return self._press_in_transcript(key)
+        if key in {"q", "escape"}:
+            return False
+        if key in {"enter", "t"}:
+            self._choose(plan, self.step_id or next(iter(plan.running), next(iter(plan.steps))))
+            self.is_open, self._scrolled = True, 0
+        elif key in {"up", "down"}:
+            self._move(plan, -1 if key == "up" else 1)
+        elif key.isdecimal():
+            self._type(plan, key)
+        return True
+
+    def _press_in_transcript(self, key: str) -> bool:
+        if key == "up":
+            self._scrolled += 1
+        elif key == "down":
+            self._scrolled = max(0, self._scrolled - 1)
+        elif key in {"q", "escape"}:
+            if not self.is_open:
+                return False
+            self.is_open = False
+        return True
+
+    def _choose(self, plan: PlanView, step_id: str) -> None:
+        self.step_id, self._typed = step_id if step_id in plan.steps else "", ""
+
+    def _move(self, plan: PlanView, by: int) -> None:
+        ids = list(plan.steps)
+        at = ids.index(self.step_id) + by if self.step_id in plan.steps else (0 if by > 0 else len(ids) - 1)
+        self._choose(plan, ids[max(0, min(at, len(ids) - 1))])
+
+    def _type(self, plan: PlanView, digit: str) -> None:
+        """Choose a step by its number; digits typed one after the other make one."""
+        ids = list(plan.steps)
+        for typed in (self._typed + digit, digit):
+            if 0 < int(typed) <= len(ids):
+                self._choose(plan, ids[int(typed) - 1])
+                self._typed = typed
+                return
+
+    def _transcript(
+        self, heading: str, agents: Sequence[AgentView], keys: str, width: int, height: int
+    ) -> Sequence[Text]:
+        room = max(1, height - 2)
+        lines = transcript_lines(agents, width, room + self._scrolled)
+        lines = lines or [Text("  nothing yet", style="dim")]
+        self._scrolled = min(self._scrolled, max(0, len(lines) - room))
+        end = len(lines) - self._scrolled
+        title = Text(f" {one_line(heading, max(8, width - 1))}", style="bold")
+        return [title, *lines[max(0, end - room) : end], Text(keys[:width], style="dim")]
+
+
+def _about_agent(agent: AgentView | None) -> str:
+    if agent is None:
+        return "no events yet"
+    return " · ".join(filter(None, (agent.profile or "agent", agent.model, agent.doing())))
 
 
 def watch(subscription: Subscription, env: CliEnvironment) -> int:

@@ -30,8 +30,8 @@ from vibe.cli.slash.table import SlashTable
 from vibe.cli.textual_ui.chat_screen import ChatScreen, choice_of
 from vibe.cli.textual_ui.controllers.app_controller import AppController, Hold
 from vibe.cli.textual_ui.log.chat_log import ChatLog
-from vibe.cli.textual_ui.overview.status_line import StatusLine
 from vibe.cli.textual_ui.overview.summaries import ViewMoment, away_summary, moment
+from vibe.cli.textual_ui.overview.ticker import StatusLine
 from vibe.cli.textual_ui.readable import Uncoloured, readable
 from vibe.cli.textual_ui.screen_commands import ScreenCommands
 from vibe.cli.textual_ui.state_store import UIStateStore

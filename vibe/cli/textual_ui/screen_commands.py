@@ -1,24 +1,189 @@
-"""Slash commands of the screen alone: colours, setting up, sessions to choose from, runs of other processes."""
+"""Slash commands of the screen alone: colours, setting up, runs of other processes, and SessionPicker to go on."""
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 from anyio import to_thread
-from textual.app import App
-from textual.screen import Screen
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
 
 from vibe.cli.slash.command import ArgumentChoice, SlashCommand, Talk, Typed
 from vibe.cli.slash.wording import too_much
 from vibe.cli.textual_ui.controllers.app_controller import Hold
-from vibe.cli.textual_ui.screens.session_picker import SessionPicker, SessionRow
 from vibe.core.errors import UsageError
+from vibe.core.plain_text import plain_line, shortened
 
-if TYPE_CHECKING:
-    from pathlib import Path
+SHOWN_ID = 8
+MOST_SHOWN = 500
+TITLE_LENGTH = 70
+FOLDER_LENGTH = 40
+WEEK_SECONDS = 7 * 86_400
+TEXT_FROM = 3
+"""Characters from which on the transcripts are searched, too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRow:
+    """A saved session. ``updated`` is in unix seconds; ``transcript`` is the file of what was said."""
+
+    session_id: str
+    title: str
+    workspace: str
+    updated: float
+    transcript: Path
+
+
+class SessionPicker(ModalScreen[str | None]):
+    """Has the person choose a session; the result is its id, None: they would rather not.
+
+    ``load`` reads the sessions, in a thread; those of the folder ``here`` are shown first, alone.
+    """
+
+    CSS = """
+    SessionPicker { align: center middle; }
+    SessionPicker > Vertical { width: 90%; max-width: 120; height: 80%; border: round $primary; padding: 0 1; }
+    SessionPicker OptionList {
+        height: 1fr; border: none; padding: 0; background: transparent; text-wrap: nowrap; text-overflow: ellipsis;
+    }
+    SessionPicker Input, SessionPicker Input:focus { height: 1; border: none; padding: 0 1; margin-bottom: 1; }
+    SessionPicker #keys { color: $foreground-muted; height: 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "back"),
+        Binding("ctrl+a", "toggle_folders", "all folders", priority=True),
+        Binding("down", "move(1)", "next", priority=True, show=False),
+        Binding("up", "move(-1)", "previous", priority=True, show=False),
+        Binding("enter", "choose", "go on", priority=True, show=False),
+    ]
+
+    def __init__(
+        self, load: Callable[[], Sequence[SessionRow]], here: str, clock: Callable[[], float] = time.time
+    ) -> None:
+        super().__init__()
+        self._load = load
+        self._here = here
+        self._clock = clock
+        self._rows: Sequence[SessionRow] = ()
+        self._is_everywhere = False
+        self._found: frozenset[str] = frozenset()
+        """Sessions in whose transcripts the words are."""
+
+    def compose(self) -> ComposeResult:
+        """A line to search with, the sessions, and the keys."""
+        with Vertical() as box:
+            box.border_title = "Sessions"
+            yield Input(placeholder="search titles, folders and messages")
+            yield OptionList()
+            yield Static(Content("Enter open · Ctrl+A all folders · Esc back"), id="keys")
+
+    def on_mount(self) -> None:
+        """Read the sessions behind the picture."""
+        self.query_one(Input).focus()
+        self.run_worker(self._read())
+
+    async def on_input_changed(self, message: Input.Changed) -> None:
+        """Show what fits; the transcripts are searched behind it."""
+        self._found = frozenset()
+        self._show()
+        if len(message.value.strip()) >= TEXT_FROM:
+            self.run_worker(self._search(message.value), exclusive=True, group="search")
+
+    def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
+        """Go on with the one clicked."""
+        self.dismiss(message.option_id)
+
+    def action_leave(self) -> None:
+        """Choose none."""
+        self.dismiss(None)
+
+    def action_toggle_folders(self) -> None:
+        """Show the sessions of all folders, or of this one."""
+        self._is_everywhere = not self._is_everywhere
+        self._show()
+
+    def action_move(self, by: int) -> None:
+        """Mark another."""
+        options = self.query_one(OptionList)
+        (options.action_cursor_down if by > 0 else options.action_cursor_up)()
+
+    def action_choose(self) -> None:
+        """Go on with the one marked."""
+        options = self.query_one(OptionList)
+        if options.highlighted is not None:
+            self.dismiss(options.get_option_at_index(options.highlighted).id)
+
+    async def _read(self) -> None:
+        self._rows = await to_thread.run_sync(self._load)
+        self._is_everywhere = not any(row.workspace == self._here for row in self._rows)
+        self._show()
+
+    async def _search(self, text: str) -> None:
+        self._found = await to_thread.run_sync(partial(_saying, self._rows, text))
+        self._show()
+
+    def _show(self) -> None:
+        words = self.query_one(Input).value.lower().split()
+        rows = [
+            row
+            for row in self._rows
+            if (self._is_everywhere or row.workspace == self._here)
+            and (row.session_id in self._found or all(word in _words(row) for word in words))
+        ]
+        options = self.query_one(OptionList)
+        options.clear_options()
+        options.add_options(Option(self._line(row), id=row.session_id) for row in rows[:MOST_SHOWN])
+        if rows:
+            options.highlighted = 0
+        where = "all folders" if self._is_everywhere else shortened(plain_line(self._here), FOLDER_LENGTH)
+        self.query_one(Vertical).border_subtitle = f"{len(rows)} in {where}".replace("[", "(")
+
+    def _line(self, row: SessionRow) -> Content:
+        title = shortened(plain_line(row.title) or "(no title)", TITLE_LENGTH)
+        folder = f"  {shortened(plain_line(row.workspace), FOLDER_LENGTH)}" if self._is_everywhere else ""
+        return Content.assemble(
+            (f"{when(row.updated, self._clock()):>10}  {row.session_id[:SHOWN_ID]}  ", "$foreground-muted"),
+            title,
+            (folder, "$foreground-muted"),
+        )
+
+
+def when(then: float, now: float) -> str:
+    """Say how long ago something was, and after a week its date in the local time; both are unix seconds."""
+    seconds = now - then
+    if seconds >= WEEK_SECONDS:
+        return time.strftime("%Y-%m-%d", time.localtime(then))
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return "now"
+
+
+def _words(row: SessionRow) -> str:
+    return f"{row.title} {row.workspace} {row.session_id}".lower()
+
+
+def _saying(rows: Sequence[SessionRow], text: str) -> frozenset[str]:
+    """Return the sessions in whose transcripts a text is, in any case; reads files."""
+    needle, found = json.dumps(text.strip(), ensure_ascii=False)[1:-1].lower(), set[str]()
+    for row in rows:
+        try:
+            if needle in row.transcript.read_text(encoding="utf-8", errors="replace").lower():
+                found.add(row.session_id)
+        except OSError:
+            continue
+    return frozenset(found)
 
 
 class ScreenCommands:

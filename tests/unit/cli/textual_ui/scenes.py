@@ -38,7 +38,7 @@ from vibe.cli.textual_ui.controllers.app_controller import ChatAbout
 from vibe.cli.textual_ui.input.candidate_list import CandidateList
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.cli.textual_ui.presenters.older import SavedPart
-from vibe.cli.textual_ui.screens.session_picker import SessionPicker, SessionRow
+from vibe.cli.textual_ui.screen_commands import SessionPicker, SessionRow
 from vibe.cli.textual_ui.screens.setup_screen import SetupScreen, SetupStep
 from vibe.core.tools.ports import Choice, Question
 

@@ -1,17 +1,319 @@
-"""ProposalPanel: a plan that was proposed, to read, to have changed, and to run or drop."""
+"""ProposalPanel: a plan that was proposed, as lines to read, to have changed, and to run or drop."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Final
+import difflib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Final, cast
 
 from textual import on
+from textual.content import Content
 from textual.message import Message
 
-from ipc.events import PlanProposedEvent
+from ipc.events import PlannedCommand, PlanProposedEvent, StepOutline
+from vibe.cli.terminal.approval_text import visible
 from vibe.cli.textual_ui.panels.line_view import Line, LineView
 from vibe.cli.textual_ui.panels.panel_frame import LATER_KEY, PanelFrame, TypingGuard
-from vibe.cli.textual_ui.panels.proposal_text import proposal_lines, step_key, step_lines
+from vibe.core.modes import MODE_CATALOG, ExecutionMode
+from vibe.core.plain_text import plain, plain_line
+
+BAR: Final = "│ "
+DEEPEST: Final = 8
+"""Steps further down are drawn at this depth."""
+FENCES: Final = ("```", "~~~")
+DIFF_STYLES: Final = {"+": "$text-success", "-": "$text-error", "@": "$text-accent"}
+NEW, CHANGED = "new", "changed"
+MARK_STYLES: Final = {NEW: "$text-success", CHANGED: "$text-warning"}
+PLAN_FIELDS: Final = ("goal", "context", "decisions", "max_parallel_steps", "budget", "defaults")
+"""Fields of a plan besides its steps whose change a person is told of."""
+
+
+def step_key(step_id: str) -> str:
+    """Return the key of a step's lines."""
+    return f"step {step_id}"
+
+
+def proposal_lines(event: PlanProposedEvent, before: PlanProposedEvent | None, chosen: str) -> list[Line]:
+    """Return all of a proposal; ``chosen`` is the step under the cursor, ``before`` the version it replaces."""
+    goal = Content.assemble((f"version {event.draft}: ", "$foreground-muted"), (plain_line(event.goal), "bold"))
+    lines = [Line(text=goal, indent=2), *_bounds(event)]
+    if before is not None:
+        lines += _changes(event, before)
+    lines += [Line(), *_tree(event, chosen, {} if before is None else _marks(event, before))]
+    if event.commands:
+        lines += [Line(), *_commands(event.commands)]
+    lines += _decisions(event.document)
+    lines += [
+        Line(text=f"corrected: {plain_line(text)}", style="$foreground-muted", indent=2) for text in event.repairs
+    ]
+    return lines
+
+
+def step_lines(event: PlanProposedEvent, before: PlanProposedEvent | None, step_id: str) -> list[Line]:
+    """Return all that is known of a step: its whole prompt, its checks, and what the version changed in it."""
+    outline = next(step for step in event.steps if step.id == step_id)
+    step = _steps(event.document).get(step_id, {})
+    lines = [Line(text=f"{step_id}: {plain_line(outline.title)}", style="bold", indent=2)]
+    lines += [Line(text=text, style="$foreground-muted", indent=2) for text in _about(outline)]
+    task = step.get("command") or step.get("prompt") or (outline.order.prompt if outline.order else "")
+    if step.get("command"):
+        lines += [Line(), *(Line(text=visible(row), style="bold", lead=BAR, words=False) for row in task.split("\n"))]
+    else:
+        lines += [Line(), *text_lines(task)]
+    checks = [str(one) for one in cast("list[object]", step.get("verify") or [])]
+    if checks:
+        lines += [Line(), Line(text="checked by:", style="$foreground-muted")]
+        lines += [
+            Line(text=visible(row), style="bold", lead=BAR, words=False) for one in checks for row in one.split("\n")
+        ]
+    old = _steps(before.document).get(step_id) if before is not None else None
+    if before is not None and old is not None and old != step:
+        lines += [Line(), Line(text=f"changed since version {before.draft}:", style="$text-warning")]
+        for name in _differing(old, step):
+            lines += _field_change(name, old.get(name), step.get(name))
+    return lines
+
+
+def text_lines(text: str) -> list[Line]:
+    """Return text as a model reads it; code in fences is coloured by its language."""
+    lines: list[Line] = []
+    code: list[str] = []
+    fence, language = "", ""
+    for row in plain(text).expandtabs(4).split("\n"):
+        mark = row.strip()[:3]
+        if fence and row.strip() == fence:
+            lines += _code(code, language)
+            fence, code = "", []
+        elif fence:
+            code.append(row)
+        elif mark in FENCES:
+            fence, language = mark, row.strip().strip("`~ ").split(" ")[0]
+        else:
+            style = "bold $text-primary" if row.startswith("#") else ""
+            lines.append(Line(text=row, style=style, indent=2 if row.lstrip().startswith(("-", "*")) else 0))
+    return [*lines, *_code(code, language)]
+
+
+def _code(rows: Sequence[str], language: str) -> list[Line]:
+    if not rows:
+        return []
+    from pygments.lexers import get_all_lexers  # noqa: PLC0415  after the first frame
+    from textual.highlight import highlight  # noqa: PLC0415  after the first frame
+
+    if not any(language.lower() in aliases for _, aliases, _, _ in get_all_lexers(plugins=False)):
+        return [Line(text=row, lead=BAR, words=False) for row in rows]
+    shown = highlight("\n".join(rows), language=language.lower()).split("\n", allow_blank=True)
+    return [Line(text=row, lead=BAR, words=False) for row in shown[: len(rows)]]
+
+
+# --- parts of a proposal
+
+
+def _bounds(event: PlanProposedEvent) -> list[Line]:
+    found = event.estimate
+    if found is None:
+        return []
+    worst_price = found.max_price if found.worst_price is None else found.worst_price
+    price = "no price limit" if worst_price is None else f"${worst_price:,.2f}"
+    steps = f"{found.steps} step{'' if found.steps == 1 else 's'}, {found.model_steps} by a model"
+    worst = f"at worst {found.max_turns:,} model calls, {found.max_tokens:,} tokens, {price}"
+    lines = [Line(text=f"{steps}, up to {found.width} side by side; {worst}", style="$text-warning", indent=2)]
+    if len(found.critical_path) > 1:
+        chain = " → ".join(map(plain_line, found.critical_path))
+        lines.append(Line(text=f"critical path: {chain}", style="$foreground-muted", indent=2))
+    return [*lines, *(Line(text=f"note: {plain_line(note)}", style="$text-warning", indent=2) for note in found.notes)]
+
+
+def _tree(event: PlanProposedEvent, chosen: str, marks: Mapping[str, str]) -> list[Line]:
+    """Return each step once, below the deepest step that it comes after; ``marks`` say what became of some."""
+    depth: dict[str, int] = {}
+    for step in _in_order(event.steps):
+        depth[step.id] = max((depth[each] + 1 for each in step.depends_on if each in depth), default=0)
+    parents = {
+        step.id: max((each for each in step.depends_on if each in depth), key=depth.__getitem__, default="")
+        for step in event.steps
+    }
+    children: dict[str, list[StepOutline]] = {}
+    for step in event.steps:
+        children.setdefault(parents[step.id], []).append(step)
+    lines: list[Line] = []
+    stack = [(step, "") for step in reversed(children.get("", []))]
+    while stack:
+        step, lead = stack.pop()
+        below = children.get(step.id, [])
+        drawn = _step(step, lead, is_chosen=step.id == chosen, parent=parents[step.id])
+        if step.id in marks:
+            text = Content.assemble(drawn[0].text, "  ", (marks[step.id], MARK_STYLES[marks[step.id]]))
+            drawn[0] = replace(drawn[0], text=text)
+        lines += drawn
+        further = lead if not parents[step.id] or len(lead) >= 2 * DEEPEST else lead + "  "
+        stack += [(child, further) for child in reversed(below)]
+    return lines
+
+
+def _in_order(steps: Sequence[StepOutline]) -> list[StepOutline]:
+    """Return the steps so that each comes after those it depends on."""
+    known = {step.id for step in steps}
+    ordered: dict[str, StepOutline] = {}
+    waiting = list(steps)
+    while waiting:
+        ready = [step for step in waiting if all(each in ordered or each not in known for each in step.depends_on)]
+        if not ready:  # no plan, but nothing to end a screen for
+            ready = waiting
+        ordered |= {step.id: step for step in ready}
+        waiting = [step for step in waiting if step.id not in ordered]
+    return list(ordered.values())
+
+
+def _step(step: StepOutline, lead: str, *, is_chosen: bool, parent: str) -> list[Line]:
+    mark = f"{'▸' if is_chosen else ' '} {lead}{'└ ' if parent else ''}"
+    style = "bold $text-accent" if is_chosen else "bold"
+    text = Content.assemble(
+        (mark[0], "$text-accent"),
+        (mark[1:], "$foreground-muted"),
+        f"{_icon(step.mode)} ",
+        (plain_line(step.id), style),
+        "  ",
+        plain_line(step.title),
+    )
+    others = [each for each in step.depends_on if each != parent]
+    about = _about(step, others)
+    indent = len(mark) + 2
+    said = [Line(text=one, style="$foreground-muted", lead=" " * indent, key=step_key(step.id)) for one in about]
+    return [Line(text=text, indent=indent, key=step_key(step.id)), *said]
+
+
+def _icon(mode: str) -> str:
+    return MODE_CATALOG[ExecutionMode(mode)].icon if mode in set(ExecutionMode) else "·"
+
+
+def _about(step: StepOutline, others: Sequence[str] | None = None) -> list[str]:
+    """Return a step's mode, bounds, conditions and checks; ``others`` are the steps it comes after that are said."""
+    order = step.order
+    after = step.depends_on if others is None else others
+    said = [step.mode]
+    if after:
+        also = "also after" if others is not None and len(others) < len(step.depends_on) else "after"
+        said.append(f"{also} {', '.join(after)}")
+    if step.workspace != "shared":
+        said.append(f"in a {step.workspace}")
+    checks: list[str] = []
+    if order is not None:
+        said += [f"{name} {value}" for name, value in (("agent", order.agent), ("model", order.model)) if value]
+        said += _limits(order.max_tokens, order.max_turns, order.max_price, order.timeout_seconds)
+        if order.retries:
+            said.append(f"{order.retries} more attempt{'' if order.retries == 1 else 's'}")
+        if order.on_failure != "stop":
+            said.append(f"if it fails: {order.on_failure}")
+        if order.decision:
+            said.append(f"asks decision {order.decision}")
+        said += [f"only if {name} is {' or '.join(values)}" for name, values in order.when.items()]
+        said += [f"{name} {how}" for name, how in order.on.items()]
+        if order.writes is not None:
+            said.append(f"writes {', '.join(order.writes) or 'nothing'}")
+        if order.side_effects:
+            said.append("has effects outside the workspace")
+        checks = [f"check: {line}" for line in order.verify]
+    return [plain_line(" · ".join(said)), *map(visible, checks)]
+
+
+def _limits(tokens: int | None, turns: int | None, price: float | None, seconds: float | None) -> list[str]:
+    known = (
+        None if tokens is None else f"{tokens:,} tokens",
+        None if turns is None else f"{turns} model calls",
+        None if price is None else f"${price:,.2f}",
+        None if seconds is None else f"{seconds:g} s",
+    )
+    return [f"at most {', '.join(one for one in known if one)}"] if any(known) else []
+
+
+def _commands(commands: Sequence[PlannedCommand]) -> list[Line]:
+    lines = [Line(text=f"would run without asking ({len(commands)}):", style="bold $text-warning")]
+    for one in commands:
+        what = " (check)" if one.purpose == "verify" else ""
+        lines.append(Line(text=f"{plain_line(one.step_id)}{what}:", style="$foreground-muted"))
+        lines += [Line(text=visible(row), style="bold", lead=BAR, words=False) for row in one.command.split("\n")]
+    return lines
+
+
+def _decisions(document: Mapping[str, Any]) -> list[Line]:
+    lines: list[Line] = []
+    for one in _dicts(document.get("decisions")):
+        options = " / ".join(
+            plain_line(str(each.get("label") or each.get("id"))) for each in _dicts(one.get("options"))
+        )
+        text = f"decision {plain_line(str(one.get('id')))}: {plain_line(str(one.get('question')))} ({options})"
+        lines.append(Line(text=text, style="$text-secondary", indent=2))
+    return [Line(), *lines] if lines else []
+
+
+# --- what a version changed
+
+
+def _changes(event: PlanProposedEvent, before: PlanProposedEvent) -> list[Line]:
+    """Return a line for each step that was added, removed or changed, and one for the rest of the plan."""
+    old, new = _steps(before.document), _steps(event.document)
+    titles = {step.id: plain_line(step.title) for step in (*before.steps, *event.steps)}
+    lines = [
+        Line(text=f"~ {plain_line(step_id)}: {_words(_differing(old[step_id], step))}", style="$text-warning", indent=2)
+        for step_id, step in new.items()
+        if step_id in old and step != old[step_id]
+    ]
+    added = [step_id for step_id in new if step_id not in old]
+    removed = [step_id for step_id in old if step_id not in new]
+    lines += [Line(text=f"+ {one}  {titles.get(one, '')}", style="$text-success", indent=2) for one in added]
+    lines += [Line(text=f"- {one}  {titles.get(one, '')}", style="$text-error", indent=2) for one in removed]
+    other = [name for name in PLAN_FIELDS if before.document.get(name) != event.document.get(name)]
+    if other:
+        lines.append(Line(text=f"~ the plan's {', '.join(other)}", style="$text-warning", indent=2))
+    nothing = [] if lines else [Line(text="nothing", indent=2)]
+    return [Line(text=f"changed since version {before.draft}:", style="bold"), *lines, *nothing]
+
+
+def _marks(event: PlanProposedEvent, before: PlanProposedEvent) -> dict[str, str]:
+    """Return a word on each step that is new or another one than before."""
+    old = _steps(before.document)
+    return {
+        step_id: CHANGED if step_id in old else NEW
+        for step_id, step in _steps(event.document).items()
+        if step != old.get(step_id)
+    }
+
+
+def _field_change(name: str, old: object, new: object) -> list[Line]:
+    was, now = _as_text(old).split("\n"), _as_text(new).split("\n")
+    rows = [row for row in difflib.unified_diff(was, now, lineterm="", n=2) if not row.startswith(("---", "+++"))]
+    return [
+        Line(text=f"{plain_line(name)}:", style="$foreground-muted"),
+        *(Line(text=visible(row), style=DIFF_STYLES.get(row[:1], ""), lead=BAR, words=False) for row in rows),
+    ]
+
+
+def _as_text(value: object) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+
+
+def _differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    return [name for name in dict.fromkeys((*new, *old)) if old.get(name) != new.get(name)]
+
+
+def _words(names: Sequence[str]) -> str:
+    return f"{', '.join(map(plain_line, names))} {'differs' if len(names) == 1 else 'differ'}"
+
+
+def _steps(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    return {str(step.get("id")): step for step in _dicts(document.get("steps"))}
+
+
+def _dicts(value: object) -> list[dict[str, Any]]:
+    if not isinstance(value, list):
+        return []
+    return [cast("dict[str, Any]", each) for each in cast("list[object]", value) if isinstance(each, dict)]
+
 
 DROPS: Final = "d again drops the plan; any other key keeps it"
 DEFAULT_PATH: Final = "plan.json"

@@ -9,7 +9,7 @@ from pathlib import Path
 from textual.app import App
 from textual.widgets import OptionList
 
-from vibe.cli.textual_ui.screens.session_picker import SessionPicker, SessionRow, when
+from vibe.cli.textual_ui.screen_commands import SessionPicker, SessionRow, when
 
 
 def rows(folder: Path) -> list[SessionRow]:
