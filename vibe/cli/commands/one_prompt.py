@@ -150,13 +150,12 @@ def _seat(args: argparse.Namespace, env: CliEnvironment) -> Seat:
     """The person at the terminal, if any; asked on standard error, since standard output is the answer alone."""
     if args.output != "text" or not (env.stdin.isatty() and env.stderr.isatty() and _in_foreground(env.stdin)):
         return Seat()
-    from vibe.cli.terminal.approver import TerminalApprover  # noqa: PLC0415  most prompts come from scripts
+    from vibe.cli.terminal.person import TerminalPerson
     from vibe.cli.terminal.prompt_queue import PromptQueue
-    from vibe.cli.terminal.questions import TerminalUserInput
 
     queue = PromptQueue(replace(env, stdout=env.stderr))
-    approver = TerminalApprover(queue, lambda _request_id: "")
-    return Seat(listeners=[queue], approver=approver, user_input=TerminalUserInput(queue))
+    person = TerminalPerson(queue)
+    return Seat(listeners=[queue], approver=person, user_input=person.answer)
 
 
 def _in_foreground(terminal: TextIO) -> bool:

@@ -110,10 +110,10 @@ def _person(output: str, env: CliEnvironment) -> UserInput | None:
     """Return the person at the terminal, who answers the planner's questions, if stdout is a terminal, too."""
     if output != "text" or not (env.stdout.isatty() and env.stdin.isatty()):
         return None
+    from vibe.cli.terminal.person import TerminalPerson
     from vibe.cli.terminal.prompt_queue import PromptQueue
-    from vibe.cli.terminal.questions import TerminalUserInput
 
-    return TerminalUserInput(PromptQueue(env))
+    return TerminalPerson(PromptQueue(env)).answer
 
 
 def _save(plan: LoadedPlan, path: Path) -> OSError | None:

@@ -31,7 +31,6 @@ from vibe.cli.render.plan_summary import write_summary
 from vibe.cli.render.progress import ProgressLines
 from vibe.cli.signals import handled_signals
 from vibe.cli.streams import forgive
-from vibe.cli.terminal.approver import accept_commands
 from vibe.core.errors import EnvironmentFailure
 from vibe.core.system.awake_loop import run_awake
 
@@ -68,6 +67,8 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         try:
             ended = _run_new(loaded, options, host, args, env)
         except PlanNotAcceptedError as error:
+            from vibe.cli.terminal.person import accept_commands
+
             if not accept_commands(error.lines, error.writes, env):
                 env.stderr.write(f"vibe: {error}\n")
                 return ExitCode.BLOCKED
@@ -219,7 +220,7 @@ def _audience(args: argparse.Namespace, env: CliEnvironment) -> Generator[Audien
         and env.stdin.isatty()
         and env.environ.get("TERM", "dumb") != "dumb"
     ):
-        from vibe.cli.terminal.decider import interactive_audience
+        from vibe.cli.terminal.audience import interactive_audience
 
         with interactive_audience(env) as audience:
             yield audience

@@ -17,9 +17,7 @@ from vibe.cli.render.plan_summary import write_summary
 from vibe.cli.render.progress import ProgressLines
 from vibe.cli.render.revision_text import version_lines
 from vibe.cli.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
-from vibe.cli.terminal.approver import TerminalApprover
-from vibe.cli.terminal.decider import TerminalDecider
-from vibe.cli.terminal.questions import TerminalUserInput
+from vibe.cli.terminal.person import TerminalPerson
 from vibe.core.errors import VibeError
 from vibe.core.plain_text import plain
 
@@ -72,11 +70,12 @@ class PlanLines:
 
     def audience(self) -> Audience:
         """Return the person as the audience of one run of a plan."""
-        decider = DecisionPrompter(TerminalDecider(self._desk))
+        person = TerminalPerson(self._desk)
+        decider = DecisionPrompter(person.decide)
         return Audience(
             listeners=[ProgressLines(self._lines.out), decider],
-            approver=TerminalApprover(self._desk, lambda _request_id: ""),
-            user_input=TerminalUserInput(self._desk),
+            approver=person,
+            user_input=person.answer,
             decider=decider,
         )
 

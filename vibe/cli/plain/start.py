@@ -16,8 +16,7 @@ from vibe.cli.plain.chat import LineTerminal, PlainChat
 from vibe.cli.plain.chat_lines import ChatLines
 from vibe.cli.plain.line_desk import LineDesk, open_lines
 from vibe.cli.signals import handled_signals
-from vibe.cli.terminal.approver import TerminalApprover
-from vibe.cli.terminal.questions import TerminalUserInput
+from vibe.cli.terminal.person import TerminalPerson
 from vibe.core.system.awake_loop import run_awake
 
 HISTORY_FILE = "history"
@@ -42,10 +41,11 @@ async def _chat(opening: Opening, limits: PromptLimits, env: CliEnvironment) -> 
     with open_lines(env.home / HISTORY_FILE, prompt) as lines, anyio.CancelScope() as scope:
         async with Runtime(env.host) as runtime, handled_signals(env.host, on_signal) as signals:
             desk = LineDesk(lines.write, lines.refresh)
+            person = TerminalPerson(desk)
             seat = Seat(
                 listeners=[ChatLines(lines.write)],
-                approver=TerminalApprover(desk, lambda _request_id: ""),
-                user_input=TerminalUserInput(desk),
+                approver=person,
+                user_input=person.answer,
                 prompted=lambda text: talk and talk.hear(text),
             )
             talk = PlainChat(

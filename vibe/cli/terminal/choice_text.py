@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ipc.events import PlanDecisionEvent
 from vibe.cli.terminal.approval_text import visible
@@ -80,6 +80,13 @@ def choosing_of(decision: PlanDecisionEvent) -> Choosing:
         default=tuple(decision.options.index(option) for option in decision.default if option in decision.options),
         declines=LATER,
     )
+
+
+def choosing_of_question(question: Mapping[str, Any]) -> Choosing:
+    """A question of an agent, as it was announced, with its numbered answers."""
+    options = tuple(MenuItem(label=one["label"], description=one.get("description", "")) for one in question["options"])
+    several, typed = bool(question.get("multi_select")), bool(question.get("typed"))
+    return Choosing(options=options, several=several, own_words=True, typed=typed)
 
 
 def time_left(decision: PlanDecisionEvent, now: float) -> str:

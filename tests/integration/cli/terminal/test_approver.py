@@ -1,4 +1,4 @@
-"""TerminalApprover over a real terminal: every answer, none, and one that came too early."""
+"""TerminalPerson over a real terminal: every answer, none, and one that came too early."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 from ipc.events import ApprovalRequestEvent, PlanStartedEvent, PlanStepUpdateEvent, StepOutline, WarningEvent
 from tests.fakes.terminal import Terminal
 from vibe.cli.environment import CliEnvironment
-from vibe.cli.terminal.approver import TerminalApprover
 from vibe.cli.terminal.live_tree import LiveTree
+from vibe.cli.terminal.person import TerminalPerson
 from vibe.cli.terminal.prompt_queue import PromptQueue
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 
@@ -36,7 +36,7 @@ REQUEST = ApprovalRequestEvent(
 class Person:
     terminal: Terminal
     tree: LiveTree
-    approver: TerminalApprover
+    approver: TerminalPerson
     queue: PromptQueue
 
 
@@ -50,7 +50,7 @@ def person(tmp_path: Path) -> Iterator[Person]:
     ):
         env = CliEnvironment(home=tmp_path, cwd=tmp_path, environ={}, stdout=out, stderr=out, stdin=keys)
         asked = PromptQueue(env, tree)
-        yield Person(terminal=terminal, tree=tree, approver=TerminalApprover(asked, tree.asking_step), queue=asked)
+        yield Person(terminal=terminal, tree=tree, approver=TerminalPerson(asked, tree.asking_step), queue=asked)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ async def test_a_terminal_that_is_gone_is_a_no(tmp_path: Path) -> None:
     out = Nothing()
     env = CliEnvironment(home=tmp_path, cwd=tmp_path, environ={}, stdout=out, stderr=out, stdin=out)
     tree = LiveTree(out, environ={})
-    terminal_less = TerminalApprover(PromptQueue(env, tree), tree.asking_step)
+    terminal_less = TerminalPerson(PromptQueue(env, tree), tree.asking_step)
     answer = await terminal_less.approve(REQUEST)
     assert not answer.allow
     assert "terminal" in answer.reason

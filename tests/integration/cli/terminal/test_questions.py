@@ -26,12 +26,13 @@ from ipc.events import (
 )
 from tests.fakes.terminal import Terminal
 from vibe.cli.environment import CliEnvironment
-from vibe.cli.terminal.approver import TerminalApprover
-from vibe.cli.terminal.decider import TerminalDecider
 from vibe.cli.terminal.live_tree import LiveTree
+from vibe.cli.terminal.person import TerminalPerson
 from vibe.cli.terminal.prompt_queue import PromptQueue
-from vibe.cli.terminal.questions import TerminalUserInput
-from vibe.core.tools.ports import Answer, Choice, Question
+from vibe.core.tools.ports import Answer
+from vibe.core.tools.ports import Choice
+from vibe.core.tools.ports import Question
+from vibe.core.tools.ports import ApprovalRequest
 
 AUTH = Question(
     question="Which one?",
@@ -104,7 +105,7 @@ def person(tmp_path: Path) -> Iterator[Person]:
 async def test_questions_are_answered_one_after_the_other(
     person: Person, typed: tuple[str, ...], answers: list[tuple[str, bool]] | None
 ) -> None:
-    ask = TerminalUserInput(person.queue)
+    ask = TerminalPerson(person.queue).answer
 
     given = await person.answers(lambda: ask([AUTH, TESTS]), *typed)
 
@@ -112,7 +113,7 @@ async def test_questions_are_answered_one_after_the_other(
 
 
 async def test_an_arrow_key_is_not_the_escape_key(person: Person) -> None:
-    ask = TerminalUserInput(person.queue)
+    ask = TerminalPerson(person.queue).answer
 
     given = await person.answers(lambda: ask([AUTH]), "own\x1b[D words\n")
 
@@ -126,7 +127,7 @@ async def test_the_person_sees_whose_question_it_is(person: Person) -> None:
         QuestionEvent(request_id="q", questions=(), subagent_step_id="a"),
     ):
         person.tree.publish(event)
-    ask = TerminalUserInput(person.queue, person.tree.questioned_step)
+    ask = TerminalPerson(person.queue, questioned_step=person.tree.questioned_step).answer
 
     await person.answers(lambda: ask([AUTH]), "1\n")
 
@@ -142,13 +143,13 @@ async def test_the_person_sees_whose_question_it_is(person: Person) -> None:
     ids=["a number", "the default", "not now", "end of input"],
 )
 async def test_a_decision_is_taken(person: Person, typed: str, options: list[str] | None) -> None:
-    decide = TerminalDecider(person.queue)
+    decide = TerminalPerson(person.queue).decide
 
     assert await person.answers(lambda: decide(DATABASE), typed) == options
 
 
 async def test_the_time_left_counts_down_while_the_person_types(person: Person) -> None:
-    decide = TerminalDecider(person.queue)
+    decide = TerminalPerson(person.queue).decide
     decision = PlanDecisionEvent(
         decision_id="db", question="?", options=("a", "b"), default=("b",), timeout_seconds=500, ts=time.time()
     )
@@ -190,9 +191,9 @@ async def test_a_line_above_stays_once_enter_was_pressed(person: Person) -> None
 
 
 async def test_one_question_at_a_time_whatever_kind_it_is(person: Person) -> None:
-    ask = TerminalUserInput(person.queue)
-    approver = TerminalApprover(person.queue, person.tree.asking_step)
-    decide = TerminalDecider(person.queue)
+    ask = TerminalPerson(person.queue).answer
+    approver = TerminalPerson(person.queue, person.tree.asking_step)
+    decide = TerminalPerson(person.queue).decide
     order: list[str] = []
 
     async def noted(name: str, wanted: Coroutine[Any, Any, Any]) -> None:
@@ -218,7 +219,7 @@ async def test_one_question_at_a_time_whatever_kind_it_is(person: Person) -> Non
 
 
 async def test_a_cancelled_question_is_withdrawn_and_the_next_one_asked(person: Person) -> None:
-    ask = TerminalUserInput(person.queue)
+    ask = TerminalPerson(person.queue).answer
     async with anyio.create_task_group() as group:
         group.start_soon(ask, [AUTH])
         await person.terminal.see(PROMPT)
@@ -234,8 +235,8 @@ async def test_a_terminal_that_is_gone_declines(tmp_path: Path) -> None:
 
     out = Nothing()
     queue = PromptQueue(CliEnvironment(home=tmp_path, cwd=tmp_path, environ={}, stdout=out, stderr=out, stdin=out))
-    assert await TerminalUserInput(queue)([AUTH]) is None
-    assert await TerminalDecider(queue)(DATABASE) is None
+    assert await TerminalPerson(queue).answer([AUTH]) is None
+    assert await TerminalPerson(queue).decide(DATABASE) is None
 
 
 def test_the_terminal_is_as_it_was_after_a_question() -> None:

@@ -1,0 +1,192 @@
+"""TerminalPerson: the person at the terminal, asked for a yes, for answers and for decisions, one thing at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio import to_thread
+
+from ipc.events import ApprovalRequestEvent, PlanDecisionEvent
+from vibe.cli.terminal.approval_text import UNCLEAR, parse_answer, prompt_of, question_text, visible
+from vibe.cli.terminal.choice_text import (
+    Choosing,
+    Declined,
+    OwnWords,
+    Picked,
+    Unclear,
+    choosing_of,
+    choosing_of_question,
+    options_text,
+    prompt_text,
+    read_choice,
+    time_left,
+)
+from vibe.cli.terminal.dialogue import ESCAPE, Desk, Dialogue
+from vibe.cli.terminal.prompt_queue import PromptQueue
+from vibe.core.tools.ports import Answer, ApprovalAnswer, Question
+
+if TYPE_CHECKING:
+    from vibe.app.plan.command_consent import CommandLine
+    from vibe.cli.environment import CliEnvironment
+
+YES = frozenset({"y", "yes"})
+TERMINAL_CLOSED = ApprovalAnswer(allow=False, reason="the terminal was closed before anyone answered")
+
+
+class TerminalPerson:
+    """An ``Approver``; ``answer`` is a ``UserInput``, and ``decide`` a ``DecisionAsker``.
+
+    Ctrl-D, or a terminal that is gone, is a no to a call; to the rest, as Esc is, that the person would rather not.
+
+    ``asking_step`` tells the title of the step that asks for a yes, by the id of its request, ``questioned_step`` that
+    of the one whose question is open (empty: none); both may wait for a picture. ``clock`` tells unix seconds.
+    """
+
+    def __init__(
+        self,
+        desk: Desk,
+        asking_step: Callable[[str], str] = lambda _request_id: "",
+        questioned_step: Callable[[], str] = str,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._desk = desk
+        self._asking_step = asking_step
+        self._questioned_step = questioned_step
+        self._clock = clock
+
+    async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
+        """The person's answer. Cancelling withdraws the question and gives the terminal back."""
+        try:
+            title = await to_thread.run_sync(self._asking_step, request.request_id)
+            async with self._desk.conversation(question_text(request, title)) as conversation:
+                return await _yes_or_no(conversation, request)
+        except OSError:
+            return TERMINAL_CLOSED
+
+    async def answer(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:  # noqa: ARG002
+        """An answer to each question; None as soon as one is declined. Cancelling withdraws them."""
+        title = await to_thread.run_sync(self._questioned_step)
+        whose = f"  for step: {visible(title)}" if title else ""
+        count = "a question" if len(questions) == 1 else f"{len(questions)} questions"
+        with suppress(OSError):
+            async with self._desk.conversation(f"\n? {count} to you{whose}\n", escape=True) as conversation:
+                return await _ask_all(conversation, questions)
+        return None
+
+    async def decide(self, decision: PlanDecisionEvent) -> Sequence[str] | None:
+        """The ids of the options picked; None: the person would rather not, for now."""
+        choosing, picked = choosing_of(decision), None
+        heading = f"\n? {visible(decision.decision_id)}: {_indented(decision.question)}\n{options_text(choosing)}"
+        with suppress(OSError):
+            async with (
+                self._desk.conversation(heading, escape=True) as conversation,
+                self._countdown(conversation, decision),
+            ):
+                with suppress(OSError):
+                    picked = await ask_choice(conversation, choosing)
+        return None if picked is None else [decision.options[position] for position in picked.positions]
+
+    @asynccontextmanager
+    async def _countdown(self, conversation: Dialogue, decision: PlanDecisionEvent) -> AsyncGenerator[None]:
+        """Say how much time is left, until the block ends."""
+        if not decision.timeout_seconds:
+            yield
+            return
+        number = conversation.lines
+        await conversation.say(time_left(decision, self._clock()) + "\n")
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._count, conversation, decision, number)
+            yield
+            group.cancel_scope.cancel()
+
+    async def _count(self, conversation: Dialogue, decision: PlanDecisionEvent, number: int) -> None:
+        with suppress(OSError):  # whoever reads the answer notices
+            while True:
+                await anyio.sleep(1.0)
+                await conversation.change_line(number, time_left(decision, self._clock()))
+
+
+async def ask_choice(conversation: Dialogue, choosing: Choosing) -> Picked | None:
+    """Return the person's answer; None: they decline.
+
+    Raises:
+        OSError: the terminal is gone.
+    """
+    prompt = prompt_text(choosing)
+    while True:
+        line = await conversation.answer(prompt)
+        reading = Declined() if line is None else read_choice(line, choosing)
+        match reading:
+            case Picked():
+                return reading
+            case Declined():
+                return None
+            case OwnWords():
+                words = await conversation.answer("  your words (Enter: back)  > ")
+                if words is None or words == ESCAPE:
+                    return None
+                if words.strip():
+                    return Picked(words=words.strip())
+            case Unclear(why):
+                await conversation.say(f"  {why}\n")
+
+
+def accept_commands(lines: Sequence[CommandLine], writes: Sequence[str], env: CliEnvironment) -> bool:
+    """Show the commands of a plan that a model wrote, and ask; False without a terminal, or on any answer but yes."""
+    if not (env.stdin.isatty() and env.stdout.isatty()):
+        return False
+    return anyio.run(partial(_accept, lines, writes, env))
+
+
+async def _accept(lines: Sequence[CommandLine], writes: Sequence[str], env: CliEnvironment) -> bool:
+    shown = "".join(f"  {one.step_id}{' (check)' if one.check else ''}: {visible(one.line)}\n" for one in lines)
+    files = f"and its steps would edit these files: {', '.join(map(visible, writes))}\n" if writes else ""
+    text = f"A model wrote this plan. It would run these commands without asking again:\n{shown}{files}"
+    async with PromptQueue(env).conversation(text) as conversation:
+        answer = await conversation.answer("Run them? [y/N] > ")
+    return (answer or "").strip().lower() in YES
+
+
+async def _yes_or_no(conversation: Dialogue, request: ApprovalRequestEvent) -> ApprovalAnswer:
+    prompt = prompt_of(request)
+    while True:
+        line = await conversation.answer(prompt)
+        if line is None:
+            return ApprovalAnswer(allow=False, reason="the user closed the input")
+        answer = parse_answer(line, request)
+        if answer is not None:
+            return answer
+        prompt = UNCLEAR + prompt_of(request)
+
+
+async def _ask_all(conversation: Dialogue, questions: Sequence[Question]) -> Sequence[Answer] | None:
+    answers: list[Answer] = []
+    for number, question in enumerate(questions, start=1):
+        position = f"{number} of {len(questions)}: " if len(questions) > 1 else ""
+        answer = await _ask(conversation, question, position)
+        if answer is None:
+            return None
+        answers.append(answer)
+    return answers
+
+
+async def _ask(conversation: Dialogue, question: Question, position: str) -> Answer | None:
+    choosing = choosing_of_question(question.model_dump())
+    header = f"[{visible(question.header)}] " if question.header else ""
+    await conversation.say(f"  {position}{header}{_indented(question.question)}\n{options_text(choosing)}")
+    picked = await ask_choice(conversation, choosing)
+    if picked is None:
+        return None
+    if picked.words:
+        return Answer(question=question.question, answer=picked.words, is_other=True)
+    labels = [question.options[position].label for position in picked.positions]
+    return Answer(question=question.question, answer=", ".join(labels))
+
+
+def _indented(text: str) -> str:
+    return "\n    ".join(map(visible, text.split("\n")))
