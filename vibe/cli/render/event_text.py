@@ -44,58 +44,22 @@ _Session: TypeAlias = (
 
 def describe(event: e.Event, limit: int = LINE_LENGTH) -> str:
     """Return the event in one line of at most ``limit`` characters."""
-    match event:
-        case (
-            e.UserMessageEvent()
-            | e.AssistantDeltaEvent()
-            | e.ReasoningDeltaEvent()
-            | e.AssistantEvent()
-            | e.ConversationConfiguredEvent()
-            | e.ConversationClearedEvent()
-            | e.ConversationRewoundEvent()
-        ):
-            text = _conversation(event)
-        case e.PromptStartedEvent() | e.PromptEndedEvent() | e.ModelStartedEvent() | e.ModelEndedEvent():
-            text = _bounds(event)
-        case (
-            e.ToolCallEvent()
-            | e.ToolArgumentsEvent()
-            | e.ToolQueuedEvent()
-            | e.ToolStreamEvent()
-            | e.ToolResultEvent()
-            | e.BackgroundStartedEvent()
-            | e.BackgroundEndedEvent()
-        ):
-            text = _tools(event)
-        case (
-            e.ApprovalRequestEvent()
-            | e.ApprovalDecisionEvent()
-            | e.QuestionEvent()
-            | e.AnswerEvent()
-            | e.RequestWithdrawnEvent()
-        ):
-            text = _requests(event)
-        case e.PlanProposedEvent() | e.PlanWaitingEvent() | e.WorktreeEvent():
-            text = _around_plans(event)
-        case (
-            e.SubAgentStartedEvent()
-            | e.SubAgentFinishedEvent()
-            | e.MemoryEntryEvent()
-            | e.CompactStartEvent()
-            | e.CompactEndEvent()
-        ):
-            text = _work(event)
-        case (
-            e.SessionStartedEvent()
-            | e.SessionEndedEvent()
-            | e.ToolServerEvent()
-            | e.UsageEvent()
-            | e.WarningEvent()
-            | e.ErrorEvent()
-        ):
-            text = _session(event)
-        case _:
-            text = _planning(event)
+    if isinstance(event, _Conversation):
+        text = _conversation(event)
+    elif isinstance(event, _Bounds):
+        text = _bounds(event)
+    elif isinstance(event, _Tools):
+        text = _tools(event)
+    elif isinstance(event, _Requests):
+        text = _requests(event)
+    elif isinstance(event, _Plans):
+        text = _around_plans(event)
+    elif isinstance(event, _Work):
+        text = _work(event)
+    elif isinstance(event, _Session):
+        text = _session(event)
+    else:
+        text = _planning(event)
     return one_line(text, limit)
 
 
@@ -230,12 +194,8 @@ def _planning(event: e.Fact) -> str:
             return f"plan revised{number}: {counted(len(event.operations), 'change')}{_because(event.reason)}"
         case e.PlanResumedEvent():
             return f"plan resumed: {event.goal} ({event.done} of {len(event.steps)} steps done)"
-        case (
-            e.PlanStoppingEvent() | e.PlanActEvent() | e.PlanPausedEvent() | e.PlanCompletedEvent() | e.PlanLeftEvent()
-        ):
-            return _stopping(event)
         case _:
-            return _redone(event)
+            return _stopping(event) if isinstance(event, _Stopping) else _redone(event)
 
 
 def _decision(event: e.PlanDecisionEvent) -> str:
