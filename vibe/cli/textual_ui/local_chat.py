@@ -60,7 +60,7 @@ class LocalTalk:
         self.plans: PlanTalk = planner.talk()
         self.seat = Seat(
             listeners=[stage.store, planner],
-            approver=stage.requests.approver,
+            approver=stage.requests,
             user_input=stage.requests.user_input,
             prompted=stage.hear,
         )

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, cast
 
 from anyio import Event, create_task_group, fail_after, to_thread
 from anyio.abc import TaskGroup
+from msgspec import structs
 
 from ipc.commands import (
     Act,
-    AnswerQuestion,
-    Approve,
     Cancel,
-    Decide,
     GivePrompt,
     Interrupt,
     Pause,
@@ -36,7 +32,7 @@ from vibe.app.view.agent_view import RequestView
 from vibe.app.view.view import lose
 from vibe.cli.textual_ui.controllers.app_controller import ChatAbout, Stage
 from vibe.cli.textual_ui.overview.summaries import plan_end_lines
-from vibe.cli.textual_ui.panels.request_queue import ApprovalReply, OptionsReply, RequestReply
+from vibe.cli.textual_ui.panels.request_queue import RequestReply
 from vibe.cli.textual_ui.presenters.older import SavedPart
 
 REPLY_SECONDS = 15.0
@@ -207,12 +203,12 @@ class RemoteChat:
         for gone in self._asked - requests.keys():
             queue.withdraw(gone)
         for new in requests.keys() - self._asked:
-            queue.add_remote(requests[new], partial(self._give, requests[new]))
+            queue.add_remote(requests[new], self._give)
         self._asked = set(requests)
 
-    async def _give(self, request: RequestView, reply: RequestReply) -> str:
+    async def _give(self, reply: RequestReply) -> str:
         """Send the person's answer, and return why it was not taken; blank: it was."""
-        answer = await self._answer_to(_wish_of(request, reply))
+        answer = await self._answer_to(structs.replace(reply, by=BY))
         return "" if answer.ok else answer.message
 
 
@@ -220,16 +216,6 @@ def _split(usage: str) -> tuple[str, str]:
     """Return the arguments and the purpose in a line of ``USAGE``."""
     line, _, about = usage.partition(": ")
     return line.partition(" ")[2], about
-
-
-def _wish_of(request: RequestView, reply: RequestReply) -> RunCommand:
-    if isinstance(reply, ApprovalReply):
-        scope = cast("Literal['once', 'session', 'edits', 'always']", reply.scope)
-        return Approve(request_id=request.id, allow=reply.allow, scope=scope, reason=reply.reason, by=BY)
-    if isinstance(reply, OptionsReply):
-        _, _, decision_id = request.id.rpartition(":")
-        return Decide(decision_id=decision_id, selections=reply.selections, by=BY)
-    return AnswerQuestion(request_id=request.id, answers=reply.answers, by=BY)
 
 
 async def hold_attached(host: Host, source: str, token: str, stage: Stage) -> None:

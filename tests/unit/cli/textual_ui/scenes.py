@@ -353,7 +353,7 @@ async def approval_of_edit(on: Stage) -> None:
 
 async def _ask_for(on: Stage, request: e.ApprovalRequestEvent) -> None:
     await on.see(structs.replace(request, **CHAT))
-    await on.begin(on.app.chat_screen.requests.approver.approve, request)
+    await on.begin(on.app.chat_screen.requests.approve, request)
 
 
 QUESTIONS = (

@@ -54,7 +54,7 @@ class PlannerController:
         decider = DecisionPrompter(self._stage.requests.decider)
         return Audience(
             listeners=[self._stage.store, decider, self],
-            approver=self._stage.requests.approver,
+            approver=self._stage.requests,
             user_input=self._stage.requests.user_input,
             decider=decider,
         )

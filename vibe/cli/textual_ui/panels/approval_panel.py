@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import ClassVar, Final
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final, Literal
 
 from textual.content import Content
 
+from ipc.commands import Approve
 from ipc.events import ApprovalRequestEvent, CommandDisplay
 from vibe.cli.terminal.approval_text import FULL, SHOWN_BY_DIFF, covered, is_repeated, visible, why, without_gaps
 from vibe.cli.textual_ui.panels.line_view import Line
 from vibe.cli.textual_ui.panels.panel_frame import LATER_KEY, PanelFrame, TypingGuard
-from vibe.cli.textual_ui.panels.request_queue import ApprovalReply, PendingRequest
+from vibe.cli.textual_ui.panels.request_queue import PendingRequest
 
 LONG: Final = 12
 """Lines of a call above which the reason for asking stands before it: it must not be far below."""
 BAR: Final = "│ "
 SHORT: Final = 200
-SCOPES: Final = {"1": "once", "2": "session", "3": "always"}
+SCOPES: Final[Mapping[str, Literal["once", "session", "always"]]] = {"1": "once", "2": "session", "3": "always"}
 AT_A_LINE: Final = {"y": "1", "s": "2", "a": "3"}
 """The letters by which the same is answered at a terminal without a screen."""
 DIFF_STYLES: Final = {"+": "$text-success", "-": "$text-error", "@": "$text-accent"}
@@ -63,11 +64,12 @@ class ApprovalPanel(PanelFrame):
         if key == "n":
             self.ask_words("reason (optional)", self._refuse)
         else:
-            self.reply(self._pending, ApprovalReply(allow=True, scope=SCOPES.get(key, "edits")))
+            answer = Approve(request_id=self._pending.id, allow=True, scope=SCOPES.get(key, "edits"))
+            self.reply(self._pending, answer)
         return True
 
     def _refuse(self, reason: str) -> None:
-        self.reply(self._pending, ApprovalReply(allow=False, reason=reason))
+        self.reply(self._pending, Approve(request_id=self._pending.id, allow=False, reason=reason))
 
 
 def approval_lines(event: ApprovalRequestEvent, step_title: str = "") -> list[Line]:

@@ -17,10 +17,9 @@ from textual.widgets import Input, Static
 
 from ipc.events import ApprovalRequestEvent, PlanProposedEvent, QuestionEvent
 from vibe.cli.textual_ui.panels.approval_panel import ApprovalPanel
-from vibe.cli.textual_ui.panels.decision_panel import DecisionPanel
+from vibe.cli.textual_ui.panels.choice_panels import DecisionPanel, QuestionPanel
 from vibe.cli.textual_ui.panels.panel_frame import NARROW, PanelFrame, TypingGuard
 from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
-from vibe.cli.textual_ui.panels.question_panel import QuestionPanel
 from vibe.cli.textual_ui.panels.request_queue import PendingRequest, RequestQueue, RequestReply
 
 if TYPE_CHECKING:  # it loads tree-sitter

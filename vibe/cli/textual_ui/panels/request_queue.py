@@ -7,45 +7,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from uuid import uuid4
 
+from ipc.commands import AnswerQuestion, Approve, Decide
 from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, QuestionEvent
 
 if TYPE_CHECKING:
     from vibe.app.view.agent_view import RequestView
     from vibe.core.tools.ports import Answer, ApprovalAnswer, Question
 
-APPROVAL = "approval"
-QUESTION = "question"
-DECISION = "decision"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovalReply:
-    """Yes or no to a call. ``scope``: ``once``, ``session``, ``edits`` or ``always``; ``reason`` is for the model."""
-
-    allow: bool
-    scope: str = "once"
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionReply:
-    """For each question the labels picked, or one text of the person's own; none at all: they would rather not."""
-
-    answers: tuple[tuple[str, ...], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OptionsReply:
-    """The ids of the options picked."""
-
-    selections: tuple[str, ...]
-
-
 RequestPayload: TypeAlias = ApprovalRequestEvent | QuestionEvent | PlanDecisionEvent
-RequestReply: TypeAlias = ApprovalReply | QuestionReply | OptionsReply
+RequestReply: TypeAlias = Approve | AnswerQuestion | Decide
+"""The command that gives it; who does is left to whoever sends it."""
 RemoteAnswer: TypeAlias = Callable[[RequestReply], Awaitable[str]]
 """Sends a reply to another process; returns why it was refused, or nothing."""
-R = TypeVar("R", ApprovalReply, QuestionReply, OptionsReply)
+R = TypeVar("R", Approve, AnswerQuestion, Decide)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -53,7 +27,6 @@ class PendingRequest:
     """Something that waits for the person; ``id`` is that of the view's request, ``event`` what opened it."""
 
     id: str
-    kind: str
     event: RequestPayload
     step_of: Callable[[str], str] = field(repr=False)
     give: RemoteAnswer = field(repr=False)
@@ -120,16 +93,11 @@ class RequestQueue:
 
     # --- this process
 
-    @property
-    def approver(self) -> RequestQueue:
-        """The one to ask for approvals."""
-        return self
-
     async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
         """Return the person's answer; see ``vibe.core.tools.ports.Approver``."""
         from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope  # noqa: PLC0415  after the first frame
 
-        reply = await self._ask(ApprovalReply, request.request_id, APPROVAL, request)
+        reply = await self._ask(Approve, request.request_id, request)
         return ApprovalAnswer(allow=reply.allow, scope=ApprovalScope(reply.scope), reason=reply.reason)
 
     async def user_input(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
@@ -139,7 +107,7 @@ class RequestQueue:
         request_id = request_id or uuid4().hex
         asked = tuple(question.model_dump(mode="json") for question in questions)
         event = QuestionEvent(request_id=request_id, questions=asked)
-        reply = await self._ask(QuestionReply, request_id, QUESTION, event)
+        reply = await self._ask(AnswerQuestion, request_id, event)
         if not reply.answers:
             return None
         return [
@@ -154,10 +122,10 @@ class RequestQueue:
     async def decider(self, decision: PlanDecisionEvent) -> Sequence[str] | None:
         """Return the ids of the options picked; see ``vibe.app.plan.decision_prompter.DecisionAsker``."""
         request_id = f"{decision.plan_id}:{decision.decision_id}"
-        reply = await self._ask(OptionsReply, request_id, DECISION, decision)
+        reply = await self._ask(Decide, request_id, decision)
         return reply.selections
 
-    async def _ask(self, kind_of_reply: type[R], request_id: str, kind: str, event: RequestPayload) -> R:
+    async def _ask(self, kind_of_reply: type[R], request_id: str, event: RequestPayload) -> R:
         import anyio  # noqa: PLC0415  after the first frame
 
         answered = anyio.Event()
@@ -165,12 +133,12 @@ class RequestQueue:
 
         async def give(reply: RequestReply) -> str:
             if not isinstance(reply, kind_of_reply):
-                raise TypeError(f"{reply!r} is no answer to a request for {kind}")
+                raise TypeError(f"{reply!r} is no answer to {event!r}")
             replies.append(reply)
             answered.set()
             return ""
 
-        pending = PendingRequest(id=request_id, kind=kind, event=event, step_of=self._step_of, give=give)
+        pending = PendingRequest(id=request_id, event=event, step_of=self._step_of, give=give)
         self._add(pending)
         try:
             await answered.wait()
@@ -183,11 +151,7 @@ class RequestQueue:
     def add_remote(self, request: RequestView, answer: RemoteAnswer) -> None:
         """Have the person answer a request of another process; ``answer`` sends what they say. One known is no news."""
         if request.id not in self._pending:
-            self._add(
-                PendingRequest(
-                    id=request.id, kind=request.kind, event=request.event, step_of=self._step_of, give=answer
-                )
-            )
+            self._add(PendingRequest(id=request.id, event=request.event, step_of=self._step_of, give=answer))
 
     def withdraw(self, request_id: str) -> None:
         """Take a request away that another answered, or that nobody waits for any more; one unknown is none."""

@@ -86,7 +86,7 @@ class Stage:
         return scope
 
     async def approve(self, request: ApprovalRequestEvent) -> anyio.CancelScope:
-        return await self.ask(self.queue.approver.approve, request)
+        return await self.ask(self.queue.approve, request)
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)

@@ -7,10 +7,11 @@ from typing import Any
 import anyio
 import pytest
 
+from ipc.commands import Approve, Decide
 from ipc.events import ApprovalRequestEvent, PlanDecisionEvent
 from tests.unit.cli.textual_ui.panels.stage import stage
 from vibe.app.view.agent_view import RequestView
-from vibe.cli.textual_ui.panels.request_queue import ApprovalReply, OptionsReply, RequestReply
+from vibe.cli.textual_ui.panels.request_queue import RequestReply
 
 
 def decision(**fields: Any) -> PlanDecisionEvent:
@@ -83,7 +84,7 @@ async def test_a_request_of_another_process_is_answered_here(problem: str) -> No
         await on.settle()
         assert "make" in on.screen
         await on.press("2", "2")
-        assert sent == [ApprovalReply(allow=True, scope="session")]
+        assert sent == [Approve(request_id="r9", allow=True, scope="session")]
         may_answer.set()
         await on.settle()
         assert len(on.queue.pending) == (1 if problem else 0)
@@ -108,5 +109,5 @@ async def test_a_decision_of_another_process_is_answered_here() -> None:
         on.queue.add_remote(view, answer)
         await on.settle()
         await on.press("1")
-        assert sent == [OptionsReply(selections=("sql",))]
+        assert sent == [Decide(decision_id="store", selections=("sql",))]
         assert on.queue.pending == ()
