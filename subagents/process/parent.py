@@ -14,6 +14,7 @@ from anyio import CancelScope
 
 from ipc.codec import decode_event
 from ipc.errors import CodecError
+from ipc.events import ApprovalRequestEvent
 from subagents.agent.budget import CallReservation
 from subagents.agent.run_services import RunServices
 from subagents.agent.spawner import SpawnError
@@ -54,7 +55,7 @@ from vibe.core.errors import EnvironmentFailure
 from vibe.core.llm.limiter import CallLimiter
 from vibe.core.llm.pricing import configured_cost
 from vibe.core.messages import Spending, Usage
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, Question
+from vibe.core.tools.ports import ApprovalAnswer, Question
 
 
 class NotLentError(Exception):
@@ -269,7 +270,7 @@ class StepServer:
         finally:
             room.release()
 
-    async def _answer(self, request: ApprovalRequest) -> ApprovalAnswer:
+    async def _answer(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
         approver = self._services.approvals.approver
         if approver is None:
             raise NotLentError("no one can answer questions in this run")

@@ -120,7 +120,7 @@ def test_an_entry_replaces_the_one_of_its_name_as_a_whole(surroundings: Surround
     surroundings.user_file('[[providers]]\nname = "mistral"\napi_base = "http://localhost/v1"\n')
     provider = surroundings.load().config.find_provider("mistral")
     assert provider is not None
-    assert (provider.api_base, provider.api_key_env_var, provider.backend.value) == (
+    assert (provider.api_base, provider.api_key_env_var, provider.backend) == (
         "http://localhost/v1",
         "",
         "generic",
