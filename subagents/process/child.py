@@ -20,7 +20,6 @@ from subagents.process.protocol import (
     Asked,
     CancelNow,
     ClaimsBeside,
-    Ended,
     FromStep,
     Granted,
     Heard,
@@ -97,7 +96,7 @@ class StepLink:
             LinkError: its words make no sense.
         """
         own = Hello.own(capabilities)
-        self._send(own)
+        self.send(own)
         match await self.receive():
             case Hello() as hello:
                 own.check(hello)
@@ -113,19 +112,7 @@ class StepLink:
 
     def publish(self, event: Event) -> None:
         """Hand an event to the run."""
-        self._send(Announced(Raw(encode_event(event))))
-
-    def end(self, ended: Ended) -> None:
-        """Say what the attempt came to; the last thing that is said.
-
-        Raises:
-            TypeError, ValueError, OverflowError, RecursionError: the result holds a value that is not JSON.
-        """
-        self._send(ended)
-
-    def pause(self, provider: str, seconds: float) -> None:
-        """Say that a provider wants no calls for a while."""
-        self._send(Paused(provider, seconds))
+        self.send(Announced(Raw(encode_event(event))))
 
     async def lease(self, want: Want, tell: Tell | None = None) -> Granted:
         """Ask and wait; what is granted must be given back. ``tell`` gets what is waited for, if the run says that.
@@ -137,10 +124,10 @@ class StepLink:
         number, waiting = self._leases, _Waiting(tell)
         self._waiting[number] = waiting
         try:
-            self._send(Asked(number, want))
+            self.send(Asked(number, want))
             await waiting.answered.wait()
         except BaseException:
-            self.give_back(Returned(number))
+            self.send(Returned(number))
             raise
         finally:
             del self._waiting[number]
@@ -155,11 +142,7 @@ class StepLink:
         try:
             yield granted
         finally:
-            self.give_back(Returned(granted.lease))
-
-    def give_back(self, returned: Returned) -> None:
-        """End a lease; a second time does nothing."""
-        self._send(returned)
+            self.send(Returned(granted.lease))
 
     async def receive(self) -> ToStep | None:
         """The next message; None once the run is gone.
@@ -192,14 +175,19 @@ class StepLink:
                 case StopAtTurnEnd():
                     self.requested = True
                 case Say(number, text):
-                    self._send(Heard(number, await self.steering.tell(step_id, text)))
+                    self.send(Heard(number, await self.steering.tell(step_id, text)))
                 case CancelNow():
                     return True
                 case _:
                     pass
         return False
 
-    def _send(self, message: FromStep) -> None:
+    def send(self, message: FromStep) -> None:
+        """Say something to the run; that a lease is over may be said twice.
+
+        Raises:
+            TypeError, ValueError, OverflowError, RecursionError: it holds a value that is not JSON.
+        """
         self._transport.post(encode(message))
 
 
@@ -238,17 +226,14 @@ class LinkedReservation:
         self._link = link
         self._lease: int | None = granted.lease
 
-    def settle(self, usage: Usage, cost_usd: float | None) -> None:
-        """Book what the call took and give back the rest."""
-        self._give_back(usage, cost_usd)
-
     def release(self) -> None:
         """Give everything back; a second time does nothing."""
-        self._give_back(None, None)
+        self.settle(None, None)
 
-    def _give_back(self, usage: Usage | None, cost_usd: float | None) -> None:
+    def settle(self, usage: Usage | None, cost_usd: float | None) -> None:
+        """Book what the call took (None: nothing) and give back the rest."""
         if self._lease is not None:
-            self._link.give_back(Returned(self._lease, usage, cost_usd))
+            self._link.send(Returned(self._lease, usage, cost_usd))
             self._lease = None
 
 
@@ -266,7 +251,7 @@ class LinkedTurn:
         self._approvals.remember(granted.yeses)
 
     async def __aexit__(self, *_: object) -> None:
-        self._link.give_back(Returned(self._lease, yeses=self._approvals.yeses))
+        self._link.send(Returned(self._lease, yeses=self._approvals.yeses))
 
 
 class LinkedApprover:
@@ -309,7 +294,7 @@ class LinkedLimiter:
 
     def pause(self, seconds: float) -> None:
         """Let no call of the run begin for so long."""
-        self._link.pause(self._provider, seconds)
+        self._link.send(Paused(self._provider, seconds))
 
 
 @asynccontextmanager
@@ -322,7 +307,7 @@ async def linked_turn(link: StepLink, tell: Tell) -> AsyncGenerator[None]:
     try:
         yield
     finally:
-        link.give_back(Returned(granted.lease))
+        link.send(Returned(granted.lease))
 
 
 class LinkedSpawnPool(SpawnPool):
@@ -342,7 +327,7 @@ class LinkedSpawnPool(SpawnPool):
         try:
             yield
         finally:
-            self._link.give_back(Returned(granted.lease))
+            self._link.send(Returned(granted.lease))
 
 
 class LinkedClaims:

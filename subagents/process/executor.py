@@ -270,8 +270,8 @@ class ProcessExecutor:
             await attempt.end()
         result = attempt.server.result or await self._unfinished(task, attempt)
         result = structs.replace(result, pid=process.pid)
-        if result.reason == "internal" and attempt.printed:
-            logger.error("step %s in its process:\n%s", task.step_id, attempt.printed)
+        if result.reason == "internal" and process.printed:
+            logger.error("step %s in its process:\n%s", task.step_id, process.printed)
         return result
 
     async def _unfinished(self, task: StepTask, attempt: _Attempt) -> StepResult:
@@ -317,11 +317,6 @@ class _Attempt:
     def agent_id(self) -> str | None:
         """The id of its agent, once that has announced itself."""
         return self._events.agent_id
-
-    @property
-    def printed(self) -> str:
-        """The end of what its process printed."""
-        return self._process.printed
 
     def verdict(self) -> StepResult:
         """Return what it came to if it did not say so itself; known once it has ended."""

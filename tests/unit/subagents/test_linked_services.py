@@ -151,7 +151,7 @@ async def test_what_a_finished_process_forgot_to_give_back_is_given_back() -> No
     shared = shared_of_a_run(limits=Limits(max_tokens=1_000))
     async with linked_step(shared) as step:
         await ledger_of(step).reserve(MODEL, 100, 300)
-        step.link.end(Ended(StepResult(outcome=Outcome.COMPLETED)))
+        step.link.send(Ended(StepResult(outcome=Outcome.COMPLETED)))
 
     assert step.server.result == StepResult(outcome=Outcome.COMPLETED)
     assert shared.account.usage == Usage()
@@ -285,8 +285,8 @@ async def test_giving_back_twice_does_nothing() -> None:
     shared = shared_of_a_run(limits=Limits(max_tokens=1_000))
     async with linked_step(shared) as step:
         granted: Granted = await step.link.lease(TurnToAsk())
-        step.link.give_back(Returned(granted.lease))
-        step.link.give_back(Returned(granted.lease, Usage(9, 9, 0, 1), 1.0))
+        step.link.send(Returned(granted.lease))
+        step.link.send(Returned(granted.lease, Usage(9, 9, 0, 1), 1.0))
         await step.link.lease(TurnToAsk())
 
     assert shared.account.usage == Usage()

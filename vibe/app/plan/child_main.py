@@ -107,10 +107,10 @@ async def _serve(link: StepLink) -> None:
 
 def _end(link: StepLink, result: StepResult) -> None:
     try:
-        link.end(Ended(result))
+        link.send(Ended(result))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         detail = f"the step's result cannot be written as JSON: {error}"
-        link.end(Ended(StepResult(outcome=Outcome.FAILED, reason="internal", detail=detail)))
+        link.send(Ended(StepResult(outcome=Outcome.FAILED, reason="internal", detail=detail)))
 
 
 async def _attend(link: StepLink, step_id: str, scope: anyio.CancelScope) -> None:
