@@ -194,23 +194,27 @@ def _stat(path: Path) -> os.stat_result | None:
 
 
 @contextmanager
-def scratch_folder(repository: Repository) -> Generator[None]:
-    """Our folder in the repository's own, empty at first and gone in the end; with the repository's lock held.
+def held(repository: Repository, lock: FileLock) -> Generator[Repository]:
+    """The repository with its lock, and our folder in its own, empty at first; both are gone in the end.
 
     Raises:
-        WorktreeError: it can't be made.
+        WorktreeError: the folder can't be made.
     """
-    drop_own_index_lock(repository.git_dir)
-    shutil.rmtree(repository.scratch, ignore_errors=True)
     try:
-        repository.scratch.mkdir(mode=0o700)
-    except OSError as error:
-        problem = f"{str(repository.scratch)!r} can't be created ({error.strerror}): is the repository writable?"
-        raise WorktreeError(problem) from error
-    try:
-        yield
+        locked = repository.with_lock(lock.descriptor)
+        drop_own_index_lock(locked.git_dir)
+        shutil.rmtree(locked.scratch, ignore_errors=True)
+        try:
+            locked.scratch.mkdir(mode=0o700)
+        except OSError as error:
+            problem = f"{str(locked.scratch)!r} can't be created ({error.strerror}): is the repository writable?"
+            raise WorktreeError(problem) from error
+        try:
+            yield locked
+        finally:
+            shutil.rmtree(locked.scratch, ignore_errors=True)
     finally:
-        shutil.rmtree(repository.scratch, ignore_errors=True)
+        lock.release()
 
 
 def apply_merge(repository: Repository, plan: MergePlan) -> None:

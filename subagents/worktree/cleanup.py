@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from subagents.worktree.apply import lock_repository, scratch_folder
+from subagents.worktree.apply import held, lock_repository
 from subagents.worktree.checkout import PUT_AWAY, WorktreeFolder, put_away_in, remove_folder
 from subagents.worktree.errors import WorktreeError
 from subagents.worktree.lifecycle import (
@@ -115,12 +115,8 @@ def _alone(repository: Repository) -> Generator[Repository]:
     lock = lock_repository(repository.common_dir, LOCK_SECONDS)
     if lock is None:
         raise WorktreeError(f"another run is working in {str(repository.top)!r}: try again when it has ended")
-    try:
-        locked = repository.with_lock(lock.descriptor)
-        with scratch_folder(locked):
-            yield locked
-    finally:
-        lock.release()
+    with held(repository, lock) as locked:
+        yield locked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

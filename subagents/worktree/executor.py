@@ -20,7 +20,7 @@ from ipc.events import WarningEvent, WorktreeEvent
 from ipc.sink import EventSink
 from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal, unserved
 from subagents.step.local_executor import transcript_name
-from subagents.worktree.apply import lock_repository, scratch_folder
+from subagents.worktree.apply import held, lock_repository
 from subagents.worktree.checkout import (
     PUT_AWAY,
     delete_files,
@@ -402,12 +402,8 @@ class WorktreeExecutor:
 
 
 def _locked(repository: Repository, lock: FileLock, act: Callable[[Repository], T]) -> T:
-    try:
-        locked = repository.with_lock(lock.descriptor)
-        with scratch_folder(locked):
-            return act(locked)
-    finally:
-        lock.release()
+    with held(repository, lock) as locked:
+        return act(locked)
 
 
 async def _shielded(act: Callable[[], T]) -> T:

@@ -63,14 +63,6 @@ class Work:
     words: Words
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Merged:
-    """A tree, and the paths in it that clash."""
-
-    tree: str
-    clashes: tuple[str, ...]
-
-
 def plan_merge(repository: Repository, base: Base, step: Work) -> MergePlan | MergeConflict | None:
     """Return how to merge a step's work, made on ``base``; None if it changes nothing. With both locks held.
 
@@ -113,10 +105,9 @@ def _plan_clean(
         return None
     tree = f"{work}^{{tree}}"
     if head != base.commit:
-        merged = merge_trees(repository, head, work)
-        if merged.clashes:
-            return None if state.dirty else MergeConflict(onto=head, head=head, ref=state.ref, paths=merged.clashes)
-        tree = merged.tree
+        tree, clashes = merge_trees(repository, head, work)
+        if clashes:
+            return None if state.dirty else MergeConflict(onto=head, head=head, ref=state.ref, paths=clashes)
         changes = repository.changes(head, tree)
         if _meets(changes, state.dirty):
             return None
@@ -131,12 +122,12 @@ def _plan_dirty(
     head = state.head
     now, _ = repository.snapshot()
     onto = repository.commit(now, [base.commit], "What the working tree held when a step of a plan was merged\n")
-    seen = merge_trees(repository, onto, step.commit)
-    if seen.clashes:
-        return MergeConflict(onto=onto, head=head, ref=state.ref, paths=seen.clashes)
-    files = repository.changes(now, seen.tree)
+    seen, clashes = merge_trees(repository, onto, step.commit)
+    if clashes:
+        return MergeConflict(onto=onto, head=head, ref=state.ref, paths=clashes)
+    files = repository.changes(now, seen)
     ours = head if is_real else repository.commit(f"{head}^{{tree}}", [base.commit], "The last commit\n")
-    tree = _committable(repository, state, merge_trees(repository, ours, step.commit))
+    tree = _committable(repository, state, *merge_trees(repository, ours, step.commit))
     index = repository.changes(head, tree)
     committed = {change.path for change in index}
     commit = None
@@ -147,21 +138,21 @@ def _plan_dirty(
     return MergePlan(head=head, commit=commit, files=files, index=index, left_out=left_out)
 
 
-def _committable(repository: Repository, state: RepositoryState, merged: Merged) -> str:
+def _committable(repository: Repository, state: RepositoryState, merged: str, clashes: tuple[str, ...]) -> str:
     """The merged tree without the paths that clash with the last commit or that the user staged."""
-    changed = repository.changes(state.head, merged.tree)
-    undo = [change for change in changed if change.path in state.staged or change.path in merged.clashes]
-    if any(change.old_mode == ABSENT and change.path in merged.clashes for change in undo):
+    changed = repository.changes(state.head, merged)
+    undo = [change for change in changed if change.path in state.staged or change.path in clashes]
+    if any(change.old_mode == ABSENT and change.path in clashes for change in undo):
         undo = list(changed)  # a file that was given a new name, too: commit all of it or nothing
     if not undo:
-        return merged.tree
+        return merged
     index = repository.scratch / "commit"
-    repository.git("read-tree", merged.tree, index=index)
+    repository.git("read-tree", merged, index=index)
     repository.update_index(index, [_reversed(change) for change in undo])
     return repository.git("write-tree", index=index).text
 
 
-def merge_trees(repository: Repository, ours: str, theirs: str) -> Merged:
+def merge_trees(repository: Repository, ours: str, theirs: str) -> tuple[str, tuple[str, ...]]:
     """Merge two commits as git would, from where they parted; names of clashing paths come back with the tree.
 
     Raises:
@@ -172,7 +163,7 @@ def merge_trees(repository: Repository, ours: str, theirs: str) -> Merged:
     if answer.code not in (0, 1):
         raise GitFailedError(words, repository.top, answer.problem)
     tree, *clashes = answer.items
-    return Merged(tree=tree, clashes=tuple(clashes))
+    return tree, tuple(clashes)
 
 
 def _reversed(change: Change) -> Change:
