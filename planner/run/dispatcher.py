@@ -189,10 +189,7 @@ class Dispatcher:
         return refusal
 
     def _later(self, seconds: float, command: c.Command) -> None:
-        def take() -> None:
-            self._take(command)
-
-        self._timers.after(seconds, take)
+        self._timers.after(seconds, lambda: self._take(command))
 
     async def _sort(self) -> None:
         """Let steps begin, and running ones have their turn, before thousands of others are written down as blocked."""

@@ -13,7 +13,7 @@ import msgspec
 from anyio import to_thread
 from msgspec import structs
 
-from planner.plan.model import Plan, Step, StepStatus
+from planner.plan.model import Step, StepStatus
 from planner.plan.step_limits import USUAL, StepLimits, step_limits
 from planner.run.replanner import ReplanPolicy
 from planner.run.watchdog import ActivitySink, Clock, Sleep, Timer, steady_time
@@ -53,19 +53,6 @@ class DispatchOptions:
     clock: Clock = time.monotonic
     sleep: Sleep = anyio.sleep
     now: Callable[[], float] = field(default_factory=steady_time)
-
-
-def build_task(plan: Plan, step: Step, attempt: int, inputs: tuple[StepInput, ...], limits: StepLimits) -> StepTask:
-    """Everything one attempt at ``step`` needs to know."""
-    return StepTask(
-        step=step,
-        goal=plan.goal,
-        context=plan.context,
-        max_tokens=limits.max_tokens,
-        max_turns=limits.max_turns,
-        attempt=attempt,
-        inputs=inputs,
-    )
 
 
 def gather_inputs(
@@ -160,12 +147,18 @@ class StepRunner:
 
     async def _execute(self, run: StepRun, stop: StopSignal) -> StepResult:
         try:
-            steps = self._state.steps
-            inputs = gather_inputs(run.step, steps, self._file_of)
+            plan, steps = schedule_of(self._state).plan, self._state.steps
             limits = step_limits(run.step, self._options.step_limits, exhausted=steps[run.step.id].exhausted)
-            return await self._executor.run(
-                build_task(schedule_of(self._state).plan, run.step, run.attempt, inputs, limits), stop
+            task = StepTask(
+                step=run.step,
+                goal=plan.goal,
+                context=plan.context,
+                max_tokens=limits.max_tokens,
+                max_turns=limits.max_turns,
+                attempt=run.attempt,
+                inputs=gather_inputs(run.step, steps, self._file_of),
             )
+            return await self._executor.run(task, stop)
         except Exception as error:
             logger.exception("step %s raised", run.step.id)
             cause = innermost(error)

@@ -48,8 +48,8 @@ class Timer:
 
     __slots__ = ("call",)
 
-    def __init__(self, call: Callable[[], None]) -> None:
-        self.call: Callable[[], None] | None = call
+    def __init__(self, call: Callable[[], object]) -> None:
+        self.call: Callable[[], object] | None = call
 
     def cancel(self) -> None:
         """Forget the call; a second time, or after it was made, nothing happens."""
@@ -71,7 +71,7 @@ class Timers:
         self._nap_ends = math.inf
         self._stopped = False
 
-    def after(self, seconds: float, call: Callable[[], None]) -> Timer:
+    def after(self, seconds: float, call: Callable[[], object]) -> Timer:
         """Have ``call`` made in so many seconds."""
         timer = Timer(call)
         due = self._clock() + seconds

@@ -108,15 +108,12 @@ def _take_up(state: State, fact: e.PlanStartedEvent | e.PlanResumedEvent) -> Non
     for outline in fact.steps:
         step = known.get(outline.id)
         if step is None:
-            step = _from_outline(outline)
+            status = _STATUS[outline.status]
+            step = StepState(outline=outline, status=status, attempt=outline.attempt, reason=outline.reason)
         else:
             step.outline = outline
         state.steps[outline.id] = step
     state.counts = count_steps(state.steps.values())
-
-
-def _from_outline(outline: e.StepOutline) -> StepState:
-    return StepState(outline=outline, status=_STATUS[outline.status], attempt=outline.attempt, reason=outline.reason)
 
 
 def _edited(state: State, fact: e.PlanEditedEvent) -> None:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from uuid import uuid4
 
-from anyio import CancelScope, to_thread
+from anyio import CancelScope, move_on_after, to_thread
 
 from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent, WarningEvent
 from ipc.sink import EventSink
@@ -201,37 +201,30 @@ def ending_of(result: CommandResult) -> str:
     return f"was stopped after {result.duration_s:.0f} s" if result.timed_out else f"exited with {result.exit_code}"
 
 
-class CommandStep:
-    """A step without a model: its command, then its checks; the first that does not exit with 0 fails the step."""
-
-    def __init__(self, task: StepTask, commands: HostCommands) -> None:
-        self._step = task.step
-        self._only_checks = task.only_checks
-        self._commands = commands
-        what = "checking it" if task.only_checks else f"`{task.step.command}`"
-        self.result = StepResult(outcome=Outcome.LIMIT, reason="timeout", detail=f"{what} ran out of time")
-
-    async def do(self) -> None:
-        """Run it to the end; until then ``result`` is what a run out of time comes to."""
-        summary = ""
-        for purpose, command in self._lines():
-            ended = await self._commands.run(command, purpose=purpose)
-            printed = self._commands.masked(output_of(ended))
+async def run_commands(task: StepTask, commands: HostCommands) -> StepResult:
+    """Do a step without a model: its command, then its checks; the first that does not exit with 0 fails the step."""
+    summary = ""
+    with move_on_after(task.step.timeout_seconds):
+        for purpose, command in _lines(task):
+            ended = await commands.run(command, purpose=purpose)
+            printed = commands.masked(output_of(ended))
             output = printed[-SUMMARY_CHARACTERS:]
             summary = summary or output
             if not ended.is_success:
-                self.result = StepResult(
+                return StepResult(
                     outcome=Outcome.FAILED,
                     reason="exit_code" if purpose is Purpose.STEP else "verify",
-                    detail=self._commands.masked(failure_of(command, ended)),
+                    detail=commands.masked(failure_of(command, ended)),
                     summary=output,
                     printed=failing_part(printed),
                 )
-                return
-        self.result = StepResult(outcome=Outcome.COMPLETED, summary=summary)
+        return StepResult(outcome=Outcome.COMPLETED, summary=summary)
+    what = "checking it" if task.only_checks else f"`{task.step.command}`"
+    return StepResult(outcome=Outcome.LIMIT, reason="timeout", detail=f"{what} ran out of time")
 
-    def _lines(self) -> Iterator[tuple[Purpose, str]]:
-        if self._step.command is not None and not self._only_checks:
-            yield Purpose.STEP, self._step.command
-        for line in self._step.verify:
-            yield Purpose.VERIFY, line
+
+def _lines(task: StepTask) -> Iterator[tuple[Purpose, str]]:
+    if task.step.command is not None and not task.only_checks:
+        yield Purpose.STEP, task.step.command
+    for line in task.step.verify:
+        yield Purpose.VERIFY, line

@@ -18,7 +18,7 @@ from subagents.agent.run_context import AgentContext
 from subagents.agent.subagent import SubAgent, SubAgentConfig
 from subagents.executor import StepResult, StepTask, StopSignal, unserved
 from subagents.step.agent_step import AgentStep
-from subagents.step.command_runner import LOG_FILE, CommandStep, HostCommands, KeptOutput
+from subagents.step.command_runner import LOG_FILE, HostCommands, KeptOutput, run_commands
 from subagents.step.prompts import result_files
 from subagents.step.tamper_guard import ConcurrentClaims, RunClaims, Verification, record_name
 from vibe.core.agents.manager import UnknownAgentError
@@ -72,17 +72,11 @@ class LocalExecutor:
                 if task.has_agent:
                     ended = await ended_soon(partial(self._run_agent, context, task, stop, others), mark)
                 else:
-                    ended = await ended_soon(partial(self._run_command, context, task), mark)
+                    ended = await ended_soon(partial(run_commands, task, self._commands(context, task)), mark)
         except Exception as error:
             if (ended := unserved(error)) is None:
                 raise
         return structs.replace(ended, duration_s=self._clock() - started)
-
-    async def _run_command(self, context: AgentContext, task: StepTask) -> StepResult:
-        step = CommandStep(task, self._commands(context, task))
-        with move_on_after(task.step.timeout_seconds):
-            await step.do()
-        return step.result
 
     async def _run_agent(
         self, context: AgentContext, task: StepTask, stop: StopSignal, others: Callable[[], Sequence[str]]
