@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolError, ToolPermission
+from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolError, UnaskedConfig
 from vibe.core.tools.ports import Answer, Question
 
 
@@ -25,13 +25,7 @@ class AskUserQuestionResult(BaseModel):
     cancelled: bool = False
 
 
-class AskUserQuestionConfig(BaseToolConfig):
-    """Asking needs no yes."""
-
-    permission: ToolPermission = ToolPermission.ALWAYS
-
-
-class AskUserQuestion(BaseTool[AskUserQuestionArgs, AskUserQuestionResult, AskUserQuestionConfig, BaseToolState]):
+class AskUserQuestion(BaseTool[AskUserQuestionArgs, AskUserQuestionResult, UnaskedConfig, BaseToolState]):
     """Asks the user."""
 
     description: ClassVar[str] = "Ask the user up to four questions, each with two to four answers to pick."

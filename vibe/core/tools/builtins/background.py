@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from ipc.events import CommandDisplay
-from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolError, ToolPermission
+from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolError, UnaskedConfig
 from vibe.core.tools.process.background import BackgroundReport
 
 STILL_RUNNING = "still running after"
@@ -23,13 +23,7 @@ class BackgroundArgs(BaseModel):
     stop: bool = False
 
 
-class BackgroundConfig(BaseToolConfig):
-    """Looking at or ending what was allowed to start needs no yes."""
-
-    permission: ToolPermission = ToolPermission.ALWAYS
-
-
-class Background(BaseTool[BackgroundArgs, BackgroundReport, BackgroundConfig, BaseToolState]):
+class Background(BaseTool[BackgroundArgs, BackgroundReport, UnaskedConfig, BaseToolState]):
     """Looks after background commands."""
 
     changes_files: ClassVar[bool] = False

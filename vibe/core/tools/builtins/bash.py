@@ -18,17 +18,9 @@ from vibe.core.sandbox.confinement import Place
 from vibe.core.sandbox.port import ReadOnlyUnavailableError
 from vibe.core.sandbox.refusals import lacking
 from vibe.core.system.programs import find_shell
-from vibe.core.tools.base import (
-    Assessment,
-    BaseTool,
-    BaseToolConfig,
-    BaseToolState,
-    InvokeContext,
-    ToolError,
-    ToolPermission,
-    ToolStreamLine,
-)
+from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolError, ToolStreamLine
 from vibe.core.tools.errors import ReadOnlyRefusedError
+from vibe.core.tools.permissions import Assessment, ToolPermission
 from vibe.core.tools.ports import CallOutlook
 from vibe.core.tools.process.confined import MOST_STARTS, ConfinedCommand, shell_command
 from vibe.core.tools.process.kept_state import (

@@ -14,15 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ipc.events import FilesDisplay
 from vibe.core.system.globs import is_wild, matches_any
 from vibe.core.system.ignore import walk_files
-from vibe.core.tools.base import (
-    Assessment,
-    BaseTool,
-    BaseToolConfig,
-    BaseToolState,
-    InvokeContext,
-    PathAccess,
-    ToolPermission,
-)
+from vibe.core.tools.base import Assessment, BaseTool, BaseToolState, InvokeContext, PathAccess, UnaskedConfig
 from vibe.core.tools.files.search import printable, shown_lines
 from vibe.core.tools.workspace import Workspace
 
@@ -49,10 +41,9 @@ class GlobResult(BaseModel):
     why_none: str = ""
 
 
-class GlobConfig(BaseToolConfig):
+class GlobConfig(UnaskedConfig):
     """``max_results``: the longest answer."""
 
-    permission: ToolPermission = ToolPermission.ALWAYS
     max_results: Annotated[int, Field(ge=1)] = 200
 
 

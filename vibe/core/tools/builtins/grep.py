@@ -12,16 +12,7 @@ from ipc.events import FilesDisplay
 from vibe.core.system.globs import is_wild
 from vibe.core.system.ignore import DEFAULT_IGNORES, IGNORE_FILE, Ignores
 from vibe.core.system.programs import find_ripgrep
-from vibe.core.tools.base import (
-    Assessment,
-    BaseTool,
-    BaseToolConfig,
-    BaseToolState,
-    InvokeContext,
-    PathAccess,
-    ToolError,
-)
-from vibe.core.tools.base import ToolPermission as Permission
+from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolError, UnaskedConfig
 from vibe.core.tools.files.search import (
     Found,
     Match,
@@ -31,6 +22,7 @@ from vibe.core.tools.files.search import (
     search_with_ripgrep,
 )
 from vibe.core.tools.files.text_files import FileAccessError
+from vibe.core.tools.permissions import Assessment, PathAccess
 from vibe.core.tools.workspace import Workspace
 
 
@@ -54,14 +46,13 @@ class GrepResult(BaseModel):
     files: list[str] = []
 
 
-class GrepConfig(BaseToolConfig):
+class GrepConfig(UnaskedConfig):
     """Limits. ``use_ripgrep`` false takes the search written in Python.
 
     ``exclude_patterns`` are names that are passed over, whatever the ignore files say; ``codeignore_file`` is the name
     of the workspace's own file of patterns.
     """
 
-    permission: Permission = Permission.ALWAYS
     max_output_bytes: Annotated[int, Field(ge=1_000)] = 64_000
     default_max_matches: Annotated[int, Field(ge=1)] = 100
     default_timeout: Annotated[float, Field(gt=0)] = 60

@@ -9,15 +9,7 @@ from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe.core.system.ignore import list_entries
-from vibe.core.tools.base import (
-    Assessment,
-    BaseTool,
-    BaseToolConfig,
-    BaseToolState,
-    InvokeContext,
-    PathAccess,
-    ToolPermission,
-)
+from vibe.core.tools.base import Assessment, BaseTool, BaseToolState, InvokeContext, PathAccess, UnaskedConfig
 from vibe.core.tools.files.search import printable, shown_lines
 from vibe.core.tools.files.text_files import FileAccessError
 from vibe.core.tools.workspace import Workspace
@@ -40,10 +32,9 @@ class ListDirResult(BaseModel):
     was_truncated: bool = False
 
 
-class ListDirConfig(BaseToolConfig):
+class ListDirConfig(UnaskedConfig):
     """``max_entries``: the longest answer."""
 
-    permission: ToolPermission = ToolPermission.ALWAYS
     max_entries: Annotated[int, Field(ge=1)] = 200
 
 

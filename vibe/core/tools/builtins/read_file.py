@@ -13,15 +13,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from ipc.events import ImageDisplay
 from vibe.core.messages import Image
-from vibe.core.tools.base import (
-    Assessment,
-    BaseTool,
-    BaseToolConfig,
-    BaseToolState,
-    InvokeContext,
-    PathAccess,
-    ToolPermission,
-)
+from vibe.core.tools.base import Assessment, BaseTool, BaseToolState, InvokeContext, PathAccess, UnaskedConfig
 from vibe.core.tools.files.images import as_image, image_type
 from vibe.core.tools.files.text_files import FileAccessError, decode, sniff, whole_characters
 from vibe.core.tools.workspace import Workspace
@@ -65,13 +57,12 @@ class ReadFileResult(BaseModel):
     image_base64: str = ""
 
 
-class ReadFileConfig(BaseToolConfig):
+class ReadFileConfig(UnaskedConfig):
     """``max_read_bytes``: the most one call returns.
 
     ``max_state_history``: how many of the files read last are remembered.
     """
 
-    permission: ToolPermission = ToolPermission.ALWAYS
     max_read_bytes: Annotated[int, Field(ge=1_000)] = 64_000
     max_state_history: Annotated[int, Field(ge=0)] = 10
 

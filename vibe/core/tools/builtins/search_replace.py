@@ -15,19 +15,12 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, mo
 from pydantic.json_schema import SkipJsonSchema
 
 from ipc.events import DiffDisplay, WrittenFile
-from vibe.core.tools.base import (
-    Assessment,
-    BaseTool,
-    BaseToolConfig,
-    BaseToolState,
-    InvokeContext,
-    PathAccess,
-    ToolError,
-)
+from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolError
 from vibe.core.tools.builtins._blocks import Block, apply_blocks, parse_blocks
 from vibe.core.tools.builtins._closest import LEAST_SIMILAR
 from vibe.core.tools.files.diffs import FileDiff, file_diff
 from vibe.core.tools.files.text_files import DecodedText, decode, encoded_as, read_whole
+from vibe.core.tools.permissions import Assessment, PathAccess
 from vibe.core.tools.ports import CallOutlook
 from vibe.core.tools.workspace import Workspace
 

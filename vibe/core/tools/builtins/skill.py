@@ -8,15 +8,7 @@ import anyio.to_thread
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe.core.errors import UsageError
-from vibe.core.tools.base import (
-    BaseTool,
-    BaseToolConfig,
-    BaseToolState,
-    InvokeContext,
-    TextResult,
-    ToolError,
-    ToolPermission,
-)
+from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, TextResult, ToolError, UnaskedConfig
 
 
 class SkillArgs(BaseModel):
@@ -27,13 +19,7 @@ class SkillArgs(BaseModel):
     name: Annotated[str, Field(min_length=1, description="a name from the list of available skills")]
 
 
-class SkillConfig(BaseToolConfig):
-    """``allowlist`` and ``denylist`` are globs over the names of skills."""
-
-    permission: ToolPermission = ToolPermission.ALWAYS
-
-
-class Skill(BaseTool[SkillArgs, TextResult, SkillConfig, BaseToolState]):
+class Skill(BaseTool[SkillArgs, TextResult, UnaskedConfig, BaseToolState]):
     """Loads a skill. What the skill restricts holds for this agent from then on."""
 
     description: ClassVar[str] = "Load a skill's instructions. A skill may restrict which tools you can use afterwards."

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vibe.core.outcome import Denial, Outcome
 from vibe.core.plain_text import shortened
-from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolError, ToolPermission
+from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolError
 from vibe.core.tools.permissions import Assessment, listed
 from vibe.core.tools.ports import SubagentOrder, SubagentReport
 from vibe.core.tools.workspace import Workspace
@@ -42,7 +42,6 @@ class TaskResult(BaseModel):
 class TaskConfig(BaseToolConfig):
     """``allowlist`` and ``denylist`` are globs over the names of subagents."""
 
-    permission: ToolPermission = ToolPermission.ASK
     allowlist: list[str] = Field(default_factory=lambda: ["explore"])
 
 

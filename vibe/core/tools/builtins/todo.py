@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from ipc.events import TodoDisplay, TodoEntry
-from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolError, ToolPermission
+from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolError, UnaskedConfig
 
 
 class TodoStatus(StrEnum):
@@ -64,10 +64,9 @@ class TodoResult(BaseModel):
     total_count: int
 
 
-class TodoConfig(BaseToolConfig):
+class TodoConfig(UnaskedConfig):
     """``max_todos``: the longest list."""
 
-    permission: ToolPermission = ToolPermission.ALWAYS
     max_todos: Annotated[int, Field(ge=1)] = 100
 
 

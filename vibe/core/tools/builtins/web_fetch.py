@@ -8,7 +8,7 @@ from anyio import fail_after, to_thread
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe.core.plain_text import shortened
-from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolPermission
+from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext
 from vibe.core.tools.permissions import Assessment, listed
 from vibe.core.tools.web.address import WebUrl, parse_url
 from vibe.core.tools.web.client import FetchError, NetworkAccess, Response, SystemNetwork, fetch
@@ -44,7 +44,6 @@ class WebFetchConfig(BaseToolConfig):
     A denied domain takes its subdomains with it.
     """
 
-    permission: ToolPermission = ToolPermission.ASK
     max_bytes: Annotated[int, Field(ge=1_000, le=5_000_000)] = 120_000
     default_timeout: Annotated[int, Field(ge=1)] = 30
     max_timeout: Annotated[int, Field(ge=1)] = 120

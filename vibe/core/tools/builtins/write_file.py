@@ -11,17 +11,10 @@ from anyio import to_thread
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from ipc.events import DiffDisplay, WrittenFile
-from vibe.core.tools.base import (
-    Assessment,
-    BaseTool,
-    BaseToolConfig,
-    BaseToolState,
-    InvokeContext,
-    PathAccess,
-    ToolError,
-)
+from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolError
 from vibe.core.tools.files.diffs import FileDiff, file_diff
 from vibe.core.tools.files.text_files import DecodedText, FileAccessError, decode, encoded_as, read_whole
+from vibe.core.tools.permissions import Assessment, PathAccess
 from vibe.core.tools.ports import CallOutlook
 from vibe.core.tools.workspace import Workspace
 
