@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import anyio.to_thread
 
@@ -108,7 +107,7 @@ class Compactor:
             self.kit.sink.publish(WarningEvent(code="compact.cut", message=CUT_WARNING))
         first = stand_in(summary, request, self.kit.reminders())
         shortened = [first, *messages[start:]]
-        await self.kit.fork(partial(self._restart, shortened))
+        await self.kit.fork(partial(self.kit.transcript.restart, shortened))
         return estimate_messages(messages) - estimate_messages(shortened)
 
     def _kept(self, request: str, threshold: int) -> str:
@@ -162,9 +161,6 @@ class Compactor:
             reservation.release()
         announce_spent(self.kit, completion.usage, completion.cost_usd)
         return completion
-
-    def _restart(self, messages: Sequence[Message], path: Path | None) -> None:
-        self.kit.transcript.restart(messages, path)
 
 
 TEXT_LENGTH = 4_000
