@@ -17,7 +17,7 @@ from vibe.core.instructions.project_context import ContextRequest, project_conte
 from vibe.core.instructions.project_docs import ProjectDocs
 from vibe.core.instructions.system_prompt import PromptLibrary
 from vibe.core.skills.command_files import CommandFiles
-from vibe.core.skills.manager import SkillManager, SkillPatterns, SkillSources
+from vibe.core.skills.manager import SkillManager, SkillSources
 from vibe.core.system.programs import find_shell
 
 AGENTS_DIRECTORY = ".agents"
@@ -149,9 +149,10 @@ def load_skills(request: GuidanceRequest) -> SkillManager:
         configured=tuple(map(Path, request.config.skill_paths)),
         project=tuple(project),
         user=(request.home / SKILLS, request.user_home / AGENTS_DIRECTORY / SKILLS),
+        enabled=request.config.enabled_skills,
+        disabled=request.config.disabled_skills,
     )
-    patterns = SkillPatterns(enabled=request.config.enabled_skills, disabled=request.config.disabled_skills)
-    return SkillManager(sources, patterns)
+    return SkillManager(sources)
 
 
 def load_commands(request: GuidanceRequest) -> CommandFiles:

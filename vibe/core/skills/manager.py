@@ -97,17 +97,14 @@ _INTRODUCTION = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillSources:
-    """Folders of skills; among skills of one name the first found stays: ``configured``, ``project``, ``user``."""
+    """Folders of skills; among skills of one name the first found stays: ``configured``, ``project``, ``user``.
+
+    ``enabled`` and ``disabled`` are exact names, globs or ``re:``; the latter count only while the former are empty.
+    """
 
     configured: tuple[Path, ...] = ()
     project: tuple[Path, ...] = ()
     user: tuple[Path, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkillPatterns:
-    """Exact names, globs or ``re:``; ``disabled`` counts only while ``enabled`` is empty."""
-
     enabled: tuple[str, ...] = ()
     disabled: tuple[str, ...] = ()
 
@@ -119,11 +116,11 @@ class SkillManager:
         ConfigError: a pattern is not valid.
     """
 
-    def __init__(self, sources: SkillSources | None = None, patterns: SkillPatterns | None = None) -> None:
-        chosen = patterns or SkillPatterns()
+    def __init__(self, sources: SkillSources | None = None) -> None:
+        sources = sources or SkillSources()
         warnings: list[str] = []
-        found = _discover(sources or SkillSources(), warnings)
-        dropped = left_out("skill", found, chosen.enabled, chosen.disabled, warnings)
+        found = _discover(sources, warnings)
+        dropped = left_out("skill", found, sources.enabled, sources.disabled, warnings)
         self._skills = MappingProxyType({name: found[name] for name in sorted(found) if name not in dropped})
         self.warnings = tuple(warnings)
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.unit.core.skills.writing import write_skill
-from vibe.core.skills.manager import MAX_LIST, NoSuchSkillError, SkillManager, SkillPatterns, SkillSources
+from vibe.core.skills.manager import MAX_LIST, NoSuchSkillError, SkillManager, SkillSources
 
 
 def manager(*folders: Path, enabled: tuple[str, ...] = (), disabled: tuple[str, ...] = ()) -> SkillManager:
-    return SkillManager(SkillSources(project=folders), SkillPatterns(enabled=enabled, disabled=disabled))
+    return SkillManager(SkillSources(project=folders, enabled=enabled, disabled=disabled))
 
 
 def test_the_first_skill_of_a_name_stays_and_the_other_is_said(tmp_path: Path) -> None:
