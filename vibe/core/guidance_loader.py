@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from vibe.core.config.models import VibeConfig
-from vibe.core.config.paths import PROJECT_DIRECTORY, VibePaths, project_lineage, shown, user_home_of
-from vibe.core.config.trust import trusting
+from vibe.core.config.paths import PROJECT_DIRECTORY, VibePaths, project_lineage, shown
 from vibe.core.guidance import Guidance
 from vibe.core.hooks.models import HOOKS_FILE, HookFile, load_hooks
 from vibe.core.instructions.memory import MemoryFileError, MemoryStore
-from vibe.core.instructions.project_context import ContextRequest, project_context
+from vibe.core.instructions.project_context import GuidanceRequest, project_context
 from vibe.core.instructions.project_docs import ProjectDocs
 from vibe.core.instructions.system_prompt import PromptLibrary
 from vibe.core.skills.command_files import CommandFiles
@@ -39,39 +36,6 @@ TAKE_OVER = MappingProxyType({
     "servers": "`vibe mcp import {name}` adds the servers",
 })
 PROMPTS = "prompts"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuidanceRequest:
-    """Workspace to load for. ``project_dir`` is the trusted ``.vibe``; ``trust_workdir`` trusts the project this once.
-
-    ``nested`` are trusted folders below the workspace, whose skills are its own, too.
-    ``snapshot``: the workspace's files and git are to be told.
-    """
-
-    home: Path
-    workdir: Path
-    environ: Mapping[str, str]
-    config: VibeConfig
-    project_dir: Path | None = None
-    trust_workdir: bool = False
-    snapshot: bool = False
-    nested: tuple[Path, ...] = ()
-
-    @property
-    def user_home(self) -> Path:
-        """The user's home directory."""
-        return user_home_of(self.environ)
-
-    @property
-    def lineage(self) -> list[Path]:
-        """The project's folders from the workspace up, nearest first."""
-        return project_lineage(self.workdir, self.user_home)
-
-    @property
-    def trusts(self) -> Callable[[Path], bool]:
-        """Check that a resolved folder is trusted."""
-        return trusting(self.home, self.workdir, self.user_home, trust_workdir=self.trust_workdir)
 
 
 def load_guidance(request: GuidanceRequest) -> Guidance:
@@ -103,7 +67,7 @@ def load_guidance(request: GuidanceRequest) -> Guidance:
         trusts=trusts,
         memory=memory,
         memory_section=memory_section,
-        context=_context(request, library, trusts) if request.snapshot and config.include_project_context else "",
+        context=project_context(request, library) if request.snapshot and config.include_project_context else "",
         warnings=(*skills.warnings, *docs.warnings, *memory_warning, *unused, *_of_others(request, skills, docs)),
     )
 
@@ -182,20 +146,6 @@ def _hook_files(request: GuidanceRequest) -> list[HookFile]:
         label = shown(path, request.user_home)
         files.append(HookFile(path=path, label=label, project_dir=request.project_dir.parent))
     return files
-
-
-def _context(request: GuidanceRequest, library: PromptLibrary, trusts: Callable[[Path], bool]) -> str:
-    return project_context(
-        ContextRequest(
-            home=request.home,
-            workdir=request.workdir,
-            user_home=request.user_home,
-            environ=request.environ,
-            limits=request.config.project_context,
-            library=library,
-            trusted=trusts(request.workdir.resolve()),
-        )
-    )
 
 
 def _remembered(memory: MemoryStore) -> tuple[str, tuple[str, ...]]:

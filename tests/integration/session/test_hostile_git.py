@@ -11,9 +11,8 @@ import pytest
 
 from tests.integration.session.repository import ENVIRON
 from vibe.app.engine.base_commit import changed_files, head_commit
-from vibe.core.config.models import ProjectContextConfig
-from vibe.core.instructions.project_context import ContextRequest, git_view
-from vibe.core.instructions.system_prompt import PromptLibrary
+from vibe.core.config.models import ProjectContextConfig, VibeConfig
+from vibe.core.instructions.project_context import GuidanceRequest, git_view
 from vibe.core.session.snapshots import Snapshots
 from vibe.core.system.git.discovery import git_head
 
@@ -83,16 +82,8 @@ def trap(tmp_path: Path) -> Trap:
 
 
 def ask_for_a_view(trap: Trap) -> object:
-    request = ContextRequest(
-        home=trap.base,
-        workdir=trap.root,
-        user_home=trap.base,
-        environ=ENVIRON,
-        limits=ProjectContextConfig(default_commit_count=5, timeout_seconds=60),
-        library=PromptLibrary(),
-        trusted=False,
-    )
-    return git_view(request)
+    config = VibeConfig(project_context=ProjectContextConfig(default_commit_count=5, timeout_seconds=60))
+    return git_view(GuidanceRequest(home=trap.base, workdir=trap.root, environ=ENVIRON, config=config))
 
 
 ASKED: dict[str, Callable[[Trap], object]] = {

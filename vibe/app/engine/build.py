@@ -18,7 +18,8 @@ from vibe.core.config.models import BackendKind, ModelConfig, Network, ProviderC
 from vibe.core.config.paths import PROJECT_DIRECTORY, VibePaths, user_home_of
 from vibe.core.config.trust import nested_projects
 from vibe.core.guidance import Guidance
-from vibe.core.guidance_loader import GuidanceRequest, load_guidance
+from vibe.core.guidance_loader import load_guidance
+from vibe.core.instructions.project_context import GuidanceRequest
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.llm.limiter import CallLimiter
 from vibe.core.sandbox.confinement import Confinement, remove_abandoned_placeholders

@@ -13,7 +13,8 @@ from vibe.cli.render.listings import NO_SKILLS, skill_line
 from vibe.core.config.loader import ConfigRequest, load_config
 from vibe.core.config.paths import user_home_of
 from vibe.core.config.trust import nested_projects
-from vibe.core.guidance_loader import GuidanceRequest, load_skills
+from vibe.core.guidance_loader import load_skills
+from vibe.core.instructions.project_context import GuidanceRequest
 from vibe.core.skills.manager import SkillInfo
 
 
