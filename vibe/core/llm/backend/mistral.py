@@ -81,7 +81,7 @@ class _SdkClient:
         import httpx2
 
         self._inner = inner
-        self._reader = reader
+        self._errors, self._check = reader.errors, reader.check
         # Both are ours, so that both can be closed; the SDK would make its own at once and load the CAs twice.
         self._unused = httpx2.Client(**client_options(httpx2, is_async=False))
         self._sdk = import_sdk()(
@@ -104,12 +104,13 @@ class _SdkClient:
         exchange = _Exchange(content, headers)
         _exchange.set(exchange)
         try:
-            stream = await self._sdk.chat.stream_async(model=NO_KEY, messages=[{"role": "user", "content": ""}])
+            chat = self._sdk.chat
+            stream = await chat.stream_async(model=NO_KEY, messages=[{"role": "user", "content": ""}])
             yield stream.response
         except MistralError as error:
-            raise self._reader.errors.from_response(error.status_code, error.body, error.headers) from error
+            raise self._errors.from_response(error.status_code, error.body, error.headers) from error
         except NoResponseError as error:
-            raise self._reader.errors.from_wire(error) from error
+            raise self._errors.from_wire(error) from error
         finally:
             # Not the stream's own way out: a call that is cancelled inside the SDK leaves no stream to close.
             if exchange.response is not None:
@@ -128,7 +129,7 @@ class _SdkClient:
         exchange = _exchange.get()
         request.headers.update(exchange.headers)  # not sooner: the SDK has a user agent of its own
         exchange.response = response = await self._inner.send(request, **options)
-        await self._reader.check(response)
+        await self._check(response)
         response.headers["content-type"] = "text/event-stream"  # it is read whatever it is; the SDK takes but this
         return response
 
