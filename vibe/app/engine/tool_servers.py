@@ -19,7 +19,7 @@ from vibe.core.config.models import McpServerConfig
 from vibe.core.config.paths import VibePaths
 
 if TYPE_CHECKING:
-    from vibe.core.tools.mcp.prompts import RemotePrompt
+    from vibe.core.tools.mcp.remote import RemotePrompt
     from vibe.core.tools.mcp.servers import McpServers, ServerState
 
 STARTING, FAILED = "starting", "failed"
@@ -57,7 +57,7 @@ class ToolServers:
         server = next((one.name for one in self.states() if name.startswith(f"{one.name}:")), None)
         if self._servers is None or server is None:
             return None
-        from vibe.core.tools.mcp.prompts import given_arguments  # noqa: PLC0415  most runs have no servers
+        from vibe.core.tools.mcp.remote import given_arguments  # noqa: PLC0415  most runs have no servers
 
         await self.settled()
         for owner, prompt in self.prompts():

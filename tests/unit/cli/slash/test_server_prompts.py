@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from vibe.core.errors import UsageError
-from vibe.core.tools.mcp.prompts import RemotePrompt, given_arguments
+from vibe.core.tools.mcp.remote import RemotePrompt, given_arguments
 
 REVIEW = RemotePrompt(name="review", about="", arguments=("place", "tone"), required=frozenset({"place"}))
 PLAIN = RemotePrompt(name="plain", about="")

@@ -24,10 +24,6 @@ _BOM: Final = b"\xef\xbb\xbf"
 class EventTooLongError(ValueError):
     """One event is longer than the parser is willing to hold."""
 
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"an event is longer than {limit} bytes")
-        self.limit = limit
-
 
 class SseParser:
     """Turns a byte stream into the data of its events; comments and other fields are dropped.
@@ -121,7 +117,7 @@ class SseParser:
 
     def _check_size(self) -> None:
         if self._size + len(self._line) > self._limit:
-            raise EventTooLongError(self._limit)
+            raise EventTooLongError(f"an event is longer than {self._limit} bytes")
 
 
 def _as_error(data: str) -> str:

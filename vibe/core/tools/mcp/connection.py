@@ -45,15 +45,17 @@ from vibe.core.tools.mcp.errors import (
     code_of,
     phrase,
 )
-from vibe.core.tools.mcp.prompts import RemotePrompt, list_prompts, text_of_prompt
 from vibe.core.tools.mcp.remote import (
     READ_RESOURCE,
+    RemotePrompt,
     RemoteResource,
     RemoteTool,
     ToolChoice,
+    list_prompts,
     list_resources,
     list_tools,
     resource_tool,
+    text_of_prompt,
 )
 from vibe.core.tools.mcp.settings import endpoint_of, launch_of
 from vibe.core.tools.mcp.sieve import sieved

@@ -96,7 +96,7 @@ async def signed_in(server: str, endpoint: Endpoint, way: SignInWay, screen: Sig
     try:
         async with loopback.listening(way.port):
             with fail_after(way.patience_seconds):
-                return await _through_the_flow(server, endpoint, _Flow(server, endpoint, way, screen, loopback))
+                return await _through_the_flow(_Flow(server, endpoint, way, screen, loopback))
     except Exception as error:
         cause = innermost(error)
         if isinstance(cause, TimeoutError):
@@ -106,17 +106,15 @@ async def signed_in(server: str, endpoint: Endpoint, way: SignInWay, screen: Sig
         raise SignInError(server, _why(cause, endpoint.url, way)) from error
 
 
+@dataclass(frozen=True, slots=True)
 class _Flow:
     """The client library's sign-in, which keeps nothing and asks the user by way of the browser."""
 
-    def __init__(
-        self, server: str, endpoint: Endpoint, way: SignInWay, screen: SignInScreen, loopback: Loopback
-    ) -> None:
-        self._server = server
-        self._endpoint = endpoint
-        self._way = way
-        self._screen = screen
-        self._loopback = loopback
+    server: str
+    endpoint: Endpoint
+    way: SignInWay
+    screen: SignInScreen
+    loopback: Loopback
 
     def provider(self) -> OAuthClientProvider:
         from mcp.client.auth import OAuthClientProvider
@@ -125,10 +123,10 @@ class _Flow:
 
         about_us = OAuthClientMetadata(
             client_name="vibe",
-            redirect_uris=[AnyUrl(self._loopback.redirect_uri)],
+            redirect_uris=[AnyUrl(self.loopback.redirect_uri)],
             token_endpoint_auth_method="none",  # noqa: S106  no secret
         )
-        return OAuthClientProvider(self._endpoint.url, about_us, self, self._show, self._answer)
+        return OAuthClientProvider(self.endpoint.url, about_us, self, self._show, self._answer)
 
     async def get_tokens(self) -> OAuthToken | None:
         """None: the user signs in again."""
@@ -142,32 +140,32 @@ class _Flow:
         from mcp.shared.auth import OAuthClientInformationFull
         from pydantic import AnyUrl  # noqa: PLC0415  as above
 
-        if not self._way.client_id:
+        if not self.way.client_id:
             return None
-        redirect = AnyUrl(self._loopback.redirect_uri)
-        return OAuthClientInformationFull(client_id=self._way.client_id, redirect_uris=[redirect])
+        redirect = AnyUrl(self.loopback.redirect_uri)
+        return OAuthClientInformationFull(client_id=self.way.client_id, redirect_uris=[redirect])
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         """Keep nothing here, as above."""
 
     async def _show(self, address: str) -> None:
-        self._loopback.state = parse_qs(urlsplit(address).query)["state"][-1]
-        await self._screen.address(address)
+        self.loopback.state = parse_qs(urlsplit(address).query)["state"][-1]
+        await self.screen.address(address)
 
     async def _answer(self) -> AuthorizationCodeResult:
         from mcp.shared.auth import AuthorizationCodeResult
 
-        fields = await self._loopback.answer()
+        fields = await self.loopback.answer()
         if "error" in fields:
             why = shortened(f"{fields['error']}: {fields.get('error_description', '')}".strip(": "), LONGEST)
-            raise SignInError(self._server, f"it was refused ({why})")
+            raise SignInError(self.server, f"it was refused ({why})")
         return AuthorizationCodeResult(code=fields["code"], state=fields.get("state"), iss=fields.get("iss"))
 
 
-async def _through_the_flow(server: str, endpoint: Endpoint, flow: _Flow) -> SignIn:
+async def _through_the_flow(flow: _Flow) -> SignIn:
     import httpx2
 
-    provider = flow.provider()
+    server, endpoint, provider = flow.server, flow.endpoint, flow.provider()
     headers = {**endpoint.headers, "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": REVISION}
     async with httpx2.AsyncClient(auth=provider, timeout=REQUEST_SECONDS, **client_options(httpx2)) as client:
         async with client.stream("POST", endpoint.url, json=INITIALIZE, headers=headers) as response:

@@ -14,9 +14,8 @@ from vibe.core.plain_text import plain, shortened
 from vibe.core.tools.loading import ToolClass
 from vibe.core.tools.mcp.connection import ServerConnection, ServerPlace, ServerStatus
 from vibe.core.tools.mcp.errors import RequiredServerError, ServerCallError
-from vibe.core.tools.mcp.prompts import RemotePrompt
 from vibe.core.tools.mcp.proxy import RunningCall, proxy_class
-from vibe.core.tools.mcp.remote import RemoteTool, proxy_names
+from vibe.core.tools.mcp.remote import RemotePrompt, RemoteTool, proxy_names
 
 NOTE_LENGTH = 4_000
 CLOSE_SECONDS = 6.0
