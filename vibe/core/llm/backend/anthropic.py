@@ -93,28 +93,24 @@ class MessagesEncoder:
         body |= settings(request, bound)
         return self._encoder.encode(body)
 
-    def _turns(self, messages: Sequence[Message], source: str) -> msgspec.Raw:
+    def _turns(self, messages: Sequence[Message], source: str) -> list[dict[str, Any]]:
         """All messages, neighbours of one role as one, the last two of the user marked."""
-        turns: list[tuple[bytes, list[bytes]]] = []
+        turns: list[tuple[str, list[bytes]]] = []
         ids = _WireIds()
         for message in messages:
             if isinstance(message, SystemMessage):
                 continue
-            role = b"assistant" if isinstance(message, AssistantMessage) else b"user"
+            role = "assistant" if isinstance(message, AssistantMessage) else "user"
             if not turns or turns[-1][0] != role:
                 turns.append((role, []))
             turns[-1][1].append(self._message(message, source, ids.of(message)))
-        if not turns or turns[0][0] != b"user":
-            turns.insert(0, (b"user", [self._encoder.encode({"type": "text", "text": START})]))
-        if turns[-1][0] != b"user":
-            turns.append((b"user", [self._encoder.encode({"type": "text", "text": CONTINUE})]))
-        for _, blocks in [turn for turn in turns if turn[0] == b"user"][-2:]:
+        if not turns or turns[0][0] != "user":
+            turns.insert(0, ("user", [self._encoder.encode({"type": "text", "text": START})]))
+        if turns[-1][0] != "user":
+            turns.append(("user", [self._encoder.encode({"type": "text", "text": CONTINUE})]))
+        for _, blocks in [turn for turn in turns if turn[0] == "user"][-2:]:
             blocks[-1] = _with_mark(blocks[-1])
-        return msgspec.Raw(
-            b"["
-            + b",".join(b'{"role":"' + role + b'","content":[' + b",".join(blocks) + b"]}" for role, blocks in turns)
-            + b"]"
-        )
+        return [{"role": role, "content": msgspec.Raw(b"[" + b",".join(blocks) + b"]")} for role, blocks in turns]
 
     def _message(self, message: Message, source: str, ids: Sequence[str] | None) -> bytes:
         """The blocks of one message with commas between; with ``ids``, its calls or its result bear those."""
