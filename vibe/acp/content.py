@@ -25,6 +25,7 @@ from acp.schema import (
 )
 
 from vibe.app.conversation.mentions import LINES
+from vibe.app.conversation.opening import named_folder
 from vibe.core.config.models import McpServerConfig, McpTransport
 from vibe.core.errors import UsageError
 from vibe.core.messages import Image
@@ -79,17 +80,7 @@ def folder_of(given: str, name: str) -> Path:
     Raises:
         UsageError: it is not absolute, or is none.
     """
-    shown = repr(given[:200])
-    if not Path(given).is_absolute():
-        raise UsageError(f"{name} {shown} is relative: give the absolute path of a folder")
-    try:
-        folder = Path(given).resolve()
-        is_there = folder.is_dir()
-    except (OSError, ValueError, RuntimeError) as error:
-        raise UsageError(f"{name} {shown} can't be used: give the path of a folder") from error
-    if not is_there:
-        raise UsageError(f"{name} {shown} is no folder: create it, or give one that is there")
-    return folder
+    return named_folder(given, f"{name} {given[:200]!r}")
 
 
 def server_of(given: GivenServer) -> McpServerConfig:

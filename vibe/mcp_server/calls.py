@@ -14,7 +14,7 @@ from anyio import CancelScope, get_cancelled_exc_class, move_on_after, to_thread
 from ipc.commands import Approve
 from planner.store.folder import find_plan
 from vibe.app.conversation.conversation import prompt_record
-from vibe.app.conversation.opening import Opening, PromptLimits, Seat
+from vibe.app.conversation.opening import Opening, PromptLimits, Seat, named_folder
 from vibe.app.engine.result_record import RunRecord
 from vibe.app.plan import commands
 from vibe.app.plan.run import PlanRun
@@ -161,21 +161,12 @@ def _existing_workdir(given: str) -> Path:
     """Return the folder a call names; reads the file system.
 
     Raises:
-        CallRefusedError: it is not absolute, not there, or can't be used.
+        UsageError: it is not absolute, not there, or can't be used.
     """
-    shown, named = repr(given if len(given) <= 200 else f"{given[:200]}..."), given.strip()
-    if not named:
+    if not given.strip():
         raise CallRefusedError("cwd is empty: give the absolute path of the folder to work in")
-    if not Path(named).is_absolute():
-        raise CallRefusedError(f"cwd {shown} is relative: give the absolute path of the folder to work in")
-    try:
-        folder = Path(named).resolve()
-        found = folder.is_dir()
-    except (OSError, ValueError, RuntimeError) as error:
-        raise CallRefusedError(f"cwd {shown} can't be used: give the path of a folder") from error
-    if not found:
-        raise CallRefusedError(f"cwd {shown} is no folder: create it, or give one that is there")
-    return folder
+    shown = repr(given if len(given) <= 200 else f"{given[:200]}...")
+    return named_folder(given.strip(), f"cwd {shown}", "the folder to work in")
 
 
 def _conversation_answer(record: RunRecord, args: CallVibeArguments) -> ToolAnswer:

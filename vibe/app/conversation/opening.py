@@ -11,6 +11,7 @@ from ipc.sink import EventSink
 from subagents.step_result import AgentUsage
 from vibe.core.agent_loop import ActResult
 from vibe.core.config.models import McpServerConfig, Thinking
+from vibe.core.errors import UsageError
 from vibe.core.messages import Usage
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Approver, Files, UserInput
@@ -103,3 +104,21 @@ class AgentChange:
     model: str | None = None
     thinking: Thinking | None = None
     approvals: ApprovalMode | None = None
+
+
+def named_folder(given: str, named: str, wanted: str = "a folder") -> Path:
+    """Return the folder that a client ``named`` so; reads the file system.
+
+    Raises:
+        UsageError: it is not absolute, or is none.
+    """
+    if not Path(given).is_absolute():
+        raise UsageError(f"{named} is relative: give the absolute path of {wanted}")
+    try:
+        folder = Path(given).resolve()
+        is_there = folder.is_dir()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise UsageError(f"{named} can't be used: give the path of a folder") from error
+    if not is_there:
+        raise UsageError(f"{named} is no folder: create it, or give one that is there")
+    return folder
