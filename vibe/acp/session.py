@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TypeAlias
 
 from acp import Client, RequestError
@@ -42,7 +43,9 @@ from vibe.core.llm.errors import ContextTooLongError, ModelKeyError, ModelOverlo
 from vibe.core.messages import Image
 from vibe.core.outcome import Outcome
 
-AUTH_REQUIRED, FAILED, CONTEXT_TOO_LONG, OVERLOADED = -32000, -32603, -32003, -32004
+CODES = MappingProxyType({ModelKeyError: -32000, ContextTooLongError: -32003, ModelOverloadedError: -32004})
+"""Error codes of the protocol; of all other errors it is ``FAILED``."""
+FAILED = -32603
 
 
 @dataclass(slots=True)
@@ -281,13 +284,5 @@ def _response(turn: EditorTurn) -> PromptResponse:
     if acted.outcome is Outcome.LIMIT and acted.reason == "tokens":
         return PromptResponse(stop_reason="max_tokens", usage=usage)
     why = acted.detail or acted.reason or "no reason given"
-    match acted.error:
-        case ContextTooLongError():
-            code = CONTEXT_TOO_LONG
-        case ModelOverloadedError():
-            code = OVERLOADED
-        case ModelKeyError():
-            code = AUTH_REQUIRED
-        case _:
-            code = FAILED
+    code = next((code for kind, code in CODES.items() if isinstance(acted.error, kind)), FAILED)
     raise RequestError(code, f"{acted.outcome.value}: {why}", {"reason": acted.reason})

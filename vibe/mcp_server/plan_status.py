@@ -44,7 +44,7 @@ class StatusAnswer:
 
     def answer(self) -> ToolAnswer:
         """Return it as the answer of a call."""
-        state, done = self.state, self.state.counts[StepStatus.COMPLETED]
+        state = self.state
         listed = _most_telling(state.steps.values())
         words = f": {shortened(plain_line(self.detail), LINE_LENGTH)}" if self.detail else ""
         lines = [f"plan {self.plan_id} is {self.status}{words}"]
@@ -60,7 +60,7 @@ class StatusAnswer:
             "status": self.status,
             "running": self.is_running,
             "detail": self.detail,
-            "steps_done": done,
+            "steps_done": state.counts[StepStatus.COMPLETED],
             "steps_total": len(state.steps),
             "counts": state.counted(),
             "steps": [self._step(step) for step in listed],

@@ -183,15 +183,10 @@ class RequestBoard:
         request_id = request_id or uuid4().hex
         details = {"questions": [question.model_dump(mode="json") for question in questions]}
         about = self._about(request_id, QUESTION, " / ".join(each.question for each in questions), details)
-        person = (
-            None if self._user_input is None else partial(self._ask_person, self._user_input, questions, request_id)
-        )
+        ask = self._user_input
+        person = None if ask is None else partial(_ask_person, ask, questions, request_id)
         replies = await self._first(_Asked(about), person, _Replies(None, BY_TIMEOUT))
         return replies and replies.answers
-
-    @staticmethod
-    async def _ask_person(ask: UserInput, questions: Sequence[Question], request_id: str) -> _Replies:
-        return _Replies(await ask(questions, request_id), BY_PERSON)
 
     def _about(self, request_id: str, kind: str, summary: str, details: Mapping[str, Any]) -> OpenRequest:
         origin = self._origins.get(request_id, RequestOrigin())
@@ -330,6 +325,10 @@ def decision_request(event: PlanDecisionEvent) -> OpenRequest:
         origin=replace(origin, step_id=event.step_id or origin.step_id),
         details={"opened": event.ts, **{name: getattr(event, name) for name in names}},
     )
+
+
+async def _ask_person(ask: UserInput, questions: Sequence[Question], request_id: str) -> _Replies:
+    return _Replies(await ask(questions, request_id), BY_PERSON)
 
 
 def _said(answer: ApprovalAnswer | _Replies) -> _Said:
