@@ -12,6 +12,7 @@ from vibe.acp.handshake import answer_to_initialize, capabilities_in
 from vibe.acp.transport import LineTransport
 from vibe.app.engine.host import Host
 from vibe.core.system.line_wire import Wire
+from vibe.core.system.racing import unless
 
 if TYPE_CHECKING:
     from vibe.acp.session import SlashPort
@@ -37,22 +38,22 @@ async def serve_editor(wire: Wire, host: Host, load: LoadCommands, on_gone: Call
                 transport.hold(first)
             else:
                 await transport.send(answer)
-            if await _is_loaded(transport, load):
+            loaded = await unless(
+                transport.gone.wait, lambda: to_thread.run_sync(_loaded, load, abandon_on_cancel=True)
+            )
+            if loaded:
                 from vibe.acp.agent import serve_requests
 
-                await serve_requests(transport, host, load(), capabilities_in(first) if answer is not None else None)
+                known = None if answer is None else capabilities_in(first)
+                await serve_requests(transport, host, loaded[0], known)
         await transport.close()
         reading.cancel_scope.cancel()
 
 
-async def _is_loaded(transport: LineTransport, load: LoadCommands) -> bool:
-    """Load library and engine; False: the editor went meanwhile."""
-    async with create_task_group() as loading:
-        loading.start_soon(_call_when_gone, transport, loading.cancel_scope.cancel)
-        await to_thread.run_sync(importlib.import_module, "vibe.acp.agent", abandon_on_cancel=True)
-        await to_thread.run_sync(load, abandon_on_cancel=True)
-        loading.cancel_scope.cancel()
-    return not transport.gone.is_set()
+def _loaded(load: LoadCommands) -> SlashPort:
+    """Load library and engine, and return the slash commands; takes long."""
+    importlib.import_module("vibe.acp.agent")
+    return load()
 
 
 async def _call_when_gone(transport: LineTransport, call: Callable[[], object]) -> None:

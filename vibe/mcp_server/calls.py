@@ -20,9 +20,10 @@ from vibe.app.plan import commands
 from vibe.app.plan.run import PlanRun
 from vibe.core.outcome import Outcome
 from vibe.core.system.process import kill_marked
+from vibe.core.system.racing import unless
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.process.runner import OwnProcesses
-from vibe.mcp_server.client import BY_CLIENT, SCOPES, CallProgress, ClientPrompter, answer_command, with_progress
+from vibe.mcp_server.client import BY_CLIENT, SCOPES, CallProgress, ClientPrompter, answer_command
 from vibe.mcp_server.plan_status import cut, no_run_result, saved_result, saved_status, served_status
 from vibe.mcp_server.served_plan import NoRun, PlanOrder, ServedPlan, read_document
 from vibe.mcp_server.served_plans import ServedPlans, attend
@@ -72,7 +73,8 @@ async def call_vibe(plans: ServedPlans, args: CallVibeArguments, caller: Caller)
     conversation = await plans.runtime.open_conversation(opening, seat)
     outcome, exit_code = Outcome.INTERRUPTED, 0
     try:
-        answer = await with_progress(progress, caller, partial(conversation.send, prompt, limits=limits))
+        send = partial(conversation.send, prompt, limits=limits)
+        (answer,) = await unless(partial(progress.tell, caller), send)
         record = prompt_record(conversation, answer)
         outcome, exit_code = record.outcome, record.exit_code
     finally:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from anyio import Event as Signal
-from anyio import create_task_group, sleep
+from anyio import sleep
 
 from ipc.commands import AnswerQuestion, Approve, Decide
 from ipc.events import (
@@ -24,7 +24,6 @@ from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 from vibe.mcp_server.tools import Caller, CallRefusedError
 
 AnswerCommand: TypeAlias = Approve | AnswerQuestion | Decide
-T = TypeVar("T")
 
 BY_CLIENT = "client"
 DIFF_LENGTH = 4_000
@@ -64,22 +63,6 @@ class CallProgress:
             self._news = Signal()
             await caller.report(self._count, self._latest)
             await sleep(BETWEEN_SECONDS)
-
-
-async def with_progress(progress: CallProgress, caller: Caller, work: Callable[[], Awaitable[T]]) -> T:
-    """Do some work and tell the client how it goes; what it raises leaves as it is, in no group."""
-    result: list[T] = []
-    refused: Exception | None = None
-    async with create_task_group() as beside:
-        beside.start_soon(progress.tell, caller)
-        try:
-            result.append(await work())
-        except Exception as error:  # noqa: BLE001  raised below, where the group can't wrap it
-            refused = error
-        beside.cancel_scope.cancel()
-    if refused is not None:
-        raise refused
-    return result[0]
 
 
 class ClientPrompter:

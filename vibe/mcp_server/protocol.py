@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from anyio import CancelScope, Event, create_task_group
+from anyio import Event
 
 from vibe import __version__
+from vibe.core.system.racing import unless
 from vibe.core.tools.mcp.client import load_library
 from vibe.mcp_server.lazy_runtime import LazyRuntime
 from vibe.mcp_server.tools import TOOLS, Caller, ToolAnswer
@@ -111,17 +112,8 @@ async def _while_wanted(caller: ProtocolCaller, call: Callable[[], Awaitable[Too
     """Make a call, and give it up when its client hangs up: what it came to could not be fetched any more."""
     if caller.gone is None:
         return await call()
-    answer = ToolAnswer(text="the client hung up", is_error=True)
-    async with create_task_group() as group:
-        group.start_soon(_cancel_when, caller.gone, group.cancel_scope)
-        answer = await call()
-        group.cancel_scope.cancel()
-    return answer
-
-
-async def _cancel_when(gone: Event, scope: CancelScope) -> None:
-    await gone.wait()
-    scope.cancel()
+    answers = await unless(caller.gone.wait, call)
+    return answers[0] if answers else ToolAnswer(text="the client hung up", is_error=True)
 
 
 def _result(answer: ToolAnswer) -> CallToolResult:

@@ -7,12 +7,13 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from anyio import CancelScope, create_task_group, move_on_after
+from anyio import create_task_group, move_on_after
 
 from planner.store.folder import new_plan_id, plans_folder
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.request_board import OpenRequest
-from vibe.mcp_server.client import AnswerCommand, CallProgress, ClientPrompter, with_progress
+from vibe.core.system.racing import unless
+from vibe.mcp_server.client import CallProgress, ClientPrompter
 from vibe.mcp_server.served_plan import PlanOrder, ServedPlan
 from vibe.mcp_server.tools import Caller, CallRefusedError
 
@@ -116,7 +117,7 @@ async def attend(plan: ServedPlan, caller: Caller, seconds: float) -> None:
         progress = CallProgress()
         prompter = ClientPrompter(caller) if caller.can_be_asked else None
         with plan.heard_by(progress):
-            await with_progress(progress, caller, partial(_rest, plan, prompter, seconds))
+            await unless(partial(progress.tell, caller), partial(_rest, plan, prompter, seconds))
 
 
 async def _rest(plan: ServedPlan, prompter: ClientPrompter | None, seconds: float) -> None:
@@ -141,18 +142,14 @@ async def _moment(plan: ServedPlan) -> None:
 
 async def _put(plan: ServedPlan, prompter: ClientPrompter, request: OpenRequest) -> bool:
     """Ask the client's person for an answer; False: there is none. What another answered is withdrawn."""
-    said: list[AnswerCommand | None] = []
-    async with create_task_group() as group:
-        group.start_soon(_cancel_once_settled, plan, request.request_id, group.cancel_scope)
-        said.append(await prompter.answer(request))
-        group.cancel_scope.cancel()
+    said = await unless(partial(_settled, plan, request.request_id), partial(prompter.answer, request))
     if not said:
         return True
     (command,) = said
     return command is not None and (await plan.answer(command)).ok
 
 
-async def _cancel_once_settled(plan: ServedPlan, request_id: str, scope: CancelScope) -> None:
+async def _settled(plan: ServedPlan, request_id: str) -> None:
+    """Wait until a request is no longer open."""
     while any(request.request_id == request_id for request in plan.board.open):
         await _moment(plan)
-    scope.cancel()

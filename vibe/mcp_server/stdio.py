@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from anyio import (
     BrokenResourceError,
-    CancelScope,
     ClosedResourceError,
     EndOfStream,
     create_memory_object_stream,
@@ -20,6 +20,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from vibe import __version__
 from vibe.core.system.line_wire import LONGEST_MESSAGE, Wire
+from vibe.core.system.racing import unless
 from vibe.mcp_server.lazy_runtime import LazyRuntime
 from vibe.mcp_server.protocol import DISCOVER, INSTRUCTIONS, SERVER_NAME, SERVER_TITLE, load_server
 from vibe.mcp_server.tools import TOOLS
@@ -46,9 +47,10 @@ async def serve_stdio(wire: Wire, runtime: LazyRuntime) -> None:
     into, lines = create_memory_object_stream[bytes](0)
     async with create_task_group() as group:
         group.start_soon(wire.receive, into)
-        server = await _loaded(runtime, wire, handshake, lines)
-        if server is not None:
-            await _handed_over(server, wire, handshake, lines)
+        greeting = partial(_greet, wire, handshake, lines)
+        made = await unless(greeting, lambda: to_thread.run_sync(load_server, runtime, abandon_on_cancel=True))
+        if made:
+            await _handed_over(made[0], wire, handshake, lines)
         group.cancel_scope.cancel()
 
 
@@ -100,28 +102,13 @@ class Handshake:
         return _line(request["id"], result=result)
 
 
-async def _loaded(
-    runtime: LazyRuntime, wire: Wire, handshake: Handshake, lines: MemoryObjectReceiveStream[bytes]
-) -> Server[Any] | None:
-    """Answer what can be answered until there is a server, and return that; None: the client is gone before."""
-    server: Server[Any] | None = None
-    async with create_task_group() as group:
-        group.start_soon(_greet, wire, handshake, lines, group.cancel_scope)
-        server = await to_thread.run_sync(load_server, runtime, abandon_on_cancel=True)
-        group.cancel_scope.cancel()
-    return server
-
-
-async def _greet(
-    wire: Wire, handshake: Handshake, lines: MemoryObjectReceiveStream[bytes], loading: CancelScope
-) -> None:
-    """Answer what can be answered, until this is cancelled; if the client goes before, so is ``loading``."""
+async def _greet(wire: Wire, handshake: Handshake, lines: MemoryObjectReceiveStream[bytes]) -> None:
+    """Answer what can be answered, until the client is gone."""
     with suppress(OSError):
         async for line in lines:
             answer = handshake.answer(line)
             if answer is not None:
                 await wire.send(answer)
-    loading.cancel()
 
 
 async def _handed_over(

@@ -1,0 +1,34 @@
+"""Work that is given up once something else happens."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from anyio import create_task_group
+
+T = TypeVar("T")
+
+
+async def unless(happens: Callable[[], Awaitable[object]], work: Callable[[], Awaitable[T]]) -> list[T]:
+    """Do some work and return what it comes to, in a list; empty: ``happens`` returned before, and it was cancelled.
+
+    What the work raises is raised as it is, not as one of a group.
+    """
+    results: list[T] = []
+    failure: Exception | None = None
+    async with create_task_group() as group:
+
+        async def watch() -> None:
+            await happens()
+            group.cancel_scope.cancel()
+
+        group.start_soon(watch)
+        try:
+            results.append(await work())
+        except Exception as error:  # noqa: BLE001  raised below, where the group can't wrap it
+            failure = error
+        group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    return results
