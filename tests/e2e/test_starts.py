@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.conftest import Finished, VibeCommand
 from tests.e2e.test_prompt import turns
-from vibe.cli.command_table import COMMANDS
+from vibe.cli.commands.whole_parser import COMMANDS
 
 LINES = (
     ["agents", "list"],

@@ -59,6 +59,7 @@ def utf8_folder(folder: Path) -> Path:
 
 COMMON: Mapping[str, Mapping[str, Any]] = {
     "add-dir": {"action": "append", "default": [], "metavar": "DIR", "help": "another folder to work in"},
+    "auto-approve": {"action": "store_true", "help": "run everything no rule denies, without asking"},
     "bus": {"metavar": "ADDRESS", "help": "publish events here, e.g. tcp://127.0.0.1:5555"},
     "max-price": {"type": positive_number, "metavar": "USD", "help": "stop before more is spent"},
     "max-tokens": {"type": positive_int, "metavar": "N", "help": "stop before more tokens are used"},
@@ -75,9 +76,10 @@ COMMON: Mapping[str, Mapping[str, Any]] = {
     "workdir": {"metavar": "DIR", "help": "work here instead of in the current directory"},
 }
 """The words of each for argparse."""
+ALIASES = {"auto-approve": ("--yolo",)}
 
 
 def add_common(parser: argparse.ArgumentParser, *names: str) -> None:
     """Add arguments of ``COMMON``."""
     for name in names:
-        parser.add_argument(f"--{name}", **COMMON[name])
+        parser.add_argument(f"--{name}", *ALIASES.get(name, ()), **COMMON[name])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from vibe.cli.command_table import COMMANDS, module_of
-from vibe.cli.commands.whole_parser import parser_of
+from vibe.cli.commands.whole_parser import COMMANDS, parser_of
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.log_file import logging_to
@@ -93,7 +93,8 @@ def _dispatch(words: list[str], env: CliEnvironment) -> int:
         return ExitCode.DONE
     wait = getattr(args, "wait", None)
     env = replace(env, patience=math.inf if wait is True else wait or None)
-    return int(module_of(words[0] if words and words[0] in COMMANDS else "prompt").run(args, env))
+    command = words[0] if words and words[0] in COMMANDS else "prompt"
+    return int(importlib.import_module(f"vibe.cli.commands.{command}").run(args, env))
 
 
 def _report(error: BaseException, code: ExitCode, env: CliEnvironment, *, debug: bool) -> int:

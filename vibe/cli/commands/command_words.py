@@ -231,9 +231,7 @@ def _mcp(parser: ArgumentParser) -> None:
         metavar="[HOST:]PORT",
         help="listen there instead, for clients on this machine with the token (VIBE_MCP_TOKEN, or the one printed)",
     )
-    serve.add_argument(
-        "--auto-approve", "--yolo", action="store_true", help="run everything no rule denies, without asking"
-    )
+    add_common(serve, "auto-approve")
 
 
 def _loopback(text: str) -> tuple[str, int]:

@@ -10,9 +10,8 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vibe.cli.command_table import COMMANDS
 from vibe.cli.commands.command_words import SHELLS
-from vibe.cli.commands.whole_parser import parser_of
+from vibe.cli.commands.whole_parser import COMMANDS, parser_of
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.parser import CommandLineError, Parser
 from vibe.core.config.paths import VibePaths

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
 
 import anyio
 import msgspec
+from anyio import to_thread
 
+from ipc.commands import AnswerQuestion, Approve, Decide, Reply, Requests, RunCommand
+from ipc.control import send_command
 from ipc.errors import EventsLostError, IpcError, JournalError, UnknownSourceError
 from ipc.registry import Entry, Registry
-from vibe.cli.commands import events_answer
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
+from vibe.cli.parser import CommandLineError
 from vibe.cli.render.event_text import describe, one_line
 from vibe.cli.streams import forgive, has_failed, waiting
+from vibe.core.errors import EnvironmentFailure, UsageError
 
 if TYPE_CHECKING:
     from ipc.codec import EventRecord
@@ -41,7 +45,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         if args.events_command == "list":
             _list(args.output, env)
         elif args.events_command == "answer":
-            code = events_answer.run(args, env)
+            code = answer(args, env)
         elif args.events_command == "schema":
             env.stdout.write(_schema())
         elif args.events_command == "watch":
@@ -184,3 +188,171 @@ def _only_source(env: CliEnvironment) -> str:
 
 def _is_file(source: str, env: CliEnvironment) -> bool:
     return "://" not in source and (env.cwd / source).is_file()
+
+
+# --- answering
+
+ANSWER_SECONDS = 15.0
+"""Time that a run has to answer."""
+MESSAGE_LENGTH = 2_000
+SHOWN_ID = 8
+SHORTEST = 4
+"""Characters of a request's id that may stand for it."""
+RATHER_NOT = "-"
+"""The answer of a person who would rather not answer."""
+
+_Scope: TypeAlias = Literal["once", "session", "edits", "always"]
+_YES: Mapping[str, _Scope] = {"yes": "once", "session": "session", "edits": "edits", "always": "always"}
+_NO = "no"
+
+
+class AnswerRefusedError(UsageError):
+    """The run did not take it; nothing was changed."""
+
+    def __init__(self, source: str, reply: Reply) -> None:
+        super().__init__(f"run {source}: {reply.message}")
+        self.reply = reply
+
+
+def answer(args: argparse.Namespace, env: CliEnvironment) -> int:
+    """List the open requests, or answer one, and return the exit code.
+
+    Raises:
+        UsageError: the answer is none, or the run did not take it.
+        EnvironmentFailure, IpcError: there is no such run, or it did not say anything.
+    """
+    return anyio.run(_list_or_answer, args, env)
+
+
+async def _list_or_answer(args: argparse.Namespace, env: CliEnvironment) -> int:
+    registry = Registry(env.home, env.runtime_dir)
+    entry = await to_thread.run_sync(registry.running_as, args.source)
+    requests: list[dict[str, Any]] = (await _asked(entry, Requests())).data["requests"]
+    if args.request is None:
+        _write_list(entry, requests, args.output, env)
+        return ExitCode.DONE
+    command = _command(args, requests)
+    reply = await _asked(entry, command)
+    if args.output == "json":
+        env.write_json({"source": entry.source, "message": reply.message, **reply.data})
+    else:
+        env.stdout.write(one_line(reply.message, MESSAGE_LENGTH) + "\n")
+    return ExitCode.DONE
+
+
+async def _asked(entry: Entry, command: RunCommand) -> Reply:
+    try:
+        with anyio.fail_after(ANSWER_SECONDS):
+            reply = await send_command(entry, command)
+    except TimeoutError:
+        raise EnvironmentFailure(
+            f"run {entry.source}: process {entry.pid} has not answered for {ANSWER_SECONDS:g} s: "
+            f"check it with `vibe events tail {entry.source}`"
+        ) from None
+    if not reply.ok:
+        raise AnswerRefusedError(entry.source, reply)
+    return reply
+
+
+def _command(args: argparse.Namespace, requests: Sequence[Mapping[str, Any]]) -> RunCommand:
+    """Return the command that gives the answer; one to no open request is left to the run, which knows the closed ones.
+
+    Raises:
+        UsageError: it is no answer to that request.
+    """
+    words: list[str] = args.answer
+    if not words:
+        raise CommandLineError(f"an answer to {args.request} is missing; `vibe events answer {args.source}` lists them")
+    found = [each for each in requests if _is_meant(each["request_id"], args.request)]
+    exact = [each for each in found if each["request_id"] == args.request]
+    request = (exact or found)[0] if len(exact or found) == 1 else None
+    kind = request["kind"] if request else None
+    word = words[0].casefold() if len(words) == 1 else ""
+    if kind == "approval" or (request is None and (word in _YES or word == _NO)):
+        if word not in _YES and word != _NO:
+            raise UsageError(f"{' '.join(words)!r} is not an answer to a call: give {', '.join(_YES)} or {_NO}")
+        scope = _YES.get(word, "once")
+        allow = word != _NO
+        return Approve(request_id=args.request, allow=allow, reason=args.reason, scope=scope, by=args.by)
+    if args.reason:
+        raise CommandLineError("--reason goes with yes or no to a call: leave it out")
+    if request is None:
+        return AnswerQuestion(
+            request_id=args.request, answers=() if words == [RATHER_NOT] else (tuple(words),), by=args.by
+        )
+    if kind == "decision":
+        options: list[str] = request["options"]
+        given = [part for each in words for part in each.split(",") if part]
+        chosen = tuple(_picked(each, options, request["labels"] or options) for each in given)
+        return Decide(decision_id=request["request_id"], selections=chosen, by=args.by)
+    return AnswerQuestion(request_id=request["request_id"], answers=_answers(words, request["questions"]), by=args.by)
+
+
+def _is_meant(request_id: str, given: str) -> bool:
+    return request_id == given or (len(given) >= SHORTEST and request_id.startswith(given))
+
+
+def _answers(words: Sequence[str], questions: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], ...]:
+    """Return the answer to each question."""
+    if list(words) == [RATHER_NOT]:
+        return ()
+    given = [" ".join(words)] if len(questions) == 1 else words
+    if len(given) != len(questions):
+        raise UsageError(f"give one answer per question: {len(questions)} expected, {len(given)} given")
+    return tuple(_answer(text, question) for text, question in zip(given, questions, strict=True))
+
+
+def _answer(text: str, question: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return labels where that is what was given, else the text itself."""
+    labels = [option["label"] for option in question["options"]]
+    parts = [part.strip() for part in text.split(",")] if question["multi_select"] else [text.strip()]
+    picked = [_picked(part, labels, labels) for part in parts]
+    return tuple(picked) if all(part in labels for part in picked) else (text,)
+
+
+def _picked(given: str, names: Sequence[str], labels: Sequence[str]) -> str:
+    """Return the option that is meant by its name, its label or its number from 1; else what was given."""
+    if given in names:
+        return given
+    for number, (name, label) in enumerate(zip(names, labels, strict=False), start=1):
+        if given.casefold() in {name.casefold(), label.casefold(), str(number)}:
+            return name
+    return given
+
+
+def _write_list(entry: Entry, requests: Sequence[Mapping[str, Any]], output: str, env: CliEnvironment) -> None:
+    if output == "json":
+        env.write_json({"source": entry.source, "requests": list(requests)})
+        return
+    if not requests:
+        env.stdout.write("no request is open\n")
+        return
+    rows = [("REQUEST", "KIND", "STEP", "ASKED"), *map(_row, requests)]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for row in rows:
+        cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)]
+        env.stdout.write(f"{'  '.join(cells)}  {row[3]}".rstrip() + "\n")
+    env.stdout.write(f"answer with: vibe events answer {entry.source[:SHOWN_ID]} REQUEST ANSWER\n")
+
+
+def _row(request: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    kind = request["kind"]
+    shown = request["request_id"] if kind == "decision" else request["request_id"][:SHOWN_ID]
+    asked = f"{request['summary']} ({_possible(request)})"
+    return one_line(shown), kind, one_line(request["step_id"] or "-"), one_line(asked, 400)
+
+
+def _possible(request: Mapping[str, Any]) -> str:
+    """Return the answers there are, in a line."""
+    if request["kind"] == "approval":
+        scopes = [
+            "yes",
+            *(["session", "always"] if request["covers"] else ()),
+            *(["edits"] if request["edits"] else ()),
+        ]
+        return f"{', '.join(scopes)} or {_NO}"
+    if request["kind"] == "decision":
+        several = ", several" if request["multi_select"] else ""
+        return " | ".join(request["options"]) + several
+    labels = [" | ".join(option["label"] for option in question["options"]) for question in request["questions"]]
+    return f"{' / '.join(labels)}, or your own words"

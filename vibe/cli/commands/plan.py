@@ -13,29 +13,18 @@ from vibe.cli.parser import OUTPUTS
 PLAN_HELP = "the plan's id or a prefix, or 'latest'"
 
 SERVED_BY = {
-    "new": "vibe.cli.commands.plan_new",
-    "run": "vibe.cli.commands.plan_run",
-    "resume": "vibe.cli.commands.plan_run",
-    "validate": "vibe.cli.commands.plan_files",
-    "show": "vibe.cli.commands.plan_files",
-    "graph": "vibe.cli.commands.plan_files",
-    "schema": "vibe.cli.commands.plan_files",
-    "logs": "vibe.cli.commands.plan_logs",
-    "report": "vibe.cli.commands.plan_report",
-    "diff": "vibe.cli.commands.plan_diff",
-    "list": "vibe.cli.commands.plan_folders",
-    "status": "vibe.cli.commands.plan_folders",
-    "pause": "vibe.cli.commands.plan_control",
-    "cancel": "vibe.cli.commands.plan_control",
-    "decide": "vibe.cli.commands.plan_control",
-    "approve": "vibe.cli.commands.plan_control",
-    "retry": "vibe.cli.commands.plan_control",
-    "skip": "vibe.cli.commands.plan_control",
-    "steer": "vibe.cli.commands.plan_control",
-    "rewind": "vibe.cli.commands.plan_rewind",
-    "edit": "vibe.cli.commands.plan_edit",
-    "clean": "vibe.cli.commands.plan_clean",
+    "new": ("new",),
+    "run": ("run", "resume"),
+    "files": ("validate", "show", "graph", "schema", "diff"),
+    "logs": ("logs",),
+    "report": ("report",),
+    "folders": ("list", "status"),
+    "control": ("pause", "cancel", "decide", "approve", "retry", "skip", "steer"),
+    "rewind": ("rewind",),
+    "edit": ("edit",),
+    "clean": ("clean",),
 }
+"""The commands that each module carries out; its name follows ``plan_``."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -152,7 +141,8 @@ def _add_control(commands: Any) -> None:
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Hand over to the command's module."""
-    module = importlib.import_module(SERVED_BY[args.plan_command])
+    subject = next(subject for subject, commands in SERVED_BY.items() if args.plan_command in commands)
+    module = importlib.import_module(f"vibe.cli.commands.plan_{subject}")
     return int(module.run(args, env))
 
 
@@ -196,10 +186,7 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
         "--decide", action="append", default=[], metavar="ID=OPTION", help="decide beforehand; repeatable"
     )
     parser.add_argument("--approve", choices=("edits",), help="let steps edit files in the workspace without asking")
-    parser.add_argument(
-        "--auto-approve", "--yolo", action="store_true", help="run everything no rule denies, without asking"
-    )
-    add_common(parser, "network")
+    add_common(parser, "auto-approve", "network")
     parser.add_argument(
         "--wait",
         action="store_true",

@@ -1,4 +1,4 @@
-"""``vibe plan validate|show|graph|schema``: look at a plan without running it."""
+"""``vibe plan validate|show|graph|schema|diff``: look at plans without running them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from planner.plan.model import Decision, Plan, Step, StepStatus
 from planner.plan.status import MARKS, REUSED_MARK
 from planner.plan.write_claims import never_unasked
 from planner.report.graph_text import dot, mermaid, tree
+from planner.reuse.plan_diff import PlanDiff, diff
 from planner.state.state import State
 from planner.store.current_plan import current_state, open_decisions
 from planner.store.errors import UnknownPlanError
 from planner.store.folder import PlanFolder, find_plan
+from vibe.app.plan.reuse import Side, comparable
 from vibe.cli.commands.plan_run import read_plan
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
@@ -25,32 +27,6 @@ from vibe.cli.render.next_command import decision_documents, decision_lines
 from vibe.cli.render.revision_text import revision_documents, revision_lines
 from vibe.core.errors import UsageError
 from vibe.core.plain_text import plain
-
-
-class NeitherFileNorPlanError(UsageError):
-    """The reference names neither a file nor a plan."""
-
-    def __init__(self, reference: str) -> None:
-        super().__init__(
-            f"{reference!r} is neither a plan file nor a plan that has run: check the path, or see `vibe plan list`"
-        )
-
-
-def folder_of(reference: str, env: CliEnvironment) -> PlanFolder | None:
-    """Return the folder of the plan that was run; None if a file (or stdin) is meant. A file comes before an id.
-
-    Raises:
-        NeitherFileNorPlanError, AmbiguousPlanError: it is no file and no id, or that of several plans.
-    """
-    if reference == "-" or (env.cwd / Path(reference).expanduser()).exists():
-        return None
-    try:
-        return find_plan(env.home, reference)
-    except UnknownPlanError as error:
-        if "/" in reference or Path(reference).suffix in {".json", *YAML_SUFFIXES}:
-            return None
-        raise NeitherFileNorPlanError(reference) from error
-
 
 WHERE_LENGTH = 1_000
 
@@ -77,6 +53,8 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
             env.write_json(plan_json_schema())
         case "validate":
             return _validate(args, env)
+        case "diff":
+            return _diff(args, env)
         case "graph":
             found = _find(args.plan, env)
             env.stdout.write(plain(_draw(args.format, found)).rstrip("\n") + "\n")
@@ -208,3 +186,62 @@ def _details(step: Step, after: str) -> list[tuple[str, str]]:
         ("side effects", "yes" if step.side_effects else ""),
     ]
     return [(name, value) for name, value in details if value]
+
+
+def _diff(args: argparse.Namespace, env: CliEnvironment) -> int:
+    """Print what differs."""
+    sides = [_side(reference, env) for reference in (args.one, args.other)]
+    found = diff(*comparable(sides[0], sides[1], env.environ))
+    if args.output == "json":
+        env.write_json(found.as_document())
+    else:
+        env.stdout.write("\n".join(_diff_lines(found)) + "\n")
+    return ExitCode.DONE
+
+
+def _side(reference: str, env: CliEnvironment) -> Side:
+    folder = folder_of(reference, env)
+    loaded: LoadedPlan | None = read_plan(reference, env) if folder is None else None
+    return Side(folder=folder, loaded=loaded)
+
+
+def _diff_lines(found: PlanDiff) -> list[str]:
+    lines = [f"= {step_id}{_limit_note(found, step_id)}" for step_id in found.unchanged]
+    lines += [f"~ {step_id}: {change.text}" for step_id, change in found.changed.items()]
+    lines += [f"+ {step_id}" for step_id in found.added]
+    lines += [f"- {step_id}" for step_id in found.removed]
+    counts = (
+        f"{len(found.unchanged)} unchanged, {len(found.changed)} changed, {len(found.added)} added, "
+        f"{len(found.removed)} removed"
+    )
+    return [*lines, counts]
+
+
+def _limit_note(found: PlanDiff, step_id: str) -> str:
+    names = found.limits.get(step_id)
+    return f" (only limits differ: {', '.join(names)})" if names else ""
+
+
+class NeitherFileNorPlanError(UsageError):
+    """The reference names neither a file nor a plan."""
+
+    def __init__(self, reference: str) -> None:
+        super().__init__(
+            f"{reference!r} is neither a plan file nor a plan that has run: check the path, or see `vibe plan list`"
+        )
+
+
+def folder_of(reference: str, env: CliEnvironment) -> PlanFolder | None:
+    """Return the folder of the plan that was run; None if a file (or stdin) is meant. A file comes before an id.
+
+    Raises:
+        NeitherFileNorPlanError, AmbiguousPlanError: it is no file and no id, or that of several plans.
+    """
+    if reference == "-" or (env.cwd / Path(reference).expanduser()).exists():
+        return None
+    try:
+        return find_plan(env.home, reference)
+    except UnknownPlanError as error:
+        if "/" in reference or Path(reference).suffix in {".json", *YAML_SUFFIXES}:
+            return None
+        raise NeitherFileNorPlanError(reference) from error

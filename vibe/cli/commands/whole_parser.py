@@ -7,10 +7,30 @@ import re
 from collections.abc import Sequence
 
 from vibe.cli.arguments import add_common, positive_int, positive_number
-from vibe.cli.command_table import COMMANDS
 from vibe.cli.commands.command_words import WORDS
 from vibe.cli.parser import OUTPUTS, CommandLineError, Parser, ShowVersion
 from vibe.core.plain_text import closest, did_you_mean
+
+COMMANDS = {
+    "plan": "create, run and inspect plans",
+    "agents": "list the agent profiles",
+    "setup": "choose a provider and a model, save the key, and test it",
+    "config": "show and change settings",
+    "models": "list configured models and what their providers offer",
+    "tools": "list the tools",
+    "events": "follow runs on this machine and answer their requests",
+    "memory": "show and change what later conversations remember",
+    "skills": "list the skills",
+    "trust": "choose which folders' .vibe may be loaded",
+    "session": "show, export and rewind saved conversations",
+    "mcp": "manage MCP servers, or serve as one",
+    "permissions": "explain whether a tool call is allowed",
+    "doctor": "check settings, keys, sandbox and programs",
+    "completions": "print a completion script for a shell",
+    "help": "show help for a command",
+    "migrate": "remove settings of Mistral Vibe that have no effect here",
+}
+"""Each is served by the module of its name in ``vibe.cli.commands``; anything else is a prompt."""
 
 
 def add_prompt_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,10 +58,7 @@ def add_prompt_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--agent", metavar="NAME", help="agent profile (default: default_agent)")
     parser.add_argument("--model", metavar="ALIAS", help="model to use")
-    parser.add_argument(
-        "--auto-approve", "--yolo", action="store_true", help="run everything no rule denies, without asking"
-    )
-    add_common(parser, "network")
+    add_common(parser, "auto-approve", "network")
     parser.add_argument("--max-turns", type=positive_int, metavar="N", help="stop after N model calls")
     add_common(parser, "max-tokens", "max-price")
     parser.add_argument("--time-limit", type=positive_number, metavar="SECONDS", help="stop after SECONDS")
