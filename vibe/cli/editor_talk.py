@@ -25,7 +25,7 @@ from vibe.app.plan.run import PlanRun
 from vibe.cli.render.event_text import one_line
 from vibe.cli.render.plan_summary import write_summary
 from vibe.cli.slash.command import SlashCommand, Typed
-from vibe.cli.slash.plan.propose import propose
+from vibe.cli.slash.plan_proposal import propose
 from vibe.cli.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.cli.slash.table import SlashTable
 from vibe.core.errors import UsageError, VibeError

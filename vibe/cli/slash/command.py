@@ -53,30 +53,18 @@ class Talk(Protocol):
 
     keys: Sequence[str]
     """Lines on what can be typed besides commands."""
+    runtime: Runtime
+    """The runtime of this process."""
+    opening: Opening
+    """The opening of the first conversation."""
+    seat: Seat
+    """The person, as conversations know them."""
+    plans: PlanTalk
+    """The plan of the conversation."""
 
     @property
     def conversation(self) -> Conversation:
         """The conversation that is held now."""
-        ...
-
-    @property
-    def runtime(self) -> Runtime:
-        """The runtime of this process."""
-        ...
-
-    @property
-    def opening(self) -> Opening:
-        """The opening of the first conversation."""
-        ...
-
-    @property
-    def seat(self) -> Seat:
-        """The person, as conversations know them."""
-        ...
-
-    @property
-    def plans(self) -> PlanTalk:
-        """The plan of the conversation."""
         ...
 
     @property

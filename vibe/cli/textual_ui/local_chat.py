@@ -98,7 +98,7 @@ class LocalTalk:
     async def _tell_of_paused_plan(self) -> None:
         """Say so if the last plan of the folder was left before its end."""
         from vibe.cli.render.plan_listing import PlanRead, plan_line  # noqa: PLC0415  after the first frame
-        from vibe.cli.slash.plan.looks import plan_meant  # noqa: PLC0415  as above
+        from vibe.cli.slash.commands.plan import plan_meant  # noqa: PLC0415  as above
 
         try:
             plan = (await to_thread.run_sync(PlanRead.of, await plan_meant(self))).summary

@@ -39,14 +39,14 @@ def propose(talk: Talk, goal: str, document: LoadedPlan | None = None, wish: str
     talk.begin(_propose, talk, goal, document, wish)
 
 
-def resume(talk: Talk, plan_id: str) -> None:
+def go_on(talk: Talk, plan_id: str) -> None:
     """Begin to go on with a plan, beside the conversation.
 
     Raises:
         UsageError: a plan is proposed or runs already.
     """
     talk.plans.take()
-    talk.begin(_resume, talk, plan_id)
+    talk.begin(_go_on, talk, plan_id)
 
 
 async def save(talk: Talk, loaded: LoadedPlan, name: str) -> None:
@@ -80,7 +80,7 @@ async def _propose(talk: Talk, goal: str, document: LoadedPlan | None, wish: str
         talk.plans.is_taken = False
 
 
-async def _resume(talk: Talk, plan_id: str) -> None:
+async def _go_on(talk: Talk, plan_id: str) -> None:
     try:
         await _run(talk, plan_id)
     finally:
