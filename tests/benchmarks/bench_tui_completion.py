@@ -89,7 +89,7 @@ class EchoStage(App[None]):
 
     def _match(self) -> None:
         index = built()
-        self.call_from_thread(self.query_one(PromptInput).lock_sending, "matching")
+        self.call_from_thread(self.query_one(PromptInput).set_text, "·")
         while not self._is_over:
             for query in QUERIES:
                 index.search("\0", 1, never)  # the next query is not the last one with more letters

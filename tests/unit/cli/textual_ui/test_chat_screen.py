@@ -86,6 +86,22 @@ async def test_an_open_request_answers_to_its_keys_from_wherever_the_keys_go(
         assert screen.prompt.text == "a"
 
 
+async def test_who_types_a_prompt_goes_on_typing_when_a_request_comes(tmp_path: Path) -> None:
+    answers: list[ApprovalAnswer] = []
+    async with opened(tmp_path) as (app, pilot, _), create_task_group() as group:
+        screen = app.chat_screen
+
+        async def ask() -> None:
+            answers.append(await screen.requests.approve(request()))
+
+        await pilot.press(*"take ")
+        group.start_soon(ask)
+        await pilot.pause()
+        await pilot.press("1", "2")
+        assert (answers, screen.prompt.text) == ([], "take 12")
+        group.cancel_scope.cancel()
+
+
 async def test_keys_of_the_line_scroll_the_chat(tmp_path: Path) -> None:
     async with opened(tmp_path) as (app, pilot, _):
         log, prompt = app.chat_screen.log_view, app.chat_screen.prompt

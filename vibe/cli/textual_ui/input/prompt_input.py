@@ -14,7 +14,7 @@ from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
-from textual.widgets import Static, TextArea
+from textual.widgets import Static
 
 from vibe.cli.textual_ui.input.attachments import Attachments
 from vibe.cli.textual_ui.input.candidate_list import CandidateList
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 READY_MARK = ">"
 SHELL_MARK = "!"
 SEARCH_MARK = "?"
-LOCKED_MARK = "·"
 SCROLLING = ("pageup", "pagedown", "ctrl+home", "ctrl+end")
 LONGEST_SHOWN = 50_000
 """Characters of a text that is put in from elsewhere; a larger one is an attachment: the area would be slow."""
@@ -76,12 +75,6 @@ class PromptInput(Widget):
         key: str
 
     @dataclass
-    class Edited(Message):
-        """The text is another now."""
-
-        text: str = field(repr=False)
-
-    @dataclass
     class _HistoryRead(Message):
         """The prompts of earlier times, oldest first."""
 
@@ -98,7 +91,6 @@ class PromptInput(Widget):
         self._file = HistoryFile(history) if history is not None else None
         self._walk = HistoryWalk()
         self._placeholder = placeholder
-        self._reason: str | None = None
         self._root: Path | None = None
         self._attachments = Attachments()
         self._held: Callable[[], bool] | None = None
@@ -173,24 +165,8 @@ class PromptInput(Widget):
         """Send the text to the agent at work; False: there is none."""
         if not self.text.strip() or self._draft is not None:
             return False
-        self._send_or_say(steers=True)
+        self._send(self.text, steers=True)
         return True
-
-    def lock_sending(self, reason: str) -> None:
-        """Send nothing until ``unlock_sending``, and say why; what is typed stays. ``lock`` is a name of Textual's."""
-        self._reason = plain(reason)
-        self._show_mark()
-
-    def unlock_sending(self) -> None:
-        """Send again."""
-        self._reason = None
-        self._show_mark()
-
-    @on(TextArea.Changed)
-    def _tell_edit(self, event: TextArea.Changed) -> None:
-        event.stop()
-        if self._draft is None:
-            self.post_message(self.Edited(self.text))
 
     def on_click(self) -> None:
         """A click beside the text means the text."""
@@ -317,15 +293,9 @@ class PromptInput(Widget):
         if self._area.before_cursor.endswith("\\"):
             self._area.replace_before_cursor(1, "\n")
         elif self.text.strip():
-            self._send_or_say()
+            self._send(self.text)
 
-    def _send_or_say(self, *, steers: bool = False) -> None:
-        if self._reason is not None:
-            self.notify(self._reason, severity="warning", markup=False)
-        else:
-            self._send(self.text, steers=steers)
-
-    def _send(self, text: str, *, steers: bool) -> None:
+    def _send(self, text: str, *, steers: bool = False) -> None:
         whole = self._attachments.expanded(text)
         if self._walk.add(text) and self._file is not None:
             kept = whole if len(whole) <= LONGEST_KEPT else text
@@ -365,7 +335,7 @@ class PromptInput(Widget):
     def _show_mark(self) -> None:
         """Show mark and hint, where they are others now: each change has the screen laid out again."""
         mark = self._mark_now()
-        hint = "search earlier prompts" if self._draft is not None else self._reason or self._placeholder
+        hint = "search earlier prompts" if self._draft is not None else self._placeholder
         if (mark, hint) != self._shown:
             self._shown = mark, hint
             self._mark.update(Content(mark))
@@ -374,8 +344,6 @@ class PromptInput(Widget):
     def _mark_now(self) -> str:
         if self._draft is not None:
             return SEARCH_MARK
-        if self._reason is not None:
-            return LOCKED_MARK
         app = cast("App[None]", self.app) if self.is_mounted else None  # pyright: ignore[reportUnknownMemberType]  Textual's has no type
         if app is not None and app.app_focus and not self._area.has_focus:
             return ""

@@ -21,7 +21,6 @@ class InputStage(App[None]):
         self.prompt = prompt or PromptInput(history=history, placeholder="Ask anything")
         self.sent: list[PromptInput.Sent] = []
         self.wanted: list[str] = []
-        self.edited: list[str] = []
         self.bubbled: list[str] = []
 
     def compose(self) -> ComposeResult:
@@ -44,9 +43,6 @@ class InputStage(App[None]):
 
     def on_prompt_input_editor_wanted(self, event: PromptInput.EditorWanted) -> None:
         self.wanted.append(event.text)
-
-    def on_prompt_input_edited(self, event: PromptInput.Edited) -> None:
-        self.edited.append(event.text)
 
     async def threads_done(self) -> None:
         """Wait for what threads are at."""

@@ -136,17 +136,6 @@ async def test_a_terminal_in_the_background_keeps_the_mark() -> None:
         assert app.mark == ">"
 
 
-async def test_a_locked_input_keeps_what_is_typed_and_sends_it_later() -> None:
-    async with (app := InputStage()).run_test() as pilot:
-        app.prompt.lock_sending("the run is another's")
-        await pressed(pilot, *"hi", "enter")
-        assert (app.texts, app.prompt.text, app.mark) == ([], "hi", "·")
-        app.prompt.unlock_sending()
-        await pressed(pilot, "enter")
-
-        assert (app.texts, app.mark) == (["hi"], ">")
-
-
 async def test_ctrl_g_asks_for_an_editor_and_set_text_brings_the_outcome() -> None:
     async with (app := InputStage()).run_test() as pilot:
         await pressed(pilot, *"ab", "ctrl+g")
@@ -157,13 +146,6 @@ async def test_ctrl_g_asks_for_an_editor_and_set_text_brings_the_outcome() -> No
         assert app.texts == ["abc\nde"]
 
 
-async def test_edits_are_told() -> None:
-    async with (app := InputStage()).run_test() as pilot:
-        await pressed(pilot, *"ab")
-
-        assert app.edited[-1] == "ab"
-
-
 async def test_text_set_before_the_screen_is_there_is_shown() -> None:
     app = InputStage()
     app.prompt.set_text("early")
@@ -171,14 +153,6 @@ async def test_text_set_before_the_screen_is_there_is_shown() -> None:
         await pressed(pilot, "!", "enter")
 
         assert app.texts == ["early!"]
-
-
-async def test_markup_and_escapes_in_a_reason_are_shown_as_text() -> None:
-    async with (app := InputStage()).run_test() as pilot:
-        app.prompt.lock_sending("[red]no\x1b[2J")
-        await pilot.pause()
-
-        assert str(app.area.placeholder) == "[red]no"
 
 
 async def test_up_and_down_walk_the_history_and_keep_the_draft() -> None:
