@@ -31,7 +31,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Answer the prompt, or talk at the terminal, and return the exit code."""
     front = _front(args, env)
     if front is _Front.SCREEN:
-        from vibe.cli.textual_ui.start import show  # noqa: PLC0415  costs what prompts of scripts do without
+        from vibe.cli.textual_ui.app import show  # noqa: PLC0415  costs what prompts of scripts do without
 
         return show(partial(_attached if args.attach else _local, args, env), env)
     if front is _Front.LINES:

@@ -23,6 +23,8 @@ SEQUENCE_SECONDS = 0.05
 _SEQUENCE = re.compile(rb"[\[O][0-9;?]*[A-Za-z~]")
 _ARROWS = {b"A": "up", b"B": "down"}
 _NAMES = {"\n": "enter", "\r": "enter", "k": "up", "j": "down"}
+_ONE_BY_ONE = termios.ICANON | termios.ECHO
+"""Flags without which a terminal hands over each key as it is pressed, and shows none."""
 _LOCAL_FLAGS, _CONTROL_CHARACTERS = 3, 6
 """Positions of ECHO and of the control characters in termios's list of a terminal's attributes."""
 
@@ -138,7 +140,7 @@ class Keyboard:
         Only a terminal that does not wait for the end of a line hands over what came behind.
         """
         with_lines = termios.tcgetattr(self._fd)
-        _set(self._fd, _at_once(with_lines))
+        _set(self._fd, _without(_ONE_BY_ONE, with_lines))
         try:
             await anyio.sleep(SEQUENCE_SECONDS)
             sequence = _SEQUENCE.match(typed := self._read() or b"")
@@ -167,7 +169,7 @@ class Keys(Keyboard):
         super().__enter__()
         if not _is_in_background(self._fd):
             self._before = termios.tcgetattr(self._fd)
-            _set(self._fd, _at_once(self._before))
+            _set(self._fd, _without(_ONE_BY_ONE, self._before))
         return self
 
     async def key(self) -> str | None:
@@ -206,9 +208,7 @@ def hushed(out: TextIO) -> Generator[None]:
         yield
         return
     before = termios.tcgetattr(fd)
-    silent = list(before)
-    silent[_LOCAL_FLAGS] &= ~termios.ECHO
-    _set(fd, silent)
+    _set(fd, _without(termios.ECHO, before))
     try:
         yield
     finally:
@@ -224,9 +224,7 @@ def unseen(terminal: int) -> Generator[None]:
     """
     try:
         before = termios.tcgetattr(terminal)
-        silent = list(before)
-        silent[_LOCAL_FLAGS] &= ~termios.ECHO
-        termios.tcsetattr(terminal, termios.TCSANOW, silent)
+        termios.tcsetattr(terminal, termios.TCSANOW, _without(termios.ECHO, before))
     except termios.error as error:
         raise KeyboardGoneError(*error.args) from error
     try:
@@ -235,10 +233,10 @@ def unseen(terminal: int) -> Generator[None]:
         _set(terminal, before)
 
 
-def _at_once(attributes: list[Any]) -> list[Any]:
-    """Attributes of a terminal that hands over each key as it is pressed, and shows none."""
+def _without(flags: int, attributes: list[Any]) -> list[Any]:
+    """Attributes of a terminal without some of its local flags."""
     changed = list(attributes)
-    changed[_LOCAL_FLAGS] &= ~(termios.ICANON | termios.ECHO)
+    changed[_LOCAL_FLAGS] &= ~flags
     return changed
 
 

@@ -12,8 +12,10 @@ import anyio
 from anyio import to_thread
 
 from ipc.events import ApprovalRequestEvent, PlanDecisionEvent
-from vibe.cli.terminal.approval_text import UNCLEAR, parse_answer, prompt_of, question_text, visible
-from vibe.cli.terminal.choice_text import (
+from vibe.cli.terminal.dialogue import ESCAPE, Desk, Dialogue
+from vibe.cli.terminal.prompt_queue import PromptQueue
+from vibe.cli.terminal.request_text import (
+    UNCLEAR,
     Choosing,
     Declined,
     OwnWords,
@@ -22,12 +24,14 @@ from vibe.cli.terminal.choice_text import (
     choosing_of,
     choosing_of_question,
     options_text,
+    parse_answer,
+    prompt_of,
     prompt_text,
+    question_text,
     read_choice,
     time_left,
+    visible,
 )
-from vibe.cli.terminal.dialogue import ESCAPE, Desk, Dialogue
-from vibe.cli.terminal.prompt_queue import PromptQueue
 from vibe.core.tools.ports import Answer, ApprovalAnswer, Question
 
 if TYPE_CHECKING:

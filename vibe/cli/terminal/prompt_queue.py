@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncGenerator
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, suppress
-from typing import Protocol
+from contextlib import ExitStack, asynccontextmanager, suppress
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio import CancelScope, to_thread
@@ -16,19 +16,14 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.render.event_text import one_line
 from vibe.cli.terminal.keyboard import Keyboard
 
+if TYPE_CHECKING:
+    from vibe.cli.terminal.live_tree import LiveTree
+
 PAUSING = "pausing"
 """The code of the warning that says so."""
 NOTICE_LENGTH = 400
 NEAR = 8
 """Lines above that may be changed: on a small screen, those further up are out of sight."""
-
-
-class Picture(Protocol):
-    """The picture on the terminal between two questions; ``LiveTree`` is one."""
-
-    def pause(self) -> AbstractContextManager[None]:
-        """Take it away while the block runs."""
-        ...
 
 
 class TerminalDialogue:
@@ -88,7 +83,7 @@ class PromptQueue:
     the run.
     """
 
-    def __init__(self, env: CliEnvironment, picture: Picture | None = None) -> None:
+    def __init__(self, env: CliEnvironment, picture: LiveTree | None = None) -> None:
         self._env = env
         self._picture = picture
         self._queue = anyio.Lock()

@@ -17,11 +17,11 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.render.event_text import counted, one_line
 from vibe.cli.signals import handled_signals
-from vibe.cli.terminal.choice_text import Choosing, MenuItem, options_text
 from vibe.cli.terminal.dialogue import Dialogue
 from vibe.cli.terminal.keyboard import ESCAPE, KeyboardGoneError, unseen
 from vibe.cli.terminal.person import ask_choice
 from vibe.cli.terminal.prompt_queue import PromptQueue
+from vibe.cli.terminal.request_text import Choosing, MenuItem, options_text
 from vibe.core.config.loader import KEYRING
 from vibe.core.errors import EnvironmentFailure
 from vibe.core.system.keyring import keyring_problem

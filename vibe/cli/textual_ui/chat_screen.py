@@ -318,46 +318,28 @@ class ChatScreen(Screen[None]):
         if text is not None:
             self.prompt.set_text(text)
 
-    @on(ProposalPanel.Accepted)
-    def _accept(self) -> None:
-        self._decide("run")
-
-    @on(ProposalPanel.Dropped)
-    def _drop(self) -> None:
-        self._decide("drop")
-
-    @on(ProposalPanel.Revised)
-    def _revise(self, message: ProposalPanel.Revised) -> None:
-        self._decide("revise", message.sentence)
-
-    @on(ProposalPanel.SaveWanted)
-    def _save(self, message: ProposalPanel.SaveWanted) -> None:
-        self._decide("save", message.path)
-
-    @on(ProposalPanel.EditWanted)
-    def _edit_plan(self) -> None:
-        document = "" if self._proposal is None else self._proposal.document
-        text = self._edited(document, "plan.json")
-        if text is not None and text.strip() != document.strip():
-            self._decide("edit", text)
+    @on(ProposalPanel.Answered)
+    def _answer_proposal(self, message: ProposalPanel.Answered) -> None:
+        proposal = self._proposal
+        if proposal is None:
+            return
+        if message.word != "edit":
+            proposal.give(message.word, message.text)
+            return
+        text = self._edited(proposal.document, "plan.json")
+        if text is not None and text.strip() != proposal.document.strip():
+            proposal.give("edit", text)
 
     @property
     def _our_app(self) -> App[None]:
         return cast("App[None]", self.app)  # pyright: ignore[reportUnknownMemberType]  Textual's has no type
 
-    @on(SidePanel.StepOpened)
-    def _open_step(self, message: SidePanel.StepOpened) -> None:
-        self._open(step=(message.plan_id, message.step_id))
-
-    @on(SidePanel.AgentOpened)
-    def _open_agent(self, message: SidePanel.AgentOpened) -> None:
-        self._open(agent_id=message.agent_id)
-
     @on(SidePanel.Left)
     def _leave_side(self) -> None:
         self._bottom.focus()
 
-    def _open(self, agent_id: str = "", step: tuple[str, str] = ("", "")) -> None:
+    @on(SidePanel.Opened)
+    def _open(self, message: SidePanel.Opened) -> None:
         """Show a transcript over the chat, until it is left."""
         chat = self._controller.chat
         if chat is not None:
@@ -366,8 +348,8 @@ class ChatScreen(Screen[None]):
                 read=self._read,
                 on_steer=chat.tell_agent,
                 on_act=chat.act_on_step,
-                agent_id=agent_id,
-                step=step,
+                agent_id=message.agent_id,
+                step=message.step,
             )
             self.store.add(opened)
             self._our_app.push_screen(opened, lambda _: self._close(opened))
@@ -381,10 +363,6 @@ class ChatScreen(Screen[None]):
         request = self.store.view.requests.get(request_id)
         step = None if request is None else self.store.view.asking_step(request)
         return "" if step is None else step.title
-
-    def _decide(self, word: str, text: str = "") -> None:
-        if self._proposal is not None:
-            self._proposal.give(word, text)
 
     def _edited(self, text: str, name: str) -> str | None:
         """Return a text as the person's editor left it; None: there is none, which is said."""

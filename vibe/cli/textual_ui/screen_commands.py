@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from anyio import to_thread
 from textual.app import App, ComposeResult
@@ -25,6 +25,9 @@ from vibe.cli.textual_ui.controllers.app_controller import Hold
 from vibe.core.errors import UsageError
 from vibe.core.plain_text import plain_line, shortened
 
+if TYPE_CHECKING:  # after the first frame
+    from vibe.core.session.loader import SavedSession
+
 SHOWN_ID = 8
 MOST_SHOWN = 500
 TITLE_LENGTH = 70
@@ -32,17 +35,6 @@ FOLDER_LENGTH = 40
 WEEK_SECONDS = 7 * 86_400
 TEXT_FROM = 3
 """Characters from which on the transcripts are searched, too."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionRow:
-    """A saved session. ``updated`` is in unix seconds; ``transcript`` is the file of what was said."""
-
-    session_id: str
-    title: str
-    workspace: str
-    updated: float
-    transcript: Path
 
 
 class SessionPicker(ModalScreen[str | None]):
@@ -69,13 +61,13 @@ class SessionPicker(ModalScreen[str | None]):
     ]
 
     def __init__(
-        self, load: Callable[[], Sequence[SessionRow]], here: str, clock: Callable[[], float] = time.time
+        self, load: Callable[[], Sequence[SavedSession]], here: str, clock: Callable[[], float] = time.time
     ) -> None:
         super().__init__()
         self._load = load
         self._here = here
         self._clock = clock
-        self._rows: Sequence[SessionRow] = ()
+        self._rows: Sequence[SavedSession] = ()
         self._is_everywhere = False
         self._found: frozenset[str] = frozenset()
         """Sessions in whose transcripts the words are."""
@@ -126,7 +118,7 @@ class SessionPicker(ModalScreen[str | None]):
 
     async def _read(self) -> None:
         self._rows = await to_thread.run_sync(self._load)
-        self._is_everywhere = not any(row.workspace == self._here for row in self._rows)
+        self._is_everywhere = not any(row.meta.workspace == self._here for row in self._rows)
         self._show()
 
     async def _search(self, text: str) -> None:
@@ -138,22 +130,22 @@ class SessionPicker(ModalScreen[str | None]):
         rows = [
             row
             for row in self._rows
-            if (self._is_everywhere or row.workspace == self._here)
-            and (row.session_id in self._found or all(word in _words(row) for word in words))
+            if (self._is_everywhere or row.meta.workspace == self._here)
+            and (row.meta.session_id in self._found or all(word in _words(row) for word in words))
         ]
         options = self.query_one(OptionList)
         options.clear_options()
-        options.add_options(Option(self._line(row), id=row.session_id) for row in rows[:MOST_SHOWN])
+        options.add_options(Option(self._line(row), id=row.meta.session_id) for row in rows[:MOST_SHOWN])
         if rows:
             options.highlighted = 0
         where = "all folders" if self._is_everywhere else shortened(plain_line(self._here), FOLDER_LENGTH)
         self.query_one(Vertical).border_subtitle = f"{len(rows)} in {where}".replace("[", "(")
 
-    def _line(self, row: SessionRow) -> Content:
-        title = shortened(plain_line(row.title) or "(no title)", TITLE_LENGTH)
-        folder = f"  {shortened(plain_line(row.workspace), FOLDER_LENGTH)}" if self._is_everywhere else ""
+    def _line(self, row: SavedSession) -> Content:
+        title = shortened(plain_line(row.meta.title) or "(no title)", TITLE_LENGTH)
+        folder = f"  {shortened(plain_line(row.meta.workspace), FOLDER_LENGTH)}" if self._is_everywhere else ""
         return Content.assemble(
-            (f"{when(row.updated, self._clock()):>10}  {row.session_id[:SHOWN_ID]}  ", "$foreground-muted"),
+            (f"{when(row.updated, self._clock()):>10}  {row.meta.session_id[:SHOWN_ID]}  ", "$foreground-muted"),
             title,
             (folder, "$foreground-muted"),
         )
@@ -170,17 +162,17 @@ def when(then: float, now: float) -> str:
     return "now"
 
 
-def _words(row: SessionRow) -> str:
-    return f"{row.title} {row.workspace} {row.session_id}".lower()
+def _words(row: SavedSession) -> str:
+    return f"{row.meta.title} {row.meta.workspace} {row.meta.session_id}".lower()
 
 
-def _saying(rows: Sequence[SessionRow], text: str) -> frozenset[str]:
+def _saying(rows: Sequence[SavedSession], text: str) -> frozenset[str]:
     """Return the sessions in whose transcripts a text is, in any case; reads files."""
     needle, found = json.dumps(text.strip(), ensure_ascii=False)[1:-1].lower(), set[str]()
     for row in rows:
         try:
-            if needle in row.transcript.read_text(encoding="utf-8", errors="replace").lower():
-                found.add(row.session_id)
+            if needle in row.folder.transcript.read_text(encoding="utf-8", errors="replace").lower():
+                found.add(row.meta.session_id)
         except OSError:
             continue
     return frozenset(found)
@@ -206,32 +198,16 @@ class ScreenCommands:
 
     def table(self) -> Mapping[str, SlashCommand]:
         """The commands by name."""
+        rows = (
+            ("attach", "SOURCE", "save this conversation and show a run of another process", self._attach, None),
+            ("find", "WORDS", "search the chat upwards; repeat for the next match", self._find, None),
+            ("resume", "[ID]", "switch to another session", self._resume, None),
+            ("setup", "", "set up provider, key, model and theme again", self._set_up, None),
+            ("theme", "[NAME]", "list themes, or switch to one", self._theme, self._themes),
+        )
         return {
-            "attach": SlashCommand(
-                name="attach",
-                usage="SOURCE",
-                about="save this conversation and show a run of another process",
-                handler=self._attach,
-            ),
-            "find": SlashCommand(
-                name="find",
-                usage="WORDS",
-                about="search the chat upwards; repeat for the next match",
-                handler=self._find,
-            ),
-            "resume": SlashCommand(
-                name="resume", usage="[ID]", about="switch to another session", handler=self._resume
-            ),
-            "setup": SlashCommand(
-                name="setup", about="set up provider, key, model and theme again", handler=self._set_up
-            ),
-            "theme": SlashCommand(
-                name="theme",
-                usage="[NAME]",
-                about="list themes, or switch to one",
-                handler=self._theme,
-                choices=self._themes,
-            ),
+            name: SlashCommand(name=name, usage=usage, about=about, handler=handler, choices=choices)
+            for name, usage, about, handler, choices in rows
         }
 
     async def _attach(self, talk: Talk, typed: Typed) -> None:
@@ -286,19 +262,10 @@ class ScreenCommands:
         return [ArgumentChoice(name) for name in sorted(self._app.available_themes)]
 
 
-def _sessions(home: Path, besides: str) -> Sequence[SessionRow]:
+def _sessions(home: Path, besides: str) -> Sequence[SavedSession]:
     """Read the saved sessions, but for one."""
     from vibe.core.config.paths import VibePaths  # noqa: PLC0415  after the first frame
     from vibe.core.session.loader import SessionLoader  # noqa: PLC0415  as above
 
-    return [
-        SessionRow(
-            session_id=saved.meta.session_id,
-            title=saved.meta.title,
-            workspace=saved.meta.workspace,
-            updated=saved.updated,
-            transcript=saved.folder.transcript,
-        )
-        for saved in SessionLoader(VibePaths(home).sessions).all().sessions
-        if saved.meta.session_id != besides
-    ]
+    saved = SessionLoader(VibePaths(home).sessions).all().sessions
+    return [one for one in saved if one.meta.session_id != besides]

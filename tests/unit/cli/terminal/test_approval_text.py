@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from ipc.events import ApprovalRequestEvent
-from vibe.cli.terminal.approval_text import parse_answer, prompt_of, question_text, visible
+from vibe.cli.terminal.request_text import parse_answer, prompt_of, question_text, visible
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 
 

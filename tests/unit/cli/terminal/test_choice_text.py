@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from vibe.cli.terminal.choice_text import (
+from vibe.cli.terminal.request_text import (
     Choosing,
     Declined,
     MenuItem,

@@ -35,11 +35,13 @@ from vibe.app.first_use.flow import FirstUse
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.textual_ui.app import VibeApp
 from vibe.cli.textual_ui.controllers.app_controller import ChatAbout
-from vibe.cli.textual_ui.input.candidate_list import CandidateList
+from vibe.cli.textual_ui.input.completion_popup import CandidateList
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.cli.textual_ui.presenters.older import SavedPart
-from vibe.cli.textual_ui.screen_commands import SessionPicker, SessionRow
+from vibe.cli.textual_ui.screen_commands import SessionPicker
 from vibe.cli.textual_ui.screens.setup_screen import SetupScreen, SetupStep
+from vibe.core.session.folder import SessionFolder, SessionMeta
+from vibe.core.session.loader import SavedSession
 from vibe.core.tools.ports import Choice, Question
 
 PUT_OFF = 0.2
@@ -630,7 +632,11 @@ async def sessions(on: Stage) -> None:
         "e2a91d5c": ("Mend the nightly build", 6e5, "~/elsewhere"),
     }  # fmt: skip
     rows = [
-        SessionRow(session_id=one, title=title, workspace=where, updated=NOW - age, transcript=on.folder / one)
+        SavedSession(
+            folder=SessionFolder(on.folder / one),
+            meta=SessionMeta(version=1, session_id=one, title=title, workspace=where),
+            updated=NOW - age,
+        )
         for one, (title, age, where) in said.items()
     ]
     await on.see(*TALK, *ENDED)

@@ -26,9 +26,7 @@ HEAVY = (
 
 
 def test_the_first_frame_needs_nothing_of_the_engine() -> None:
-    program = (
-        f"import sys; import vibe.cli.textual_ui.start; print([name for name in {HEAVY!r} if name in sys.modules])"
-    )
+    program = f"import sys; import vibe.cli.textual_ui.app; print([name for name in {HEAVY!r} if name in sys.modules])"
 
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 

@@ -95,20 +95,9 @@ class Stage(Protocol):
     ``store`` takes the events, ``requests`` asks the person, ``commands`` are the slash commands they can type.
     """
 
-    @property
-    def store(self) -> UIStateStore:
-        """See above."""
-        ...
-
-    @property
-    def requests(self) -> RequestQueue:
-        """See above."""
-        ...
-
-    @property
-    def commands(self) -> SlashTable:
-        """See above."""
-        ...
+    store: UIStateStore
+    requests: RequestQueue
+    commands: SlashTable
 
     def opened(self, chat: Chat, prompt: str) -> None:
         """A conversation is there, with a first prompt to be sent (blank: none)."""

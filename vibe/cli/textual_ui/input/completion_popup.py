@@ -2,22 +2,188 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING
 
-from textual import on
+from textual import events, on
+from textual.content import Content
 from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Static
 
-from vibe.cli.textual_ui.input.candidate_list import CandidateList
-from vibe.cli.textual_ui.input.completion import Candidate, CompletedWord, CompletionKind, best, mention_of, word_at
-from vibe.cli.textual_ui.input.file_index import FileIndex
+from vibe.cli.textual_ui.input.file_index import FileIndex, cost
 from vibe.core.plain_text import plain_line
 
 if TYPE_CHECKING:
     from vibe.cli.textual_ui.input.prompt_area import PromptArea
+
+
+_COMMAND = re.compile(r"/(\S*)$")
+_ARGUMENT = re.compile(r"/(\S+)\s+((?:.*\s)?(\S*))$")
+_FILE = re.compile(r'(?<!\S)@(?:"(?P<quoted>[^"]*)|(?P<plain>[^\s"]*))$')
+_NEEDS_QUOTES = re.compile(r"\s|[.,;:!?)\]}]$")
+
+
+class CompletionKind(Enum):
+    """The kinds of words that can be completed."""
+
+    COMMAND = "command"
+    ARGUMENT = "argument"
+    FILE = "file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletedWord:
+    """A word before the cursor: ``length`` counts its characters, ``typed`` are those to look for.
+
+    For an argument, ``command`` is the command's name, and ``text`` all that follows it.
+    """
+
+    kind: CompletionKind
+    typed: str
+    length: int
+    command: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """Something to put in for the word; ``label`` and ``about`` are shown."""
+
+    insert: str
+    label: str
+    about: str = ""
+
+
+def word_at(line: str, *, is_first: bool, is_shell: bool) -> CompletedWord | None:
+    """Return the word at the end of a line up to the cursor that can be completed.
+
+    Commands stand at the beginning of the first line; a line for the shell has no completion.
+    """
+    if is_shell:
+        return None
+    if found := _FILE.search(line):
+        typed = found["plain"] if found["quoted"] is None else found["quoted"]
+        return CompletedWord(kind=CompletionKind.FILE, typed=typed, length=len(found.group()))
+    if not is_first:
+        return None
+    if found := _COMMAND.match(line):
+        return CompletedWord(kind=CompletionKind.COMMAND, typed=found[1], length=len(line))
+    if found := _ARGUMENT.match(line):
+        kind = CompletionKind.ARGUMENT
+        return CompletedWord(kind=kind, typed=found[3], length=len(found[3]), command=found[1], text=found[2])
+    return None
+
+
+def mention_of(path: str) -> str:
+    """Return a path as prompts mention it."""
+    return f'@"{path}"' if _NEEDS_QUOTES.search(path) else f"@{path}"
+
+
+def best(typed: str, names: Sequence[str]) -> list[int]:
+    """Return the places of the names that fit, the best first, equals in their order; all fit nothing."""
+    if not typed:
+        return list(range(len(names)))
+    wanted = typed.lower()
+    costs = ((cost(wanted, name.lower()), place) for place, name in enumerate(names))
+    return [place for _, place in sorted((found, place) for found, place in costs if found is not None)]
+
+
+ROWS = 8
+
+
+class CandidateList(Static):
+    """Shows candidates, one a row, the selected one marked; as many as there is room for above the input."""
+
+    DEFAULT_CSS = """
+    CandidateList {
+        display: none; overlay: screen; constrain: none inside; width: 100%; height: auto;
+        background: $surface; color: $foreground;
+    }
+    """
+
+    @dataclass
+    class Picked(Message):
+        """The person clicked the candidate that is selected now."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+        self._candidates: Sequence[Candidate] = ()
+        self._selected = 0
+        self._top = 0
+        self._rows = ROWS
+        self.was_moved = False
+
+    @property
+    def is_open(self) -> bool:
+        """True while there is something to choose."""
+        return bool(self._candidates)
+
+    @property
+    def selected(self) -> Candidate | None:
+        """The candidate that is marked."""
+        return self._candidates[self._selected] if self._candidates else None
+
+    @property
+    def candidates(self) -> Sequence[Candidate]:
+        """All that is offered."""
+        return self._candidates
+
+    def offer(self, candidates: Sequence[Candidate]) -> None:
+        """Show these, with the first one selected; none closes the list."""
+        self._candidates = candidates
+        self._selected = self._top = 0
+        self.was_moved = False
+        self._rows = max(1, min(ROWS, self._room(), len(candidates)))
+        self.display = bool(candidates)
+        if candidates:
+            self.styles.offset = (0, -self._rows)
+            self._draw()
+
+    def close(self) -> None:
+        """Offer nothing."""
+        self.offer(())
+
+    def move(self, step: int) -> None:
+        """Select another; from the last one to the first."""
+        self._selected = (self._selected + step) % len(self._candidates)
+        self._top = min(max(self._top, self._selected - self._rows + 1), self._selected)
+        self.was_moved = True
+        self._draw()
+
+    def on_click(self, event: events.Click) -> None:
+        """Take the one that was clicked."""
+        event.stop()
+        if self._top + event.y < len(self._candidates):
+            self._selected = self._top + event.y
+            self.post_message(self.Picked())
+
+    def on_resize(self) -> None:
+        """Cut the rows anew."""
+        if self.is_open:
+            self._draw()
+
+    def _room(self) -> int:
+        """Return how many rows there are above the input."""
+        return self.parent.region.y if isinstance(self.parent, Widget) else ROWS
+
+    def _draw(self) -> None:
+        shown = range(self._top, min(self._top + self._rows, len(self._candidates)))
+        self.update(Content("\n").join(self._row(place) for place in shown))
+
+    def _row(self, place: int) -> Content:
+        candidate = self._candidates[place]
+        is_selected = place == self._selected
+        row = Content.assemble(
+            "▸ " if is_selected else "  ",
+            (candidate.label, "bold" if is_selected else ""),
+            (f"  {candidate.about}" if candidate.about else "", "$foreground-muted"),
+        )
+        return row.truncate(max(1, self.size.width or self.screen.size.width), ellipsis=True)
 
 
 MOST = 50

@@ -19,7 +19,7 @@ from textual.strip import Strip
 from vibe.cli.render.code_blocks import code_blocks
 from vibe.cli.render.event_text import counted
 from vibe.cli.textual_ui.log.entry import LogEntry
-from vibe.cli.textual_ui.log.markdown_inline import LINK
+from vibe.cli.textual_ui.log.markdown_blocks import LINK
 from vibe.cli.textual_ui.log.painter import WHOLE
 from vibe.cli.textual_ui.log.rows import GUTTER, Row
 from vibe.cli.textual_ui.log.sheet import Sheet
@@ -299,13 +299,6 @@ class PaintedSheet(SheetView):
             super().__init__()
             self.url = url
 
-    class EntryChosen(Message, namespace="chat_log"):
-        """An entry was chosen, by its heading or Enter; one that folds has done so."""
-
-        def __init__(self, entry: LogEntry) -> None:
-            super().__init__()
-            self.entry = entry
-
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002  Textual's names
         super().__init__(id=id, classes=classes)
         self.auto_links = False
@@ -404,8 +397,6 @@ class PaintedSheet(SheetView):
         elif event.chain == 1 and number >= self._sheet.gap(entry):
             self._marked = entry
             self.refresh()
-            if number == self._sheet.gap(entry):
-                self.post_message(self.EntryChosen(entry))
         elif event.chain > 1:
             rows = self._sheet.rows(entry)
             spans = word_span(entry.index, number, rows, event.x) if event.chain == 2 else entry_span(entry.index, rows)
@@ -448,7 +439,6 @@ class PaintedSheet(SheetView):
         self._marked = entry
         self.toggle(entry)
         self.refresh()
-        self.post_message(self.EntryChosen(entry))
 
     def selection_updated(self, selection: Selection | None) -> None:  # noqa: ARG002  as Textual calls it
         """Paint it."""

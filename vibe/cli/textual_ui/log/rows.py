@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from rich.segment import Segment
 from textual.content import Content
@@ -12,7 +12,26 @@ from textual.style import Style
 from textual.visual import Visual
 from textual.widget import Widget
 
-from vibe.cli.textual_ui.log.blocks import LogBlock
+
+class LogBlock(NamedTuple):
+    """Lines of text. ``first`` stands before its first row, ``rest`` before the others; both are equally wide.
+
+    ``look`` names the part of the log (a component class) whose background fills the rows, the gutter too if they are
+    ``flush``. ``mark`` stands in the gutter of the first row.
+    """
+
+    content: Content
+    first: str = ""
+    rest: str = ""
+    look: str = ""
+    mark: Content | None = None
+    flush: bool = False
+
+
+def styled(text: str, style: str) -> Content:
+    """Text in a style, whose colours are variables of the theme; nothing in the text is markup."""
+    return Content.styled(text, style) if text else Content("")
+
 
 GUTTER: Final = 2
 """Columns before every text, for a mark; they are not copied."""

@@ -63,11 +63,6 @@ class RowList(ScrollView, can_focus=True):
             self.rows = rows
             self.row_id = row_id
 
-        @property
-        def control(self) -> RowList:
-            """The list."""
-            return self.rows
-
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  Textual's name
         super().__init__(id=id)
         self.chosen = ""

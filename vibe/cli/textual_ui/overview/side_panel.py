@@ -43,8 +43,7 @@ NO_PLAN = "no plan yet: /plan GOAL proposes one"
 class SidePanel(Widget):
     """The plan as a tree, the agents and what each does, things to do, context and cost.
 
-    ``agent_id`` is the agent of the chat (blank: the view's own choice). A step or an agent is opened by Enter or a
-    click. While it is not shown it draws nothing.
+    A step or an agent is opened by Enter or a click. While it is not shown it draws nothing.
     """
 
     DEFAULT_CSS = """
@@ -57,27 +56,19 @@ class SidePanel(Widget):
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Back", show=False)]
 
-    class StepOpened(Message):
-        """A step of a plan was opened."""
+    class Opened(Message):
+        """An agent was opened, or a ``step``: its plan's id and its own."""
 
-        def __init__(self, plan_id: str, step_id: str) -> None:
-            super().__init__()
-            self.plan_id = plan_id
-            self.step_id = step_id
-
-    class AgentOpened(Message):
-        """An agent was opened."""
-
-        def __init__(self, agent_id: str) -> None:
+        def __init__(self, agent_id: str = "", step: tuple[str, str] = ("", "")) -> None:
             super().__init__()
             self.agent_id = agent_id
+            self.step = step
 
     class Left(Message):
         """The keys are to go back; they have, if ``focus_plan`` took them."""
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         super().__init__()
-        self.agent_id = ""
         self._clock = clock
         self._view = View()
         self._came_from: Widget | None = None
@@ -153,9 +144,9 @@ class SidePanel(Widget):
         message.stop()
         plan = self._view.plan
         if message.rows is self._plan and plan is not None:
-            self.post_message(self.StepOpened(plan.id, message.row_id))
+            self.post_message(self.Opened(step=(plan.id, message.row_id)))
         elif message.rows is self._agents:
-            self.post_message(self.AgentOpened(message.row_id))
+            self.post_message(self.Opened(message.row_id))
 
     def action_leave(self) -> None:
         """Give the keys back."""
@@ -167,7 +158,7 @@ class SidePanel(Widget):
         if not self.display or not self.is_mounted:
             return
         view, now = self._view, self._clock()
-        agent = view.agents.get(self.agent_id) or view.main
+        agent = view.main
         self._draw_plan(view.plan, now)
         self._draw_agents(view, agent)
         self._draw_todo(agent)

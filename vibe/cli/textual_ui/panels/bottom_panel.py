@@ -16,10 +16,9 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from ipc.events import ApprovalRequestEvent, PlanProposedEvent, QuestionEvent
-from vibe.cli.textual_ui.panels.approval_panel import ApprovalPanel
-from vibe.cli.textual_ui.panels.choice_panels import DecisionPanel, QuestionPanel
 from vibe.cli.textual_ui.panels.panel_frame import NARROW, PanelFrame, TypingGuard
 from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
+from vibe.cli.textual_ui.panels.request_panels import ApprovalPanel, DecisionPanel, QuestionPanel
 from vibe.cli.textual_ui.panels.request_queue import PendingRequest, RequestQueue, RequestReply
 
 if TYPE_CHECKING:  # it loads tree-sitter
@@ -165,14 +164,7 @@ class BottomPanel(Vertical):
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         """Take note that the person types."""
-        self._note_typing(event.text_area.text)
-
-    def on_input_changed(self, event: Input.Changed) -> None:
-        """Take note that the person types."""
-        self._note_typing(event.value)
-
-    def _note_typing(self, text: str) -> None:
-        if text:
+        if event.text_area.text:
             self.guard.typed()
         else:  # sent, or given up
             self.guard.finished()
@@ -187,10 +179,10 @@ class BottomPanel(Vertical):
         event.stop()
         self.run_worker(self._answer(event.pending, event.reply), group="answers")
 
-    @on(ProposalPanel.Accepted)
-    @on(ProposalPanel.Dropped)
-    def _proposal_ended(self) -> None:
-        self.end_proposal()
+    @on(ProposalPanel.Answered)
+    def _proposal_answered(self, event: ProposalPanel.Answered) -> None:
+        if event.word in {"run", "drop"}:
+            self.end_proposal()
 
     async def _answer(self, pending: PendingRequest, reply: RequestReply) -> None:
         problem = await self._queue.answer(pending, reply)

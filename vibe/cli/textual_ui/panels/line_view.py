@@ -18,6 +18,9 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.visual import Visual
 
+BAR: Final = "│ "
+"""Stands before the lines of a command, a file or a diff."""
+DIFF_STYLES: Final = {"+": "$text-success", "-": "$text-error", "@": "$text-accent"}
 NARROWEST: Final = 8
 """Cells that the text of a line has at least, whatever stands before it."""
 

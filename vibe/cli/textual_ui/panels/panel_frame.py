@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widgets import Input, Static
 
-from vibe.cli.terminal.choice_text import LATER
+from vibe.cli.terminal.request_text import LATER
 from vibe.cli.textual_ui.panels.line_view import Line, LineView
 from vibe.cli.textual_ui.panels.request_queue import PendingRequest, RequestReply
 

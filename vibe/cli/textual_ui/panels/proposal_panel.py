@@ -13,17 +13,15 @@ from textual.content import Content
 from textual.message import Message
 
 from ipc.events import PlannedCommand, PlanProposedEvent, StepOutline
-from vibe.cli.terminal.approval_text import visible
-from vibe.cli.textual_ui.panels.line_view import Line, LineView
+from vibe.cli.terminal.request_text import visible
+from vibe.cli.textual_ui.panels.line_view import BAR, DIFF_STYLES, Line, LineView
 from vibe.cli.textual_ui.panels.panel_frame import LATER_KEY, PanelFrame, TypingGuard
 from vibe.core.modes import MODE_CATALOG, ExecutionMode
 from vibe.core.plain_text import plain, plain_line
 
-BAR: Final = "│ "
 DEEPEST: Final = 8
 """Steps further down are drawn at this depth."""
 FENCES: Final = ("```", "~~~")
-DIFF_STYLES: Final = {"+": "$text-success", "-": "$text-error", "@": "$text-accent"}
 NEW, CHANGED = "new", "changed"
 MARK_STYLES: Final = {NEW: "$text-success", CHANGED: "$text-warning"}
 PLAN_FIELDS: Final = ("goal", "context", "decisions", "max_parallel_steps", "budget", "defaults")
@@ -329,28 +327,16 @@ class ProposalPanel(PanelFrame):
 
     TITLE: ClassVar[str] = "Proposed plan"
 
-    class Accepted(Message):
-        """The plan is to be run."""
+    class Answered(Message):
+        """The person said what is to become of the plan: ``word`` is one of ``VerdictKind``, ``text`` goes with it.
 
-    class EditWanted(Message):
-        """The plan is to be opened in the person's editor."""
+        To ``edit``, it is to be opened in their editor; once saved, it stays proposed.
+        """
 
-    class Revised(Message):
-        """The plan is to be changed as a sentence says."""
-
-        def __init__(self, sentence: str) -> None:
+        def __init__(self, word: str, text: str = "") -> None:
             super().__init__()
-            self.sentence = sentence
-
-    class SaveWanted(Message):
-        """The plan is to be written to a file; it stays proposed."""
-
-        def __init__(self, path: str) -> None:
-            super().__init__()
-            self.path = path
-
-    class Dropped(Message):
-        """The plan is not wanted."""
+            self.word = word
+            self.text = text
 
     def __init__(self, event: PlanProposedEvent, guard: TypingGuard, before: PlanProposedEvent | None = None) -> None:
         super().__init__(guard)
@@ -406,7 +392,7 @@ class ProposalPanel(PanelFrame):
             self.tell(DROPS)
             self._is_dropping = True
         elif key == "d":
-            self.post_message(self.Dropped())
+            self.post_message(self.Answered("drop"))
         elif key not in {"a", "e", "r", "s", "enter"}:
             return False
         elif not self._wished:
@@ -416,9 +402,9 @@ class ProposalPanel(PanelFrame):
     def _act(self, key: str) -> None:
         match key:
             case "a":
-                self.post_message(self.Accepted())
+                self.post_message(self.Answered("run"))
             case "e":
-                self.post_message(self.EditWanted())
+                self.post_message(self.Answered("edit"))
             case "r":
                 self.ask_words("what should change?", self._revise)
             case "s":
@@ -430,12 +416,12 @@ class ProposalPanel(PanelFrame):
         self.end_words()
         if sentence:
             self._wished = sentence
-            self.post_message(self.Revised(sentence))
+            self.post_message(self.Answered("revise", sentence))
             self.redraw(from_top=True)
 
     def _save(self, path: str) -> None:
         self.end_words()
-        self.post_message(self.SaveWanted(path or DEFAULT_PATH))
+        self.post_message(self.Answered("save", path or DEFAULT_PATH))
 
     def _open(self) -> None:
         if self._chosen:

@@ -41,19 +41,17 @@ class RequestQueue:
     """Approver, user input and decider of everything in this process, and the place where other processes' ask.
 
     One event loop. A call waits for the person, and is withdrawn when it is cancelled. ``step_of`` tells the title of
-    the step that asks, by the request's id; ``changed`` is called when a request came, left or is looked at.
+    the step that asks, by the request's id.
     """
 
-    def __init__(
-        self, step_of: Callable[[str], str] = lambda _: "", changed: Callable[[], object] | None = None
-    ) -> None:
+    def __init__(self, step_of: Callable[[str], str]) -> None:
         self._step_of = step_of
-        self._listeners = [] if changed is None else [changed]
+        self._listeners: list[Callable[[], object]] = []
         self._pending: dict[str, PendingRequest] = {}
         self._looked_at = ""
 
     def listen(self, changed: Callable[[], object]) -> None:
-        """Call this, too, when a request came, left or is looked at."""
+        """Call this when a request came, left or is looked at."""
         self._listeners.append(changed)
 
     # --- what waits

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from vibe.cli.textual_ui.input.attachments import Attachments
+from vibe.cli.textual_ui.input.prompt_input import Attachments
 
 LINES = "".join(f"line {number}\n" for number in range(5_000))
 

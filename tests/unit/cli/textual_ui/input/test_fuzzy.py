@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe.cli.textual_ui.input.completion import best
-from vibe.cli.textual_ui.input.fuzzy import cost, letters
+from vibe.cli.textual_ui.input.completion_popup import best
+from vibe.cli.textual_ui.input.file_index import cost, letters
 
 
 def order(query: str, *paths: str) -> list[str]:

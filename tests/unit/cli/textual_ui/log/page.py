@@ -15,7 +15,6 @@ class LogPage(App[None]):
         super().__init__()
         self._entries = entries
         self.links: list[str] = []
-        self.chosen: list[LogEntry] = []
         self.wanted = 0
 
     def compose(self) -> ComposeResult:
@@ -30,9 +29,6 @@ class LogPage(App[None]):
 
     def on_chat_log_link_clicked(self, message: ChatLog.LinkClicked) -> None:
         self.links.append(message.url)
-
-    def on_chat_log_entry_chosen(self, message: ChatLog.EntryChosen) -> None:
-        self.chosen.append(message.entry)
 
     def on_chat_log_older_wanted(self) -> None:
         self.wanted += 1

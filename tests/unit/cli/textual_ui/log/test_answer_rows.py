@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 from rich.segment import Segment
 from textual.strip import Strip
 
-from vibe.cli.textual_ui.log.blocks import LogBlock
 from vibe.cli.textual_ui.log.markdown_blocks import PIECE, MarkdownBlocks
 from vibe.cli.textual_ui.log.painter import AnswerRows
-from vibe.cli.textual_ui.log.rows import Row
+from vibe.cli.textual_ui.log.rows import LogBlock, Row
 
 LINES = (
     "word", "two words", "# head", "#", "===", "---", "- ", "- item", "-", "  - below", "    code", "1. one", "2) two", "> said", ">",

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from vibe.cli.textual_ui.log.diff_blocks import diff_blocks
 from vibe.cli.textual_ui.log.markdown_blocks import MarkdownBlocks
+from vibe.cli.textual_ui.log.painter import diff_blocks
 
 DIFF = """--- a/x.py
 +++ b/x.py

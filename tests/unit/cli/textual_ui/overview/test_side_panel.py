@@ -58,11 +58,8 @@ class PanelApp(App[None]):
     def on_mount(self) -> None:
         self.query_one(SidePanel).styles.width = self.panel_width
 
-    def on_side_panel_step_opened(self, message: SidePanel.StepOpened) -> None:
-        self.opened.append(("step", message.plan_id, message.step_id))
-
-    def on_side_panel_agent_opened(self, message: SidePanel.AgentOpened) -> None:
-        self.opened.append(("agent", message.agent_id))
+    def on_side_panel_opened(self, message: SidePanel.Opened) -> None:
+        self.opened.append(("agent", message.agent_id) if message.agent_id else ("step", *message.step))
 
 
 def lines_of(widget: Widget) -> list[str]:

@@ -10,7 +10,6 @@ import anyio
 from anyio.abc import TaskGroup
 from textual import on
 from textual.app import App, ComposeResult
-from textual.message import Message
 from textual.pilot import Pilot
 from textual.strip import Strip
 from textual.widgets import Static, TextArea
@@ -40,7 +39,7 @@ class PanelApp(App[None]):
     def __init__(self) -> None:
         super().__init__()
         self.clock = PanelClock()
-        self.heard: list[Message] = []
+        self.heard: list[tuple[str, str]] = []
         self.titles: dict[str, str] = {}
         self.queue = RequestQueue(lambda request_id: self.titles.get(request_id, ""))
         self.prompt = TextArea(id="prompt")
@@ -54,13 +53,9 @@ class PanelApp(App[None]):
     def on_mount(self) -> None:
         self.prompt.focus()
 
-    @on(ProposalPanel.Accepted)
-    @on(ProposalPanel.EditWanted)
-    @on(ProposalPanel.Revised)
-    @on(ProposalPanel.SaveWanted)
-    @on(ProposalPanel.Dropped)
-    def hear(self, message: Message) -> None:
-        self.heard.append(message)
+    @on(ProposalPanel.Answered)
+    def hear(self, message: ProposalPanel.Answered) -> None:
+        self.heard.append((message.word, message.text))
 
 
 class Stage:

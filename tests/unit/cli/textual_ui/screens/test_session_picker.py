@@ -9,21 +9,22 @@ from pathlib import Path
 from textual.app import App
 from textual.widgets import OptionList
 
-from vibe.cli.textual_ui.screen_commands import SessionPicker, SessionRow, when
+from vibe.cli.textual_ui.screen_commands import SessionPicker, when
+from vibe.core.session.folder import SessionFolder
+from vibe.core.session.loader import SavedSession
+from vibe.core.session.meta import SessionMeta
 
 
-def rows(folder: Path) -> list[SessionRow]:
+def rows(folder: Path) -> list[SavedSession]:
     said = {"aaaa1111": "about [red]trees\x1b[2J", "bbbb2222": "about rivers", "cccc3333": "elsewhere"}
-    made: list[SessionRow] = []
+    made: list[SavedSession] = []
     for number, (session_id, title) in enumerate(said.items()):
-        transcript = folder / f"{session_id}.jsonl"
-        transcript.write_text(json.dumps({"content": f'word{number} "Äpfel"'}, ensure_ascii=False) + "\n")
+        kept = SessionFolder(folder / session_id)
+        kept.path.mkdir(exist_ok=True)
+        kept.transcript.write_text(json.dumps({"content": f'word{number} "Äpfel"'}, ensure_ascii=False) + "\n")
         workspace = "/other" if session_id.startswith("c") else "/here"
-        made.append(
-            SessionRow(
-                session_id=session_id, title=title, workspace=workspace, updated=1000.0 - number, transcript=transcript
-            )
-        )
+        meta = SessionMeta(version=1, session_id=session_id, title=title, workspace=workspace)
+        made.append(SavedSession(folder=kept, meta=meta, updated=1000.0 - number))
     return made
 
 
