@@ -18,7 +18,7 @@ from vibe.core.session.transcript import Transcript
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.loading import ToolClass
 from vibe.core.tools.manager import ToolManager
-from vibe.core.tools.ports import Answer, Question, UserInput
+from vibe.core.tools.questions import Answer, Question, UserInput
 from vibe.core.turn import AgentKit
 
 READING_TOOLS = frozenset({"read_file", "grep", "glob", "list_dir"})

@@ -22,8 +22,9 @@ from vibe.core.sandbox.confinement import Confinement
 from vibe.core.session.write_turn import Turns
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.manager import ToolManager
-from vibe.core.tools.ports import SubagentSpawner, UserInput
+from vibe.core.tools.ports import SubagentSpawner
 from vibe.core.tools.process.port import Commands
+from vibe.core.tools.questions import UserInput
 from vibe.core.tools.workspace import Workspace
 
 

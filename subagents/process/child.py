@@ -52,7 +52,8 @@ from vibe.core.messages import Usage
 from vibe.core.session.errors import WorkspaceLockedError
 from vibe.core.session.write_turn import Tell
 from vibe.core.tools.approvals import Approvals
-from vibe.core.tools.ports import Answer, ApprovalAnswer, Question
+from vibe.core.tools.ports import ApprovalAnswer
+from vibe.core.tools.questions import Answer, Question
 
 
 class LeaseRefusedError(Exception):

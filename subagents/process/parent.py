@@ -55,7 +55,8 @@ from vibe.core.errors import EnvironmentFailure
 from vibe.core.llm.limiter import CallLimiter
 from vibe.core.llm.pricing import configured_cost
 from vibe.core.messages import Spending, Usage
-from vibe.core.tools.ports import ApprovalAnswer, Question
+from vibe.core.tools.ports import ApprovalAnswer
+from vibe.core.tools.questions import Question
 
 
 class NotLentError(Exception):

@@ -18,7 +18,7 @@ from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.mcp.connection import ServerPlace
 from vibe.core.tools.mcp.servers import McpServers, ServerState
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.core.tools.ports import UserInput
+from vibe.core.tools.questions import UserInput
 
 
 class McpRig:

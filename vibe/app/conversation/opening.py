@@ -14,8 +14,9 @@ from vibe.core.config.models import McpServerConfig, Thinking
 from vibe.core.errors import UsageError
 from vibe.core.messages import Usage
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.core.tools.ports import Approver, Files, UserInput
+from vibe.core.tools.ports import Approver, Files
 from vibe.core.tools.process.port import Commands
+from vibe.core.tools.questions import UserInput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ from vibe.core.agent_loop import ActResult
 from vibe.core.config.models import ModelConfig
 from vibe.core.outcome import Outcome
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.core.tools.ports import UserInput
+from vibe.core.tools.questions import UserInput
 
 TITLE_LENGTH = 80
 

@@ -40,7 +40,8 @@ from vibe.app.plan.step_executor import APPROVAL_MODES, PlanSteps, step_executor
 from vibe.app.plan.usage_history import revisions_folder
 from vibe.app.plan.worktrees import clear_worktrees, worktree_executor
 from vibe.core.session.write_turn import WriteTurn
-from vibe.core.tools.ports import Approver, UserInput
+from vibe.core.tools.ports import Approver
+from vibe.core.tools.questions import UserInput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ from vibe.cli.render.event_text import counted, one_line
 from vibe.cli.render.output import TROUBLE, LineSink
 from vibe.cli.streams import forgive
 from vibe.core.plain_text import plain
-from vibe.core.tools.ports import UserInput
+from vibe.core.tools.questions import UserInput
 
 REASON_LENGTH = 1_000
 NOTE_LENGTH = 400

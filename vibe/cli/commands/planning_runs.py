@@ -32,7 +32,7 @@ from vibe.cli.render.event_text import one_line
 from vibe.cli.render.output import TROUBLE, LineSink
 from vibe.cli.signals import handled_signals
 from vibe.core.outcome import Outcome
-from vibe.core.tools.ports import UserInput
+from vibe.core.tools.questions import UserInput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,8 @@ from vibe.cli.terminal.request_text import (
     time_left,
     visible,
 )
-from vibe.core.tools.ports import Answer, ApprovalAnswer, Question
+from vibe.core.tools.ports import ApprovalAnswer
+from vibe.core.tools.questions import Answer, Question
 
 if TYPE_CHECKING:
     from vibe.app.plan.command_consent import CommandLine

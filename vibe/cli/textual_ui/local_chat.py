@@ -32,7 +32,7 @@ from vibe.core.messages import Message
 from vibe.core.outcome import Outcome
 from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.files.images import images_in
-from vibe.core.tools.ports import Choice, Question
+from vibe.core.tools.questions import Choice, Question
 
 STEERED_LENGTH = 200
 _TRUSTED = "it instructs the agent and can run programs, now and later"

@@ -31,7 +31,8 @@ from vibe.core.tools.gate import Admission, ApprovalQuestion, CallRefusal, Gate
 from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.outputs import capped, encodable
-from vibe.core.tools.ports import AnnouncedInput, CallOutlook
+from vibe.core.tools.ports import CallOutlook
+from vibe.core.tools.questions import AnnouncedInput
 from vibe.core.tools.redaction import Mask, redact
 
 __all__ = ["Approvals", "ToolBatch", "ToolExecutor"]

@@ -42,7 +42,7 @@ from vibe.cli.textual_ui.screen_commands import SessionPicker
 from vibe.cli.textual_ui.screens.setup_screen import SetupScreen, SetupStep
 from vibe.core.session.folder import SessionFolder, SessionMeta
 from vibe.core.session.loader import SavedSession
-from vibe.core.tools.ports import Choice, Question
+from vibe.core.tools.questions import Choice, Question
 
 PUT_OFF = 0.2
 """Seconds for which no widget puts off what it is to draw."""

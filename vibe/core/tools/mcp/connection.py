@@ -61,7 +61,7 @@ from vibe.core.tools.mcp.settings import endpoint_of, launch_of
 from vibe.core.tools.mcp.sieve import sieved
 from vibe.core.tools.mcp.sign_ins import SignInStore
 from vibe.core.tools.mcp.stdio import ServerLog, ServerProcess, server_process
-from vibe.core.tools.ports import UserInput
+from vibe.core.tools.questions import UserInput
 
 if TYPE_CHECKING:
     from mcp import Client, MCPError

@@ -15,7 +15,7 @@ from anyio import CancelScope, current_time, to_thread
 
 from vibe.core.plain_text import plain, plain_line, shortened
 from vibe.core.tools.json_schema import schema_problems, value_problems
-from vibe.core.tools.ports import HEADER_LENGTH, Answer, Choice, Question, UserInput
+from vibe.core.tools.questions import HEADER_LENGTH, Answer, Choice, Question, UserInput
 
 if TYPE_CHECKING:
     from mcp.types import ElicitRequestFormParams, ElicitRequestParams, ElicitRequestURLParams, ElicitResult, ErrorData
