@@ -17,6 +17,7 @@ from planner.plan.positions import Token, json_tokens, positions_in
 from planner.plan.strict_json import MAX_BYTES, JsonRefused, decode, parse
 from planner.plan.validation_errors import field_problems
 from planner.plan.validators import check_document
+from planner.plan.write_claims import is_barred
 from vibe.core.config.paths import in_utf8
 
 YAML_SUFFIXES = frozenset({".yaml", ".yml"})
@@ -30,6 +31,14 @@ class LoadedPlan:
     dag: Dag
     source_bytes: bytes
     where: str
+
+    def barred_writes(self) -> dict[str, list[str]]:
+        """Return by step what of its ``writes`` no mode lets it write by itself.
+
+        That leads out of the workspace, is a secret, or decides what runs later.
+        """
+        found = {step.id: [text for text in step.writes or () if is_barred(text)] for step in self.plan.steps}
+        return {step_id: barred for step_id, barred in found.items() if barred}
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,15 +49,9 @@ def claim_of(step: Step) -> Claim:
     return ANYTHING
 
 
-def never_unasked(step: Step) -> list[str]:
-    """Return the globs of ``writes`` that no mode lets the step write by itself.
-
-    They lead out of the workspace, name secrets, or name what decides what runs later.
-    """
-    return [text for text in step.writes or () if _is_barred(PurePosixPath(text))]
-
-
-def _is_barred(path: PurePosixPath) -> bool:
+def is_barred(text: str) -> bool:
+    """Return whether a glob leads out of the workspace, names secrets, or names what decides what runs later."""
+    path = PurePosixPath(text)
     leads_out = path.is_absolute() or path.parts[:1] == ("~",) or ".." in path.parts
     return leads_out or is_sensitive(path) or is_control(path)
 

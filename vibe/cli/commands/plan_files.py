@@ -11,7 +11,6 @@ from planner.plan.diagnostics import PlanInvalidError, Problem
 from planner.plan.loader import YAML_SUFFIXES, LoadedPlan, plan_json_schema
 from planner.plan.model import Decision, Plan, Step, StepStatus
 from planner.plan.status import MARKS, REUSED_MARK
-from planner.plan.write_claims import never_unasked
 from planner.report.graph_text import dot, mermaid, tree
 from planner.reuse.plan_diff import PlanDiff, diff
 from planner.state.state import State
@@ -94,10 +93,9 @@ def _validate(args: argparse.Namespace, env: CliEnvironment) -> int:
             f"{one_line(loaded.where, WHERE_LENGTH)} is a valid plan: {counted(len(loaded.plan.steps), 'step')}, "
             f"at most {loaded.dag.width} in parallel, critical path {len(path)}\n"
         )
-        for step in loaded.plan.steps:
-            if refused := never_unasked(step):
-                names = one_line(", ".join(refused), WHERE_LENGTH)
-                env.tell(f"note: step {step.id!r}: what `writes` names is refused or asked about each time: {names}")
+        for step_id, barred in loaded.barred_writes().items():
+            names = one_line(", ".join(barred), WHERE_LENGTH)
+            env.tell(f"note: step {step_id!r}: what `writes` names is refused or asked about each time: {names}")
     return ExitCode.DONE
 
 

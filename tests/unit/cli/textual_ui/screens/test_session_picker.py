@@ -10,9 +10,8 @@ from textual.app import App
 from textual.widgets import OptionList
 
 from vibe.cli.textual_ui.screen_commands import SessionPicker, when
-from vibe.core.session.folder import SessionFolder
+from vibe.core.session.folder import SessionFolder, SessionMeta
 from vibe.core.session.loader import SavedSession
-from vibe.core.session.meta import SessionMeta
 
 
 def rows(folder: Path) -> list[SavedSession]:
