@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import BinaryIO, Literal, TypeAlias
 
 from ipc.errors import JournalError
-from vibe.core.system.files import append_all, sync_data
-from vibe.core.system.locks import try_lock, wait_for_lock
+from vibe.system.files import append_all, sync_data
+from vibe.system.locks import try_lock, wait_for_lock
 
 FsyncPolicy: TypeAlias = Literal["interval", "explicit", "never"]
 """``interval``: every 50 ms, off the loop; ``explicit``: only at ``sync()``; ``never``: not even then (for tests)."""

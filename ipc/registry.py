@@ -16,7 +16,7 @@ from ipc.codec import WIRE_VERSION
 from ipc.errors import INVALID_JSON, BusUnavailableError, JournalError, UnknownSourceError
 from ipc.journal import is_being_written
 from ipc.places import JOURNAL_NAME, PUBLISHER_NAME, addresses_from, bases, run_folders
-from vibe.core.system.files import replace_file
+from vibe.system.files import replace_file
 
 LEFTOVERS_KEPT_S = 7 * 24 * 3600.0
 """The folder of an ended run stays that long after its last event."""

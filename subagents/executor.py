@@ -8,9 +8,9 @@ from msgspec import Struct, structs
 
 from subagents.step_model import Step
 from subagents.step_result import StepResult
-from vibe.core.errors import innermost, shortage
 from vibe.core.outcome import Outcome, StopSignal
 from vibe.core.session.errors import WorkspaceLockedError
+from vibe.system.errors import innermost, shortage
 
 VERIFY_SECONDS = 600.0
 """Seconds a check may take, unless the settings say otherwise."""

@@ -38,10 +38,10 @@ from subagents.agent.reader import ReaderLimits, ReadOnlyAgent
 from subagents.agent.run_context import AgentContext
 from subagents.worktree.executor import KeptBy, KeptWork
 from vibe.core.agent_loop import ActResult
-from vibe.core.errors import UsageError, VibeError
 from vibe.core.modes import ExecutionMode
 from vibe.core.outcome import NeverStop, Outcome, StopSignal
 from vibe.core.session.transcript import Transcript
+from vibe.system.errors import UsageError, VibeError
 
 _decoder = json.JSONDecoder()
 

@@ -10,7 +10,7 @@ from planner.plan.model import Plan, Step
 from planner.plan.patch import RevisionRequest
 from subagents.worktree.executor import KeptWork
 from vibe.core.modes import MODE_CATALOG
-from vibe.core.plain_text import beginning
+from vibe.system.plain_text import beginning
 
 MAX_CONTEXT = 8_000
 MAX_STEP = 6_000

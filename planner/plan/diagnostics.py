@@ -15,8 +15,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from vibe.core.errors import UsageError, VibeError
-from vibe.core.plain_text import closest, did_you_mean, some_of
+from vibe.system.errors import UsageError, VibeError
+from vibe.system.plain_text import closest, did_you_mean, some_of
 
 SHOWN_PROBLEMS = 50
 _COMPARISONS = 6_000

@@ -29,8 +29,8 @@ from planner.plan.validation_errors import field_problems
 from planner.plan.validators import check_document
 from subagents.step_result import StepResult
 from subagents.worktree.executor import KeptWork
-from vibe.core.errors import VibeError
 from vibe.core.outcome import Outcome
+from vibe.system.errors import VibeError
 
 _STEP_PATH = re.compile(r"^steps\[(\d+)\]")
 _TURN = {

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from xml.etree import ElementTree as ET
 
 from planner.report.model import PlanReport, StepReportLine
-from vibe.core.plain_text import plain
+from vibe.system.plain_text import plain
 
 Mask = Callable[[str], str]
 """Takes the secrets out of a text."""

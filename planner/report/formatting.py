@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from planner.plan.status import paused_text
 from planner.report.model import DeniedReport, LimitReport, PlanReport, ReportedUsage, StepReportLine
-from vibe.core.plain_text import plain, plain_line
+from vibe.system.plain_text import plain, plain_line
 
 OUTPUT_CHARACTERS = 20_000
 """Of a step's output or summary: what a person reads; the plan's folder has it all."""

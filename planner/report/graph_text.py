@@ -8,7 +8,7 @@ from planner.plan.dag import Dag
 from planner.plan.diagnostics import listed
 from planner.plan.model import Plan, Step, StepStatus
 from vibe.core.modes import MODE_CATALOG
-from vibe.core.plain_text import shortened
+from vibe.system.plain_text import shortened
 
 DEEPEST_INDENT = 16
 """Steps further down are drawn at this depth: a chain of ten thousand must not be a triangle of text."""

@@ -23,7 +23,7 @@ from planner.report.formatting import (
 )
 from planner.report.graph_text import mermaid
 from planner.report.model import PlanReport, StepReportLine
-from vibe.core.plain_text import plain
+from vibe.system.plain_text import plain
 
 MERMAID_STEPS = 200
 """Programs that draw Mermaid give up soon after."""

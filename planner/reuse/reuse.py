@@ -13,7 +13,7 @@ from planner.reuse.plan_diff import change_of
 from planner.state.state import ONLY_REASON, WAIVED_REASON, State
 from subagents.step_result import StepResult
 from vibe.core.outcome import Outcome
-from vibe.core.plain_text import some_of
+from vibe.system.plain_text import some_of
 
 REUSED_BY = "reuse"
 """The taker of a decision whose answer was taken over."""

@@ -32,9 +32,9 @@ from planner.state.schedule import schedule_of
 from planner.state.state import ACTIVE
 from planner.store.store import PlanStore
 from subagents.executor import StepExecutor, StopSignal
-from vibe.core.errors import innermost
 from vibe.core.messages import total_of
 from vibe.core.outcome import Outcome
+from vibe.system.errors import innermost
 
 AttemptT = TypeVar("AttemptT")
 

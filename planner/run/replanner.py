@@ -26,7 +26,7 @@ from planner.state.commands import Command, Refusal, Revised, RevisionRefused
 from planner.state.schedule import schedule_of
 from planner.state.state import Left, State
 from subagents.step_result import StepResult
-from vibe.core.errors import UsageError, VibeError
+from vibe.system.errors import UsageError, VibeError
 
 logger = logging.getLogger(__name__)
 

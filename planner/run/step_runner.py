@@ -23,11 +23,11 @@ from planner.state.state import State, StepState
 from planner.store.store import PlanStore
 from subagents.executor import StepExecutor, StepInput, StepResult, StepTask, StopSignal, unserved
 from subagents.step_result import AgentUsage
-from vibe.core.errors import innermost
 from vibe.core.messages import Spending
 from vibe.core.modes import ExecutionMode
 from vibe.core.outcome import Outcome
 from vibe.core.tools.process.runner import CommandStartError
+from vibe.system.errors import innermost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

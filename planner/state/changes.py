@@ -17,7 +17,7 @@ from planner.state.commands import Decided, Refusal
 from planner.state.facts import is_over, plan_paused, plan_stopping, step_event, step_moved, steps_given_up
 from planner.state.schedule import schedule_of
 from planner.state.state import ONLY_REASON, Left, State, changed_by, is_exhausted, removed_by
-from vibe.core.errors import UsageError, VibeError
+from vibe.system.errors import UsageError, VibeError
 
 FIXED_STATUSES = frozenset({StepStatus.COMPLETED, StepStatus.SKIPPED, StepStatus.CANCELLED, StepStatus.IN_PROGRESS})
 """Steps that no revision may change."""

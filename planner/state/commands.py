@@ -14,8 +14,8 @@ from planner.plan.loader import LoadedPlan
 from planner.state.schedule import Schedule
 from planner.state.state import State
 from subagents.step_result import StepResult
-from vibe.core.errors import VibeError
 from vibe.core.outcome import Outcome
+from vibe.system.errors import VibeError
 
 # --- commands: those from outside are in ipc.commands ---------------------------------------------------------------
 

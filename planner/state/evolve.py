@@ -33,8 +33,8 @@ from planner.state.state import (
     removed_by,
 )
 from subagents.step_result import StepResult
-from vibe.core.errors import VibeError
 from vibe.core.outcome import Outcome
+from vibe.system.errors import VibeError
 
 _STATUS = {status.value: status for status in StepStatus}
 _ENDED = {outcome: outcome.value for outcome in Outcome}

@@ -21,8 +21,8 @@ from planner.state.decisions import StepChoice
 from planner.state.facts import is_over, plan_paused, step_event, step_stopped
 from planner.state.schedule import schedule_of
 from planner.state.state import ONLY_REASON, Left, State, StepState
-from vibe.core.errors import UsageError
 from vibe.core.outcome import Outcome
+from vibe.system.errors import UsageError
 
 CHANGED_REASON = "changed"
 """Why a plan is paused of which a step was cancelled or skipped while nobody ran it."""

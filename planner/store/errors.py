@@ -1,13 +1,13 @@
-"""Errors of a plan's folder on disk; roots in ``vibe.core.errors``.
+"""Errors of a plan's folder on disk; roots in ``vibe.system.errors``.
 
-EnvironmentFailure                 (vibe.core.errors, exit 3)
+EnvironmentFailure                 (vibe.system.errors, exit 3)
 └── StoreError                     the plan's folder can't serve
     ├── StoreWriteError            full, read-only or missing: nothing half-written stays
     ├── BrokenPlanError            a file of the folder can't be read back
     │   └── EarlierJournalError    its journal has the form of an earlier version
     ├── PlanExistsError            the id is taken
     └── PlanLockedError            another process runs the plan
-UsageError                         (vibe.core.errors, exit 2)
+UsageError                         (vibe.system.errors, exit 2)
 ├── UnknownPlanError               no folder has that id
 └── AmbiguousPlanError             several ids begin so
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from vibe.core.errors import EnvironmentFailure, UsageError
+from vibe.system.errors import EnvironmentFailure, UsageError
 
 
 class StoreError(EnvironmentFailure):

@@ -20,7 +20,7 @@ from planner.state.state import State
 from planner.store.errors import AmbiguousPlanError, BrokenPlanError, PlanLockedError, StoreWriteError, UnknownPlanError
 from planner.store.journal import JournalContent, read_file, read_journal
 from planner.store.records import PlanSnapshot, RunSettings
-from vibe.core.system.locks import FileLock, holder_of, is_alive
+from vibe.system.locks import FileLock, holder_of, is_alive
 
 SOURCE_FILE = "plan.json"
 SETTINGS_FILE = "run.json"

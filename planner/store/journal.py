@@ -13,7 +13,7 @@ import msgspec
 from ipc.errors import INVALID_JSON
 from ipc.events import Fact
 from planner.store.errors import BrokenPlanError, EarlierJournalError, StoreWriteError
-from vibe.core.system.files import append_all, sync_data
+from vibe.system.files import append_all, sync_data
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Fact] = msgspec.json.Decoder(Fact)

@@ -48,8 +48,8 @@ from planner.store.records import RunSettings
 from subagents.step.tamper_guard import RECORD_FILES
 from subagents.step_result import StepResult
 from vibe.core.outcome import Outcome
-from vibe.core.system.files import replace_file, sync_folder
-from vibe.core.system.locks import FileLock
+from vibe.system.files import replace_file, sync_folder
+from vibe.system.locks import FileLock
 
 _NEW_PREFIX = ".new-"
 _ABANDONED_SECONDS = 3600.0

@@ -19,14 +19,14 @@ from subagents.step_result import AgentUsage
 from vibe.core.agents.manager import AgentManager
 from vibe.core.agents.models import AgentProfile, AgentSafety
 from vibe.core.config.models import SubagentsConfig
-from vibe.core.errors import EnvironmentFailure, VibeError
 from vibe.core.modes import ExecutionMode
 from vibe.core.outcome import NeverStop, Outcome, StopSignal
 from vibe.core.session.transcript import Transcript, TranscriptError
-from vibe.core.system.files import replace_file
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.ports import SubagentOrder, SubagentReport
 from vibe.core.tools.process.background import BackgroundCommands, background_commands
+from vibe.system.errors import EnvironmentFailure, VibeError
+from vibe.system.files import replace_file
 
 RESULT_FILE = "result.json"
 TRANSCRIPT_FILE = "messages.jsonl"

@@ -18,8 +18,8 @@ from msgspec import Raw
 
 from subagents.process.protocol import Hello, Prepare, encode
 from subagents.process.transport import SocketTransport
-from vibe.core.errors import EnvironmentFailure
-from vibe.core.system.process import kill_group, kill_marked
+from vibe.system.errors import EnvironmentFailure
+from vibe.system.process import kill_group, kill_marked
 
 MARK = "_VIBE_STEP"
 """The variable of what the process of a step starts."""

@@ -51,12 +51,12 @@ from subagents.process.transport import Transport
 from subagents.step_result import StepResult
 from vibe.core.budget import BudgetExhaustedError
 from vibe.core.config.models import ModelConfig
-from vibe.core.errors import EnvironmentFailure
 from vibe.core.llm.limiter import CallLimiter
 from vibe.core.llm.pricing import configured_cost
 from vibe.core.messages import Spending, Usage
 from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.questions import Question
+from vibe.system.errors import EnvironmentFailure
 
 
 class NotLentError(Exception):

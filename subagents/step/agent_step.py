@@ -17,7 +17,7 @@ from subagents.step.prompts import REPAIR_HEADINGS, first_message, repair_messag
 from subagents.step.tamper_guard import Verification
 from vibe.core.modes import WRITE_TOOLS
 from vibe.core.outcome import Outcome
-from vibe.core.plain_text import some_of
+from vibe.system.plain_text import some_of
 
 CHECKABLE = frozenset({Outcome.COMPLETED, Outcome.BLOCKED})
 """Ends after which the checks decide: a blocked agent may have got the work done without the denied call."""

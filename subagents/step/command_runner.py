@@ -20,7 +20,6 @@ from vibe.core.config.models import Network
 from vibe.core.outcome import Outcome
 from vibe.core.sandbox.confinement import Confinement, Place
 from vibe.core.session.write_turn import WAITS, Turns
-from vibe.core.system.programs import command_environ
 from vibe.core.tools.process.confined import MOST_STARTS, shell_command
 from vibe.core.tools.process.output_log import OutputLog
 from vibe.core.tools.process.runner import (
@@ -32,6 +31,7 @@ from vibe.core.tools.process.runner import (
     run_command,
 )
 from vibe.core.tools.redaction import redact
+from vibe.system.programs import command_environ
 
 TOOL_NAME = "command"
 MAX_EVENT_OUTPUT = 16_000

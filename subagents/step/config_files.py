@@ -20,8 +20,8 @@ from fnmatch import translate
 from pathlib import Path
 from typing import Literal
 
-from vibe.core.system.globs import expand_braces, matches_any
-from vibe.core.system.ignore import DEFAULT_IGNORES
+from vibe.system.globs import expand_braces, matches_any
+from vibe.system.ignore import DEFAULT_IGNORES
 
 STEERING_FILES: Mapping[str, tuple[str, ...]] = {
     "Python": (

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from subagents.executor import StepInput, StepTask
 from subagents.step.command_runner import ending_of
 from subagents.step.config_files import Steered
-from vibe.core.plain_text import beginning, both_ends
 from vibe.core.tools.hand_in import HAND_IN
 from vibe.core.tools.process.runner import CommandResult
+from vibe.system.plain_text import beginning, both_ends
 
 CHARACTERS_PER_TOKEN = 4
 GOAL_SHARE, MAX_GOAL = 0.02, 4_000

@@ -38,11 +38,11 @@ from subagents.step.config_files import (
     steers,
 )
 from subagents.step_model import Step
-from vibe.core.errors import shortage
 from vibe.core.modes import ExecutionMode
-from vibe.core.system.files import replace_file
-from vibe.core.system.globs import matches_any
-from vibe.core.system.ignore import walk_files
+from vibe.system.errors import shortage
+from vibe.system.files import replace_file
+from vibe.system.globs import matches_any
+from vibe.system.ignore import walk_files
 
 MAX_MATCHES = 500
 

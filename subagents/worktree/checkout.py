@@ -18,11 +18,11 @@ from subagents.executor import StepTask
 from subagents.worktree.errors import GitFailedError, MergeRefusedError, WorktreeError, name_some
 from subagents.worktree.merge import MergeConflict
 from subagents.worktree.repository import Base, Change, Git, Repository
-from vibe.core.system.files import text_of
-from vibe.core.system.git.calls import GitCall, run_git, without_fetching
-from vibe.core.system.git.discovery import located_at
-from vibe.core.system.git.shelter import take_shelter
-from vibe.core.system.process import kill_in_folder
+from vibe.system.files import text_of
+from vibe.system.git.calls import GitCall, run_git, without_fetching
+from vibe.system.git.discovery import located_at
+from vibe.system.git.shelter import take_shelter
+from vibe.system.process import kill_in_folder
 
 INDEX_MARK = b"\0\0\xe0\0"
 """The mode of a submodule, as any index has it."""

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from vibe.core.errors import EnvironmentFailure, UsageError, shortage_in
-from vibe.core.plain_text import some_of
+from vibe.system.errors import EnvironmentFailure, UsageError, shortage_in
+from vibe.system.plain_text import some_of
 
 NAMES_SHOWN = 5
 

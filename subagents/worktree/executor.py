@@ -43,8 +43,8 @@ from subagents.worktree.lifecycle import (
 from subagents.worktree.repository import Repository
 from vibe.core.outcome import Outcome
 from vibe.core.session.write_turn import WAITS, Turns
-from vibe.core.system.locks import FileLock
-from vibe.core.system.shield import shielded
+from vibe.system.locks import FileLock
+from vibe.system.shield import shielded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

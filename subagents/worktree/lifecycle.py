@@ -19,7 +19,7 @@ from subagents.worktree.checkout import PUT_AWAY, WorktreeFolder, remove_folder
 from subagents.worktree.errors import MergeRefusedError, StaleTreeError, WorktreeError, name_some
 from subagents.worktree.merge import MergeConflict, MergePlan, Words, Work, plan_merge
 from subagents.worktree.repository import Base, Change, Repository, take_base
-from vibe.core.system.files import replace_file
+from vibe.system.files import replace_file
 
 RECORD_FILE = "worktree.json"
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from subagents.worktree.errors import GitFailedError, WorktreeRefusedError, name_some
-from vibe.core.system.git.calls import GitCall, GitOutput, git_environ, run_git
-from vibe.core.system.git.discovery import BARE, Located, OddRepositoryError, locate, small_text
-from vibe.core.system.git.shelter import take_shelter
-from vibe.core.system.own_places import NO_OWN_PLACES, OwnPlaces
-from vibe.core.system.programs import find_program, shunned
+from vibe.system.git.calls import GitCall, GitOutput, git_environ, run_git
+from vibe.system.git.discovery import BARE, Located, OddRepositoryError, locate, small_text
+from vibe.system.git.shelter import take_shelter
+from vibe.system.own_places import NO_OWN_PLACES, OwnPlaces
+from vibe.system.programs import find_program, shunned
 
 EFFECTIVE = os.access in os.supports_effective_ids
 

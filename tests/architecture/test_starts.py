@@ -15,8 +15,8 @@ STARTERS = frozenset({
 })  # fmt: skip
 LOOK_UPS = frozenset({"execlp", "execvp", "execvpe", "popen", "posix_spawnp", "spawnlp", "spawnvp", "system", "which"})
 ALLOWED = {
-    "vibe/core/system/git/calls.py: git",  # with the variables of git_environ, in whose PATH no workspace lies
-    "vibe/core/system/programs.py: which",  # the one place
+    "vibe/system/git/calls.py: git",  # with the variables of git_environ, in whose PATH no workspace lies
+    "vibe/system/programs.py: which",  # the one place
     "vibe/core/sandbox/_launch.py: execvp",  # becomes a command, confined by then
 }
 

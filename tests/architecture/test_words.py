@@ -28,7 +28,7 @@ PLAIN = (
     "vibe/core/middleware",
     "vibe/core/session",
     "vibe/core/skills",
-    "vibe/core/system",
+    "vibe/system",
 )
 """Folders in which the strings under constants and fields are held to it, too."""
 FOR_MODELS = "vibe/core/tools/builtins"
@@ -87,4 +87,4 @@ def test_every_kind_of_docstring_is_looked_at(tmp_path: Path) -> None:
 def test_did_you_mean_is_worded_in_one_place() -> None:
     asking = [shown(path) for path in source_files() if "did you mean {" in path.read_text(encoding="utf-8")]
 
-    assert asking == ["vibe/core/plain_text.py"]
+    assert asking == ["vibe/system/plain_text.py"]

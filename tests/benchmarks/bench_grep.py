@@ -21,10 +21,10 @@ from typing import Any
 import anyio
 
 from tests.unit.core.tools.builtins.calling import PATH, Caller, make
-from vibe.core.system.programs import find_ripgrep
 from vibe.core.tools.builtins.grep import Grep
 from vibe.core.tools.builtins.read_file import ReadFile
 from vibe.core.tools.builtins.search_replace import SearchReplace
+from vibe.system.programs import find_ripgrep
 
 FACTOR = 1.2
 SPARE_MS = 10.0

@@ -21,8 +21,8 @@ from tests.fakes.model_server import ModelServer, Reply, ServedCall
 from vibe.app.engine.host import Host
 from vibe.app.plan.author import PlanningRequest, planning
 from vibe.app.plan.drafting import NoVersionError
-from vibe.core.errors import UsageError
 from vibe.core.outcome import Outcome
+from vibe.system.errors import UsageError
 
 WritePlan = Callable[..., str]
 

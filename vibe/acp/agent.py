@@ -40,7 +40,7 @@ from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.host import Host
 from vibe.app.first_use.flow import FirstUse
 from vibe.core.config.paths import VibePaths
-from vibe.core.errors import MissingKeyError, UsageError, VibeError, unexpected
+from vibe.system.errors import MissingKeyError, UsageError, VibeError, unexpected
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from ipc.events import Event as VibeEvent
 from vibe.acp.updates import SessionUpdate, SessionUpdates
-from vibe.core.plain_text import plain_line
+from vibe.system.plain_text import plain_line
 
 logger = logging.getLogger(__name__)
 

@@ -27,10 +27,10 @@ from acp.schema import (
 from vibe.app.conversation.mentions import LINES
 from vibe.app.conversation.opening import named_folder
 from vibe.core.config.models import McpServerConfig, McpTransport
-from vibe.core.errors import UsageError
 from vibe.core.messages import Image
 from vibe.core.tools.files.images import as_image, image_type
 from vibe.core.tools.files.text_files import FileAccessError
+from vibe.system.errors import UsageError
 
 GivenServer = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio
 EMBEDDED_CHARS = 400_000

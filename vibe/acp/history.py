@@ -14,14 +14,14 @@ from acp.schema import ListSessionsResponse, SessionInfo, UserMessageChunk
 from ipc.events import ToolCallEvent, ToolResultEvent
 from vibe.acp.updates import SessionUpdate, SessionUpdates, said, thought
 from vibe.app.conversation.session import CLEARED, COMPACTED, REWOUND
-from vibe.core.errors import UsageError
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from vibe.core.plain_text import plain
 from vibe.core.session.errors import SessionFolderError
 from vibe.core.session.folder import lock_session
 from vibe.core.session.loader import SavedSession, SessionLoader
 from vibe.core.tools.arguments import parse_arguments
 from vibe.core.tools.errors import ToolArgumentsError
+from vibe.system.errors import UsageError
+from vibe.system.plain_text import plain
 
 WENT_ON = frozenset({COMPACTED, CLEARED, REWOUND})
 PAGE = 50

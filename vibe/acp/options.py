@@ -11,8 +11,8 @@ from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import AgentChange
 from vibe.core.agents.models import AgentProfile, AgentType
 from vibe.core.config.models import Thinking
-from vibe.core.errors import UsageError
 from vibe.core.tools.permissions import ApprovalMode
+from vibe.system.errors import UsageError
 
 Category = Literal["mode", "model", "thought_level"]
 MODE, MODEL, THINKING, APPROVALS = "mode", "model", "thinking", "approvals"

@@ -22,9 +22,9 @@ from acp.schema import (
 from ipc.events import ApprovalRequestEvent
 from vibe.acp.channel import SessionChannel, reason_of
 from vibe.acp.updates import changes_of, kind_of, locations_of, text_of, title_of
-from vibe.core.plain_text import plain, plain_line, shortened, some_of
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 from vibe.core.tools.questions import Answer, Question
+from vibe.system.plain_text import plain, plain_line, shortened, some_of
 
 SCOPES = MappingProxyType({scope.value: scope for scope in ApprovalScope})
 NO = "no"

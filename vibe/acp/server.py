@@ -11,8 +11,8 @@ from anyio import create_task_group, to_thread
 from vibe.acp.handshake import answer_to_initialize, capabilities_in
 from vibe.acp.transport import LineTransport
 from vibe.app.engine.host import Host
-from vibe.core.system.line_wire import Wire
-from vibe.core.system.racing import unless
+from vibe.system.line_wire import Wire
+from vibe.system.racing import unless
 
 if TYPE_CHECKING:
     from vibe.acp.session import SlashPort

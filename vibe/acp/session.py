@@ -38,10 +38,10 @@ from vibe.acp.updates import as_code, said
 from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import Opening, PromptResult, Seat
 from vibe.app.conversation.runtime import Runtime
-from vibe.core.errors import UsageError
 from vibe.core.llm.errors import ContextTooLongError, ModelKeyError, ModelOverloadedError
 from vibe.core.messages import Image
 from vibe.core.outcome import Outcome
+from vibe.system.errors import UsageError
 
 CODES = MappingProxyType({ModelKeyError: -32000, ContextTooLongError: -32003, ModelOverloadedError: -32004})
 """Error codes of the protocol; of all other errors it is ``FAILED``."""

@@ -10,8 +10,8 @@ from typing import Any, NoReturn, cast
 
 from anyio import Event, create_memory_object_stream
 
-from vibe.core.plain_text import shortened
-from vibe.core.system.line_wire import LONGEST_MESSAGE, Wire
+from vibe.system.line_wire import LONGEST_MESSAGE, Wire
+from vibe.system.plain_text import shortened
 
 logger = logging.getLogger(__name__)
 

@@ -18,9 +18,9 @@ from vibe.cli.exit_codes import ExitCode
 from vibe.cli.log_file import logging_to
 from vibe.cli.signals import EXIT_OF, ProcessEnd, handled_signals
 from vibe.core.config.paths import VibePaths
-from vibe.core.errors import EnvironmentFailure, UsageError
-from vibe.core.system.awake_loop import run_awake
-from vibe.core.system.line_wire import Wire, claimed_wire
+from vibe.system.awake_loop import run_awake
+from vibe.system.errors import EnvironmentFailure, UsageError
+from vibe.system.line_wire import Wire, claimed_wire
 
 if TYPE_CHECKING:
     from vibe.acp.session import SlashPort

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vibe.core.config.paths import in_utf8
-from vibe.core.errors import UsageError
+from vibe.system.errors import UsageError
 
 
 def positive_int(text: str) -> int:

@@ -8,8 +8,8 @@ import tempfile
 from pathlib import Path
 
 from vibe.cli.environment import CliEnvironment
-from vibe.core.errors import EnvironmentFailure
-from vibe.core.system.programs import find_program
+from vibe.system.errors import EnvironmentFailure
+from vibe.system.programs import find_program
 
 
 class EditorError(EnvironmentFailure):

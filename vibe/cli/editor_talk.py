@@ -28,8 +28,8 @@ from vibe.cli.slash.command import SlashCommand, Typed
 from vibe.cli.slash.plan_proposal import propose
 from vibe.cli.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.cli.slash.table import SlashTable
-from vibe.core.errors import UsageError, VibeError
-from vibe.core.plain_text import plain
+from vibe.system.errors import UsageError, VibeError
+from vibe.system.plain_text import plain
 
 LINE_LENGTH = 400
 RUN, CHANGE = "run", "change"

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TextIO
 from vibe.app.engine.host import Host
 from vibe.cli.streams import standard_streams
 from vibe.core.config.paths import absolute, in_utf8, user_home_of
-from vibe.core.errors import EnvironmentFailure
-from vibe.core.system.programs import guarded
+from vibe.system.errors import EnvironmentFailure
+from vibe.system.programs import guarded
 
 if TYPE_CHECKING:
     from vibe.core.llm.retry import RetryPolicy

@@ -8,8 +8,8 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from vibe.core.errors import UsageError
-from vibe.core.system.files import append_rotating
+from vibe.system.errors import UsageError
+from vibe.system.files import append_rotating
 
 LEVEL_VARIABLE = "VIBE_LOG_LEVEL"
 SIZE_VARIABLE = "VIBE_LOG_MAX_BYTES"

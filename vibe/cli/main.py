@@ -18,7 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _print_version()
     from vibe.cli.environment import CliEnvironment  # noqa: PLC0415  costs what --version must not
     from vibe.cli.run import run_command_line
-    from vibe.core.errors import EnvironmentFailure  # noqa: PLC0415  as above
+    from vibe.system.errors import EnvironmentFailure  # noqa: PLC0415  as above
 
     try:
         env = CliEnvironment.from_process()

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn, cast
 
 from vibe import __version__
-from vibe.core.errors import UsageError
-from vibe.core.plain_text import closest, did_you_mean
+from vibe.system.errors import UsageError
+from vibe.system.plain_text import closest, did_you_mean
 
 OUTPUTS = ("text", "json", "streaming")
 FEW = 5

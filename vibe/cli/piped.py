@@ -8,7 +8,7 @@ import select
 import stat
 
 from vibe.cli.environment import CliEnvironment
-from vibe.core.errors import UsageError
+from vibe.system.errors import UsageError
 
 FIRST_BYTE_SECONDS = 3.0
 MOST_BYTES = 64 * 1024 * 1024

@@ -14,8 +14,8 @@ from vibe.cli.log_file import logging_to
 from vibe.cli.parser import TextRequested
 from vibe.cli.streams import problem_of, settle, unwritten
 from vibe.core.config.paths import VibePaths
-from vibe.core.errors import EnvironmentFailure, UsageError, VibeError, innermost, shortage, unexpected
-from vibe.core.plain_text import plain
+from vibe.system.errors import EnvironmentFailure, UsageError, VibeError, innermost, shortage, unexpected
+from vibe.system.plain_text import plain
 
 STOPPED = frozenset({ExitCode.INTERRUPTED, ExitCode.TERMINATED})
 SECONDS_FOR_READER = 2.0

@@ -9,8 +9,8 @@ from anyio import current_time, move_on_after
 from ipc.events import WarningEvent
 from ipc.sink import EventSink
 from vibe.core.config.models import ModelConfig
-from vibe.core.errors import VibeError
 from vibe.core.messages import Usage
+from vibe.system.errors import VibeError
 
 WAITING = "budget.wait"
 """The code of the warning that an agent waits for room; with its next event it waits no longer."""

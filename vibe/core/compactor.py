@@ -16,15 +16,15 @@ import anyio.to_thread
 from ipc.events import CompactEndEvent, CompactStartEvent, WarningEvent
 from vibe.core.budget import bound_of, room_for
 from vibe.core.config.models import ModelConfig
-from vibe.core.errors import VibeError
 from vibe.core.llm.announcing import CallAnnouncer
 from vibe.core.llm.errors import ContextTooLongError
 from vibe.core.llm.port import Completion, FinishReason, ModelRequest
 from vibe.core.llm.tokens import CHARS_PER_TOKEN, estimate_messages
 from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from vibe.core.middleware.port import HOST_NOTICE, Compact, Middleware, Notice, TurnContext, Verdict, Warn
-from vibe.core.plain_text import both_ends
 from vibe.core.turn import AgentKit, announce_spent
+from vibe.system.errors import VibeError
+from vibe.system.plain_text import both_ends
 
 SUMMARY_TOKENS = 4_096
 KEEP_SHARE = 0.2

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from vibe.core.errors import EnvironmentFailure, UsageError
-from vibe.core.plain_text import closest, did_you_mean
+from vibe.system.errors import EnvironmentFailure, UsageError
+from vibe.system.plain_text import closest, did_you_mean
 
 BACKENDS = "vibe.backends"
 EXECUTORS = "vibe.executors"

@@ -15,7 +15,7 @@ from vibe.core.instructions.project_docs import ProjectDocs
 from vibe.core.instructions.system_prompt import PromptLibrary
 from vibe.core.skills.command_files import CommandFiles
 from vibe.core.skills.manager import SkillManager, SkillSources
-from vibe.core.system.programs import find_shell
+from vibe.system.programs import find_shell
 
 AGENTS_DIRECTORY = ".agents"
 SKILLS = "skills"

@@ -19,8 +19,6 @@ from vibe.app.engine.result_record import RunRecord
 from vibe.app.plan import commands
 from vibe.app.plan.run import PlanRun
 from vibe.core.outcome import Outcome
-from vibe.core.system.process import kill_marked
-from vibe.core.system.racing import unless
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.process.runner import OwnProcesses
 from vibe.mcp_server.client import BY_CLIENT, SCOPES, CallProgress, ClientPrompter, answer_command
@@ -37,6 +35,8 @@ from vibe.mcp_server.tools import (
     PlanStatusArguments,
     ToolAnswer,
 )
+from vibe.system.process import kill_marked
+from vibe.system.racing import unless
 
 Call: TypeAlias = Callable[[ServedPlans, Any, Caller], Awaitable[ToolAnswer]]
 """Takes the arguments of its tool. It raises a VibeError or an IpcError, whose sentence is the answer."""

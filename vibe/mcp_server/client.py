@@ -19,9 +19,9 @@ from ipc.events import (
     ToolCallEvent,
 )
 from vibe.app.engine.request_board import APPROVAL, DECISION, OpenRequest
-from vibe.core.plain_text import both_ends, plain, plain_line, shortened
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 from vibe.mcp_server.tools import Caller, CallRefusedError
+from vibe.system.plain_text import both_ends, plain, plain_line, shortened
 
 AnswerCommand: TypeAlias = Approve | AnswerQuestion | Decide
 

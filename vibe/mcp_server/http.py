@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from anyio import Event, create_task_group, current_time, sleep, sleep_forever
 
-from vibe.core.errors import EnvironmentFailure
 from vibe.mcp_server.protocol import DISCOVER, GONE, SESSION_HEADER
+from vibe.system.errors import EnvironmentFailure
 
 if TYPE_CHECKING:
     from mcp.server import Server

@@ -10,10 +10,10 @@ from anyio import CancelScope, Event, to_thread
 from pydantic import ValidationError
 
 from vibe.app.engine.host import Host, refuse_below_two
-from vibe.core.errors import VibeError, unexpected
-from vibe.core.plain_text import closest, did_you_mean
 from vibe.core.tools.schema import describe_problems
 from vibe.mcp_server.tools import TOOLS, CallArguments, Caller, ToolAnswer
+from vibe.system.errors import VibeError, unexpected
+from vibe.system.plain_text import closest, did_you_mean
 
 if TYPE_CHECKING:
     from vibe.app.conversation.runtime import Runtime

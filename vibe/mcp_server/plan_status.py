@@ -14,10 +14,10 @@ from planner.store.folder import PlanFolder
 from vibe.app.engine.request_board import APPROVAL, QUESTION, OpenRequest, decision_request
 from vibe.app.plan.report import read_report
 from vibe.core.outcome import Outcome
-from vibe.core.plain_text import both_ends, plain, plain_line, shortened
 from vibe.mcp_server.client import possible_answers
 from vibe.mcp_server.served_plan import NoRun, ServedPlan
 from vibe.mcp_server.tools import ToolAnswer
+from vibe.system.plain_text import both_ends, plain, plain_line, shortened
 
 MOST_STEPS = 200
 """Of a longer plan those that say most are listed, and the others counted."""

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from anyio import Event
 
 from vibe import __version__
-from vibe.core.system.racing import unless
 from vibe.core.tools.mcp.client import load_library
 from vibe.mcp_server.lazy_runtime import LazyRuntime
 from vibe.mcp_server.tools import TOOLS, Caller, ToolAnswer
+from vibe.system.racing import unless
 
 if TYPE_CHECKING:
     from mcp.server import Server, ServerRequestContext

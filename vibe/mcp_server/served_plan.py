@@ -30,9 +30,9 @@ from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.prepare import PlanRunOptions
 from vibe.app.plan.run import PlanRun, PlanSession
 from vibe.app.view.view import View, apply
-from vibe.core.errors import VibeError
 from vibe.core.outcome import Outcome
 from vibe.mcp_server.tools import PlanRunArguments
+from vibe.system.errors import VibeError
 
 logger = logging.getLogger(__name__)
 

@@ -12,10 +12,10 @@ from anyio import create_task_group, move_on_after
 from planner.store.folder import new_plan_id, plans_folder
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.request_board import OpenRequest
-from vibe.core.system.racing import unless
 from vibe.mcp_server.client import CallProgress, ClientPrompter
 from vibe.mcp_server.served_plan import PlanOrder, ServedPlan
 from vibe.mcp_server.tools import Caller, CallRefusedError
+from vibe.system.racing import unless
 
 MOST_AT_WORK = 64
 MOST_KEPT = 1_000

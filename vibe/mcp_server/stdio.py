@@ -19,11 +19,11 @@ from anyio import (
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from vibe import __version__
-from vibe.core.system.line_wire import LONGEST_MESSAGE, Wire
-from vibe.core.system.racing import unless
 from vibe.mcp_server.lazy_runtime import LazyRuntime
 from vibe.mcp_server.protocol import DISCOVER, INSTRUCTIONS, SERVER_NAME, SERVER_TITLE, load_server
 from vibe.mcp_server.tools import TOOLS
+from vibe.system.line_wire import LONGEST_MESSAGE, Wire
+from vibe.system.racing import unless
 
 if TYPE_CHECKING:
     from mcp.server import Server

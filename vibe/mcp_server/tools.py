@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from vibe.core.errors import UsageError
 from vibe.core.tools.schema import parameter_schema
+from vibe.system.errors import UsageError
 
 DEFAULT_TIMEOUT_MS = 60_000
 LONGEST_MS = 24 * 3600 * 1000

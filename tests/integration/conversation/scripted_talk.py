@@ -16,7 +16,7 @@ from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.drafting import PlanDraft
 from vibe.cli.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.cli.slash.table import SlashTable
-from vibe.core.errors import VibeError
+from vibe.system.errors import VibeError
 
 
 async def drop(_draft: PlanDraft) -> PlanVerdict:

@@ -31,7 +31,6 @@ from vibe.app.conversation.runtime import Runtime
 from vibe.app.view.view import View, apply
 from vibe.core.agent_loop import INTERRUPTED_NOTICE
 from vibe.core.config.paths import VibePaths
-from vibe.core.errors import UsageError
 from vibe.core.messages import AssistantMessage, Image, Message
 from vibe.core.outcome import Outcome
 from vibe.core.session.errors import NoSuchMessageError
@@ -39,6 +38,7 @@ from vibe.core.session.folder import SessionMeta
 from vibe.core.session.loader import SessionLoader
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.permissions import ApprovalMode
+from vibe.system.errors import UsageError
 
 T = TypeVar("T")
 PIXEL = Image("image/png", "iVBORw0KGgo=")

@@ -11,9 +11,9 @@ from tests.fakes.model_server import Reply
 from tests.integration.conversation.conftest import Rig
 from tests.integration.conversation.scripted_talk import talking
 from vibe.cli.slash.table import SlashTable
-from vibe.core.errors import UsageError, VibeError
 from vibe.core.messages import AssistantMessage
 from vibe.core.session.folder import read_meta
+from vibe.system.errors import UsageError, VibeError
 
 
 def written(folder: Path, name: str, text: str) -> Path:

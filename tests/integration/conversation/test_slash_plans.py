@@ -17,7 +17,7 @@ from vibe.app.plan.drafting import PlanDraft
 from vibe.app.plan.run import PlanRun
 from vibe.cli.slash.commands import plan as acts
 from vibe.cli.slash.plan_talk import PlanVerdict, VerdictKind
-from vibe.core.errors import UsageError
+from vibe.system.errors import UsageError
 
 RUN, DROP = PlanVerdict(VerdictKind.RUN), PlanVerdict(VerdictKind.DROP)
 

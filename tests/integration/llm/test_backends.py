@@ -20,7 +20,6 @@ from tests.fakes.model_server import ModelServer, Received, Reply, ServedCall, e
 from tests.integration.llm.conftest import KEY, Connect
 from vibe import __version__
 from vibe.core.config.models import BackendKind, ModelConfig
-from vibe.core.errors import EnvironmentFailure
 from vibe.core.llm.errors import (
     ContextTooLongError,
     ModelAccessError,
@@ -33,6 +32,7 @@ from vibe.core.llm.errors import (
 from vibe.core.llm.port import FinishReason, ModelRequest, ToolSchema
 from vibe.core.llm.retry import RetryingBackend, RetryPolicy
 from vibe.core.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, Usage, UserMessage
+from vibe.system.errors import EnvironmentFailure
 
 CHAT = [BackendKind.MISTRAL, BackendKind.GENERIC]
 """The backends that speak chat completions."""

@@ -14,7 +14,7 @@ from vibe.app.engine.base_commit import changed_files, head_commit
 from vibe.core.config.models import ProjectContextConfig, VibeConfig
 from vibe.core.instructions.project_context import GuidanceRequest, git_view
 from vibe.core.session.snapshots import Snapshots
-from vibe.core.system.git.discovery import git_head
+from vibe.system.git.discovery import git_head
 
 PROGRAMS = (
     "core.fsmonitor", "core.hooksPath", "core.pager", "core.editor", "sequence.editor", "core.sshCommand", "core.gitProxy",

@@ -8,7 +8,7 @@ import pytest
 from tests.integration.session.repository import ENVIRON, git, repository, snapshots, write
 from vibe.core.session.errors import SnapshotError
 from vibe.core.session.snapshots import MOST_BYTES, Point, Snapshots, files_after
-from vibe.core.system.own_places import OwnPlaces
+from vibe.system.own_places import OwnPlaces
 
 
 def changed(history: Snapshots) -> dict[str, bool]:

@@ -15,7 +15,7 @@ from tests.fakes.models import answer, calling
 from tests.fakes.steps import StepBench
 from tests.fakes.tasks import task_of
 from vibe.core.llm.port import Completion
-from vibe.core.system import process
+from vibe.system import process
 
 STUBBORN = "trap '' TERM HUP INT; sleep 1000 & echo $! >> pids; echo $$ >> pids; touch started; while :; do wait; done"
 DETACHED = "setsid sh -c 'echo $$ >> pids; touch started; exec sleep 1000' & sleep 1000"

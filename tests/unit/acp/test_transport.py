@@ -13,8 +13,8 @@ from anyio import create_task_group, fail_after
 from vibe.acp.content import server_of
 from vibe.acp.handshake import EditorAbilities, abilities_of, answer_to_initialize
 from vibe.acp.transport import LineTransport, NotSentError
-from vibe.core.errors import UsageError
-from vibe.core.system.line_wire import Wire
+from vibe.system.errors import UsageError
+from vibe.system.line_wire import Wire
 
 
 class Ends:

@@ -17,7 +17,7 @@ import pytest
 from vibe.cli import piped
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.piped import NOTHING_CAME, read_context
-from vibe.core.errors import UsageError
+from vibe.system.errors import UsageError
 
 
 def environment(stdin: TextIO) -> CliEnvironment:

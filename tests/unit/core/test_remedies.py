@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from subagents.step.step_files import SnapshotError
-from vibe.core.errors import remedy, shortage, unexpected
 from vibe.core.session.snapshots import Snapshots
+from vibe.system.errors import remedy, shortage, unexpected
 
 
 @pytest.mark.parametrize(

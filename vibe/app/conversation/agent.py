@@ -16,7 +16,6 @@ from vibe.app.conversation.opening import Seat
 from vibe.app.conversation.session import ChatSession
 from vibe.app.conversation.setup import Setup
 from vibe.app.engine.piped import with_piped
-from vibe.core.errors import UsageError
 from vibe.core.guidance import AgentPlace
 from vibe.core.messages import Image
 from vibe.core.session.write_turn import WriteTurn
@@ -26,6 +25,7 @@ from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.process.background import BackgroundCommands
 from vibe.core.tools.workspace import ReadTracker, Workspace
 from vibe.core.turn import AgentKit
+from vibe.system.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

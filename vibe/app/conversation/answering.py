@@ -14,11 +14,11 @@ from subagents.step_result import AgentUsage
 from vibe.app.conversation.agent import ConversationAgent
 from vibe.app.conversation.opening import NO_LIMITS, PromptLimits, PromptResult
 from vibe.core.agent_loop import ActResult, AgentLoop
-from vibe.core.errors import EnvironmentFailure, UsageError
 from vibe.core.messages import Image, total_of
 from vibe.core.outcome import Outcome, StopSignal
 from vibe.core.session.transcript import Transcript
 from vibe.core.skills.command_files import NoSuchCommandError
+from vibe.system.errors import EnvironmentFailure, UsageError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

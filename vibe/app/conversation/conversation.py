@@ -39,15 +39,15 @@ from vibe.app.engine.host import Hold, Host
 from vibe.app.engine.result_record import RunRecord, exit_code_of
 from vibe.app.engine.tool_servers import ToolServers
 from vibe.core.agent_loop import AgentLoop
-from vibe.core.errors import UsageError, VibeError
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.messages import Image, Message, UserMessage
 from vibe.core.outcome import Outcome, StopSignal
 from vibe.core.session.write_turn import WAITS, WriteTurn
-from vibe.core.system.shield import shielded
 from vibe.core.tools.process.background import BackgroundCommands
 from vibe.core.tools.process.runner import CommandResult
 from vibe.core.tools.workspace import ReadTracker
+from vibe.system.errors import UsageError, VibeError
+from vibe.system.shield import shielded
 
 if TYPE_CHECKING:
     from vibe.core.session.rewind import RewindReport

@@ -11,12 +11,12 @@ from ipc.sink import EventSink
 from subagents.step_result import AgentUsage
 from vibe.core.agent_loop import ActResult
 from vibe.core.config.models import McpServerConfig, Thinking
-from vibe.core.errors import UsageError
 from vibe.core.messages import Usage
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Approver, Files
 from vibe.core.tools.process.port import Commands
 from vibe.core.tools.questions import UserInput
+from vibe.system.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,10 +24,10 @@ from vibe.app.engine.host import Host
 from vibe.app.engine.request_board import RequestBoard
 from vibe.app.engine.tool_servers import ToolServers, tool_servers
 from vibe.core.config.paths import VibePaths
-from vibe.core.errors import EnvironmentFailure, UsageError
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.outcome import Outcome
 from vibe.core.tools.process.background import background_commands
+from vibe.system.errors import EnvironmentFailure, UsageError
 
 if TYPE_CHECKING:
     from planner.plan.loader import LoadedPlan

@@ -20,7 +20,6 @@ from msgspec import structs
 
 from vibe.core.compactor import summary_in
 from vibe.core.config.paths import VibePaths
-from vibe.core.errors import EnvironmentFailure
 from vibe.core.messages import Message
 from vibe.core.outcome import Outcome
 from vibe.core.session.errors import BrokenSessionError
@@ -28,9 +27,10 @@ from vibe.core.session.folder import VERSION, SessionFolder, SessionMeta, lock_s
 from vibe.core.session.loader import SavedSession, SessionLoader
 from vibe.core.session.snapshots import Snapshots
 from vibe.core.session.transcript import Transcript
-from vibe.core.system.git.discovery import git_head
-from vibe.core.system.locks import FileLock
-from vibe.core.system.own_places import NO_OWN_PLACES, OwnPlaces
+from vibe.system.errors import EnvironmentFailure
+from vibe.system.git.discovery import git_head
+from vibe.system.locks import FileLock
+from vibe.system.own_places import NO_OWN_PLACES, OwnPlaces
 
 if TYPE_CHECKING:
     from vibe.core.session.rewind import RewindReport

@@ -12,7 +12,6 @@ from vibe.app.engine.build import Engine, EngineRequest, build_engine
 from vibe.app.engine.host import Host
 from vibe.core.agents.models import AgentProfile, AgentSafety
 from vibe.core.config.models import ModelConfig
-from vibe.core.errors import MissingKeyError
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.middleware.file_history import FileHistory
 from vibe.core.middleware.guard import ReadOnly
@@ -24,6 +23,7 @@ from vibe.core.tools.manager import ToolManager, observing, profile_view, unatte
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Files
 from vibe.core.tools.workspace import Workspace
+from vibe.system.errors import MissingKeyError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

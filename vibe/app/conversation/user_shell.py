@@ -10,8 +10,6 @@ from uuid import uuid4
 
 from ipc.sink import EventSink
 from ipc.tool_events import CommandDisplay, ToolCallEvent, ToolResultEvent, ToolStreamEvent
-from vibe.core.plain_text import plain
-from vibe.core.system.programs import command_environ
 from vibe.core.tools.process.runner import (
     CommandResult,
     OutputLimit,
@@ -22,6 +20,8 @@ from vibe.core.tools.process.runner import (
     shell_argv,
 )
 from vibe.core.tools.process.screen import shown
+from vibe.system.plain_text import plain
+from vibe.system.programs import command_environ
 
 SHELL = "shell"
 """The tool that events name for it."""

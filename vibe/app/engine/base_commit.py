@@ -6,8 +6,8 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from vibe.core.system.git.calls import GitCall, GitOutput, git_environ, run_git, without_fetching
-from vibe.core.system.git.discovery import locate
+from vibe.system.git.calls import GitCall, GitOutput, git_environ, run_git, without_fetching
+from vibe.system.git.discovery import locate
 
 
 def head_commit(folder: Path, environ: Mapping[str, str]) -> str | None:

@@ -26,7 +26,6 @@ from vibe.core.sandbox.confinement import Confinement, remove_abandoned_placehol
 from vibe.core.sandbox.port import SandboxUnprovenError
 from vibe.core.sandbox.records import put_back_abandoned, records_of
 from vibe.core.sandbox.temporary import remove_abandoned
-from vibe.core.system.own_places import OwnPlaces
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.bounds import bounds_of
 from vibe.core.tools.files.text_files import DISK
@@ -34,6 +33,7 @@ from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Approver, Files
 from vibe.core.tools.workspace import Workspace
+from vibe.system.own_places import OwnPlaces
 
 REPLAY = "replay"
 """The name of the provider and the model that a demonstration's script stands for."""

@@ -15,10 +15,10 @@ from threading import Lock
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from vibe.core.errors import UsageError
-from vibe.core.system.locks import FolderLocks
-from vibe.core.system.own_places import OwnPlaces
-from vibe.core.system.programs import guarded
+from vibe.system.errors import UsageError
+from vibe.system.locks import FolderLocks
+from vibe.system.own_places import OwnPlaces
+from vibe.system.programs import guarded
 
 if TYPE_CHECKING:
     from vibe.core.llm.limiter import CallLimiter

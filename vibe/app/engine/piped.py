@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 from vibe.core.config.paths import VibePaths
-from vibe.core.errors import EnvironmentFailure
 from vibe.core.session.folder import SessionFolder
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.files.text_files import decode, whole_characters
+from vibe.system.errors import EnvironmentFailure
 
 HEAD_BYTES = 48_000
 TAIL_BYTES = 16_000

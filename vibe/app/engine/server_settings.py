@@ -12,9 +12,9 @@ from itertools import chain, count
 from typing import Any, cast
 
 from vibe.app.engine.settings import Settings
-from vibe.core.errors import UsageError
 from vibe.core.schemas import table_of
 from vibe.core.tools.mcp.settings import ONLY_EDITORS, REFERENCE
+from vibe.system.errors import UsageError
 
 GROUP = "mcp_servers"
 TABLES = ("mcpServers", "servers", "context_servers")

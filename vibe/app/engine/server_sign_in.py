@@ -12,10 +12,10 @@ from vibe.app.engine.host import Host
 from vibe.core.config.loader import ConfigRequest, LoadedConfig, load_config
 from vibe.core.config.models import McpServerConfig, McpTransport
 from vibe.core.config.paths import VibePaths
-from vibe.core.errors import UsageError
-from vibe.core.system.keyring import keyring_problem
 from vibe.core.tools.mcp.settings import endpoint_of
 from vibe.core.tools.mcp.sign_ins import SignInStore
+from vibe.system.errors import UsageError
+from vibe.system.keyring import keyring_problem
 
 if TYPE_CHECKING:
     from vibe.core.tools.mcp.login import SignInScreen, SignInWay

@@ -25,10 +25,10 @@ from vibe.core.config.dotenv import remove_variable, write_variable
 from vibe.core.config.loader import ENVIRONMENT, KEYRING, SERVICE, LoadedConfig, with_keyring
 from vibe.core.config.models import ModelConfig, VibeConfig
 from vibe.core.config.paths import VibePaths
-from vibe.core.errors import ConfigError, UsageError
 from vibe.core.llm.factory import ModelCatalog
-from vibe.core.plain_text import closest, did_you_mean
-from vibe.core.system.keyring import KeyringError, delete_secret, write_secret
+from vibe.system.errors import ConfigError, UsageError
+from vibe.system.keyring import KeyringError, delete_secret, write_secret
+from vibe.system.plain_text import closest, did_you_mean
 
 ACTIVE_MODEL = "active_model"
 THEME = "ui.theme"

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from vibe.core.config.loader import LoadedConfig, key_place
 from vibe.core.config.models import BackendKind, ProviderConfig
 from vibe.core.config.presets import PRESETS
-from vibe.core.errors import UsageError
+from vibe.system.errors import UsageError
 
 SHOWN_OF_KEY = 4
 SHORTEST_SHOWN = 20

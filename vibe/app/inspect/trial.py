@@ -9,11 +9,11 @@ from enum import StrEnum
 import anyio
 
 from vibe.core.config.models import ModelConfig
-from vibe.core.errors import VibeError
 from vibe.core.llm.errors import ModelAccessError, ModelError, ModelRequestError, ModelTransportError
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.llm.port import Delta, ModelRequest, RetryNotice, ToolSchema, WaitNotice
 from vibe.core.messages import UserMessage
+from vibe.system.errors import VibeError
 
 TRIAL_SECONDS = 60.0
 """The longest wait for the answer; a server at home may have to load the model first."""

@@ -21,9 +21,9 @@ from vibe import __version__
 from vibe.app.engine.host import Host
 from vibe.core.config.models import UpdatesConfig
 from vibe.core.config.paths import VibePaths
-from vibe.core.system.files import replace_file
-from vibe.core.system.programs import find_program
 from vibe.core.tools.process.runner import CommandStartError, run_command
+from vibe.system.files import replace_file
+from vibe.system.programs import find_program
 
 PACKAGE = "vibe-orchestrator"
 EVERY_SECONDS = 24 * 60 * 60.0

@@ -42,9 +42,9 @@ from vibe.app.engine.build import Engine, build_engine
 from vibe.app.engine.host import Host
 from vibe.app.engine.tool_servers import tool_servers
 from vibe.app.plan.step_context import StepDocument, decode_document, step_context
-from vibe.core.errors import VibeError, innermost
 from vibe.core.outcome import Outcome
-from vibe.core.system.awake_loop import run_awake
+from vibe.system.awake_loop import run_awake
+from vibe.system.errors import VibeError, innermost
 
 logger = logging.getLogger(__name__)
 

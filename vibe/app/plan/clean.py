@@ -24,7 +24,7 @@ from vibe.app.engine.host import Host
 from vibe.app.plan.prepare import RESUMABLE
 from vibe.app.plan.sample_project import remove_sample_copy, sample_copy
 from vibe.app.plan.worktrees import git_folder, worktrees_folder
-from vibe.core.errors import UsageError
+from vibe.system.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

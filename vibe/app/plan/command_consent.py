@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from planner.author.output_repair import MODEL_ORIGIN, ORIGIN
 from planner.plan.model import Plan
-from vibe.core.errors import VibeError
-from vibe.core.plain_text import some_of
+from vibe.system.errors import VibeError
+from vibe.system.plain_text import some_of
 
 SHOWN = 3
 

@@ -28,7 +28,7 @@ from vibe.app.engine.host import Host
 from vibe.app.plan.clean import give_up, what_is_left
 from vibe.app.plan.control_handler import ACTED
 from vibe.app.plan.prepare import RESUMABLE, engine_of_resume
-from vibe.core.errors import EnvironmentFailure, UsageError, VibeError
+from vibe.system.errors import EnvironmentFailure, UsageError, VibeError
 
 ANSWER_SECONDS = 15.0
 """The time a run has to answer a command."""

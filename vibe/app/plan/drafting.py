@@ -22,8 +22,8 @@ from vibe.app.plan.command_consent import command_lines
 from vibe.core.agent_loop import ActResult
 from vibe.core.agents.manager import AgentManager
 from vibe.core.config.models import VibeConfig
-from vibe.core.errors import UsageError, VibeError
 from vibe.core.outcome import StopSignal
+from vibe.system.errors import UsageError, VibeError
 
 
 class NoVersionError(UsageError):

@@ -23,9 +23,9 @@ from vibe.app.plan.replanning import check_replans
 from vibe.app.plan.reuse import ReuseStart
 from vibe.app.plan.step_executor import DEFAULT_EXECUTOR, check_executor
 from vibe.app.plan.worktrees import check_worktrees
-from vibe.core.errors import EnvironmentFailure, VibeError
 from vibe.core.modes import ExecutionMode
 from vibe.core.tools.manager import ToolManager, profile_view
+from vibe.system.errors import EnvironmentFailure, VibeError
 
 USAGE_EXIT = 2
 

@@ -10,8 +10,8 @@ from planner.state.state import State
 from planner.store.current_plan import open_decisions
 from subagents.agent.run_context import AgentContext
 from vibe.app.engine.build import Engine
-from vibe.core.errors import UsageError
 from vibe.core.tools.manager import ToolManager, profile_view, unknown_tools
+from vibe.system.errors import UsageError
 
 StepParts: TypeAlias = Engine | AgentContext
 """Has the models, tools and profiles of steps' agents."""

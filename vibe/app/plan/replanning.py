@@ -17,7 +17,7 @@ from vibe.app.engine.build import Engine
 from vibe.app.plan.preflight import check_surroundings
 from vibe.app.plan.worktrees import wants_worktrees
 from vibe.core.config.models import PlannerConfig
-from vibe.core.errors import UsageError
+from vibe.system.errors import UsageError
 
 SWITCH = "planner.enabled"
 

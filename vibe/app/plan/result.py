@@ -11,9 +11,9 @@ from subagents.executor import ENVIRONMENT_REASON
 from subagents.step_result import AgentUsage
 from vibe.app.engine.event_publishing import Publishing
 from vibe.app.engine.result_record import ENVIRONMENT_EXIT, RunRecord, exit_code_of
-from vibe.core.errors import EnvironmentFailure
 from vibe.core.messages import Spent
 from vibe.core.outcome import Outcome
+from vibe.system.errors import EnvironmentFailure
 
 
 def plan_record(

@@ -26,8 +26,8 @@ from planner.store.current_plan import current_state
 from planner.store.folder import PlanFolder
 from planner.store.store import PlanStore
 from vibe.app.engine.base_commit import changed_files, files_of, head_commit
-from vibe.core.errors import UsageError
-from vibe.core.system.globs import is_wild, matches_any
+from vibe.system.errors import UsageError
+from vibe.system.globs import is_wild, matches_any
 
 SHOWN_FILES = 6
 LEFT_OUT = "not asked for with --only"

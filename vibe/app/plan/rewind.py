@@ -19,11 +19,11 @@ from subagents.executor import StepExecutor, StepResult
 from subagents.step.step_files import FILES_FOLDER, RecordingExecutor, StepFiles, StepFilesLog
 from vibe.app.engine.build import Engine
 from vibe.app.engine.host import Host
-from vibe.core.errors import UsageError
 from vibe.core.session.restoring import Blame, Restoration, Restored, aside_folder
 from vibe.core.session.snapshots import Point, Snapshots
 from vibe.core.session.write_turn import WriteTurn
-from vibe.core.system.own_places import OwnPlaces
+from vibe.system.errors import UsageError
+from vibe.system.own_places import OwnPlaces
 
 
 class NotRecordedError(UsageError):

@@ -32,8 +32,8 @@ from vibe.app.plan.prepare import PlanRunOptions, PreparedRun, prepare_new, prep
 from vibe.app.plan.result import broken_off_record, plan_record
 from vibe.app.plan.step_executor import plan_limits
 from vibe.app.plan.usage_history import earlier_spending, removed_from, revision_agents
-from vibe.core.errors import EnvironmentFailure
 from vibe.core.messages import Spending
+from vibe.system.errors import EnvironmentFailure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from planner.plan.model import Sample
 from planner.store.records import RunSettings
-from vibe.core.errors import EnvironmentFailure, UsageError
+from vibe.system.errors import EnvironmentFailure, UsageError
 
 _PREFIX = "vibe-sample-"
 

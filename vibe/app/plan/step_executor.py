@@ -19,9 +19,9 @@ from vibe.app.engine.build import Engine
 from vibe.app.engine.host import Host
 from vibe.app.plan.step_context import StepDocument, StepPlace, encode_document, step_context
 from vibe.core import extensions
-from vibe.core.errors import UsageError
 from vibe.core.extensions import extension_names, load_extension
 from vibe.core.tools.permissions import ApprovalMode
+from vibe.system.errors import UsageError
 
 STEP_PROGRAM = "vibe.app.plan.child_main"
 MOST_SPARES = 2

@@ -20,8 +20,8 @@ from subagents.worktree.repository import Repository, check_startable, open_repo
 from vibe.app.engine.build import Engine
 from vibe.app.engine.host import Host
 from vibe.core.config.trust import TrustStore
-from vibe.core.errors import UsageError
 from vibe.core.instructions.project_context import GIT_DIRECTORY
+from vibe.system.errors import UsageError
 
 
 def worktrees_folder(folder: PlanFolder) -> Path:

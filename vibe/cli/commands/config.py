@@ -13,8 +13,8 @@ from vibe.cli.editor import open_editor
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.render.event_text import one_line
 from vibe.cli.render.listings import LONGEST, setting_line
-from vibe.core.errors import ConfigError, UsageError
-from vibe.core.plain_text import plain
+from vibe.system.errors import ConfigError, UsageError
+from vibe.system.plain_text import plain
 
 
 class RefusedEditError(UsageError):

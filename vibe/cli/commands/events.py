@@ -21,7 +21,7 @@ from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.cli.render.event_text import describe, one_line
 from vibe.cli.streams import forgive, has_failed, waiting
-from vibe.core.errors import EnvironmentFailure, UsageError
+from vibe.system.errors import EnvironmentFailure, UsageError
 
 if TYPE_CHECKING:
     from ipc.codec import EventRecord

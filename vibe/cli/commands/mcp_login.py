@@ -16,8 +16,8 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.render.event_text import one_line
 from vibe.cli.signals import handled_signals
-from vibe.core.system.programs import guarded, open_browser
 from vibe.core.tools.mcp.login import SignInScreen, SignInWay
+from vibe.system.programs import guarded, open_browser
 
 LINE_LENGTH = 400
 DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")

@@ -13,11 +13,11 @@ from anyio import CancelScope, create_task_group
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.parser import CommandLineError
 from vibe.cli.signals import ProcessEnd, handled_signals
-from vibe.core.system.awake_loop import run_awake
-from vibe.core.system.line_wire import claimed_wire
 from vibe.mcp_server.lazy_runtime import LazyRuntime
 from vibe.mcp_server.protocol import load_server
 from vibe.mcp_server.stdio import serve_stdio
+from vibe.system.awake_loop import run_awake
+from vibe.system.line_wire import claimed_wire
 
 TOKEN_VARIABLE = "VIBE_MCP_TOKEN"  # noqa: S105  the name of one
 

@@ -13,7 +13,7 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.cli.render.event_text import one_line
-from vibe.core.errors import UsageError
+from vibe.system.errors import UsageError
 
 LINE_LENGTH = 400
 ADDRESSES = ("http://", "https://")

@@ -32,14 +32,14 @@ from vibe.cli.signals import handled_signals
 from vibe.cli.slash.wording import SHOWN_ID
 from vibe.cli.streams import forgive
 from vibe.core.config.paths import VibePaths
-from vibe.core.errors import UsageError
 from vibe.core.messages import Image
 from vibe.core.outcome import Outcome
-from vibe.core.plain_text import plain
 from vibe.core.session.folder import SessionFolder
-from vibe.core.system.awake_loop import run_awake
 from vibe.core.tools.files.images import images_in
 from vibe.core.tools.permissions import ApprovalMode
+from vibe.system.awake_loop import run_awake
+from vibe.system.errors import UsageError
+from vibe.system.plain_text import plain
 
 REASON_LENGTH = 1_000
 """Characters of why a run did not complete."""

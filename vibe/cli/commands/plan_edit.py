@@ -26,8 +26,8 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.cli.render.event_text import one_line
-from vibe.core.errors import UsageError
-from vibe.core.plain_text import plain
+from vibe.system.errors import UsageError
+from vibe.system.plain_text import plain
 
 OPERATION_LENGTH = 400
 

@@ -24,8 +24,8 @@ from vibe.cli.exit_codes import ExitCode
 from vibe.cli.render.event_text import counted, one_line
 from vibe.cli.render.next_command import decision_documents, decision_lines
 from vibe.cli.render.revision_text import revision_documents, revision_lines
-from vibe.core.errors import UsageError
-from vibe.core.plain_text import plain
+from vibe.system.errors import UsageError
+from vibe.system.plain_text import plain
 
 WHERE_LENGTH = 1_000
 

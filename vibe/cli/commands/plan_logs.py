@@ -13,11 +13,11 @@ from subagents.step.command_runner import LOG_FILE
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.render.event_text import one_line
-from vibe.core.errors import UsageError
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
-from vibe.core.plain_text import plain
 from vibe.core.session.transcript import Transcript, TranscriptError
 from vibe.core.tools.redaction import redact
+from vibe.system.errors import UsageError
+from vibe.system.plain_text import plain
 
 POLL_SECONDS = 0.2
 CHUNK_BYTES = 1024 * 1024

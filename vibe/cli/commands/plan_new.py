@@ -25,8 +25,8 @@ from vibe.cli.piped import read_all, read_context
 from vibe.cli.render.event_text import counted, one_line
 from vibe.cli.render.output import TROUBLE, LineSink
 from vibe.cli.streams import forgive
-from vibe.core.plain_text import plain
 from vibe.core.tools.questions import UserInput
+from vibe.system.plain_text import plain
 
 REASON_LENGTH = 1_000
 NOTE_LENGTH = 400

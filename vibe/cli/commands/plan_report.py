@@ -12,9 +12,9 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.cli.render.ci_log import write_command
-from vibe.core.errors import EnvironmentFailure, UsageError
-from vibe.core.system.files import put_file
 from vibe.core.tools.redaction import redact
+from vibe.system.errors import EnvironmentFailure, UsageError
+from vibe.system.files import put_file
 
 FORMATS = {
     "md": ReportFormat.MARKDOWN,

@@ -31,8 +31,8 @@ from vibe.cli.render.plan_summary import write_summary
 from vibe.cli.render.progress import ProgressLines
 from vibe.cli.signals import handled_signals
 from vibe.cli.streams import forgive
-from vibe.core.errors import EnvironmentFailure
-from vibe.core.system.awake_loop import run_awake
+from vibe.system.awake_loop import run_awake
+from vibe.system.errors import EnvironmentFailure
 
 QUICKSTART = "quickstart.json"
 NO_PLAN = (

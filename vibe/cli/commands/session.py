@@ -17,9 +17,9 @@ from vibe.cli.exit_codes import ExitCode
 from vibe.cli.render.event_text import one_line
 from vibe.core.config.paths import VibePaths, in_utf8
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
-from vibe.core.plain_text import plain
 from vibe.core.session.loader import SavedSession, SessionLoader
 from vibe.core.session.transcript import Transcript
+from vibe.system.plain_text import plain
 
 FENCE = "````"
 SHOWN_ID = 12

@@ -14,8 +14,8 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.cli.render.event_text import one_line
-from vibe.core.errors import EnvironmentFailure
-from vibe.core.system.keyring import KeyringError
+from vibe.system.errors import EnvironmentFailure
+from vibe.system.keyring import KeyringError
 
 LONGEST = 600
 MOST_KEY = 16_384

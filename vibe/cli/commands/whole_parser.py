@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from vibe.cli.arguments import add_common, positive_int, positive_number
 from vibe.cli.commands.command_words import WORDS
 from vibe.cli.parser import OUTPUTS, CommandLineError, Parser, ShowVersion
-from vibe.core.plain_text import closest, did_you_mean
+from vibe.system.plain_text import closest, did_you_mean
 
 COMMANDS = {
     "plan": "create, run and inspect plans",

@@ -21,10 +21,10 @@ from vibe.cli.render.event_text import counted, one_line
 from vibe.cli.slash.command import UserCommand, user_command
 from vibe.cli.slash.table import SlashTable
 from vibe.cli.slash.wording import SHOWN_ID
-from vibe.core.errors import UsageError, VibeError
 from vibe.core.outcome import Outcome
-from vibe.core.plain_text import plain
 from vibe.core.skills.command_files import NoSuchCommandError
+from vibe.system.errors import UsageError, VibeError
+from vibe.system.plain_text import plain
 
 IDLE_PROMPT = ">"
 BUSY_PROMPT = "(working) >"

@@ -18,8 +18,8 @@ from vibe.cli.render.progress import ProgressLines
 from vibe.cli.render.revision_text import version_lines
 from vibe.cli.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.cli.terminal.person import TerminalPerson
-from vibe.core.errors import VibeError
-from vibe.core.plain_text import plain
+from vibe.system.errors import VibeError
+from vibe.system.plain_text import plain
 
 ACCEPT = "Run it? [y] yes  [n] no  [e] edit  [s FILE] save, or type what to change  >"
 LINE_LENGTH = 400

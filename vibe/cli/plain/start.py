@@ -17,7 +17,7 @@ from vibe.cli.plain.chat_lines import ChatLines
 from vibe.cli.plain.line_desk import LineDesk, open_lines
 from vibe.cli.signals import handled_signals
 from vibe.cli.terminal.person import TerminalPerson
-from vibe.core.system.awake_loop import run_awake
+from vibe.system.awake_loop import run_awake
 
 HISTORY_FILE = "history"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from vibe.app.plan.dry_run import DryRun, StepNeeds
 from vibe.cli.render.event_text import counted, one_line
-from vibe.core.plain_text import some_of
+from vibe.system.plain_text import some_of
 
 LONG = 400
 SHOWN_LEVEL = 12

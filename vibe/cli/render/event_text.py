@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias, assert_never
 
 from ipc import events as e
-from vibe.core.plain_text import plain_line, shortened
+from vibe.system.plain_text import plain_line, shortened
 
 LINE_LENGTH = 160
 

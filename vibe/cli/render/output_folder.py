@@ -10,8 +10,8 @@ from typing import BinaryIO
 from ipc.codec import encode_event
 from ipc.events import Event
 from vibe.app.engine.result_record import RunRecord
-from vibe.core.errors import EnvironmentFailure, UsageError
-from vibe.core.system.files import replace_file
+from vibe.system.errors import EnvironmentFailure, UsageError
+from vibe.system.files import replace_file
 
 RESULT = "result.json"
 EVENTS = "events.jsonl"

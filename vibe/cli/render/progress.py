@@ -27,7 +27,7 @@ from vibe.app.view.transcript import CHECK, HOST_TOOL
 from vibe.app.view.view import PASSING, SUMMARISED, View, apply
 from vibe.cli.render.event_text import LINE_LENGTH, counted, describe, one_line, trouble
 from vibe.cli.render.output import SENTENCE_LENGTH, TROUBLE
-from vibe.core.plain_text import plain
+from vibe.system.plain_text import plain
 
 
 class ProgressLines:

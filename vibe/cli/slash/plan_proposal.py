@@ -16,8 +16,8 @@ from vibe.app.plan.prepare import PlanRunOptions
 from vibe.cli.render.event_text import one_line
 from vibe.cli.slash.command import Talk
 from vibe.cli.slash.plan_talk import PlanVerdict, VerdictKind
-from vibe.core.errors import UsageError
 from vibe.core.tools.permissions import ApprovalMode
+from vibe.system.errors import UsageError
 
 REASON_LENGTH = 400
 SETTINGS = {

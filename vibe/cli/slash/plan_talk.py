@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from anyio import CancelScope, Event
 
-from vibe.core.errors import UsageError
+from vibe.system.errors import UsageError
 
 if TYPE_CHECKING:
     from vibe.app.plan.dispatch import Audience

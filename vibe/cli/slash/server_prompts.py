@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from vibe.cli.render.event_text import one_line
 from vibe.cli.slash.command import SlashCommand, Talk, Typed
-from vibe.core.errors import UsageError
 from vibe.core.tools.mcp.remote import usage_of
+from vibe.system.errors import UsageError
 
 if TYPE_CHECKING:
     from vibe.app.engine.tool_servers import ToolServers

@@ -9,8 +9,8 @@ from anyio import to_thread
 from vibe.cli.render.event_text import counted, one_line
 from vibe.cli.slash.command import ArgumentChoice, Talk, Typed
 from vibe.core.config.paths import VibePaths
-from vibe.core.errors import UsageError
 from vibe.core.session.loader import SavedSession, SessionLoader
+from vibe.system.errors import UsageError
 
 SHOWN_ID = 8
 """Characters of a session's id that are shown."""

@@ -23,8 +23,8 @@ from vibe.cli.terminal.person import ask_choice
 from vibe.cli.terminal.prompt_queue import PromptQueue
 from vibe.cli.terminal.request_text import Choosing, MenuItem, options_text
 from vibe.core.config.loader import KEYRING
-from vibe.core.errors import EnvironmentFailure
-from vibe.core.system.keyring import keyring_problem
+from vibe.system.errors import EnvironmentFailure
+from vibe.system.keyring import keyring_problem
 
 WELCOME = """
 Set up vibe: provider, API key and model. Esc quits; nothing is changed before the end.

@@ -27,7 +27,7 @@ from vibe.cli.terminal.keyboard import Keys
 from vibe.cli.terminal.live_tree import LiveTree
 from vibe.cli.terminal.tree_frame import frame
 from vibe.core.outcome import Outcome
-from vibe.core.plain_text import plain
+from vibe.system.plain_text import plain
 
 if TYPE_CHECKING:
     from ipc.subscriber import Subscription

@@ -43,8 +43,8 @@ from vibe.cli.textual_ui.screen_commands import ScreenCommands
 from vibe.cli.textual_ui.state_store import UIStateStore
 from vibe.core.config.foreign_keys import MOVED, moved
 from vibe.core.config.paths import CONFIG_FILE
-from vibe.core.system.awake_loop import run_awake
-from vibe.core.system.programs import open_browser
+from vibe.system.awake_loop import run_awake
+from vibe.system.programs import open_browser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

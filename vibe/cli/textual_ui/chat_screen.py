@@ -28,7 +28,7 @@ from vibe.cli.textual_ui.presenters.older import journals_of
 from vibe.cli.textual_ui.screens.setup_screen import SetupScreen
 from vibe.cli.textual_ui.screens.transcript_screen import TranscriptScreen
 from vibe.cli.textual_ui.state_store import ScreenPhase, UIStateStore
-from vibe.core.errors import VibeError
+from vibe.system.errors import VibeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -27,12 +27,12 @@ from vibe.cli.textual_ui.presenters.older import SavedPart
 from vibe.core.agents.models import AgentType
 from vibe.core.config.paths import CONFIG_FILE, VibePaths, project_lineage, shown, user_home_of
 from vibe.core.config.trust import TrustFile, TrustStore
-from vibe.core.errors import ConfigError, UsageError, VibeError
 from vibe.core.messages import Message
 from vibe.core.outcome import Outcome
 from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.files.images import images_in
 from vibe.core.tools.questions import Choice, Question
+from vibe.system.errors import ConfigError, UsageError, VibeError
 
 STEERED_LENGTH = 200
 _TRUSTED = "it instructs the agent and can run programs, now and later"

@@ -22,8 +22,8 @@ from textual.widgets.option_list import Option
 from vibe.cli.slash.command import ArgumentChoice, SlashCommand, Talk, Typed
 from vibe.cli.slash.wording import too_much
 from vibe.cli.textual_ui.controllers.app_controller import Hold
-from vibe.core.errors import UsageError
-from vibe.core.plain_text import plain_line, shortened
+from vibe.system.errors import UsageError
+from vibe.system.plain_text import plain_line, shortened
 
 if TYPE_CHECKING:  # after the first frame
     from vibe.core.session.loader import SavedSession

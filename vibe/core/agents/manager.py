@@ -31,8 +31,8 @@ from vibe.core.config.models import ToolTable, VibeConfig
 from vibe.core.config.paths import shown
 from vibe.core.config.patterns import NamePatterns, canonical_tool_name, left_out
 from vibe.core.config.toml_source import RawPath, TomlSource, dotted, read_toml
-from vibe.core.errors import ConfigError, UsageError
-from vibe.core.plain_text import closest, did_you_mean
+from vibe.system.errors import ConfigError, UsageError
+from vibe.system.plain_text import closest, did_you_mean
 
 
 class AgentError(UsageError):

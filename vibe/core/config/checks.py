@@ -13,8 +13,8 @@ from vibe.core.config.layers import DEFAULT_ORIGIN, Layer, nested
 from vibe.core.config.models import BackendKind, McpTransport, ModelConfig, ProviderConfig, ToolTable, VibeConfig
 from vibe.core.config.patterns import NamePatterns
 from vibe.core.config.schema import TOOLS, Key, written
-from vibe.core.errors import ConfigError
-from vibe.core.plain_text import closest, did_you_mean
+from vibe.system.errors import ConfigError
+from vibe.system.plain_text import closest, did_you_mean
 
 _LONGEST_VALUE = 60
 

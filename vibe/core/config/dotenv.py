@@ -12,7 +12,7 @@ from pathlib import Path
 
 from vibe.core.config.toml_source import read_text
 from vibe.core.config.writer import changing_alone, put_settings
-from vibe.core.system.files import PRIVATE
+from vibe.system.files import PRIVATE
 
 _LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)", re.DOTALL)
 _QUOTED = re.compile(r"""(?:'(?P<plain>[^']*)'|"(?P<escaped>(?:[^"\\]|\\.)*)")\s*(?:#.*)?""")

@@ -25,8 +25,8 @@ from vibe.core.config.patterns import canonical_tool_name
 from vibe.core.config.presets import PresetError, filled
 from vibe.core.config.schema import TOOLS, Key, entry_of, section_of, suggestion, written
 from vibe.core.config.toml_source import RawPath, dotted
-from vibe.core.errors import ConfigError
-from vibe.core.plain_text import closest, did_you_mean
+from vibe.system.errors import ConfigError
+from vibe.system.plain_text import closest, did_you_mean
 
 DEFAULT_ORIGIN = "default"
 OriginOf: TypeAlias = Callable[[RawPath], str]

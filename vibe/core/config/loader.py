@@ -20,7 +20,7 @@ from vibe.core.config.paths import CONFIG_FILE, VibePaths, absolute, find_projec
 from vibe.core.config.schema import Key, annotation_at, leaves, parse_word, written
 from vibe.core.config.toml_source import TomlSource, read_toml
 from vibe.core.config.trust import TrustStore
-from vibe.core.system.programs import guarded
+from vibe.system.programs import guarded
 
 VARIABLE_PREFIX = "VIBE_"
 NOT_SETTINGS = frozenset({
@@ -210,7 +210,7 @@ def with_keyring(loaded: LoadedConfig) -> LoadedConfig:
     missing = [name for name in loaded.config.keys_in_keyring if not loaded.environ.get(name, "").strip()]
     if not missing:
         return loaded
-    from vibe.core.system.keyring import KeyringError, read_secret  # noqa: PLC0415  a start with its keys does without
+    from vibe.system.keyring import KeyringError, read_secret  # noqa: PLC0415  a start with its keys does without
 
     found: dict[str, str] = {}
     warnings: list[str] = []

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Any, cast
 
-from vibe.core.errors import ConfigError
+from vibe.system.errors import ConfigError
 
 REGEX_PREFIX = "re:"
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from vibe.core.config.models import DEFAULT_PROVIDERS, BackendKind, ProviderConfig
-from vibe.core.errors import UsageError
-from vibe.core.plain_text import closest, did_you_mean
+from vibe.system.errors import UsageError
+from vibe.system.plain_text import closest, did_you_mean
 
 _LISTED: Final = (
     *DEFAULT_PROVIDERS,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from vibe.core.errors import ConfigError
+from vibe.system.errors import ConfigError
 
 RawPath: TypeAlias = tuple[str | int, ...]
 """Keys and list positions from the root of a file to a value."""

@@ -9,7 +9,7 @@ from typing import Any, cast
 from vibe.core.config.paths import VibePaths, find_project_dir, is_empty, nested_folders, project_lineage, shown
 from vibe.core.config.toml_source import TomlSource, read_text, read_toml
 from vibe.core.config.writer import changing_alone, put_settings
-from vibe.core.errors import ConfigError
+from vibe.system.errors import ConfigError
 
 DOCS = ("AGENTS.override.md", "AGENTS.md", "CLAUDE.md")
 """Files that instruct agents: of a folder the first that is there, and not empty, is read."""

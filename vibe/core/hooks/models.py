@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from vibe.core.config.patterns import REGEX_PREFIX, NamePatterns, our_tool_name
 from vibe.core.config.toml_source import RawPath, TomlSource, read_toml
-from vibe.core.errors import ConfigError
+from vibe.system.errors import ConfigError
 
 DEFAULT_TIMEOUT_SECONDS = 30.0
 MAX_TIMEOUT_SECONDS = 600.0

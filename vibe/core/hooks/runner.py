@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 from ipc.events import WarningEvent
 from ipc.sink import EventSink
 from vibe.core.hooks.models import Hook, HookAnswer, HookCall, HookEvent
-from vibe.core.plain_text import beginning
+from vibe.system.plain_text import beginning
 
 BLOCKING_EXIT = 2
 MAX_TEXT = 4_000

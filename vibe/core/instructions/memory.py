@@ -27,9 +27,9 @@ from msgspec import Struct
 from ipc.errors import INVALID_JSON
 from ipc.events import MemoryEntryEvent
 from ipc.sink import EventSink
-from vibe.core.errors import EnvironmentFailure, UsageError
-from vibe.core.system.files import replace_file
-from vibe.core.system.locks import FileLock
+from vibe.system.errors import EnvironmentFailure, UsageError
+from vibe.system.files import replace_file
+from vibe.system.locks import FileLock
 
 MAX_ENTRIES = 100
 """Entries of one scope."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from vibe.core.errors import UsageError
+from vibe.system.errors import UsageError
 
 MAX_PROMPT_BYTES = 128 * 1024
 MAX_DESCRIPTION = 300

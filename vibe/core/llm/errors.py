@@ -11,7 +11,7 @@ ModelError                     base; ``retryable`` says whether trying again can
 
 from __future__ import annotations
 
-from vibe.core.errors import VibeError
+from vibe.system.errors import VibeError
 
 
 class ModelError(VibeError):

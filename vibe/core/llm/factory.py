@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
-from vibe.core.errors import ConfigError, UsageError
 from vibe.core.extensions import BACKENDS, load_extension
 from vibe.core.llm.backend.transport import filled_headers, key_of
 from vibe.core.llm.limiter import CallLimiter, LimitedBackend, ProviderLimiter
@@ -17,7 +16,8 @@ from vibe.core.llm.port import ModelBackend
 from vibe.core.llm.pricing import MILLION, PricedBackend, priced
 from vibe.core.llm.retry import RetryingBackend, RetryPolicy
 from vibe.core.llm.sparing import SparingBackend
-from vibe.core.plain_text import closest, did_you_mean
+from vibe.system.errors import ConfigError, UsageError
+from vibe.system.plain_text import closest, did_you_mean
 
 CONFIG_FILE = "config.toml"
 STYLES = ("openai", "anthropic")

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 import anyio.to_thread
 
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig
-from vibe.core.errors import innermost
 from vibe.core.llm.port import Completion, ModelBackend, ModelObserver, ModelRequest
 from vibe.core.messages import Usage
+from vibe.system.errors import innermost
 
 MILLION: Final = 1_000_000
 _LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0", ""})  # noqa: S104  compared, not bound

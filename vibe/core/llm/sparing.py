@@ -12,7 +12,7 @@ from msgspec import structs
 from vibe.core.llm.errors import ModelRequestError
 from vibe.core.llm.port import Completion, ModelBackend, ModelObserver, ModelRequest
 from vibe.core.messages import AssistantMessage, Image, Message, Thought, UserMessage
-from vibe.core.plain_text import some_of
+from vibe.system.plain_text import some_of
 
 MOST_TOOLS: Final = 128
 """OpenAI, "Function calling": more tools are refused, by those who follow it as well."""

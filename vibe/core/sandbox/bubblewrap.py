@@ -16,7 +16,7 @@ from vibe.core.sandbox.probe import PROBE_SECONDS, TRUE, failure_of, only_eviden
 from vibe.core.sandbox.secrets import confined_environ, reading_environ
 from vibe.core.sandbox.system_calls import AF_UNIX, OF_NETWORKS, call_filter
 from vibe.core.sandbox.temporary import kept_in, prepare_temp
-from vibe.core.system.programs import find_program
+from vibe.system.programs import find_program
 
 SYSTEM_PROGRAMS = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap")
 """The system's own comes first: it is kept up to date by it, and may be the only one that it lets make namespaces."""

@@ -45,7 +45,7 @@ from vibe.core.sandbox.secrets import (
     secrets_of_system,
 )
 from vibe.core.sandbox.temporary import kept_in, temporary_folder
-from vibe.core.system.git.config_file import cleaned
+from vibe.system.git.config_file import cleaned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from vibe.core.sandbox.control import FOLDERS
-from vibe.core.system.locks import try_lock, wait_for_lock
+from vibe.system.locks import try_lock, wait_for_lock
 
 LOCK_SECONDS = 5.0
 """The time to wait for another process that takes one away: that is done in an instant."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from vibe.core.config.models import Network
-from vibe.core.errors import EnvironmentFailure
+from vibe.system.errors import EnvironmentFailure
 
 __all__ = [
     "READING",

@@ -12,9 +12,9 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from vibe.core.errors import shortage
 from vibe.core.sandbox.port import Confined, Sandbox, SandboxPolicy, SandboxUnprovenError
 from vibe.core.sandbox.temporary import brief_folder
+from vibe.system.errors import shortage
 
 PROBE_SECONDS = 10
 TRUE = ("/bin/true",) if os.access("/bin/true", os.X_OK) else (sys.executable, "-I", "-S", "-c", "")

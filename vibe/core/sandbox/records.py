@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from vibe.core.system.locks import try_lock, wait_for_lock
+from vibe.system.locks import try_lock, wait_for_lock
 
 UNFINISHED = ".new"
 GLANCE_SECONDS = 0.1

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from vibe.core.sandbox.secrets import EMPTY
-from vibe.core.system.locks import is_alive, try_lock
+from vibe.system.locks import is_alive, try_lock
 
 PREFIX = "vibe-run-"
 _NEW = "vibe-new-"

@@ -16,13 +16,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from vibe.core.errors import remedy
 from vibe.core.session.errors import SnapshotError
-from vibe.core.system.files import replace_file, text_of
-from vibe.core.system.git.calls import GitCall, GitOutput, git_environ, run_git, without_fetching
-from vibe.core.system.git.config_file import GitConfigError, read_settings
-from vibe.core.system.git.discovery import Located, locate
-from vibe.core.system.programs import find_program, shunned
+from vibe.system.errors import remedy
+from vibe.system.files import replace_file, text_of
+from vibe.system.git.calls import GitCall, GitOutput, git_environ, run_git, without_fetching
+from vibe.system.git.config_file import GitConfigError, read_settings
+from vibe.system.git.discovery import Located, locate
+from vibe.system.programs import find_program, shunned
 
 GIT_SECONDS = 30.0
 MOST_AT_ONCE = 64_000_000

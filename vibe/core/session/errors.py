@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from vibe.core.errors import EnvironmentFailure, UsageError
+from vibe.system.errors import EnvironmentFailure, UsageError
 
 
 class SessionFolderError(EnvironmentFailure):

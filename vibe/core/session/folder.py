@@ -21,8 +21,8 @@ from msgspec import Struct
 from ipc.errors import INVALID_JSON
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage
 from vibe.core.session.errors import BrokenSessionError, DamagedMetaError, SessionFolderError, SessionLockedError
-from vibe.core.system.files import replace_file, text_of
-from vibe.core.system.locks import FileLock, holder_of
+from vibe.system.files import replace_file, text_of
+from vibe.system.locks import FileLock, holder_of
 
 
 @dataclass(frozen=True, slots=True)

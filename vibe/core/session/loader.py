@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from vibe.core.plain_text import shortened
 from vibe.core.session.errors import (
     AmbiguousSessionError,
     BrokenSessionError,
@@ -18,6 +17,7 @@ from vibe.core.session.errors import (
 )
 from vibe.core.session.folder import META_FILE, VERSION, SessionFolder, SessionMeta, read_meta, salvaged
 from vibe.core.session.transcript import Transcript, TranscriptError
+from vibe.system.plain_text import shortened
 
 FILES = ("messages.jsonl", META_FILE)
 """A folder without either holds no session; one without the first is that of a window in which nothing was said."""

@@ -16,10 +16,10 @@ from functools import partial
 from pathlib import Path
 
 from vibe.core.config.paths import in_utf8
-from vibe.core.plain_text import some_of
 from vibe.core.session.errors import SnapshotError
 from vibe.core.session.snapshots import NAMES_SHOWN, PathState, Point, Snapshots, files_after, parents
-from vibe.core.system.files import PRIVATE, put_file, replace_file
+from vibe.system.files import PRIVATE, put_file, replace_file
+from vibe.system.plain_text import some_of
 
 SET_ASIDE = "set-aside"
 NOT_KEPT = "it could not be read, or was over 10 MB, when the files were recorded"

@@ -18,7 +18,7 @@ from vibe.core.session.loader import SavedSession
 from vibe.core.session.restoring import Blame, Restoration, Restored, aside_folder
 from vibe.core.session.snapshots import Point, Snapshots
 from vibe.core.session.transcript import Transcript
-from vibe.core.system.own_places import NO_OWN_PLACES, OwnPlaces
+from vibe.system.own_places import NO_OWN_PLACES, OwnPlaces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,12 +22,12 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from ipc.errors import INVALID_JSON
-from vibe.core.errors import remedy
-from vibe.core.plain_text import some_of
 from vibe.core.session.blobs import BlobStore, Listing
 from vibe.core.session.errors import SnapshotError
-from vibe.core.system.files import replace_file
-from vibe.core.system.own_places import NO_OWN_PLACES, OwnPlaces
+from vibe.system.errors import remedy
+from vibe.system.files import replace_file
+from vibe.system.own_places import NO_OWN_PLACES, OwnPlaces
+from vibe.system.plain_text import some_of
 
 MOST_BYTES = 10_000_000
 """The largest file that is recorded."""

@@ -16,10 +16,10 @@ import msgspec
 from msgspec import Struct
 
 from ipc.errors import INVALID_JSON
-from vibe.core.errors import EnvironmentFailure, remedy
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage, encode_message
 from vibe.core.session.folder import our_message
-from vibe.core.system.files import append_all
+from vibe.system.errors import EnvironmentFailure, remedy
+from vibe.system.files import append_all
 
 INTERRUPTED_RESULT = (
     "This call was interrupted: the process ended while it ran. It may have taken effect in part. "

@@ -16,8 +16,8 @@ import anyio
 from anyio import CancelScope, to_thread
 
 from vibe.core.session.errors import SessionFolderError, WorkspaceLockedError
-from vibe.core.system.git.discovery import locate
-from vibe.core.system.locks import FileLock, FolderLocks, holder_of, is_locked
+from vibe.system.git.discovery import locate
+from vibe.system.locks import FileLock, FolderLocks, holder_of, is_locked
 
 WRITERS_VARIABLE = "VIBE_WRITERS"
 """The notes of the runs above a process and, last, of its own: what a call starts may write while the call does."""

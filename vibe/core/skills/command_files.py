@@ -10,8 +10,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
-from vibe.core.errors import UsageError
-from vibe.core.plain_text import closest, did_you_mean
 from vibe.core.skills.front_matter import (
     FENCE,
     FrontMatterError,
@@ -19,6 +17,8 @@ from vibe.core.skills.front_matter import (
     split_front_matter,
     text_of_field,
 )
+from vibe.system.errors import UsageError
+from vibe.system.plain_text import closest, did_you_mean
 
 MAX_BYTES = 200_000
 MOST_FILES = 1_000

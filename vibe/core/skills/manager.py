@@ -26,9 +26,9 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from vibe.core.config.patterns import left_out, our_tool_name
-from vibe.core.errors import UsageError
-from vibe.core.plain_text import closest, did_you_mean
 from vibe.core.skills.front_matter import FrontMatterError, front_matter_fields, split_front_matter, text_of_field
+from vibe.system.errors import UsageError
+from vibe.system.plain_text import closest, did_you_mean
 
 SKILL_FILE = "SKILL.md"
 

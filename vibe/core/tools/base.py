@@ -29,7 +29,6 @@ from vibe.core.config.models import Network
 from vibe.core.instructions.memory import AgentMemory
 from vibe.core.messages import Image
 from vibe.core.outcome import Denial
-from vibe.core.plain_text import shortened
 from vibe.core.sandbox.confinement import Confinement
 from vibe.core.skills.manager import AgentSkills
 from vibe.core.tools.errors import ToolArgumentsError, ToolError
@@ -48,6 +47,7 @@ from vibe.core.tools.schema import (
     type_argument,
 )
 from vibe.core.tools.workspace import ReadTracker, Workspace
+from vibe.system.plain_text import shortened
 
 __all__ = [
     "Assessment",

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Self
 
 from ipc.events import Display
-from vibe.core.errors import UsageError, VibeError
-from vibe.core.plain_text import closest, did_you_mean
+from vibe.system.errors import UsageError, VibeError
+from vibe.system.plain_text import closest, did_you_mean
 
 
 class ToolError(VibeError):

@@ -20,7 +20,6 @@ from ipc.events import (
     WarningEvent,
 )
 from ipc.sink import EventSink
-from vibe.core.errors import VibeError
 from vibe.core.sandbox.confinement import Confinement
 from vibe.core.tools.approvals import ALL_EDITS, BESIDE, Approvals
 from vibe.core.tools.base import ToolError
@@ -28,6 +27,7 @@ from vibe.core.tools.facts import AnyTool, CallSubject, gather, subject_of
 from vibe.core.tools.permissions import READ_ONLY_RULE, ApprovalMode, Assessment, PermissionDecision, Ruling, decide
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope, Approver, CallOutlook
 from vibe.core.tools.workspace import Workspace
+from vibe.system.errors import VibeError
 
 JUDGING_SECONDS = 5
 """How long the rules may take for one call: they read the file system, and what they judge comes from a model."""

@@ -11,7 +11,6 @@ from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
-from vibe.core.plain_text import shortened
 from vibe.core.schemas import closed_object
 from vibe.core.tools.base import (
     SUMMARY_LENGTH,
@@ -23,6 +22,7 @@ from vibe.core.tools.base import (
 )
 from vibe.core.tools.json_schema import rooted_at, value_problems
 from vibe.core.tools.loading import ToolClass
+from vibe.system.plain_text import shortened
 
 HAND_IN = "hand_in"
 MAX_BYTES = 256 * 1024

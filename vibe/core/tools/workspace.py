@@ -10,8 +10,6 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from vibe.core.system.globs import matches_any, seen_from
-from vibe.core.system.own_places import NO_OWN_PLACES, OwnPlaces
 from vibe.core.tools.bounds import Bounds, any_matches
 from vibe.core.tools.errors import (
     PathError,
@@ -23,6 +21,8 @@ from vibe.core.tools.errors import (
 )
 from vibe.core.tools.files.text_files import DISK, FileAccessError, link_again, names_of
 from vibe.core.tools.ports import Files
+from vibe.system.globs import matches_any, seen_from
+from vibe.system.own_places import NO_OWN_PLACES, OwnPlaces
 
 _ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|[nrt])")
 _CONTROLS = {r"\n": "\n", r"\r": "\r", r"\t": "\t"}
@@ -35,7 +35,7 @@ class Workspace:
     """Workspace of one agent.
 
     ``extra_roots`` are as good as ``root``; below ``read_roots`` nothing may be written. ``writes`` are the globs
-    of what may be written, relative to ``root`` (see ``vibe.core.system.globs``); None: anything inside.
+    of what may be written, relative to ``root`` (see ``vibe.system.globs``); None: anything inside.
     ``protected`` are resolved files that may not be written all the same: the work is checked with them; ``steering``
     are resolved paths, of files or not, that change what these checks do. ``bounds`` are the places on the user's
     machine that stay closed, inside or not. ``stands_for`` is the folder that ``root`` is a copy of, for as long as a

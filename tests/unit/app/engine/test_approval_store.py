@@ -8,8 +8,8 @@ from vibe.app.engine.build import approvals_for
 from vibe.app.engine.host import Host
 from vibe.core.config.loader import ConfigRequest, load_config
 from vibe.core.config.models import VibeConfig
-from vibe.core.errors import VibeError
 from vibe.core.tools.permissions import ApprovalMode
+from vibe.system.errors import VibeError
 
 PUSH = "bash: git push origin main"
 

@@ -19,8 +19,8 @@ from vibe.app.first_use.provider_choice import BadKeyError, ProviderChoice
 from vibe.app.inspect.trial import Trial, TrialFault
 from vibe.core.config.dotenv import read_env_file
 from vibe.core.config.presets import PRESETS
-from vibe.core.errors import UsageError
-from vibe.core.system.keyring import KeyringError
+from vibe.system.errors import UsageError
+from vibe.system.keyring import KeyringError
 
 KEY = "sk-0123456789abcdefghijWXYZ"
 SERVED = """# my settings

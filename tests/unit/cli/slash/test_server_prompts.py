@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from vibe.core.errors import UsageError
 from vibe.core.tools.mcp.remote import RemotePrompt, given_arguments
+from vibe.system.errors import UsageError
 
 REVIEW = RemotePrompt(name="review", about="", arguments=("place", "tone"), required=frozenset({"place"}))
 PLAIN = RemotePrompt(name="plain", about="")

@@ -8,7 +8,7 @@ from typing import Any
 
 from vibe.core.config.checks import InvalidConfigError
 from vibe.core.config.loader import ConfigRequest, LoadedConfig, load_config
-from vibe.core.errors import ConfigError
+from vibe.system.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vibe.core.config.patterns import NamePatterns, canonical_tool_name
-from vibe.core.errors import ConfigError
+from vibe.system.errors import ConfigError
 
 
 @pytest.mark.parametrize(

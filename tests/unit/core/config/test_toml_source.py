@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vibe.core.config.toml_source import RawPath, TomlSource, read_toml
-from vibe.core.errors import ConfigError
+from vibe.system.errors import ConfigError
 
 EVERYTHING = '''\
 # a comment = 1

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.core.config.surroundings import Surroundings
 from vibe.core.config.paths import find_project_dir
 from vibe.core.config.trust import TrustStore
-from vibe.core.errors import ConfigError
+from vibe.system.errors import ConfigError
 
 LOCAL = 'active_model = "local"\n'
 

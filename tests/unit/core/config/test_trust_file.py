@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from vibe.core.config.trust import TrustFile, TrustStore
-from vibe.core.errors import ConfigError
+from vibe.system.errors import ConfigError
 
 
 @pytest.fixture

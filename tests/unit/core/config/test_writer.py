@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from vibe.core.config.writer import ConfigWriter, parse_key
-from vibe.core.errors import ConfigError
+from vibe.system.errors import ConfigError
 
 FILE = """\
 # mine, do not touch

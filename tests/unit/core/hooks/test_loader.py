@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from vibe.core.errors import ConfigError
 from vibe.core.hooks.models import Hook, HookEvent, HookFile, event_named, load_hooks
+from vibe.system.errors import ConfigError
 
 
 def load(tmp_path: Path, text: str) -> tuple[Hook, ...]:

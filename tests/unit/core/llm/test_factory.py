@@ -14,8 +14,8 @@ import pytest
 from tests.fakes.llm_ports import MemoryObserver, request
 from tests.fakes.model_server import ModelServer, Reply
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
-from vibe.core.errors import ConfigError, EnvironmentFailure, MissingKeyError, UsageError
 from vibe.core.llm.factory import ModelCatalog
+from vibe.system.errors import ConfigError, EnvironmentFailure, MissingKeyError, UsageError
 
 
 def catalog(*providers: ProviderConfig, environ: dict[str, str] | None = None) -> ModelCatalog:
@@ -126,7 +126,7 @@ def test_the_catalog_costs_no_heavy_import() -> None:
 
 
 def test_httpx_comes_without_its_command_line() -> None:
-    use = "from vibe.core.system.http import import_httpx\nimport_httpx().AsyncClient"
+    use = "from vibe.system.http import import_httpx\nimport_httpx().AsyncClient"
     assert loaded_after(use) == {"httpx"}
 
 

@@ -10,12 +10,12 @@ import anyio
 import pytest
 
 from tests.fakes.llm_ports import MemoryObserver, request
-from vibe.core.errors import ConfigError
 from vibe.core.llm.backend.scripted import FAULTS, FaultKind, ScriptedBackend, load_script, parse_script, turn_index
 from vibe.core.llm.errors import ModelError, ModelOverloadedError, ModelRequestError, ModelTransportError
 from vibe.core.llm.port import FinishReason
 from vibe.core.llm.retry import RetryingBackend, RetryPolicy
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage
+from vibe.system.errors import ConfigError
 
 
 def scripted(agents: dict[str, list[dict[str, object]]]) -> ScriptedBackend:

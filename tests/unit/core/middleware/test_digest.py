@@ -3,7 +3,7 @@ from __future__ import annotations
 from vibe.core.compactor import last_request, record_of, split_recent, stand_in
 from vibe.core.llm.tokens import estimate_messages
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from vibe.core.plain_text import both_ends
+from vibe.system.plain_text import both_ends
 
 CALLS = (ToolCall("1", "grep", "{}"), ToolCall("2", "bash", "{}"))
 TALK: list[Message] = [

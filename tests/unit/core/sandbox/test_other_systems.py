@@ -19,12 +19,12 @@ from vibe.core.config.models import SandboxMode, VibeConfig
 from vibe.core.sandbox import landlock, probe
 from vibe.core.sandbox.choose import choose_sandbox
 from vibe.core.sandbox.port import Sandbox
-from vibe.core.system import files
 from vibe.core.tools.builtins import bash as bash_tool
 from vibe.core.tools.builtins.bash import Bash, BashConfig
 from vibe.core.tools.loading import ToolSources
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.process import watch
+from vibe.system import files
 
 
 @pytest.mark.parametrize(("refused", "wanted"), [(16_384, 10_240), (10_240, 4_096)])

@@ -20,7 +20,7 @@ from vibe.core.session.folder import SessionFolder, SessionMeta, lock_session, r
 from vibe.core.session.loader import SessionLoader
 from vibe.core.session.rewind import RewindManager
 from vibe.core.session.transcript import Transcript
-from vibe.core.system.git.discovery import git_head
+from vibe.system.git.discovery import git_head
 
 
 def begin(sessions: Path, session_id: str, workspace: Path, *, said: float) -> SessionFolder:

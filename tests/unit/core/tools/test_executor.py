@@ -23,7 +23,6 @@ from ipc.events import (
     WarningEvent,
 )
 from tests.fakes.tools import ExecutorRig, Peek, Save, ScriptedApprover, Traffic, call, passing_tools
-from vibe.core.errors import VibeError
 from vibe.core.messages import ToolCall, encode_message
 from vibe.core.outcome import Denial
 from vibe.core.tools import base, gate
@@ -31,6 +30,7 @@ from vibe.core.tools.approvals import ALL_EDITS, Approvals
 from vibe.core.tools.outputs import RESULT_BYTES
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
+from vibe.system.errors import VibeError
 
 YES, NO = ApprovalAnswer(allow=True), ApprovalAnswer(allow=False, reason="not today")
 FOR_THE_SESSION = ApprovalAnswer(allow=True, scope=ApprovalScope.SESSION)

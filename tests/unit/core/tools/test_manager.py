@@ -10,11 +10,11 @@ import pytest
 
 from tests.fakes.tools import Save, SaveArgs
 from vibe.core.config.models import VibeConfig
-from vibe.core.errors import ConfigError
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, TextResult, ToolPermission
 from vibe.core.tools.errors import NoSuchToolError, ToolArgumentsError, ToolConfigError
 from vibe.core.tools.loading import ToolClass
 from vibe.core.tools.manager import ToolManager, ToolSources
+from vibe.system.errors import ConfigError
 
 
 def source(name: str, says: str) -> str:

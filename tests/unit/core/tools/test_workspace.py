@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from vibe.core.system.globs import matches_any
 from vibe.core.tools.errors import PathError, PathNotClaimedError, PathOutsideError
 from vibe.core.tools.workspace import ReadTracker, Workspace
+from vibe.system.globs import matches_any
 
 
 @pytest.fixture

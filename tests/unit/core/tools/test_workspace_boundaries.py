@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from vibe.core.errors import VibeError
 from vibe.core.tools.files.text_files import create_file, open_file, replace_file
 from vibe.core.tools.workspace import Workspace
+from vibe.system.errors import VibeError
 
 SECRET = b"outside"
 INSIDE = b"inside"

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.plan.write_claims import globs_overlap, parse_glob
-from vibe.core.system.globs import matches_any
+from vibe.system.globs import matches_any
 
 names = st.sampled_from(["a", "b", "ab", "a.py", "b.md", "*", "a*", "*.py", "**", "[ab]", "?"])
 globs = st.lists(names, min_size=1, max_size=3).map("/".join)

@@ -27,10 +27,10 @@ from subagents.executor import StepResult, StepTask, StopSignal
 from tests.fakes.clock import SleepyClock
 from tests.fakes.executor import ScriptedExecutor, completed, failed, forever, until_stopped
 from tests.unit.planner.plan_bench import CHOICE, Bench, plan_of, statuses
-from vibe.core.errors import UsageError
 from vibe.core.messages import Spending, Usage
 from vibe.core.modes import ExecutionMode
 from vibe.core.outcome import Outcome
+from vibe.system.errors import UsageError
 
 ATTENDED = DispatchOptions(attended=True)
 ASKING = {"a": {"on_failure": "ask"}, "b": ["a"]}

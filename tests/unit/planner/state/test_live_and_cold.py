@@ -21,7 +21,7 @@ from planner.store.store import PlanStore
 from tests.fakes.executor import failed
 from tests.unit.planner.facts import began, ended, moved, took_up
 from tests.unit.planner.scripted_run import choice, make_plan, step
-from vibe.core.errors import UsageError
+from vibe.system.errors import UsageError
 
 BUSY = "busy"
 """The step that a run has at work, so that no other starts."""

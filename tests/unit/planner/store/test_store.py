@@ -44,7 +44,7 @@ from planner.store.store import PlanStore
 from subagents.executor import StepResult
 from tests.fakes.executor import completed
 from tests.unit.planner.facts import began, ended, finished, moved, took_up
-from vibe.core.errors import EnvironmentFailure, UsageError
+from vibe.system.errors import EnvironmentFailure, UsageError
 
 SOURCE = b'{ "version": 1,\n  "goal": "g\xc3\xb6al" }  \n'
 SETTINGS = RunSettings(goal="a goal", workspace="/w", decisions={"d": ("x",)}, origin="plan.json")

@@ -15,10 +15,10 @@ from vibe.cli.render.event_text import counted, one_line
 from vibe.cli.slash.command import ArgumentChoice, Talk, Typed
 from vibe.cli.slash.wording import SHOWN_ID, TITLE_LENGTH, sessions_here, setup_line, usage_line, words
 from vibe.core.config.paths import VibePaths, in_utf8
-from vibe.core.errors import UsageError
 from vibe.core.messages import AssistantMessage, UserMessage
 from vibe.core.middleware.port import HOST_NOTICE
 from vibe.core.told_files import told_parts
+from vibe.system.errors import UsageError
 
 CODE = "code"
 SESSIONS_SHOWN = 10

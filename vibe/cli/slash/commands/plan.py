@@ -26,7 +26,7 @@ from vibe.cli.render.event_text import one_line
 from vibe.cli.render.plan_listing import PlanRead, plan_line, plans_that_ran
 from vibe.cli.slash.command import ArgumentChoice, Talk, Typed
 from vibe.cli.slash.plan_proposal import go_on, propose, save
-from vibe.core.errors import UsageError
+from vibe.system.errors import UsageError
 
 GOAL_LENGTH = 400
 

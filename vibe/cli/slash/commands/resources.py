@@ -22,12 +22,12 @@ from vibe.cli.render.listings import (
 from vibe.cli.slash.command import ArgumentChoice, Talk, Typed
 from vibe.cli.slash.wording import setup_line, words
 from vibe.core.config.paths import user_home_of
-from vibe.core.errors import UsageError
 from vibe.core.guidance_loader import memory_store
 from vibe.core.instructions.memory import MAX_TEXT, MemoryScope, MemoryStore
 from vibe.core.tools.errors import NoSuchToolError, ToolArgumentsError
 from vibe.core.tools.gate import Gate
 from vibe.core.tools.permissions import PermissionDecision
+from vibe.system.errors import UsageError
 
 COMMAND_LENGTH = 200
 PROMPT = """Write AGENTS.md in {folder}: instructions for coding agents that work on this project.

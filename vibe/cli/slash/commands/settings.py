@@ -13,8 +13,8 @@ from vibe.cli.slash.command import ArgumentChoice, Talk, Typed
 from vibe.cli.slash.wording import setup_line, words
 from vibe.core.agents.models import AgentProfile, AgentType
 from vibe.core.config.models import Thinking
-from vibe.core.errors import UsageError
 from vibe.core.tools.permissions import ApprovalMode
+from vibe.system.errors import UsageError
 
 
 async def run_agents(talk: Talk, typed: Typed) -> None:

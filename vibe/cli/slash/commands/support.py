@@ -11,8 +11,8 @@ from anyio import to_thread
 from vibe import __version__
 from vibe.cli.slash.command import ArgumentChoice, SlashCommand, Talk, Typed
 from vibe.core.config.paths import VibePaths
-from vibe.core.errors import UsageError
-from vibe.core.plain_text import closest, did_you_mean
+from vibe.system.errors import UsageError
+from vibe.system.plain_text import closest, did_you_mean
 
 DISTRIBUTION = "vibe-orchestrator"
 ADDRESSES = ("bug", "issue")

@@ -16,7 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from vibe.cli.textual_ui.input.file_index import FileIndex, cost
-from vibe.core.plain_text import plain_line
+from vibe.system.plain_text import plain_line
 
 if TYPE_CHECKING:
     from vibe.cli.textual_ui.input.prompt_area import PromptArea

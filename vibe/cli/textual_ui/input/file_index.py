@@ -12,8 +12,8 @@ from heapq import nsmallest
 from pathlib import Path
 from typing import TypeVar
 
-from vibe.core.system.ignore import Ignores, walk_files
-from vibe.core.system.programs import find_ripgrep
+from vibe.system.ignore import Ignores, walk_files
+from vibe.system.programs import find_ripgrep
 
 _JOINTS = frozenset("/_-. ")
 _TIER = 1 << 20

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from vibe.core.system.locks import wait_for_lock
+from vibe.system.locks import wait_for_lock
 
 MOST_BYTES = 4_000_000
 """Bytes of the file that are read, from its end."""

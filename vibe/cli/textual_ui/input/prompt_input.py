@@ -30,7 +30,7 @@ from vibe.cli.textual_ui.input.completion_popup import (
 from vibe.cli.textual_ui.input.file_index import FileIndex
 from vibe.cli.textual_ui.input.history import HistoryFile, HistoryWalk
 from vibe.cli.textual_ui.input.prompt_area import ROWS, PromptArea
-from vibe.core.plain_text import plain, plain_line
+from vibe.system.plain_text import plain, plain_line
 
 if TYPE_CHECKING:
     from textual.app import App

@@ -11,7 +11,7 @@ from vibe.app.view.transcript import Key
 from vibe.app.view.view import View
 from vibe.cli.render.plan_words import cut
 from vibe.cli.textual_ui.state_store import SCREEN, QueuedLine, ScreenPhase, UIStateStore
-from vibe.core.plain_text import plain_line, shortened
+from vibe.system.plain_text import plain_line, shortened
 
 MOST_SHOWN: Final = 5
 """Rows of prompts; of more, the next ones and the last are shown."""

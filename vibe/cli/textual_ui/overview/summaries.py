@@ -11,7 +11,7 @@ from vibe.app.view.view import View
 from vibe.cli.render.event_text import counted, one_line
 from vibe.cli.render.plan_words import clock, short
 from vibe.cli.textual_ui.overview.ticker import is_busy
-from vibe.core.plain_text import some_of
+from vibe.system.plain_text import some_of
 
 HEADINGS = {"completed": "Plan completed", "failed": "Plan failed", "paused": "Plan paused"}
 MOST_NAMED = 3

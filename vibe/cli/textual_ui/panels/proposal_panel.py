@@ -17,7 +17,7 @@ from vibe.cli.terminal.request_text import visible
 from vibe.cli.textual_ui.panels.line_view import BAR, DIFF_STYLES, Line, LineView
 from vibe.cli.textual_ui.panels.panel_frame import LATER_KEY, PanelFrame, TypingGuard
 from vibe.core.modes import MODE_CATALOG, ExecutionMode
-from vibe.core.plain_text import plain, plain_line
+from vibe.system.plain_text import plain, plain_line
 
 DEEPEST: Final = 8
 """Steps further down are drawn at this depth."""

@@ -26,7 +26,7 @@ from vibe.cli.textual_ui.presenters.older import (
     SavedTalk,
     before_message,
 )
-from vibe.core.errors import VibeError
+from vibe.system.errors import VibeError
 
 SHELL = "shell"
 """The tool that events name for the user's own command line."""

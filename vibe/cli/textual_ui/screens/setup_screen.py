@@ -17,8 +17,8 @@ from textual.screen import Screen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from vibe.core.errors import VibeError
-from vibe.core.plain_text import plain_line, shortened
+from vibe.system.errors import VibeError
+from vibe.system.plain_text import plain_line, shortened
 
 if TYPE_CHECKING:
     from vibe.app.first_use.flow import FirstUse, ModelMenu, SetupSelection
@@ -293,7 +293,7 @@ class SetupScreen(Screen[bool]):
 
     async def _ask_place(self, selection: SetupSelection, answered: str) -> None:
         """Ask where the key is to be kept, if there is one and a keyring that works; else keep it all."""
-        from vibe.core.system.keyring import keyring_problem  # noqa: PLC0415  loaded where it is used
+        from vibe.system.keyring import keyring_problem  # noqa: PLC0415  loaded where it is used
 
         self._selection, self._told = selection, answered
         problem = await to_thread.run_sync(keyring_problem, abandon_on_cancel=True) if selection.key else "no key"

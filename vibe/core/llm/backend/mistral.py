@@ -20,7 +20,7 @@ from vibe.core.llm.backend.reader import StreamReader
 from vibe.core.llm.backend.transport import address
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.messages import Message, ToolMessage
-from vibe.core.system.http import client_options
+from vibe.system.http import client_options
 
 if TYPE_CHECKING:
     from mistralai.client import Mistral

@@ -18,7 +18,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from ipc.errors import INVALID_JSON
 from vibe.core.config.toml_source import dotted
-from vibe.core.errors import ConfigError
 from vibe.core.llm.backend.assembly import estimate_usage, finish_reason
 from vibe.core.llm.errors import (
     ContextTooLongError,
@@ -31,6 +30,7 @@ from vibe.core.llm.errors import (
 )
 from vibe.core.llm.port import CallDelta, Completion, Delta, FinishReason, ModelObserver, ModelRequest
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage
+from vibe.system.errors import ConfigError
 
 Count = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(ge=0)]

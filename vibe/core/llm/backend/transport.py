@@ -9,8 +9,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 from vibe import __version__
 from vibe.core.config.models import ProviderConfig
-from vibe.core.errors import EnvironmentFailure, MissingKeyError
 from vibe.core.llm.port import ModelRequest
+from vibe.system.errors import EnvironmentFailure, MissingKeyError
 
 USER_AGENT: Final = f"vibe/{__version__}"
 CONNECT_SECONDS: Final = 30.0

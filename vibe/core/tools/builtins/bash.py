@@ -13,11 +13,9 @@ from msgspec.structs import replace as replace_display
 from pydantic import BaseModel, ConfigDict, Field
 
 from ipc.events import CommandDisplay
-from vibe.core.plain_text import shortened
 from vibe.core.sandbox.confinement import Place
 from vibe.core.sandbox.port import ReadOnlyUnavailableError
 from vibe.core.sandbox.refusals import lacking
-from vibe.core.system.programs import find_shell
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolError, ToolStreamLine
 from vibe.core.tools.errors import ReadOnlyRefusedError
 from vibe.core.tools.permissions import Assessment, ToolPermission
@@ -49,6 +47,8 @@ from vibe.core.tools.shell.policy import (
 )
 from vibe.core.tools.shell.project_checks import covered_commands
 from vibe.core.tools.workspace import Workspace
+from vibe.system.plain_text import shortened
+from vibe.system.programs import find_shell
 
 SUMMARY_LENGTH = 200
 PROMPTS = Path(__file__).with_name("prompts")

@@ -12,11 +12,11 @@ from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field
 
 from ipc.events import FilesDisplay
-from vibe.core.system.globs import is_wild, matches_any
-from vibe.core.system.ignore import walk_files
 from vibe.core.tools.base import Assessment, BaseTool, BaseToolState, InvokeContext, PathAccess, UnaskedConfig
 from vibe.core.tools.files.search import printable, shown_lines
 from vibe.core.tools.workspace import Workspace
+from vibe.system.globs import is_wild, matches_any
+from vibe.system.ignore import walk_files
 
 LONGEST_WALK_SECONDS = 20.0
 UNKNOWN_SIGNS = ("!(", "@(", "+(", "?(", "*(", "!")

@@ -9,9 +9,6 @@ from anyio import fail_after, to_thread
 from pydantic import BaseModel, ConfigDict, Field
 
 from ipc.events import FilesDisplay
-from vibe.core.system.globs import is_wild
-from vibe.core.system.ignore import DEFAULT_IGNORES, IGNORE_FILE, Ignores
-from vibe.core.system.programs import find_ripgrep
 from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolError, UnaskedConfig
 from vibe.core.tools.files.search import (
     Found,
@@ -24,6 +21,9 @@ from vibe.core.tools.files.search import (
 from vibe.core.tools.files.text_files import FileAccessError
 from vibe.core.tools.permissions import Assessment, PathAccess
 from vibe.core.tools.workspace import Workspace
+from vibe.system.globs import is_wild
+from vibe.system.ignore import DEFAULT_IGNORES, IGNORE_FILE, Ignores
+from vibe.system.programs import find_ripgrep
 
 
 class GrepArgs(BaseModel):

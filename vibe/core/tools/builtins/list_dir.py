@@ -8,11 +8,11 @@ from typing import Annotated, ClassVar
 from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field
 
-from vibe.core.system.ignore import list_entries
 from vibe.core.tools.base import Assessment, BaseTool, BaseToolState, InvokeContext, PathAccess, UnaskedConfig
 from vibe.core.tools.files.search import printable, shown_lines
 from vibe.core.tools.files.text_files import FileAccessError
 from vibe.core.tools.workspace import Workspace
+from vibe.system.ignore import list_entries
 
 
 class ListDirArgs(BaseModel):

@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vibe.core.errors import VibeError
 from vibe.core.instructions.memory import AgentMemory, MemoryScope
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, TextResult, ToolError
 from vibe.core.tools.permissions import Assessment, ToolPermission
 from vibe.core.tools.workspace import Workspace
+from vibe.system.errors import VibeError
 
 
 class MemoryAction(StrEnum):

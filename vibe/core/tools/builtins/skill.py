@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar
 import anyio.to_thread
 from pydantic import BaseModel, ConfigDict, Field
 
-from vibe.core.errors import UsageError
 from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, TextResult, ToolError, UnaskedConfig
+from vibe.system.errors import UsageError
 
 
 class SkillArgs(BaseModel):

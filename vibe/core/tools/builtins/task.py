@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe.core.outcome import Denial, Outcome
-from vibe.core.plain_text import shortened
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolError
 from vibe.core.tools.permissions import Assessment, listed
 from vibe.core.tools.ports import SubagentOrder, SubagentReport
 from vibe.core.tools.workspace import Workspace
+from vibe.system.plain_text import shortened
 
 SUMMARY_LENGTH = 160
 

@@ -7,13 +7,13 @@ from typing import Annotated, ClassVar
 from anyio import fail_after, to_thread
 from pydantic import BaseModel, ConfigDict, Field
 
-from vibe.core.plain_text import shortened
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext
 from vibe.core.tools.permissions import Assessment, listed
 from vibe.core.tools.web.address import WebUrl, parse_url
 from vibe.core.tools.web.client import FetchError, NetworkAccess, Response, SystemNetwork, fetch
 from vibe.core.tools.web.markdown import HTML_TYPES, decode, is_text, media_type, to_markdown
 from vibe.core.tools.workspace import Workspace
+from vibe.system.plain_text import shortened
 
 SUMMARY_LENGTH = 200
 

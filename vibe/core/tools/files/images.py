@@ -6,9 +6,9 @@ import base64
 from collections.abc import Iterable
 from pathlib import Path, PurePath
 
-from vibe.core.errors import UsageError
 from vibe.core.messages import Image
 from vibe.core.tools.files.text_files import FileAccessError
+from vibe.system.errors import UsageError
 
 MAX_IMAGE_BYTES = 4_000_000
 """Providers refuse images of more than about 5 MB; base64 makes four bytes of three, and some of them count that."""

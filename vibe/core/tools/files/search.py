@@ -20,9 +20,9 @@ from anyio import CancelScope, EndOfStream, create_task_group, open_process, sle
 from anyio.abc import Process
 
 from vibe.core.config.patterns import compile_linear
-from vibe.core.system.ignore import PER_FOLDER, Ignores, walk_files
-from vibe.core.system.shield import shielded
 from vibe.core.tools.errors import ToolError
+from vibe.system.ignore import PER_FOLDER, Ignores, walk_files
+from vibe.system.shield import shielded
 
 LINE_CHARACTERS = 500
 SHOWN_BEFORE = 100

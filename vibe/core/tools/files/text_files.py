@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from vibe.core.plain_text import closest, did_you_mean
-from vibe.core.system.files import drafted, overwrite
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.ports import Files
+from vibe.system.files import drafted, overwrite
+from vibe.system.plain_text import closest, did_you_mean
 
 __all__ = [
     "DISK",

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit, urlunsplit
 
 from anyio.lowlevel import checkpoint
 
-from vibe.core.system.http import client_options
 from vibe.core.tools.mcp.settings import Endpoint
 from vibe.core.tools.mcp.sieve import in_form
 from vibe.core.tools.mcp.sign_ins import SignInStore
+from vibe.system.http import client_options
 
 if TYPE_CHECKING:
     import httpx2

@@ -24,7 +24,6 @@ from anyio import (
 )
 
 from vibe.core.config.models import McpServerConfig, McpTransport
-from vibe.core.errors import innermost
 from vibe.core.tools.mcp.client import (
     NOT_FOUND,
     Exchange,
@@ -62,6 +61,7 @@ from vibe.core.tools.mcp.sieve import sieved
 from vibe.core.tools.mcp.sign_ins import SignInStore
 from vibe.core.tools.mcp.stdio import ServerLog, ServerProcess, server_process
 from vibe.core.tools.questions import UserInput
+from vibe.system.errors import innermost
 
 if TYPE_CHECKING:
     from mcp import Client, MCPError

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 from anyio import CancelScope, current_time, to_thread
 
-from vibe.core.plain_text import plain, plain_line, shortened
 from vibe.core.tools.json_schema import schema_problems, value_problems
 from vibe.core.tools.questions import HEADER_LENGTH, Answer, Choice, Question, UserInput
+from vibe.system.plain_text import plain, plain_line, shortened
 
 if TYPE_CHECKING:
     from mcp.types import ElicitRequestFormParams, ElicitRequestParams, ElicitRequestURLParams, ElicitResult, ErrorData

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from vibe.core.errors import EnvironmentFailure
-from vibe.core.plain_text import shortened
 from vibe.core.tools.errors import ToolError
+from vibe.system.errors import EnvironmentFailure
+from vibe.system.plain_text import shortened
 
 
 class ServerCallError(ToolError):

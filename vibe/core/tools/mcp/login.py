@@ -23,12 +23,12 @@ from anyio import (
 )
 from anyio.abc import SocketAttribute, SocketStream
 
-from vibe.core.errors import EnvironmentFailure, innermost
-from vibe.core.plain_text import shortened
-from vibe.core.system.http import client_options
 from vibe.core.tools.mcp.client import load_library, shown_url
 from vibe.core.tools.mcp.settings import Endpoint
 from vibe.core.tools.mcp.sign_ins import LOCAL_HOSTS, SignIn
+from vibe.system.errors import EnvironmentFailure, innermost
+from vibe.system.http import client_options
+from vibe.system.plain_text import shortened
 
 if TYPE_CHECKING:
     import httpx2

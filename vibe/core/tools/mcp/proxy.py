@@ -25,7 +25,6 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from pydantic import BaseModel, Field, RootModel
 
 from vibe.core.messages import Image
-from vibe.core.plain_text import plain_line, shortened
 from vibe.core.schemas import table_of
 from vibe.core.tools.base import SUMMARY_LENGTH, BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolStreamLine
 from vibe.core.tools.errors import ToolError
@@ -37,6 +36,7 @@ from vibe.core.tools.outputs import keep_file
 from vibe.core.tools.permissions import Assessment, listed
 from vibe.core.tools.ui import ToolCallDisplay, ToolCallView, ToolResultDisplay, ToolResultView
 from vibe.core.tools.workspace import Workspace
+from vibe.system.plain_text import plain_line, shortened
 
 if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT

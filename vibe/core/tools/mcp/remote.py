@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from vibe.core.config.models import McpServerConfig
 from vibe.core.config.patterns import NamePatterns
-from vibe.core.errors import UsageError
-from vibe.core.plain_text import plain_line, shortened
 from vibe.core.schemas import remade
+from vibe.system.errors import UsageError
+from vibe.system.plain_text import plain_line, shortened
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -10,12 +10,12 @@ from anyio import create_task_group, move_on_after
 from anyio.abc import TaskGroup
 
 from vibe.core.config.models import McpServerConfig
-from vibe.core.plain_text import plain, shortened
 from vibe.core.tools.loading import ToolClass
 from vibe.core.tools.mcp.connection import ServerConnection, ServerPlace, ServerStatus
 from vibe.core.tools.mcp.errors import RequiredServerError, ServerCallError
 from vibe.core.tools.mcp.proxy import RunningCall, proxy_class
 from vibe.core.tools.mcp.remote import RemotePrompt, RemoteTool, proxy_names
+from vibe.system.plain_text import plain, shortened
 
 NOTE_LENGTH = 4_000
 CLOSE_SECONDS = 6.0

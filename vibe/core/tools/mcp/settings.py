@@ -11,8 +11,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from vibe.core.config.models import McpServerConfig
-from vibe.core.system.programs import find_program, shunned
 from vibe.core.tools.mcp.errors import ServerSettingError
+from vibe.system.programs import find_program, shunned
 
 INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "VIBE_DEPTH", "VIBE_WRITERS")
 """The variables a server gets without being named in its ``env``; by the last, ours knows how deep it is."""

@@ -23,12 +23,12 @@ from anyio import (
 from anyio.abc import Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from vibe.core.system.files import append_rotating
-from vibe.core.system.line_wire import LONGEST_MESSAGE, read_ready, write_whole
-from vibe.core.system.process import end_session
 from vibe.core.tools.mcp.client import load_library
 from vibe.core.tools.mcp.settings import Launch
 from vibe.core.tools.mcp.sieve import answer_to
+from vibe.system.files import append_rotating
+from vibe.system.line_wire import LONGEST_MESSAGE, read_ready, write_whole
+from vibe.system.process import end_session
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage

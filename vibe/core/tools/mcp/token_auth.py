@@ -11,10 +11,10 @@ import httpx2  # noqa: TID253  whoever imports this has loaded it: it is a base 
 from anyio import to_thread
 from pydantic import BaseModel, ValidationError
 
-from vibe.core.errors import VibeError
-from vibe.core.plain_text import plain_line, shortened
-from vibe.core.system.http import client_options
 from vibe.core.tools.mcp.sign_ins import LOCAL_HOSTS, SignIn, SignInStore
+from vibe.system.errors import VibeError
+from vibe.system.http import client_options
+from vibe.system.plain_text import plain_line, shortened
 
 SPARE_SECONDS = 30.0
 """A token that ends sooner is renewed before it is used."""

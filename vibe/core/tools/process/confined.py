@@ -11,9 +11,9 @@ from anyio import to_thread
 from vibe.core.sandbox.confinement import Confinement, Guard, Place
 from vibe.core.sandbox.port import Confined, ReadOnlyUnavailableError
 from vibe.core.sandbox.refusals import is_unbegun
-from vibe.core.system.shield import shielded
 from vibe.core.tools.process.kept_state import stateful_argv
 from vibe.core.tools.process.runner import CommandResult, shell_argv
+from vibe.system.shield import shielded
 
 MOST_STARTS = 4
 """How often a line is started that the sandbox does not begin, since worktrees go at that moment."""

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from vibe.core.errors import VibeError
+from vibe.system.errors import VibeError
 
 MAX_BYTES = 32 * 1024 * 1024
 """Of one command; beyond it only the end is kept."""

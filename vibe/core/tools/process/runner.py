@@ -15,11 +15,11 @@ from pathlib import Path
 
 from anyio import CancelScope, current_time, move_on_after, to_thread, wait_readable
 
-from vibe.core.system.programs import command_environ, find_shell, is_internal
 from vibe.core.tools.process.capture import Capture, OutputLimit, OutputPiece
 from vibe.core.tools.process.output_log import ROOM, OutputLog
 from vibe.core.tools.process.port import CommandOrder, CommandResult, CommandStartError
 from vibe.core.tools.process.starter import WatchedCommand, start
+from vibe.system.programs import command_environ, find_shell, is_internal
 
 __all__ = [
     "NOT_INTERACTIVE",

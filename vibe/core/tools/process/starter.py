@@ -20,8 +20,8 @@ from pathlib import Path
 from anyio import to_thread, wait_readable
 
 from vibe.core.sandbox.landlock import LAUNCHER
-from vibe.core.system.process import end_session
 from vibe.core.tools.process.watch import AT_ONCE, WITH_DAEMONS
+from vibe.system.process import end_session
 
 PROGRAM = (
     "import sys; sys.path.append(sys.argv[1]); from vibe.core.tools.process.starter_program import main; "

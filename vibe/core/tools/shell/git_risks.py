@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from vibe.core.system.git.config_file import GitConfigError, GitSetting, read_settings
-from vibe.core.system.git.discovery import Located, OddRepositoryError, locate, located_at
-from vibe.core.system.git.shelter import LFS_VALUE
+from vibe.system.git.config_file import GitConfigError, GitSetting, read_settings
+from vibe.system.git.discovery import Located, OddRepositoryError, locate, located_at
+from vibe.system.git.shelter import LFS_VALUE
 
 CONFIG_BYTES = 256 * 1024
 MAX_NAME = 4096

@@ -12,11 +12,11 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from vibe.core.sandbox.secret_names import names_secret
-from vibe.core.system.git.config_file import has_credentials
 from vibe.core.tools.errors import PathError
 from vibe.core.tools.permissions import is_control, is_sensitive
 from vibe.core.tools.shell.words import Patience
 from vibe.core.tools.workspace import Workspace
+from vibe.system.git.config_file import has_credentials
 
 MAX_EXPANSION = 500
 """The most names that a pattern may stand for, or a folder contain, before it is asked about."""

@@ -25,8 +25,8 @@ from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.presenters.chat_presenter import MOST_LOGGED, ChatPresenter
 from vibe.cli.textual_ui.presenters.older import CHUNK, JournalPart, SavedPart, journals_of
 from vibe.core.compactor import stand_in
-from vibe.core.errors import UsageError
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from vibe.system.errors import UsageError
 
 CHAT: dict[str, Any] = {"session_id": "chat"}
 OTHER: dict[str, Any] = {"session_id": "chat", "subagent_id": "helper"}

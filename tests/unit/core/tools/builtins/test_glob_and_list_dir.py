@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tests.unit.core.tools.builtins.calling import Caller, make
-from vibe.core.system.own_places import OwnPlaces
 from vibe.core.tools.builtins.glob import Glob
 from vibe.core.tools.builtins.grep import Grep
 from vibe.core.tools.builtins.list_dir import ListDir
@@ -16,6 +15,7 @@ from vibe.core.tools.builtins.read_file import ReadFile
 from vibe.core.tools.builtins.search_replace import SearchReplace
 from vibe.core.tools.errors import PathOutsideError, ToolError
 from vibe.core.tools.workspace import Workspace
+from vibe.system.own_places import OwnPlaces
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ from anyio import create_task_group
 
 from tests.unit.core.tools.builtins.calling import Caller, make
 from tests.unit.core.tools.watching import alive, pid_in
-from vibe.core.system.programs import find_ripgrep
 from vibe.core.tools.builtins.grep import Grep
 from vibe.core.tools.errors import PathOutsideError, ToolError
 from vibe.core.tools.files import search
 from vibe.core.tools.files.search import BadPatternError
 from vibe.core.tools.files.text_files import FileAccessError
 from vibe.core.tools.workspace import Workspace
+from vibe.system.programs import find_ripgrep
 
 NOTHING = "no matches; files that may hold secrets are searched only where `path` names one"
 BACKENDS = [pytest.param(True, id="ripgrep"), pytest.param(False, id="python")]

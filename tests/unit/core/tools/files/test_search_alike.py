@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from anyio import to_thread
 
-from vibe.core.system.ignore import Ignores
-from vibe.core.system.programs import find_ripgrep
 from vibe.core.tools.files.search import Found, Query, scan, search_with_ripgrep
+from vibe.system.ignore import Ignores
+from vibe.system.programs import find_ripgrep
 
 NAMES = ("a.py", "b.txt", ".hidden", "build", "src", "notes.md", "x.log", "[id]", "é.txt", "dist", "UPPER.TXT", "sub")
 LINES = (

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.keyrings import FileKeyring, LockedKeyring, keyring_of_this_process
-from vibe.core.system.keyring import KeyringError
 from vibe.core.tools.mcp.sign_ins import SignIn, SignInFileError, SignInStore
+from vibe.system.keyring import KeyringError
 
 URL = "https://h.example/mcp"
 RENEWS_AT = "https://h.example/token"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vibe.core.system.git.discovery import OddRepositoryError, locate
+from vibe.system.git.discovery import OddRepositoryError, locate
 
 ENVIRON = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C"}
 HASH = "1" * 40

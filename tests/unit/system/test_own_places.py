@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vibe.core.system.own_places import OwnPlaces
+from vibe.system.own_places import OwnPlaces
 
 
 def below(root: Path, places: OwnPlaces) -> set[str]:

@@ -29,9 +29,9 @@ _REMEDIES: Mapping[int, str] = MappingProxyType({
 """The remedy for each shortage of the system; whatever else the system says is about what it was asked."""
 
 NO_TEMPORARY_FOLDER = "No usable temporary directory"
-"""How ``tempfile`` begins to say that it found no folder that can be written."""
+"""The beginning of what ``tempfile`` says where no folder can be written."""
 NO_THREAD = "can't start new thread"
-"""How ``threading`` says that the system refuses one."""
+"""The message of ``threading`` where the system refuses a thread."""
 
 _ABOUT_PLACES: Mapping[int, str] = MappingProxyType({
     errno.ENOENT: "its folder is missing, restore it",

@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from vibe.core.system.process import end_session, kill_in_folder, kill_marked
+from vibe.system.process import end_session, kill_in_folder, kill_marked
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux lists processes")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vibe.core.system.git.config_file import cleaned, has_credentials, without_credentials
+from vibe.system.git.config_file import cleaned, has_credentials, without_credentials
 
 SECRET = "s3cr3t"  # noqa: S105  of a test
 TOKEN = f"ghp_{SECRET}0123456789"

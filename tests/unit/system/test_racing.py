@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from anyio import Event, sleep_forever
 
-from vibe.core.system.racing import unless
+from vibe.system.racing import unless
 
 
 async def seven() -> int:

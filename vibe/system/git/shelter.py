@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vibe.core.system.git.calls import GitCall, git_environ, run_git
-from vibe.core.system.git.discovery import Located
+from vibe.system.git.calls import GitCall, git_environ, run_git
+from vibe.system.git.discovery import Located
 
 SHARED = ("HEAD", "info", "lfs", "logs", "objects", "packed-refs", "refs", "reftable", "shallow", "worktrees")
 """Entries of git in the folder that worktrees share, but for settings, hooks and the repositories of submodules."""

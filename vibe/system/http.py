@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any, cast
 from urllib.request import getproxies
 
-from vibe.core.errors import EnvironmentFailure
+from vibe.system.errors import EnvironmentFailure
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 """No proxy leads to this machine."""

@@ -20,7 +20,7 @@ from tests.fakes.keyrings import (
     keyring_of_this_process,
     keyring_variables,
 )
-from vibe.core.system.keyring import KeyringError, delete_secret, keyring_problem, read_secret, write_secret
+from vibe.system.keyring import KeyringError, delete_secret, keyring_problem, read_secret, write_secret
 
 
 def _none(_: Path) -> KeyringBackend:
@@ -81,7 +81,7 @@ def test_one_that_never_answers_holds_nobody_up(tmp_path: Path) -> None:
                 read_secret("vibe", "A_KEY", seconds=0.05)
         finally:
             HangingKeyring.left.set()
-    program = "from vibe.core.system.keyring import keyring_problem; print(keyring_problem(seconds=0.05))"
+    program = "from vibe.system.keyring import keyring_problem; print(keyring_problem(seconds=0.05))"
     variables = os.environ | keyring_variables(HangingKeyring, tmp_path)
     ended = subprocess.run(
         [sys.executable, "-c", program], env=variables, capture_output=True, text=True, timeout=60, check=True
@@ -98,7 +98,7 @@ def test_of_several_the_first_that_keeps_secrets_is_asked(tmp_path: Path, monkey
 
 
 def test_a_backend_that_is_not_there_is_told(tmp_path: Path) -> None:
-    program = "from vibe.core.system.keyring import keyring_problem; print(keyring_problem())"
+    program = "from vibe.system.keyring import keyring_problem; print(keyring_problem())"
     variables = os.environ | keyring_variables(FileKeyring, tmp_path) | {"PYTHON_KEYRING_BACKEND": "no.such.Keyring"}
     ended = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=True)
     assert ended.stdout == "the keyring can't be used: No module named 'no'\n"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from vibe.core.system.files import text_of
+from vibe.system.files import text_of
 
 MOST_BYTES = 4096
 """Of the small files that say where things are."""

@@ -12,7 +12,7 @@ import pytest
 WAITS = """
 import os, sys, time
 import anyio
-from vibe.core.system.awake_loop import run_awake
+from vibe.system.awake_loop import run_awake
 
 async def works(kind):
     async with anyio.create_task_group() as group:
@@ -48,7 +48,7 @@ def test_no_limit_runs_out_while_the_process_is_stopped(kind: str, tmp_path: Pat
 
 
 def test_a_loop_that_runs_keeps_its_time(tmp_path: Path) -> None:
-    code = "import anyio\nfrom vibe.core.system.awake_loop import run_awake\nrun_awake(anyio.sleep, 1.5)"
+    code = "import anyio\nfrom vibe.system.awake_loop import run_awake\nrun_awake(anyio.sleep, 1.5)"
     began = time.monotonic()
 
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from vibe.core.system.globs import expand_braces, matches_any, seen_from
 from vibe.core.tools.bounds import any_matches
 from vibe.core.tools.workspace import Workspace
+from vibe.system.globs import expand_braces, matches_any, seen_from
 
 MEANT = (
     ("**/*.{ts,tsx}", "src/b.tsx"),

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from vibe.core.system.programs import OF_COMMANDS, guarded
+from vibe.system.programs import OF_COMMANDS, guarded
 
 GIT_SECONDS = 120.0
 """The time one git command may take; a checkout of a large repository takes seconds."""

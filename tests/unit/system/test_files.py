@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from vibe.core.system import files
-from vibe.core.system.files import append_all, put_file, replace_file, trial_file
+from vibe.system import files
+from vibe.system.files import append_all, put_file, replace_file, trial_file
 
 ROOM = 4096
 
@@ -145,7 +145,7 @@ def test_where_another_file_can_not_take_its_place_its_bytes_are_changed(
 
 KILLED_IN_PLACE = """
 import os, signal, sys
-from vibe.core.system import files
+from vibe.system import files
 writes = 0
 real = os.write
 def write(descriptor, data):
@@ -208,7 +208,7 @@ def test_a_missing_folder_is_said(tmp_path: Path) -> None:
 def test_writers_that_meet_leave_one_whole_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     program = (
-        "import sys; from pathlib import Path; from vibe.core.system.files import replace_file\n"
+        "import sys; from pathlib import Path; from vibe.system.files import replace_file\n"
         "for _ in range(100): replace_file(Path(sys.argv[1]), sys.argv[2].encode() * 20000, sync=False)"
     )
     replace_file(path, b"a" * 20000, sync=False)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vibe.core.system.git.calls import GitCall, git_environ, run_git
+from vibe.system.git.calls import GitCall, git_environ, run_git
 
 
 def call(script: str, folder: Path, seconds: float = 60) -> GitCall:

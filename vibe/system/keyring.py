@@ -12,8 +12,8 @@ from concurrent.futures import Future
 from threading import Thread
 from typing import Protocol, TypeVar, cast
 
-from vibe.core.errors import EnvironmentFailure
-from vibe.core.plain_text import plain_line, shortened
+from vibe.system.errors import EnvironmentFailure
+from vibe.system.plain_text import plain_line, shortened
 
 T = TypeVar("T")
 

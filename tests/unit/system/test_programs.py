@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from vibe.core.system.git.calls import GitCall, git_environ, run_git
-from vibe.core.system.programs import SEARCHED, command_environ, find_program, guarded, shunned
+from vibe.system.git.calls import GitCall, git_environ, run_git
+from vibe.system.programs import SEARCHED, command_environ, find_program, guarded, shunned
 
 SYSTEM = "/usr/bin:/bin"
 Lay = Callable[[Path, Path], str]
