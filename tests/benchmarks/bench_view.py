@@ -19,8 +19,8 @@ from msgspec import structs
 from ipc import events as e
 from ipc.codec import decode_event, encode_event
 from ipc.events import Event
-from vibe.app.view.plain import plain
-from vibe.app.view.view import View, apply
+from vibe.view.plain import plain
+from vibe.view.view import View, apply
 
 EVENTS = 100_000
 FOLD_BOUND_S = 0.5
@@ -112,7 +112,7 @@ def late_join_seconds(events: Sequence[Event]) -> float:
 
 def import_ms() -> float:
     """Processor time of a process that imports the view, less that of one that imports nothing; the best of each."""
-    return min(_process_ms("import vibe.app.view.view") for _ in range(STARTS)) - min(
+    return min(_process_ms("import vibe.view.view") for _ in range(STARTS)) - min(
         _process_ms("pass") for _ in range(STARTS)
     )
 

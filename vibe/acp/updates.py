@@ -33,9 +33,9 @@ from acp.schema import (
 )
 
 from ipc import events as e
-from vibe.app.view.step_view import FINAL, RUNNING, StepView
-from vibe.app.view.view import PASSING, View, apply
 from vibe.system.plain_text import both_ends, plain, plain_line, shortened
+from vibe.view.step_view import FINAL, RUNNING, StepView
+from vibe.view.view import PASSING, View, apply
 
 SessionUpdate = KnownUpdate | ConfigOptionUpdate | UsageUpdate
 """Whatever an editor can be told of a session."""

@@ -29,10 +29,10 @@ from vibe.app.plan.control_handler import plan_router
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.prepare import PlanRunOptions
 from vibe.app.plan.run import PlanRun, PlanSession
-from vibe.app.view.view import View, apply
 from vibe.core.outcome import Outcome
 from vibe.mcp_server.tools import PlanRunArguments
 from vibe.system.errors import VibeError
+from vibe.view.view import View, apply
 
 logger = logging.getLogger(__name__)
 

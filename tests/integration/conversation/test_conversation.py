@@ -28,7 +28,6 @@ from tests.integration.conversation.conftest import Rig
 from vibe.app.conversation.conversation import BusyError, ClosedError
 from vibe.app.conversation.opening import AgentChange, PromptLimits
 from vibe.app.conversation.runtime import Runtime
-from vibe.app.view.view import View, apply
 from vibe.core.agent_loop import INTERRUPTED_NOTICE
 from vibe.core.config.paths import VibePaths
 from vibe.core.messages import AssistantMessage, Image, Message
@@ -39,6 +38,7 @@ from vibe.core.session.loader import SessionLoader
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.system.errors import UsageError
+from vibe.view.view import View, apply
 
 T = TypeVar("T")
 PIXEL = Image("image/png", "iVBORw0KGgo=")

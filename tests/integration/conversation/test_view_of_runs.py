@@ -24,8 +24,8 @@ from vibe.app.engine.host import Host
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.prepare import PlanRunOptions
 from vibe.app.plan.run import open_plan
-from vibe.app.view.plain import plain
-from vibe.app.view.view import View, apply
+from vibe.view.plain import plain
+from vibe.view.view import View, apply
 
 EXAMPLES = Path(__file__).parents[3] / "plans-examples"
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from planner.plan.status import MARKS, REUSED_MARK
-from vibe.app.view.plan_view import PlanView
-from vibe.app.view.step_view import FINAL, StepView
 from vibe.cli.render.event_text import one_line
 from vibe.core.modes import MODE_CATALOG, ExecutionMode
+from vibe.view.plan_view import PlanView
+from vibe.view.step_view import FINAL, StepView
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 EIGHTHS = " ▏▎▍▌▋▊▉█"

@@ -22,12 +22,12 @@ from ipc.events import (
     WarningEvent,
 )
 from subagents.step.failing_lines import failing_line
-from vibe.app.view.step_view import StepView
-from vibe.app.view.transcript import CHECK, HOST_TOOL
-from vibe.app.view.view import PASSING, SUMMARISED, View, apply
 from vibe.cli.render.event_text import LINE_LENGTH, counted, describe, one_line, trouble
 from vibe.cli.render.output import SENTENCE_LENGTH, TROUBLE
 from vibe.system.plain_text import plain
+from vibe.view.step_view import StepView
+from vibe.view.transcript import CHECK, HOST_TOOL
+from vibe.view.view import PASSING, SUMMARISED, View, apply
 
 
 class ProgressLines:

@@ -14,11 +14,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO, TypeAlias
 
 from ipc.events import Event
-from vibe.app.view.agent_view import RequestView
-from vibe.app.view.plan_view import PlanView
-from vibe.app.view.view import NoticeView, View, apply
 from vibe.cli.render.event_text import one_line
 from vibe.cli.terminal.keyboard import hushed
+from vibe.view.agent_view import RequestView
+from vibe.view.plan_view import PlanView
+from vibe.view.view import NoticeView, View, apply
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -9,8 +9,6 @@ from itertools import chain, islice
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from vibe.app.view.plan_view import PlanView
-from vibe.app.view.step_view import WAITING, StepView
 from vibe.cli.render.event_text import one_line
 from vibe.cli.render.plan_words import (
     SPINNER,
@@ -26,6 +24,8 @@ from vibe.cli.render.plan_words import (
     totals_line,
     unmet,
 )
+from vibe.view.plan_view import PlanView
+from vibe.view.step_view import WAITING, StepView
 
 RECENT = 3
 """Completed steps that stay in sight if not all fit."""

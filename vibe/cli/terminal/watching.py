@@ -15,10 +15,6 @@ from rich.text import Text
 from ipc.errors import IpcError
 from planner.plan.status import paused_text
 from vibe.app.engine.result_record import EXIT_CODES
-from vibe.app.view.agent_view import AgentView
-from vibe.app.view.plan_view import PlanView
-from vibe.app.view.transcript import CallView, EntryView
-from vibe.app.view.view import View, lose
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.render.event_text import counted, one_line
@@ -28,6 +24,10 @@ from vibe.cli.terminal.live_tree import LiveTree
 from vibe.cli.terminal.tree_frame import frame
 from vibe.core.outcome import Outcome
 from vibe.system.plain_text import plain
+from vibe.view.agent_view import AgentView
+from vibe.view.plan_view import PlanView
+from vibe.view.transcript import CallView, EntryView
+from vibe.view.view import View, lose
 
 if TYPE_CHECKING:
     from ipc.subscriber import Subscription

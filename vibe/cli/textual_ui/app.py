@@ -27,8 +27,6 @@ from textual.driver import Driver
 from textual.events import AppBlur, AppFocus
 from textual.filter import LineFilter
 
-from vibe.app.view.transcript import Key
-from vibe.app.view.view import View
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.signals import handled_signals
@@ -45,6 +43,8 @@ from vibe.core.config.foreign_keys import MOVED, moved
 from vibe.core.config.paths import CONFIG_FILE
 from vibe.system.awake_loop import run_awake
 from vibe.system.programs import open_browser
+from vibe.view.transcript import Key
+from vibe.view.view import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

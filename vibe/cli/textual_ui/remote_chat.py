@@ -28,12 +28,12 @@ from ipc.events import PlanCompletedEvent, PlanPausedEvent
 from ipc.registry import Entry, Registry
 from ipc.subscriber import Subscription, subscribe
 from vibe.app.engine.host import Host
-from vibe.app.view.agent_view import RequestView
-from vibe.app.view.view import lose
 from vibe.cli.textual_ui.controllers.app_controller import ChatAbout, Stage
 from vibe.cli.textual_ui.overview.summaries import plan_end_lines
 from vibe.cli.textual_ui.panels.request_queue import RequestReply
 from vibe.cli.textual_ui.presenters.older import SavedPart
+from vibe.view.agent_view import RequestView
+from vibe.view.view import lose
 
 REPLY_SECONDS = 15.0
 """The time that a run has to answer."""

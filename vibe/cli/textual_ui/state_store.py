@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ipc.events import Event
-from vibe.app.view.transcript import Key
-from vibe.app.view.view import View, apply
+from vibe.view.transcript import Key
+from vibe.view.view import View, apply
 
 SCREEN: Key = ("screen",)
 """The key of the screen's own state among the keys that changed."""

@@ -8,8 +8,8 @@ import pytest
 
 from ipc import events as e
 from ipc.events import Event
-from vibe.app.view.view import View, apply
 from vibe.cli.terminal.watching import RunWatcher
+from vibe.view.view import View, apply
 
 STEPS = tuple(e.StepOutline(id=f"s{n}", title=f"Step {n}", mode="code") for n in range(1, 13))
 WHO: dict[str, Any] = {"plan_id": "p", "subagent_id": "agent", "subagent_step_id": "s2"}

@@ -13,10 +13,10 @@ from rich.console import Console, Group
 
 from ipc import events as e
 from ipc.events import Event, StepOutline
-from vibe.app.view.plan_view import PlanView
-from vibe.app.view.view import View, apply
 from vibe.cli.render.plan_words import bar
 from vibe.cli.terminal.tree_frame import frame
+from vibe.view.plan_view import PlanView
+from vibe.view.view import View, apply
 
 WHO: dict[str, Any] = {"subagent_id": "agent", "subagent_step_id": "slugify"}
 

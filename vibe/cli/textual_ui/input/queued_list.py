@@ -7,11 +7,11 @@ from typing import Final
 from textual.content import Content
 from textual.widgets import Static
 
-from vibe.app.view.transcript import Key
-from vibe.app.view.view import View
 from vibe.cli.render.plan_words import cut
 from vibe.cli.textual_ui.state_store import SCREEN, QueuedLine, ScreenPhase, UIStateStore
 from vibe.system.plain_text import plain_line, shortened
+from vibe.view.transcript import Key
+from vibe.view.view import View
 
 MOST_SHOWN: Final = 5
 """Rows of prompts; of more, the next ones and the last are shown."""

@@ -7,14 +7,14 @@ from itertools import islice
 
 from ipc.tool_events import TodoEntry
 from planner.plan.status import MARKS
-from vibe.app.view.agent_view import AgentView
-from vibe.app.view.plan_view import PlanView
-from vibe.app.view.step_view import WAITING, StepView
-from vibe.app.view.view import View
 from vibe.cli.render.event_text import one_line
 from vibe.cli.render.plan_words import bar, hint, indent, mark, mode_icon, second_row, short, took
 from vibe.cli.textual_ui.overview.row_list import ListRow
 from vibe.cli.textual_ui.overview.ticker import is_busy, pressure
+from vibe.view.agent_view import AgentView
+from vibe.view.plan_view import PlanView
+from vibe.view.step_view import WAITING, StepView
+from vibe.view.view import View
 
 MUTED = "$foreground-muted"
 STYLES = {

@@ -13,10 +13,6 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
-from vibe.app.view.agent_view import AgentView
-from vibe.app.view.plan_view import PlanView
-from vibe.app.view.transcript import Key
-from vibe.app.view.view import View
 from vibe.cli.render.event_text import one_line
 from vibe.cli.render.plan_words import cut, totals_line
 from vibe.cli.textual_ui.overview.panel_rows import (
@@ -33,6 +29,10 @@ from vibe.cli.textual_ui.overview.panel_rows import (
 )
 from vibe.cli.textual_ui.overview.row_list import ListRow, RowList
 from vibe.cli.textual_ui.overview.ticker import Refresher, is_live
+from vibe.view.agent_view import AgentView
+from vibe.view.plan_view import PlanView
+from vibe.view.transcript import Key
+from vibe.view.view import View
 
 SECONDS_PER_TICK = 1.0
 KEYS = "↑↓ choose · Enter open · Esc back"

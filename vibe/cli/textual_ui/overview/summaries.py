@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.plan.status import MARKS, paused_text
-from vibe.app.view.plan_view import PlanView
-from vibe.app.view.step_view import FINAL
-from vibe.app.view.view import View
 from vibe.cli.render.event_text import counted, one_line
 from vibe.cli.render.plan_words import clock, short
 from vibe.cli.textual_ui.overview.ticker import is_busy
 from vibe.system.plain_text import some_of
+from vibe.view.plan_view import PlanView
+from vibe.view.step_view import FINAL
+from vibe.view.view import View
 
 HEADINGS = {"completed": "Plan completed", "failed": "Plan failed", "paused": "Plan paused"}
 MOST_NAMED = 3

@@ -14,13 +14,13 @@ from textual.content import Content
 from textual.timer import Timer
 from textual.widget import Widget
 
-from vibe.app.view.agent_view import AgentView
-from vibe.app.view.plan_view import PlanView
-from vibe.app.view.transcript import Key
-from vibe.app.view.view import View
 from vibe.cli.render.event_text import one_line
 from vibe.cli.render.plan_words import SPINNER, clock, cut, short, took, totals_line
 from vibe.cli.textual_ui.log.clean import clean_coloured
+from vibe.view.agent_view import AgentView
+from vibe.view.plan_view import PlanView
+from vibe.view.transcript import Key
+from vibe.view.view import View
 
 SECONDS_PER_REFRESH = 0.25
 

@@ -11,9 +11,9 @@ from ipc.commands import AnswerQuestion, Approve, Decide
 from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, QuestionEvent
 
 if TYPE_CHECKING:
-    from vibe.app.view.agent_view import RequestView
     from vibe.core.tools.ports import ApprovalAnswer
     from vibe.core.tools.questions import Answer, Question
+    from vibe.view.agent_view import RequestView
 
 RequestPayload: TypeAlias = ApprovalRequestEvent | QuestionEvent | PlanDecisionEvent
 RequestReply: TypeAlias = Approve | AnswerQuestion | Decide

@@ -10,9 +10,6 @@ from anyio import Lock
 from anyio.lowlevel import checkpoint
 
 from ipc.errors import IpcError
-from vibe.app.view.agent_view import AgentView
-from vibe.app.view.transcript import CallView, EntryView, Key, index_after_summary
-from vibe.app.view.view import CLEARED, COMPACTED, REWOUND, View
 from vibe.cli.render.event_text import counted, one_line
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.log.entry import LogEntry
@@ -27,6 +24,9 @@ from vibe.cli.textual_ui.presenters.older import (
     before_message,
 )
 from vibe.system.errors import VibeError
+from vibe.view.agent_view import AgentView
+from vibe.view.transcript import CallView, EntryView, Key, index_after_summary
+from vibe.view.view import CLEARED, COMPACTED, REWOUND, View
 
 SHELL = "shell"
 """The tool that events name for the user's own command line."""

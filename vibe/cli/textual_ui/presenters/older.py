@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 from anyio import to_thread
 
-from vibe.app.view.agent_view import AgentView
-from vibe.app.view.transcript import EntryView, index_after_summary
-from vibe.app.view.view import CLEARED, COMPACTED, REWOUND, View, apply
 from vibe.cli.render.event_text import one_line
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from vibe.view.agent_view import AgentView
+from vibe.view.transcript import EntryView, index_after_summary
+from vibe.view.view import CLEARED, COMPACTED, REWOUND, View, apply
 
 if TYPE_CHECKING:  # long after the first frame
     from ipc.events import Event

@@ -11,10 +11,6 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
-from vibe.app.view.agent_view import AgentView
-from vibe.app.view.step_view import StepView
-from vibe.app.view.transcript import Key
-from vibe.app.view.view import View
 from vibe.cli.render.event_text import one_line
 from vibe.cli.render.plan_words import cut, mark, mode_icon, short
 from vibe.cli.textual_ui.log.chat_log import ChatLog
@@ -22,6 +18,10 @@ from vibe.cli.textual_ui.overview.panel_rows import STYLES, agent_name
 from vibe.cli.textual_ui.overview.ticker import Refresher, pressure
 from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter
 from vibe.cli.textual_ui.presenters.older import ReadJournals
+from vibe.view.agent_view import AgentView
+from vibe.view.step_view import StepView
+from vibe.view.transcript import Key
+from vibe.view.view import View
 
 Steer: TypeAlias = Callable[[str, str], object]
 """Told the id of an agent and the text for it."""

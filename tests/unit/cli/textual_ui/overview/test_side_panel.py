@@ -23,10 +23,10 @@ from tests.unit.cli.textual_ui.overview.views import (
     until,
     view_of,
 )
-from vibe.app.view.view import View
 from vibe.cli.textual_ui.overview.panel_rows import agent_row
 from vibe.cli.textual_ui.overview.row_list import RowList
 from vibe.cli.textual_ui.overview.side_panel import SidePanel
+from vibe.view.view import View
 
 NOW = 1092.0
 PROMPT = e.PromptStartedEvent(prompt_id="p", conversation_id="chat", session_id="chat")

@@ -9,8 +9,8 @@ from textual.app import App, ComposeResult
 
 from ipc import events as e
 from tests.unit.cli.textual_ui.overview.views import SURVEYED, TALKED, give, until, view_of
-from vibe.app.view.view import View
 from vibe.cli.textual_ui.overview.ticker import StatusLine, Ticker, own_content, status_document, ticker_line
+from vibe.view.view import View
 
 ENVIRON = {"PATH": "/usr/bin:/bin"}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ipc import events as e
 from tests.unit.cli.textual_ui.overview.views import HOSTILE, SURVEYED, TALKED, WHO, give, moved, view_of
-from vibe.app.view.view import View
 from vibe.cli.textual_ui.overview.summaries import away_summary, moment, plan_end_lines
+from vibe.view.view import View
 
 ASKED = e.ApprovalRequestEvent(request_id="r", tool_call_id="1", tool="bash", arguments={}, rule="ask", **WHO)
 

@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 
 from ipc import events as e
 from ipc.events import Event, StepOutline
-from vibe.app.view.view import View, apply
+from vibe.view.view import View, apply
 
 WHO: dict[str, Any] = {"plan_id": "plan", "subagent_id": "agent", "subagent_step_id": "slugify"}
 HOSTILE = "\x1b[2J[red]boo[/red]\u202e\x07\nsecond [@click=app.quit]line[/]"

@@ -10,8 +10,8 @@ import pytest
 from ipc.commands import Approve, Decide
 from ipc.events import ApprovalRequestEvent, PlanDecisionEvent
 from tests.unit.cli.textual_ui.panels.stage import stage
-from vibe.app.view.agent_view import RequestView
 from vibe.cli.textual_ui.panels.request_queue import RequestReply
+from vibe.view.agent_view import RequestView
 
 
 def decision(**fields: Any) -> PlanDecisionEvent:

@@ -6,8 +6,8 @@ from typing import Any
 
 from ipc import events as e
 from tests.unit.cli.textual_ui.overview.views import SURVEYED, TALKED, WHO, give, view_of
-from vibe.app.view.view import View
 from vibe.cli.textual_ui.app import Attention
+from vibe.view.view import View
 
 ASKED = e.ApprovalRequestEvent(request_id="r", tool_call_id="1", tool="bash", arguments={}, rule="ask", **WHO)
 

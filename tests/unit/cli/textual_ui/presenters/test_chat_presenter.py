@@ -19,14 +19,14 @@ from ipc.events import Event
 from ipc.tool_events import CommandDisplay
 from tests.unit.cli.textual_ui.overview.views import HOSTILE, give
 from tests.unit.cli.textual_ui.presenters.test_older import written
-from vibe.app.view.transcript import MOST_ENTRIES, TEXT_CHARACTERS, EntryView
-from vibe.app.view.view import View
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.presenters.chat_presenter import MOST_LOGGED, ChatPresenter
 from vibe.cli.textual_ui.presenters.older import CHUNK, JournalPart, SavedPart, journals_of
 from vibe.core.compactor import stand_in
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from vibe.system.errors import UsageError
+from vibe.view.transcript import MOST_ENTRIES, TEXT_CHARACTERS, EntryView
+from vibe.view.view import View
 
 CHAT: dict[str, Any] = {"session_id": "chat"}
 OTHER: dict[str, Any] = {"session_id": "chat", "subagent_id": "helper"}

@@ -11,7 +11,6 @@ from ipc import events as e
 from ipc.bus import EventBus
 from ipc.errors import UnknownSourceError
 from ipc.registry import Registry, RunInfo
-from vibe.app.view.transcript import MOST_ENTRIES, CallView, EntryView
 from vibe.cli.textual_ui.presenters.older import (
     CHUNK,
     JournalPart,
@@ -22,6 +21,7 @@ from vibe.cli.textual_ui.presenters.older import (
     read_entries,
 )
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from vibe.view.transcript import MOST_ENTRIES, CallView, EntryView
 
 
 def test_a_resumed_conversation_is_shown_from_its_messages() -> None:

@@ -11,8 +11,8 @@ from textual.widgets import Input, Static
 
 from ipc import events as e
 from tests.unit.cli.textual_ui.overview.views import HOSTILE, SURVEYED, TALKED, WHO, give, moved, until, view_of
-from vibe.app.view.view import View
 from vibe.cli.textual_ui.screens.transcript_screen import TranscriptLog, TranscriptScreen
+from vibe.view.view import View
 
 HELPER: dict[str, Any] = {"plan_id": "plan", "subagent_id": "helper", "subagent_step_id": "slugify"}
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from ipc.codec import decode_event, encode_event
 from ipc.events import Event
 from tests.fakes.stories import mixed, numbered, story, strays
-from vibe.app.view import transcript
-from vibe.app.view.plain import look, plain
-from vibe.app.view.transcript import Key
-from vibe.app.view.view import View, apply
+from vibe.view import transcript
+from vibe.view.plain import look, plain
+from vibe.view.transcript import Key
+from vibe.view.view import View, apply
 
 SEEDS = st.integers(0, 2**32)
 

@@ -9,11 +9,11 @@ from msgspec import structs
 
 from ipc import events as e
 from ipc.events import Event
-from vibe.app.view import transcript, view
-from vibe.app.view.agent_view import AgentView
-from vibe.app.view.plain import look
-from vibe.app.view.transcript import CallView
-from vibe.app.view.view import View, apply, lose
+from vibe.view import transcript, view
+from vibe.view.agent_view import AgentView
+from vibe.view.plain import look
+from vibe.view.transcript import CallView
+from vibe.view.view import View, apply, lose
 
 WHO: dict[str, Any] = {"subagent_id": "agent"}
 CALL = e.ToolCallEvent(tool_call_id="c", tool="bash", arguments={"command": "ls"}, summary="bash ls", **WHO)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipc import events as e
-from vibe.app.view.view import View, apply
+from vibe.view.view import View, apply
 
 
 def test_a_helpers_turns_and_budget_are_not_taken_for_its_steps() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from ipc import events as e
-from vibe.app.view.transcript import CallView, EntryView, Key, TranscriptView
+from vibe.view.transcript import CallView, EntryView, Key, TranscriptView
 
 LINE_CHARACTERS = 400
 """Of a line of what an agent does: more than a line of a terminal shows."""

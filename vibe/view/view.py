@@ -17,10 +17,10 @@ from msgspec import Struct, field
 from ipc import events as e
 from ipc.tool_events import OWN_ANSWERS
 from planner.state.state import State
-from vibe.app.view.agent_view import AgentView, RequestView, Totals
-from vibe.app.view.plan_view import PlanView, decision_text, revision_text
-from vibe.app.view.step_view import RUNNING, StepView
-from vibe.app.view.transcript import EntryView, Key, TranscriptView, index_after_summary
+from vibe.view.agent_view import AgentView, RequestView, Totals
+from vibe.view.plan_view import PlanView, decision_text, revision_text
+from vibe.view.step_view import RUNNING, StepView
+from vibe.view.transcript import EntryView, Key, TranscriptView, index_after_summary
 
 MOST_NOTICES = 200
 MOST_CHARACTERS = 32 * 1024 * 1024

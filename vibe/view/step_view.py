@@ -6,8 +6,8 @@ from msgspec import Struct, field
 
 from ipc import events as e
 from planner.state.state import REUSED_REASON, StepState
-from vibe.app.view.agent_view import AgentView, Totals
-from vibe.app.view.transcript import Key
+from vibe.view.agent_view import AgentView, Totals
+from vibe.view.transcript import Key
 
 FINAL = frozenset({"completed", "failed", "skipped", "cancelled"})
 WAITING = frozenset({"pending", "blocked", "needs_decision"})

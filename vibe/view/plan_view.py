@@ -12,9 +12,9 @@ from ipc import events as e
 from planner.plan.status import StepStatus
 from planner.state.evolve import FactInvalidError, evolve
 from planner.state.state import State
-from vibe.app.view.agent_view import AgentView, Totals
-from vibe.app.view.step_view import RUNNING, StepView
-from vibe.app.view.transcript import Key
+from vibe.view.agent_view import AgentView, Totals
+from vibe.view.step_view import RUNNING, StepView
+from vibe.view.transcript import Key
 
 
 class PlanView(Struct, kw_only=True, eq=False):

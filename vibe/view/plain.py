@@ -7,11 +7,11 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Struct
 
-from vibe.app.view.agent_view import AgentView, RequestView
-from vibe.app.view.plan_view import PlanView
-from vibe.app.view.step_view import StepView
-from vibe.app.view.transcript import CallView, EntryView, Key
-from vibe.app.view.view import RunView, View
+from vibe.view.agent_view import AgentView, RequestView
+from vibe.view.plan_view import PlanView
+from vibe.view.step_view import StepView
+from vibe.view.transcript import CallView, EntryView, Key
+from vibe.view.view import RunView, View
 
 _LEFT_OUT: Final = frozenset({"key", "state", "transcript", "size", "ref", "aliases", "kept", "noticed", "team"})
 _SAID: Final[dict[type, tuple[str, ...]]] = {
