@@ -94,7 +94,7 @@ async def _served(env: CliEnvironment, wire: Wire) -> int:
 
 
 def _load_commands() -> SlashPort:
-    from vibe.cli.editor_talk import EditorTalk  # noqa: PLC0415  `initialize` is answered without it
+    from vibe.acp.slash import EditorTalk  # noqa: PLC0415  `initialize` is answered without it
 
     return EditorTalk
 

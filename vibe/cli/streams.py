@@ -186,7 +186,7 @@ def _text(descriptor: int, *, ci: bool, forgiving: bool = False) -> TextIO:
     buffer = io.BufferedWriter(Outlet(descriptor, forgiving=forgiving))
     kind = io.TextIOWrapper
     if ci and not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        from vibe.cli.render.ci_log import CiLog as kind  # noqa: N813, PLC0415  few runs are read by a service
+        from vibe.front.ci_log import CiLog as kind  # noqa: N813, PLC0415  few runs are read by a service
     return kind(buffer, encoding="utf-8", errors="replace", line_buffering=os.isatty(descriptor) or forgiving)
 
 

@@ -6,6 +6,9 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+ESCAPE = "\x1b"
+"""The Esc key, where a person's answer is read; and the beginning of a terminal's sequences."""
+
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 _UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
 

@@ -14,8 +14,8 @@ from vibe.app.conversation.opening import Opening, Seat
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.drafting import PlanDraft
-from vibe.cli.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
-from vibe.cli.slash.table import SlashTable
+from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
+from vibe.front.slash.table import SlashTable
 from vibe.system.errors import VibeError
 
 

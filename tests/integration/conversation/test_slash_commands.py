@@ -10,9 +10,9 @@ from anyio import to_thread
 from tests.fakes.model_server import Reply
 from tests.integration.conversation.conftest import Rig
 from tests.integration.conversation.scripted_talk import talking
-from vibe.cli.slash.table import SlashTable
 from vibe.core.messages import AssistantMessage
 from vibe.core.session.folder import read_meta
+from vibe.front.slash.table import SlashTable
 from vibe.system.errors import UsageError, VibeError
 
 

@@ -15,8 +15,8 @@ from tests.integration.conversation.conftest import Rig
 from tests.integration.conversation.scripted_talk import ScriptedTalk, talking
 from vibe.app.plan.drafting import PlanDraft
 from vibe.app.plan.run import PlanRun
-from vibe.cli.slash.commands import plan as acts
-from vibe.cli.slash.plan_talk import PlanVerdict, VerdictKind
+from vibe.front.slash.commands import plan as acts
+from vibe.front.slash.plan_talk import PlanVerdict, VerdictKind
 from vibe.system.errors import UsageError
 
 RUN, DROP = PlanVerdict(VerdictKind.RUN), PlanVerdict(VerdictKind.DROP)

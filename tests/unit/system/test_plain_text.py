@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from planner.report.formatting import one_line as document_line
-from vibe.cli.render.event_text import one_line as terminal_line
+from vibe.front.event_text import one_line as terminal_line
 from vibe.system.plain_text import plain
 
 HOSTILE = "a\x1b[31mb\x1b]0;title\x07c\x9b\x00\u202ed\u2066e\ufeff\U000e0041\ud800\u0378f"

@@ -11,8 +11,8 @@ from vibe.app.engine.settings import Settings
 from vibe.cli.arguments import existing_folder
 from vibe.cli.editor import open_editor
 from vibe.cli.environment import CliEnvironment
-from vibe.cli.render.event_text import one_line
-from vibe.cli.render.listings import LONGEST, setting_line
+from vibe.front.event_text import one_line
+from vibe.front.listings import LONGEST, setting_line
 from vibe.system.errors import ConfigError, UsageError
 from vibe.system.plain_text import plain
 

@@ -8,7 +8,7 @@ from vibe.app.inspect.diagnosis import CheckState, Finding, diagnose
 from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.render.event_text import one_line
+from vibe.front.event_text import one_line
 
 DETAIL_LENGTH = 600
 MARKS = {CheckState.OK: "ok  ", CheckState.WARNING: "warn", CheckState.FAILED: "FAIL"}

@@ -19,8 +19,8 @@ from ipc.registry import Entry, Registry
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
-from vibe.cli.render.event_text import describe, one_line
 from vibe.cli.streams import forgive, has_failed, waiting
+from vibe.front.event_text import describe, one_line
 from vibe.system.errors import EnvironmentFailure, UsageError
 
 if TYPE_CHECKING:

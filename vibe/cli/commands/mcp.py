@@ -12,8 +12,8 @@ from vibe.app.inspect.mcp_status import mcp_status
 from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.render.event_text import one_line
-from vibe.cli.render.listings import NO_SERVERS, PROBLEM_LENGTH, server_lines
+from vibe.front.event_text import one_line
+from vibe.front.listings import NO_SERVERS, PROBLEM_LENGTH, server_lines
 
 
 def list_servers(args: argparse.Namespace, env: CliEnvironment) -> int:

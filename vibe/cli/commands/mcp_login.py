@@ -14,9 +14,9 @@ from vibe.app.engine.server_sign_in import ServerSignIns
 from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.render.event_text import one_line
 from vibe.cli.signals import handled_signals
 from vibe.core.tools.mcp.login import SignInScreen, SignInWay
+from vibe.front.event_text import one_line
 from vibe.system.programs import guarded, open_browser
 
 LINE_LENGTH = 400

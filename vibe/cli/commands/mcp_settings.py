@@ -12,7 +12,7 @@ from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
-from vibe.cli.render.event_text import one_line
+from vibe.front.event_text import one_line
 from vibe.system.errors import UsageError
 
 LINE_LENGTH = 400

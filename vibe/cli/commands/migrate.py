@@ -8,7 +8,7 @@ from vibe.app.inspect.migrate import migrate
 from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.render.event_text import one_line
+from vibe.front.event_text import one_line
 
 LINE_LENGTH = 1_000
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.render.event_text import one_line
+from vibe.front.event_text import one_line
 
 if TYPE_CHECKING:
     from vibe.app.inspect.model_listing import ConfiguredModel, ModelListing, ModelOffer

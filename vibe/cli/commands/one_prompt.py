@@ -23,13 +23,10 @@ from vibe.app.engine.result_record import RunRecord
 from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
+from vibe.cli.output_folder import OutputFolder
 from vibe.cli.parser import CommandLineError
 from vibe.cli.piped import read_all, read_context
-from vibe.cli.render.event_text import one_line
-from vibe.cli.render.output import TROUBLE, JsonLinesSink, LineSink, write_record
-from vibe.cli.render.output_folder import OutputFolder
 from vibe.cli.signals import handled_signals
-from vibe.cli.slash.wording import SHOWN_ID
 from vibe.cli.streams import forgive
 from vibe.core.config.paths import VibePaths
 from vibe.core.messages import Image
@@ -37,6 +34,9 @@ from vibe.core.outcome import Outcome
 from vibe.core.session.folder import SessionFolder
 from vibe.core.tools.files.images import images_in
 from vibe.core.tools.permissions import ApprovalMode
+from vibe.front.event_text import one_line
+from vibe.front.output import TROUBLE, JsonLinesSink, LineSink, write_record
+from vibe.front.slash.wording import SHOWN_ID
 from vibe.system.awake_loop import run_awake
 from vibe.system.errors import UsageError
 from vibe.system.plain_text import plain

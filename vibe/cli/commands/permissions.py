@@ -11,9 +11,9 @@ from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
-from vibe.cli.render.listings import decision_line
 from vibe.core.tools.errors import ToolArgumentsError
 from vibe.core.tools.permissions import PermissionDecision, Ruling
+from vibe.front.listings import decision_line
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:

@@ -8,7 +8,7 @@ from vibe.app.plan.clean import Cleaned, clean_plans
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
-from vibe.cli.render.event_text import one_line
+from vibe.front.event_text import one_line
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:

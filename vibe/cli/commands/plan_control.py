@@ -14,7 +14,7 @@ from vibe.app.plan.commands import Done
 from vibe.app.plan.prepare import RESUMABLE
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.render.event_text import one_line
+from vibe.front.event_text import one_line
 
 MESSAGE_LENGTH = 2_000
 

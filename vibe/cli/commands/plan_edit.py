@@ -25,7 +25,7 @@ from vibe.cli.editor import open_editor
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
-from vibe.cli.render.event_text import one_line
+from vibe.front.event_text import one_line
 from vibe.system.errors import UsageError
 from vibe.system.plain_text import plain
 

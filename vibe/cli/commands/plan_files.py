@@ -21,9 +21,9 @@ from vibe.app.plan.reuse import Side, comparable
 from vibe.cli.commands.plan_run import read_plan
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.render.event_text import counted, one_line
-from vibe.cli.render.next_command import decision_documents, decision_lines
-from vibe.cli.render.revision_text import revision_documents, revision_lines
+from vibe.front.event_text import counted, one_line
+from vibe.front.next_command import decision_documents, decision_lines
+from vibe.front.revision_text import revision_documents, revision_lines
 from vibe.system.errors import UsageError
 from vibe.system.plain_text import plain
 

@@ -9,8 +9,8 @@ from planner.store.folder import PlanSummary, find_plan
 from vibe.app.engine.result_record import removed_document
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.render.next_command import decision_documents
-from vibe.cli.render.plan_listing import PlanRead, plan_line, plans_that_ran
+from vibe.front.next_command import decision_documents
+from vibe.front.plan_listing import PlanRead, plan_line, plans_that_ran
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:

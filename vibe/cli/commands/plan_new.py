@@ -22,10 +22,10 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.cli.piped import read_all, read_context
-from vibe.cli.render.event_text import counted, one_line
-from vibe.cli.render.output import TROUBLE, LineSink
 from vibe.cli.streams import forgive
 from vibe.core.tools.questions import UserInput
+from vibe.front.event_text import counted, one_line
+from vibe.front.output import TROUBLE, LineSink
 from vibe.system.plain_text import plain
 
 REASON_LENGTH = 1_000

@@ -11,8 +11,8 @@ from vibe.app.plan.report import ReportFormat, read_report, written
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
-from vibe.cli.render.ci_log import write_command
 from vibe.core.tools.redaction import redact
+from vibe.front.ci_log import write_command
 from vibe.system.errors import EnvironmentFailure, UsageError
 from vibe.system.files import put_file
 

@@ -15,8 +15,8 @@ from vibe.app.plan.rewind import PlanRewind, rewind_plan
 from vibe.cli.commands.plan_control import write_done
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.render.event_text import one_line
 from vibe.core.config.paths import in_utf8
+from vibe.front.event_text import one_line
 
 SHOWN_FILES = 20
 

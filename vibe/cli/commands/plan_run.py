@@ -25,12 +25,12 @@ from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
-from vibe.cli.render.next_command import Hints
-from vibe.cli.render.output import TROUBLE, JsonLinesSink, LineSink, write_record
-from vibe.cli.render.plan_summary import write_summary
-from vibe.cli.render.progress import ProgressLines
 from vibe.cli.signals import handled_signals
 from vibe.cli.streams import forgive
+from vibe.front.next_command import Hints
+from vibe.front.output import TROUBLE, JsonLinesSink, LineSink, write_record
+from vibe.front.plan_summary import write_summary
+from vibe.front.progress import ProgressLines
 from vibe.system.awake_loop import run_awake
 from vibe.system.errors import EnvironmentFailure
 
@@ -138,7 +138,7 @@ def _report(file: str, env: CliEnvironment) -> Callable[[str], None]:
 
 def _dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host, output: str, env: CliEnvironment) -> int:
     from vibe.app.plan.dry_run import dry_run
-    from vibe.cli.render.dry_run_text import dry_run_lines
+    from vibe.front.dry_run_text import dry_run_lines
 
     found = dry_run(loaded, options, host)
     if output == "text":

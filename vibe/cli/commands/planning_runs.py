@@ -28,11 +28,11 @@ from vibe.cli.commands.plan_control import write_done
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
-from vibe.cli.render.event_text import one_line
-from vibe.cli.render.output import TROUBLE, LineSink
 from vibe.cli.signals import handled_signals
 from vibe.core.outcome import Outcome
 from vibe.core.tools.questions import UserInput
+from vibe.front.event_text import one_line
+from vibe.front.output import TROUBLE, LineSink
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,11 +14,11 @@ import msgspec
 
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.render.event_text import one_line
 from vibe.core.config.paths import VibePaths, in_utf8
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
 from vibe.core.session.loader import SavedSession, SessionLoader
 from vibe.core.session.transcript import Transcript
+from vibe.front.event_text import one_line
 from vibe.system.plain_text import plain
 
 FENCE = "````"

@@ -13,7 +13,7 @@ from vibe.app.inspect.trial import Trial
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
-from vibe.cli.render.event_text import one_line
+from vibe.front.event_text import one_line
 from vibe.system.errors import EnvironmentFailure
 from vibe.system.keyring import KeyringError
 

@@ -7,9 +7,9 @@ import argparse
 from vibe.app.engine.build import EngineRequest, build_engine
 from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
-from vibe.cli.render.event_text import one_line
-from vibe.cli.render.listings import tool_lines, tool_source
 from vibe.core.tools.manager import profile_view
+from vibe.front.event_text import one_line
+from vibe.front.listings import tool_lines, tool_source
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:

@@ -8,9 +8,9 @@ from pathlib import Path
 from vibe.cli.arguments import existing_folder, utf8_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.render.event_text import one_line
 from vibe.core.config.paths import project_root, user_home_of
 from vibe.core.config.trust import TrustFile
+from vibe.front.event_text import one_line
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:

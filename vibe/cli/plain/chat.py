@@ -17,12 +17,12 @@ from vibe.app.conversation.runtime import Runtime
 from vibe.app.inspect.updates import look_for_update
 from vibe.cli.plain.line_desk import LineDesk, LineInput
 from vibe.cli.plain.plan_lines import PlanLines
-from vibe.cli.render.event_text import counted, one_line
-from vibe.cli.slash.command import UserCommand, user_command
-from vibe.cli.slash.table import SlashTable
-from vibe.cli.slash.wording import SHOWN_ID
 from vibe.core.outcome import Outcome
 from vibe.core.skills.command_files import NoSuchCommandError
+from vibe.front.event_text import counted, one_line
+from vibe.front.slash.command import UserCommand, user_command
+from vibe.front.slash.table import SlashTable
+from vibe.front.slash.wording import SHOWN_ID
 from vibe.system.errors import UsageError, VibeError
 from vibe.system.plain_text import plain
 

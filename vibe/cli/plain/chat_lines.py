@@ -20,7 +20,7 @@ from ipc.events import (
 )
 from ipc.tool_events import CommandDisplay
 from vibe.app.conversation.user_shell import SHELL
-from vibe.cli.render.event_text import describe, one_line, trouble
+from vibe.front.event_text import describe, one_line, trouble
 from vibe.system.plain_text import plain
 
 RESULT_LENGTH = 200

@@ -12,12 +12,12 @@ from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.drafting import DraftVersion, PlanDraft
 from vibe.app.plan.run import PlanRun
 from vibe.cli.plain.line_desk import LineDesk, LineInput
-from vibe.cli.render.event_text import one_line
-from vibe.cli.render.plan_summary import write_summary
-from vibe.cli.render.progress import ProgressLines
-from vibe.cli.render.revision_text import version_lines
-from vibe.cli.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.cli.terminal.person import TerminalPerson
+from vibe.front.event_text import one_line
+from vibe.front.plan_summary import write_summary
+from vibe.front.progress import ProgressLines
+from vibe.front.revision_text import version_lines
+from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.system.errors import VibeError
 from vibe.system.plain_text import plain
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-ESCAPE = "\x1b"
-"""The Esc key, as an answer."""
-
 
 class Dialogue(Protocol):
     """The terminal during a question. ``lines`` counts those printed so far."""

@@ -14,7 +14,7 @@ from typing import Any, Self, TextIO
 
 import anyio
 
-from vibe.cli.terminal.dialogue import ESCAPE
+from vibe.system.plain_text import ESCAPE
 
 CHUNK = 4096
 TERMINAL_DEVICE = "/dev/tty"

@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO, TypeAlias
 
 from ipc.events import Event
-from vibe.cli.render.event_text import one_line
 from vibe.cli.terminal.keyboard import hushed
+from vibe.front.event_text import one_line
 from vibe.view.agent_view import RequestView
 from vibe.view.plan_view import PlanView
 from vibe.view.view import NoticeView, View, apply

@@ -12,9 +12,11 @@ import anyio
 from anyio import to_thread
 
 from ipc.events import ApprovalRequestEvent, PlanDecisionEvent
-from vibe.cli.terminal.dialogue import ESCAPE, Desk, Dialogue
+from vibe.cli.terminal.dialogue import Desk, Dialogue
 from vibe.cli.terminal.prompt_queue import PromptQueue
-from vibe.cli.terminal.request_text import (
+from vibe.core.tools.ports import ApprovalAnswer
+from vibe.core.tools.questions import Answer, Question
+from vibe.front.request_text import (
     UNCLEAR,
     Choosing,
     Declined,
@@ -32,8 +34,7 @@ from vibe.cli.terminal.request_text import (
     time_left,
     visible,
 )
-from vibe.core.tools.ports import ApprovalAnswer
-from vibe.core.tools.questions import Answer, Question
+from vibe.system.plain_text import ESCAPE
 
 if TYPE_CHECKING:
     from vibe.app.plan.command_consent import CommandLine

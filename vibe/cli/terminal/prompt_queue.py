@@ -13,8 +13,8 @@ from anyio import CancelScope, to_thread
 from ipc.events import AnswerEvent, ApprovalDecisionEvent, Event, WarningEvent
 from ipc.tool_events import OWN_ANSWERS
 from vibe.cli.environment import CliEnvironment
-from vibe.cli.render.event_text import one_line
 from vibe.cli.terminal.keyboard import Keyboard
+from vibe.front.event_text import one_line
 
 if TYPE_CHECKING:
     from vibe.cli.terminal.live_tree import LiveTree

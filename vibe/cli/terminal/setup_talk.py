@@ -15,16 +15,17 @@ from vibe.app.first_use.provider_choice import BadKeyError, ProviderChoice, chec
 from vibe.app.inspect.trial import Trial, TrialFault
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.render.event_text import counted, one_line
 from vibe.cli.signals import handled_signals
 from vibe.cli.terminal.dialogue import Dialogue
-from vibe.cli.terminal.keyboard import ESCAPE, KeyboardGoneError, unseen
+from vibe.cli.terminal.keyboard import KeyboardGoneError, unseen
 from vibe.cli.terminal.person import ask_choice
 from vibe.cli.terminal.prompt_queue import PromptQueue
-from vibe.cli.terminal.request_text import Choosing, MenuItem, options_text
 from vibe.core.config.loader import KEYRING
+from vibe.front.event_text import counted, one_line
+from vibe.front.request_text import Choosing, MenuItem, options_text
 from vibe.system.errors import EnvironmentFailure
 from vibe.system.keyring import keyring_problem
+from vibe.system.plain_text import ESCAPE
 
 WELCOME = """
 Set up vibe: provider, API key and model. Esc quits; nothing is changed before the end.

@@ -9,8 +9,8 @@ from itertools import chain, islice
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from vibe.cli.render.event_text import one_line
-from vibe.cli.render.plan_words import (
+from vibe.front.event_text import one_line
+from vibe.front.plan_words import (
     SPINNER,
     bar,
     cut,

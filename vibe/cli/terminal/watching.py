@@ -17,12 +17,12 @@ from planner.plan.status import paused_text
 from vibe.app.engine.result_record import EXIT_CODES
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.render.event_text import counted, one_line
 from vibe.cli.signals import handled_signals
 from vibe.cli.terminal.keyboard import Keys
 from vibe.cli.terminal.live_tree import LiveTree
 from vibe.cli.terminal.tree_frame import frame
 from vibe.core.outcome import Outcome
+from vibe.front.event_text import counted, one_line
 from vibe.system.plain_text import plain
 from vibe.view.agent_view import AgentView
 from vibe.view.plan_view import PlanView

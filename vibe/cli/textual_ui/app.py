@@ -30,7 +30,6 @@ from textual.filter import LineFilter
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.signals import handled_signals
-from vibe.cli.slash.table import SlashTable
 from vibe.cli.textual_ui.chat_screen import ChatScreen, choice_of
 from vibe.cli.textual_ui.controllers.app_controller import AppController, Hold
 from vibe.cli.textual_ui.log.chat_log import ChatLog
@@ -41,6 +40,7 @@ from vibe.cli.textual_ui.screen_commands import ScreenCommands
 from vibe.cli.textual_ui.state_store import UIStateStore
 from vibe.core.config.foreign_keys import MOVED, moved
 from vibe.core.config.paths import CONFIG_FILE
+from vibe.front.slash.table import SlashTable
 from vibe.system.awake_loop import run_awake
 from vibe.system.programs import open_browser
 from vibe.view.transcript import Key

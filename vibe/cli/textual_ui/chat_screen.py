@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from ipc.events import PlanProposedEvent
     from vibe.app.first_use.flow import FirstUse
-    from vibe.cli.slash.table import SlashTable
+    from vibe.front.slash.table import SlashTable
 
 LOW = 8
 """Rows of the screen below which a panel takes all of them."""

@@ -18,9 +18,6 @@ from vibe.app.conversation.session import before_summary, begins_with_summary
 from vibe.app.engine.host import Host
 from vibe.app.first_use.flow import FirstUse
 from vibe.app.inspect.updates import look_for_update
-from vibe.cli.render.event_text import one_line
-from vibe.cli.slash.plan_talk import PlanTalk
-from vibe.cli.slash.table import WORDS
 from vibe.cli.textual_ui.controllers.app_controller import ChatAbout, Stage
 from vibe.cli.textual_ui.controllers.planner_controller import PlannerController
 from vibe.cli.textual_ui.presenters.older import SavedPart
@@ -32,6 +29,9 @@ from vibe.core.outcome import Outcome
 from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.files.images import images_in
 from vibe.core.tools.questions import Choice, Question
+from vibe.front.event_text import one_line
+from vibe.front.slash.plan_talk import PlanTalk
+from vibe.front.slash.table import WORDS
 from vibe.system.errors import ConfigError, UsageError, VibeError
 
 STEERED_LENGTH = 200
@@ -97,8 +97,8 @@ class LocalTalk:
 
     async def _tell_of_paused_plan(self) -> None:
         """Say so if the last plan of the folder was left before its end."""
-        from vibe.cli.render.plan_listing import PlanRead, plan_line  # noqa: PLC0415  after the first frame
-        from vibe.cli.slash.commands.plan import plan_meant  # noqa: PLC0415  as above
+        from vibe.front.plan_listing import PlanRead, plan_line  # noqa: PLC0415  after the first frame
+        from vibe.front.slash.commands.plan import plan_meant  # noqa: PLC0415  as above
 
         try:
             plan = (await to_thread.run_sync(PlanRead.of, await plan_meant(self))).summary

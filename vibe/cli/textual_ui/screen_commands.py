@@ -19,9 +19,9 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from vibe.cli.slash.command import ArgumentChoice, SlashCommand, Talk, Typed
-from vibe.cli.slash.wording import too_much
 from vibe.cli.textual_ui.controllers.app_controller import Hold
+from vibe.front.slash.command import ArgumentChoice, SlashCommand, Talk, Typed
+from vibe.front.slash.wording import too_much
 from vibe.system.errors import UsageError
 from vibe.system.plain_text import plain_line, shortened
 

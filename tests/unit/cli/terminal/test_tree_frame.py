@@ -13,8 +13,8 @@ from rich.console import Console, Group
 
 from ipc import events as e
 from ipc.events import Event, StepOutline
-from vibe.cli.render.plan_words import bar
 from vibe.cli.terminal.tree_frame import frame
+from vibe.front.plan_words import bar
 from vibe.view.plan_view import PlanView
 from vibe.view.view import View, apply
 

@@ -6,17 +6,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from vibe.cli.slash.command import user_command
 from vibe.cli.textual_ui.panels.request_queue import RequestQueue
 from vibe.cli.textual_ui.presenters.older import SavedPart
 from vibe.cli.textual_ui.state_store import QueuedLine, ScreenPhase, UIStateStore
+from vibe.front.slash.command import user_command
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ipc.events import PlanProposedEvent
     from vibe.app.first_use.flow import FirstUse
-    from vibe.cli.slash.table import SlashTable
+    from vibe.front.slash.table import SlashTable
 
 COMMAND_MARK = "/"
 

@@ -9,10 +9,10 @@ from vibe.app.plan.decision_prompter import DecisionPrompter
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.drafting import PlanDraft
 from vibe.app.plan.run import PlanRun
-from vibe.cli.render.event_text import one_line
-from vibe.cli.render.plan_summary import write_summary
-from vibe.cli.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.cli.textual_ui.controllers.app_controller import Stage
+from vibe.front.event_text import one_line
+from vibe.front.plan_summary import write_summary
+from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.view.plan_view import decision_text
 
 GOAL_LENGTH = 200

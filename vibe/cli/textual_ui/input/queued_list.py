@@ -7,8 +7,8 @@ from typing import Final
 from textual.content import Content
 from textual.widgets import Static
 
-from vibe.cli.render.plan_words import cut
 from vibe.cli.textual_ui.state_store import SCREEN, QueuedLine, ScreenPhase, UIStateStore
+from vibe.front.plan_words import cut
 from vibe.system.plain_text import plain_line, shortened
 from vibe.view.transcript import Key
 from vibe.view.view import View

@@ -16,13 +16,13 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from vibe.cli.render.code_blocks import code_blocks
-from vibe.cli.render.event_text import counted
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.cli.textual_ui.log.markdown_blocks import LINK
 from vibe.cli.textual_ui.log.painter import WHOLE
 from vibe.cli.textual_ui.log.rows import GUTTER, Row
 from vibe.cli.textual_ui.log.sheet import Sheet
+from vibe.front.code_blocks import code_blocks
+from vibe.front.event_text import counted
 
 
 class SheetView(ScrollView):

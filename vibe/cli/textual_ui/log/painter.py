@@ -10,11 +10,11 @@ from textual.content import Content
 from textual.style import Style
 from textual.widget import Widget
 
-from vibe.cli.render.event_text import counted
 from vibe.cli.textual_ui.log.clean import clean, clean_line, middle_cut
 from vibe.cli.textual_ui.log.markdown_blocks import CODE, PIECE, MarkdownBlocks, TopBlock
 from vibe.cli.textual_ui.log.rows import GUTTER, LogBlock, Row, lay_out, styled
 from vibe.core.told_files import told_parts
+from vibe.front.event_text import counted
 
 if TYPE_CHECKING:
     from vibe.cli.textual_ui.log.entry import LogEntry

@@ -7,10 +7,10 @@ from itertools import islice
 
 from ipc.tool_events import TodoEntry
 from planner.plan.status import MARKS
-from vibe.cli.render.event_text import one_line
-from vibe.cli.render.plan_words import bar, hint, indent, mark, mode_icon, second_row, short, took
 from vibe.cli.textual_ui.overview.row_list import ListRow
 from vibe.cli.textual_ui.overview.ticker import is_busy, pressure
+from vibe.front.event_text import one_line
+from vibe.front.plan_words import bar, hint, indent, mark, mode_icon, second_row, short, took
 from vibe.view.agent_view import AgentView
 from vibe.view.plan_view import PlanView
 from vibe.view.step_view import WAITING, StepView

@@ -16,7 +16,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.visual import Visual
 
-from vibe.cli.render.plan_words import cut
+from vibe.front.plan_words import cut
 
 Parts: TypeAlias = tuple[tuple[str, str], ...]
 """Texts with their styles."""

@@ -13,8 +13,6 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
-from vibe.cli.render.event_text import one_line
-from vibe.cli.render.plan_words import cut, totals_line
 from vibe.cli.textual_ui.overview.panel_rows import (
     agent_lines,
     agent_row,
@@ -29,6 +27,8 @@ from vibe.cli.textual_ui.overview.panel_rows import (
 )
 from vibe.cli.textual_ui.overview.row_list import ListRow, RowList
 from vibe.cli.textual_ui.overview.ticker import Refresher, is_live
+from vibe.front.event_text import one_line
+from vibe.front.plan_words import cut, totals_line
 from vibe.view.agent_view import AgentView
 from vibe.view.plan_view import PlanView
 from vibe.view.transcript import Key

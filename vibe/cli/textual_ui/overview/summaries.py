@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.plan.status import MARKS, paused_text
-from vibe.cli.render.event_text import counted, one_line
-from vibe.cli.render.plan_words import clock, short
 from vibe.cli.textual_ui.overview.ticker import is_busy
+from vibe.front.event_text import counted, one_line
+from vibe.front.plan_words import clock, short
 from vibe.system.plain_text import some_of
 from vibe.view.plan_view import PlanView
 from vibe.view.step_view import FINAL
@@ -106,7 +106,7 @@ def _why(plan: PlanView) -> list[str]:
 
 
 def _next(plan: PlanView) -> list[str]:
-    from vibe.cli.render.next_command import try_again  # noqa: PLC0415  it loads the plan's model
+    from vibe.front.next_command import try_again  # noqa: PLC0415  it loads the plan's model
 
     if plan.status == "paused":
         decide = f"decide with: vibe plan decide {plan.id}"

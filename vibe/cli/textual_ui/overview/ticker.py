@@ -14,9 +14,9 @@ from textual.content import Content
 from textual.timer import Timer
 from textual.widget import Widget
 
-from vibe.cli.render.event_text import one_line
-from vibe.cli.render.plan_words import SPINNER, clock, cut, short, took, totals_line
 from vibe.cli.textual_ui.log.clean import clean_coloured
+from vibe.front.event_text import one_line
+from vibe.front.plan_words import SPINNER, clock, cut, short, took, totals_line
 from vibe.view.agent_view import AgentView
 from vibe.view.plan_view import PlanView
 from vibe.view.transcript import Key

@@ -15,9 +15,9 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widgets import Input, Static
 
-from vibe.cli.terminal.request_text import LATER
 from vibe.cli.textual_ui.panels.line_view import Line, LineView
 from vibe.cli.textual_ui.panels.request_queue import PendingRequest, RequestReply
+from vibe.front.request_text import LATER
 
 GRACE_SECONDS: Final = 0.5
 """A key that comes so soon after another was not meant for a panel that has just appeared."""

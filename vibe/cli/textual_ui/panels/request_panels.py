@@ -11,7 +11,10 @@ from textual.content import Content
 
 from ipc.commands import AnswerQuestion, Approve, Decide
 from ipc.events import ApprovalRequestEvent, CommandDisplay, PlanDecisionEvent, QuestionEvent
-from vibe.cli.terminal.request_text import (
+from vibe.cli.textual_ui.panels.line_view import BAR, DIFF_STYLES, Line, LineView
+from vibe.cli.textual_ui.panels.panel_frame import LATER_KEY, PanelFrame, TypingGuard
+from vibe.cli.textual_ui.panels.request_queue import PendingRequest
+from vibe.front.request_text import (
     FULL,
     SHOWN_BY_DIFF,
     Choosing,
@@ -24,9 +27,6 @@ from vibe.cli.terminal.request_text import (
     why,
     without_gaps,
 )
-from vibe.cli.textual_ui.panels.line_view import BAR, DIFF_STYLES, Line, LineView
-from vibe.cli.textual_ui.panels.panel_frame import LATER_KEY, PanelFrame, TypingGuard
-from vibe.cli.textual_ui.panels.request_queue import PendingRequest
 
 LONG: Final = 12
 """Lines of a call above which the reason for asking stands before it: it must not be far below."""

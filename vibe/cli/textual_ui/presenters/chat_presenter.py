@@ -10,7 +10,6 @@ from anyio import Lock
 from anyio.lowlevel import checkpoint
 
 from ipc.errors import IpcError
-from vibe.cli.render.event_text import counted, one_line
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.cli.textual_ui.log.finder import has_text
@@ -23,6 +22,7 @@ from vibe.cli.textual_ui.presenters.older import (
     SavedTalk,
     before_message,
 )
+from vibe.front.event_text import counted, one_line
 from vibe.system.errors import VibeError
 from vibe.view.agent_view import AgentView
 from vibe.view.transcript import CallView, EntryView, Key, index_after_summary

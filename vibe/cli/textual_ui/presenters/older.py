@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 from anyio import to_thread
 
-from vibe.cli.render.event_text import one_line
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from vibe.front.event_text import one_line
 from vibe.view.agent_view import AgentView
 from vibe.view.transcript import EntryView, index_after_summary
 from vibe.view.view import CLEARED, COMPACTED, REWOUND, View, apply

@@ -11,13 +11,13 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
-from vibe.cli.render.event_text import one_line
-from vibe.cli.render.plan_words import cut, mark, mode_icon, short
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.overview.panel_rows import STYLES, agent_name
 from vibe.cli.textual_ui.overview.ticker import Refresher, pressure
 from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter
 from vibe.cli.textual_ui.presenters.older import ReadJournals
+from vibe.front.event_text import one_line
+from vibe.front.plan_words import cut, mark, mode_icon, short
 from vibe.view.agent_view import AgentView
 from vibe.view.step_view import StepView
 from vibe.view.transcript import Key

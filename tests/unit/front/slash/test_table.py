@@ -1,0 +1,79 @@
+"""The table of slash commands: cheap to import, and complete."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from vibe.front.slash.command import ArgumentChoice, SlashCommand, Talk, Typed
+from vibe.front.slash.table import SlashTable
+
+ROOT = Path(__file__).resolve().parents[4]
+NOBODY = cast("Talk", object())
+"""For what asks a talk nothing."""
+
+
+async def _nothing(_talk: Talk, _typed: Typed) -> None:
+    """Carry out nothing."""
+
+
+async def _colours(_talk: Talk, _text: str) -> Sequence[ArgumentChoice]:
+    return [ArgumentChoice("Dark red"), ArgumentChoice("red"), ArgumentChoice("green")]
+
+
+THEME = SlashCommand(name="theme", about="change the colours", usage="NAME", handler=_nothing, choices=_colours)
+
+
+def test_names_and_descriptions_cost_nothing_to_import() -> None:
+    program = (
+        "import sys\nfrom vibe.front.slash.table import SlashTable\nassert len(SlashTable()) > 10\n"
+        "print(*(name for name in sys.modules if name.partition('.')[0] in"
+        " {'anyio', 'httpx', 'ipc', 'msgspec', 'planner', 'pydantic', 'subagents', 'textual'}"
+        " or name.startswith(('vibe.app', 'vibe.core'))))"
+    )
+
+    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert ended.stdout.split() == []
+
+
+@pytest.mark.parametrize("name", SlashTable())
+def test_a_command_says_what_it_is_for(name: str) -> None:
+    command = SlashTable()[name]
+
+    assert command.name == name
+    assert command.about
+    assert command.line.startswith(f"/{name}")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("/cost", Typed(name="cost")),
+        (" /plan  Build  the thing ", Typed(name="plan", rest="Build  the thing")),
+        ("/theme dark", Typed(name="theme", rest="dark")),
+        ("/costs", None),
+        ("cost", None),
+        ("/", None),
+        ("", None),
+        ("/etc/cost", None),
+    ],
+)
+def test_a_line_calls_the_command_it_begins_with(line: str, expected: Typed | None) -> None:
+    called = SlashTable({"theme": THEME}).called(line)
+
+    assert (called and called[1]) == expected
+
+
+async def test_what_may_follow_fits_what_is_typed() -> None:
+    table = SlashTable({"theme": THEME})
+
+    assert [choice.value for choice in await table.arguments(NOBODY, "theme", "RE")] == ["red", "Dark red", "green"]
+    assert [choice.value for choice in await table.arguments(NOBODY, "theme", "gr")] == ["green"]
+    assert await table.arguments(NOBODY, "cost", "") == ()
+    assert await table.arguments(NOBODY, "none", "") == ()

@@ -1,0 +1,135 @@
+"""What a person reads before they say yes, and how their answer is understood."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from ipc.events import ApprovalRequestEvent
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
+from vibe.front.request_text import parse_answer, prompt_of, question_text, visible
+
+
+def request(tool: str, summary: str, covers: tuple[str, ...] = (), **arguments: Any) -> ApprovalRequestEvent:
+    return ApprovalRequestEvent(
+        request_id="r",
+        tool_call_id="c",
+        tool=tool,
+        arguments=arguments,
+        summary=summary,
+        edits=tool in {"write_file", "search_replace"},
+        rule="permission",
+        reason=f"{tool} needs your approval",
+        covers=covers,
+    )
+
+
+def test_a_command_is_shown_whole_however_long() -> None:
+    command = "echo start\n" + "x" * 5_000 + "\nrm -rf build"
+    text = question_text(request("bash", command, ("bash: rm", "bash: echo"), command=command), "Clean up")
+    assert text.splitlines() == [
+        "",
+        "? bash wants to run  for step: Clean up",
+        "    command: echo start",
+        "      " + "x" * 5_000,
+        "      rm -rf build",
+        "    command begins with: echo start",
+        "  bash needs your approval",
+        "  s or a would allow: bash: rm, bash: echo",
+    ]
+
+
+def test_a_file_is_shown_with_a_bounded_preview_that_counts_what_it_leaves_out() -> None:
+    content = "".join(f"line {n}\n" for n in range(100))
+    text = question_text(
+        request("write_file", "write_file a.py (790 bytes)", path="a.py", content=content, overwrite=True)
+    )
+    lines = text.splitlines()
+    assert lines[2:6] == ["    write_file a.py (790 bytes)", "    path: a.py", "    content:", "    | line 0"]
+    assert "    | line 19" in lines
+    assert "    | line 20" not in lines
+    assert "      … 640 more characters in 80 more lines" in lines
+    assert "    overwrite: true" in lines
+
+
+def test_a_short_file_is_shown_whole() -> None:
+    lines = question_text(request("write_file", "write_file a", path="a", content="one\ntwo\n")).splitlines()
+    assert lines[4:6] == ["    | one", "    | two"]
+    assert not any("…" in line for line in lines)
+
+
+def test_one_endless_line_is_cut() -> None:
+    text = question_text(request("write_file", "write_file a", path="a", content="x" * 90_000))
+    assert "… 88,000 more characters" in text
+    assert len(text) < 3_000
+
+
+def test_nothing_in_a_request_reaches_the_terminal_raw() -> None:
+    evil = "\x1b[2K\rls\u202e\x9b1A\x07\ud800"
+    text = question_text(
+        request(evil, evil, (evil,), command=f"{evil}\nls", content=f"{evil}\n" * 3, note=evil, other=[evil]), evil
+    )
+    assert not [char for char in text if (char < " " and char != "\n") or char in "\u202e\x9b\x7f\ud800"]
+    assert "\\x1b[2K\\rls\\u202e\\x9b1A\\x07\\ud800" in text
+
+
+def test_what_prints_is_shown_as_it_is() -> None:
+    assert visible("naïve 漢字 👍 a\\b") == "naïve 漢字 👍 a\\b"
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        ("y", ApprovalAnswer(allow=True)),
+        (" YES \r", ApprovalAnswer(allow=True)),
+        ("s", ApprovalAnswer(allow=True, scope=ApprovalScope.SESSION)),
+        ("session", ApprovalAnswer(allow=True, scope=ApprovalScope.SESSION)),
+        ("1", ApprovalAnswer(allow=True)),
+        ("2", ApprovalAnswer(allow=True, scope=ApprovalScope.SESSION)),
+        ("3", ApprovalAnswer(allow=True, scope=ApprovalScope.ALWAYS)),
+        ("n", ApprovalAnswer(allow=False)),
+        ("No", ApprovalAnswer(allow=False)),
+        ("n use the other file", ApprovalAnswer(allow=False, reason="use the other file")),
+    ],
+)
+def test_an_answer_is(typed: str, answer: ApprovalAnswer) -> None:
+    assert parse_answer(typed, request("bash", "ls")) == answer
+
+
+@pytest.mark.parametrize("typed", ["", " ", "yy", "y but only once", "s please", "ok", "4", "\x1b[A", "nope"])
+def test_no_answer_is(typed: str) -> None:
+    assert parse_answer(typed, request("bash", "ls")) is None
+
+
+@pytest.mark.parametrize("fill", ["\n" * 60, "\n\u2800" * 60, "\n\u3164" * 60, " " * 6_000, "\n \t" * 60])
+def test_nothing_pushes_what_a_command_does_off_the_screen(fill: str) -> None:
+    lines = question_text(request("bash", "x", command=f"rm -rf build{fill}\necho done")).splitlines()
+
+    assert any("rm -rf build" in line for line in lines[-20:])
+    assert any("echo done" in line for line in lines[-20:])
+    assert not any(char in line for line in lines for char in "\u2800\u3164")
+
+
+def test_all_edits_can_be_allowed_where_an_edit_is_asked_about_and_nowhere_else() -> None:
+    edit, command = request("write_file", "write_file a", path="a"), request("bash", "ls", command="ls")
+
+    assert parse_answer("e", edit) == ApprovalAnswer(allow=True, scope=ApprovalScope.EDITS)
+    assert "[e] all edits" in prompt_of(edit)
+    assert parse_answer("e", command) is None
+    assert "[e]" not in prompt_of(command)
+
+
+def test_an_edit_is_shown_as_its_diff_and_not_twice() -> None:
+    asked = request("search_replace", "search_replace a.py", file_path="a.py", old_string="one", new_string="two")
+    diff = "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-one\n+two"
+    lines = question_text(replace(asked, diff=diff)).splitlines()
+    assert lines[2:8] == [
+        "    file_path: a.py",
+        "    diff:",
+        *(f"    | {line}" for line in diff.splitlines()[:4]),
+    ]
+    assert not any("old_string" in line for line in lines)
+    long = replace(asked, diff="\n".join(f"+{number}" for number in range(1_000)))
+    assert "more characters in 940 more lines" in question_text(long)

@@ -1,0 +1,191 @@
+"""EditorTalk: the slash commands of an editor's session, and plans in it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from io import StringIO
+from types import MappingProxyType
+
+from anyio import create_task_group, to_thread
+from anyio.abc import TaskGroup
+
+from ipc.errors import IpcError
+from ipc.events import PlanDecisionEvent
+from planner.plan.loader import LoadedPlan
+from planner.report.graph_text import tree
+from vibe.acp.session import AvailableCommand, EditorSession, SessionCommands, offered_command
+from vibe.app.conversation.conversation import Conversation
+from vibe.app.conversation.opening import Opening
+from vibe.app.plan.command_consent import model_commands
+from vibe.app.plan.decision_prompter import DecisionPrompter
+from vibe.app.plan.dispatch import Audience
+from vibe.app.plan.drafting import PlanDraft
+from vibe.app.plan.run import PlanRun
+from vibe.front.event_text import one_line
+from vibe.front.plan_summary import write_summary
+from vibe.front.slash.command import SlashCommand, Typed
+from vibe.front.slash.plan_proposal import propose
+from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
+from vibe.front.slash.table import SlashTable
+from vibe.system.errors import UsageError, VibeError
+from vibe.system.plain_text import plain
+
+LINE_LENGTH = 400
+RUN, CHANGE = "run", "change"
+PLAN_ANSWERS = MappingProxyType({RUN: "Run it", CHANGE: "Change it: I'll describe how"})
+NOT_HERE = frozenset({"copy", "exit", "resume"})
+"""Commands for which an editor has its own ways."""
+
+
+class EditorTalk(SessionCommands):
+    """The ``Talk`` of one session. What a command begins belongs to its turn, and ends with it."""
+
+    def __init__(self, session: EditorSession) -> None:
+        self.runtime = session.runtime
+        self.opening = session.opening
+        self.seat = session.seat
+        self.commands = SlashTable({
+            name: SlashCommand(name=name, about="the editor's own", handler=_refuse) for name in NOT_HERE
+        })
+        self.plans = PlanTalk(accept=self._accept, audience=self._audience, ended=self._ended)
+        self.keys: Sequence[str] = ()
+        self._session, self._person = session, session.person
+        self._tasks: TaskGroup
+        self._open_plan: LoadedPlan | None = None  # the next prompt says how it is to be changed
+
+    @property
+    def conversation(self) -> Conversation:
+        """The conversation of the session."""
+        return self._session.conversation
+
+    async def renew(self) -> list[AvailableCommand]:
+        """Return the commands there are now; reads files."""
+        for warning in await to_thread.run_sync(
+            self.commands.renew, self.conversation.setup.engine.guidance, self.conversation.servers
+        ):
+            self.say(f"warning: {one_line(warning, LINE_LENGTH)}")
+        offered = (one for one in self.commands.values() if one.name not in NOT_HERE)
+        return [offered_command(one.name, one.about, one.usage) for one in offered]
+
+    async def run(self, line: str) -> bool:
+        """Carry a line out, to the end of all it begins; what goes wrong is said.
+
+        False: it is no command, and does not say how to change the plan that is proposed.
+        """
+        called = self.commands.called(line)
+        if called is not None:
+            command, typed = called
+            work = partial(command.handler, self, typed)
+        elif self._open_plan is not None and not line.startswith("/"):
+            work = partial(self._revise, self._open_plan, line)
+        else:
+            return False
+        async with create_task_group() as self._tasks:
+            await self._guarded(work)
+        return True
+
+    async def stop(self) -> None:
+        """Have a plan that runs pause."""
+        await self.plans.stop()
+
+    def say(self, text: str) -> None:
+        """Show lines of ours."""
+        self._session.say(plain(text))
+
+    def begin(self, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
+        """Do something until the turn ends; what goes wrong with it is said."""
+        self._tasks.start_soon(self._guarded, partial(work, *arguments))
+
+    async def reopen(self, opening: Opening) -> None:
+        """Refuse to continue another conversation: a session of an editor is one.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(f"that would start another session in {opening.workdir}: start or load one in the editor")
+
+    async def send(self, prompt: str) -> None:
+        """Have the agent answer a prompt, in this turn."""
+        self.begin(self._session.answer, prompt)
+
+    def suggest(self, prompt: str) -> None:
+        """An editor has no line to put a prompt in."""
+
+    async def refresh(self) -> None:
+        """Offer the commands that the conversation brings as it is now."""
+        await self._session.offer_commands()
+
+    def copy(self, text: str) -> None:
+        """Refuse to fill a clipboard, which is the editor's.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(f"the clipboard is the editor's: select the {len(text)} characters there")
+
+    async def edit(self, text: str, name: str) -> str:
+        """Refuse to have a text changed in another editor.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(f"no other editor for {name} ({len(text)} characters): save it to a file instead")
+
+    def leave(self) -> None:
+        """Refuse to end a session, which is the editor's to close.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError("close the session in the editor")
+
+    async def _guarded(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except (VibeError, IpcError) as error:
+            self.say(f"vibe: {error}")
+
+    async def _revise(self, plan: LoadedPlan, change: str) -> None:
+        propose(self, plan.plan.goal, plan, change)
+
+    async def _accept(self, draft: PlanDraft) -> PlanVerdict:
+        """Show the last version, and take a yes, a no, or that it is to be changed, as the next prompt will say."""
+        self._open_plan = None
+        loaded = draft.loaded
+        lines = [f"  would run in {one.step_id}: {one.line}" for one in model_commands(loaded.plan)]
+        notes = [f"note: {note}" for note in draft.notes]
+        shown = [one_line(line, LINE_LENGTH) for line in (*lines, *notes)]
+        self._session.say_exactly("\n".join([plain(tree(loaded.plan, loaded.dag)), *shown]))
+        goal = one_line(draft.goal, LINE_LENGTH)
+        chosen = await self._person.choose(f"Run this plan: {goal}", "", PLAN_ANSWERS, "Drop it")
+        if chosen == CHANGE:
+            self._open_plan = loaded
+            self.say("Describe the change in your next prompt.")
+            return PlanVerdict(VerdictKind.LATER)
+        return PlanVerdict(VerdictKind.RUN if chosen == RUN else VerdictKind.DROP)
+
+    def _audience(self) -> Audience:
+        """Return the person as the audience of one run of a plan."""
+        decider = DecisionPrompter(self._decide)
+        person = self._person
+        return Audience(listeners=[self._session.channel, decider], approver=person, user_input=person, decider=decider)
+
+    async def _decide(self, decision: PlanDecisionEvent) -> Sequence[str] | None:
+        """Return the option that the person picks; None: not now."""
+        labels = decision.labels or decision.options
+        options = dict(zip(decision.options, labels, strict=False))
+        told = "\n".join(decision.descriptions)
+        chosen = await self._person.choose(decision.question, told, options, "Not now")
+        return [chosen] if chosen else None
+
+    def _ended(self, run: PlanRun) -> None:
+        """Say how a run ended."""
+        told = StringIO()
+        write_summary(run, told)
+        self._session.say_exactly(plain(told.getvalue()))
+
+
+async def _refuse(talk: object, typed: Typed) -> None:  # noqa: ARG001  as every handler is called
+    """Say that the editor has a way of its own."""
+    raise UsageError(f"/{typed.name} is the editor's: it has sessions and a clipboard of its own")

@@ -1,0 +1,3 @@
+"""What every front end says and asks: words for events, plans and results, and the slash commands."""
+
+from __future__ import annotations

@@ -1,0 +1,82 @@
+"""Listings of settings, tools, servers, skills and memory, as commands print them and conversations say them."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+from vibe.core.instructions.memory import MAX_TEXT, MemoryScope, MemoryStore
+from vibe.core.tools.loading import BUILTIN
+from vibe.front.event_text import counted, one_line
+
+if TYPE_CHECKING:
+    from vibe.app.engine.settings import ShownSetting
+    from vibe.core.skills.manager import SkillInfo
+    from vibe.core.tools.manager import ToolManager
+    from vibe.core.tools.mcp.servers import ServerState
+    from vibe.core.tools.permissions import PermissionDecision
+
+LONGEST = 400
+PROBLEM_LENGTH = 600
+REASON_LENGTH = 1_000
+NO_SERVERS = "no MCP servers are configured: see [[mcp_servers]] in docs/guide/mcp.md"
+NO_SKILLS = "no skills: put one in .vibe/skills/NAME/SKILL.md here, or below the same folder at home"
+
+
+def setting_line(setting: ShownSetting, *, origin: bool) -> str:
+    """Return a setting with its value, and where that comes from."""
+    value = "(not set)" if setting.value is None else json.dumps(setting.value, ensure_ascii=False)
+    where = f"  # {one_line(setting.origin)}" if origin else ""
+    return one_line(f"{setting.key} = {value}", LONGEST) + where
+
+
+def tool_source(tools: ToolManager, name: str) -> str:
+    """Return where a tool comes from."""
+    return "built-in" if tools.origin(name) == BUILTIN else tools.origin(name)
+
+
+def tool_lines(tools: ToolManager) -> list[str]:
+    """Return a line for each tool: name, permission, description and origin."""
+    width = max(map(len, tools.available), default=0)
+    return [
+        f"{one_line(name):<{width}}  {tools.get_tool_config(name).permission.value:<6}  "
+        + one_line(f"{tool.get_description()} ({tool_source(tools, name)})", 200)
+        for name, tool in tools.available.items()
+    ]
+
+
+def server_lines(server: ServerState) -> list[str]:
+    """Return an MCP server's state, with its tools."""
+    count = f", {counted(len(server.tools), 'tool')}" if server.status == "ready" else ""
+    count += f", {counted(server.resources, 'resource')}" if server.resources else ""
+    lines = [one_line(f"{server.name} {server.transport} {server.status}{count}")]
+    if server.problem:
+        lines.append(f"  {one_line(server.problem, PROBLEM_LENGTH)}")
+    lines += [f"  {one_line(name)}" for name in server.tools]
+    return [*lines, *(f"  not offered: {one_line(problem)}" for problem in server.unusable)]
+
+
+def skill_line(skill: SkillInfo) -> str:
+    """Return a skill with its slash command and its description."""
+    command = f"/{skill.command}" if skill.user_invocable else "-"
+    return "  ".join((one_line(skill.name, 64), one_line(command, 64), one_line(skill.description)))
+
+
+def memory_lines(store: MemoryStore) -> list[str]:
+    """Return a line for each entry; reads files.
+
+    Raises:
+        MemoryFileError: they can't be read.
+    """
+    return [
+        f"{one_line(entry.id)}  {scope:<7}  {time.strftime('%Y-%m-%d', time.localtime(entry.created))}  "
+        f"{one_line(entry.by):<5}  {one_line(entry.text, MAX_TEXT)}"
+        for scope in MemoryScope
+        for entry in store.entries(scope)
+    ]
+
+
+def decision_line(decision: PermissionDecision) -> str:
+    """Return the decision about a tool call, with its rule."""
+    return f"{decision.ruling.value} ({decision.rule}): {one_line(decision.reason, REASON_LENGTH)}"

@@ -1,0 +1,91 @@
+"""Commands to give next: they decide what a plan waits for, answer a request, or repeat failed steps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+from ipc.events import ApprovalRequestEvent, Event, PlanDecisionEvent, QuestionEvent
+from planner.plan.model import Decision
+from vibe.core.outcome import Outcome
+from vibe.front.event_text import one_line
+
+PERMIT = "--approve edits (or --auto-approve)"
+"""Flags that let steps do what there was no person to allow."""
+QUESTION_LENGTH = 400
+ID_LENGTH = 8
+
+
+def try_again(plan_id: str, failed: Sequence[str], outcome: Outcome | None, *, in_chat: bool = False) -> list[str]:
+    """Return the commands that repeat the failed steps of a run with that outcome; none if none failed.
+
+    ``in_chat``: those of a conversation, where a step that is tried again has the plan go on.
+    """
+    more = f"raise the plan's budget with: vibe plan edit {plan_id} --max-tokens N (or --max-price, --max-seconds)"
+    if not failed:
+        return [more] if outcome is Outcome.LIMIT else []
+    step = failed[0] if len(failed) == 1 else "STEP"
+    allowed = f" {PERMIT}" if outcome is Outcome.BLOCKED else ""
+    again = f"try again with: vibe plan retry {plan_id} {step}, then vibe plan resume {plan_id}{allowed}"
+    if in_chat:
+        allowing = ", after /approvals edits (or all)" if outcome is Outcome.BLOCKED else ""
+        again, more = f"try again with: /retry {step}{allowing}", "raise the plan's budget with: /plan edit"
+    if outcome is not Outcome.LIMIT:
+        return [again]
+    return [
+        f"{again} (the retry gets twice the default limits)",
+        more,
+    ]
+
+
+def decide_command(plan_id: str, decision: Decision) -> str:
+    """Return the command that takes the decision, with the option left open."""
+    return f"vibe plan decide {plan_id} {decision.id} {'OPTION...' if decision.multi_select else 'OPTION'}"
+
+
+def decision_lines(plan_id: str, decisions: Sequence[Decision]) -> list[str]:
+    """Return each decision for people: question, options, and the command that takes it."""
+    lines: list[str] = []
+    for decision in decisions:
+        width = max(len(option.id) for option in decision.options)
+        lines.append(f"decision {decision.id}: {one_line(decision.question, QUESTION_LENGTH)}")
+        for option in decision.options:
+            described = f": {option.description}" if option.description else ""
+            lines.append(f"  {option.id:<{width}}  {one_line(option.label + described, QUESTION_LENGTH)}")
+        lines.append(f"  decide with: {decide_command(plan_id, decision)}")
+    return lines
+
+
+def decision_documents(plan_id: str, decisions: Sequence[Decision]) -> list[dict[str, Any]]:
+    """Return each decision as data, with the command that takes it."""
+    return [
+        {**decision.model_dump(mode="json"), "command": decide_command(plan_id, decision)} for decision in decisions
+    ]
+
+
+class Hints:
+    """An EventSink that writes the command that answers a run's question from another terminal."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def publish(self, event: Event) -> None:
+        """Write a line or two if a decision or a request opened."""
+        match event:
+            case PlanDecisionEvent(selections=(), by=""):
+                text = f"  decide with: vibe plan decide {event.plan_id} {one_line(event.decision_id)} OPTION\n"
+            case ApprovalRequestEvent():
+                step = f"[{one_line(event.subagent_step_id)}] " if event.subagent_step_id else ""
+                call = one_line(f"{event.tool} {json.dumps(event.arguments, ensure_ascii=False)}", QUESTION_LENGTH)
+                answer = f"vibe plan approve {event.plan_id} {event.request_id[:ID_LENGTH]}"
+                text = f"{step}needs your approval: {call}\n  answer with: {answer} [--deny]\n"
+            case QuestionEvent():
+                step = f"[{one_line(event.subagent_step_id)}] " if event.subagent_step_id else ""
+                asked = one_line(" / ".join(str(each.get("question")) for each in event.questions), QUESTION_LENGTH)
+                answer = f"vibe events answer {event.plan_id or event.source} {event.request_id[:ID_LENGTH]}"
+                text = f"{step}asks you: {asked}\n  answer with: {answer} ANSWER\n"
+            case _:
+                return
+        self._out.write(text)
+        self._out.flush()

@@ -1,0 +1,111 @@
+"""Plans that have been run, as lines: the list of them, and the status of one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from planner.plan.model import Decision, Plan, PlanStatus, StepStatus
+from planner.plan.status import MARKS, paused_text
+from planner.state.state import RemovedStep, State
+from planner.store.current_plan import current_state, open_decisions
+from planner.store.errors import BrokenPlanError
+from planner.store.folder import PlanFolder, PlanSummary, find_plan, list_plans
+from vibe.core.messages import Spending
+from vibe.front.event_text import one_line
+from vibe.front.next_command import decision_lines, try_again
+from vibe.front.revision_text import removed_lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRead:
+    """A plan's folder, read: ``waiting`` are its open decisions, ``removed`` the steps that revisions took out."""
+
+    summary: PlanSummary
+    plan: Plan
+    state: State
+    waiting: tuple[Decision, ...]
+    removed: Sequence[tuple[RemovedStep, Spending]]
+
+    @classmethod
+    def of(cls, folder: PlanFolder) -> PlanRead:
+        """Read a folder.
+
+        Raises:
+            BrokenPlanError: it can't be read.
+        """
+        summary = folder.summary()
+        loaded, state = current_state(folder)
+        if summary.holder is None:  # the journal is the truth, and no process writes to it
+            summary = replace(summary, status=state.status, reason=state.reason, counts=state.counted())
+        return cls(
+            summary=summary,
+            plan=loaded.plan,
+            state=state,
+            waiting=open_decisions(loaded.plan, state),
+            removed=_removed(folder, loaded.plan, state),
+        )
+
+    def lines(self, *, in_chat: bool = False) -> list[str]:
+        """Return how the plan and its steps stand, and the commands to give next, as ``try_again``."""
+        summary, state = self.summary, self.state
+        lines = [plan_line(summary)]
+        for step in self.plan.steps:
+            was = state.steps[step.id]
+            status = was.status.value
+            detail = f"  {one_line(was.detail or was.reason or '')}"
+            lines.append(f"{MARKS[status]} {step.id}: {one_line(step.title)} ({status}){detail}".rstrip())
+        lines += removed_lines([step for step, _ in self.removed])
+        lines += decision_lines(summary.plan_id, self.waiting)
+        if summary.can_go_on:
+            lines.append(f"continue with: {'/plan resume' if in_chat else f'vibe plan resume {summary.plan_id}'}")
+        if summary.status is PlanStatus.FAILED and summary.holder is None:
+            failed = [step_id for step_id, step in state.steps.items() if step.status is StepStatus.FAILED]
+            lines += try_again(summary.plan_id, failed, state.outcome, in_chat=in_chat)
+        return lines
+
+
+def plans_that_ran(home: Path) -> list[PlanSummary]:
+    """Return every plan, the oldest first, with how each of its steps stands."""
+    return [_counted(plan, home) for plan in list_plans(home)]
+
+
+def plan_line(plan: PlanSummary) -> str:
+    """Return a plan's id, time, status, steps and goal."""
+    if plan.problem:
+        return f"{plan.plan_id}  unreadable: {one_line(plan.problem, 300)}"
+    counts = ", ".join(f"{count} {status}" for status, count in plan.counts.items() if count)
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(plan.created))
+    return f"{plan.plan_id}  {when}  {_status_text(plan)}  {counts}  {one_line(plan.goal, 80)}"
+
+
+def _counted(plan: PlanSummary, home: Path) -> PlanSummary:
+    """With how every step stands, also those that a process that died had not come to."""
+    if not plan.is_interrupted:
+        return plan
+    try:
+        _, state = current_state(find_plan(home, plan.plan_id))
+    except BrokenPlanError as error:
+        return replace(plan, problem=str(error))
+    return replace(plan, counts=state.counted())
+
+
+def _removed(folder: PlanFolder, plan: Plan, state: State) -> list[tuple[RemovedStep, Spending]]:
+    if not state.revisions:
+        return []
+    from vibe.app.plan.usage_history import removed_from  # noqa: PLC0415  conversations are read for few plans
+
+    return removed_from(plan, state, folder)
+
+
+def _status_text(plan: PlanSummary) -> str:
+    if plan.is_interrupted:
+        return "interrupted"
+    if plan.status is PlanStatus.PAUSED and not plan.holder:
+        return one_line(paused_text(plan.reason))
+    status = plan.status.value if plan.status else "unknown"
+    if plan.holder:
+        return f"{status} (process {plan.holder})"
+    return f"{status} ({one_line(plan.reason)})" if plan.reason and plan.reason != status else status

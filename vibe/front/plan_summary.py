@@ -1,0 +1,118 @@
+"""Summary of a plan that has ended, in plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TextIO
+
+from planner.plan.status import MARKS, REUSED_MARK, PlanStatus, StepStatus, paused_text
+from planner.state.state import REUSED_REASON, StepState
+from vibe.app.plan.run import PlanRun
+from vibe.front.event_text import counted, one_line
+from vibe.front.next_command import decision_lines, try_again
+from vibe.front.revision_text import removed_lines
+
+WHY_LENGTH = 800
+"""Characters of why a step did not complete."""
+OUTPUT_LINES = 6
+"""Last lines of a command that the summary repeats: test runners print their result there."""
+FAILED_LINES = 15
+"""Lines of a failed command or check that the summary shows."""
+MAX_INDENT = 12
+
+
+def write_summary(ended: PlanRun, out: TextIO, *, in_chat: bool = False) -> None:
+    """Write the steps with their results, changed files, usage, and the next commands, as ``try_again``."""
+    record = ended.record
+    lines = ["", *_table(record.steps or ()), *removed_lines([step for step, _ in record.removed_steps])]
+    own = [step for step in record.steps or () if step.reason != REUSED_REASON]
+    lines += _command_output(own, str(record.plan_id))
+    changed = sorted({file for step in own for file in step.said.files_changed})
+    if changed:
+        lines += ["", f"Changed in {ended.workspace}:", *(f"  {one_line(file)}" for file in changed)]
+    lines += [f"warning: {one_line(warning, 400)}" for warning in record.warnings]
+    lines += [f"denied: {one_line(denial.summary)}: {one_line(denial.reason)}" for denial in record.denied]
+    lines += ["", _verdict(ended), *_next_commands(ended, in_chat), *_sample(ended)]
+    out.write("\n".join(lines) + "\n")
+
+
+def _table(steps: Sequence[StepState]) -> list[str]:
+    """Return a row for each step; columns are as wide as their cells, and empty ones left out."""
+    times = [round(step.said.duration_s, 3) for step in steps]
+    usages = [step.said.usage for step in steps]
+    columns = [
+        _column([f"{_mark(step)} {step.id}" for step in steps]),
+        _column([step.status.value for step in steps]),
+        _column([f"{seconds:.1f} s" if seconds else "" for seconds in times], right=True),
+        _column([f"{usage.total_tokens:,} tok" if usage.calls else "" for usage in usages], right=True),
+        _column([f"attempt {step.begun}" if step.begun > 1 else "" for step in steps]),
+        [_why(step) for step in steps],
+    ]
+    return ["  ".join(cells).rstrip() for cells in zip(*(cells for cells in columns if any(cells)), strict=True)]
+
+
+def _column(cells: list[str], *, right: bool = False) -> list[str]:
+    """The cells as wide as the widest."""
+    width = max(map(len, cells), default=0)
+    return [f"{cell:>{width}}" if right else f"{cell:<{width}}" for cell in cells]
+
+
+def _mark(step: StepState) -> str:
+    return REUSED_MARK if step.reason == REUSED_REASON else MARKS[step.status.value]
+
+
+def _why(step: StepState) -> str:
+    why = step.detail or (step.reason if step.status is not StepStatus.COMPLETED else "") or ""
+    return one_line(why, WHY_LENGTH) if why else ""
+
+
+def _command_output(steps: Sequence[StepState], plan_id: str) -> list[str]:
+    """Return the output of failed commands and checks, and the last lines of the others."""
+    lines: list[str] = []
+    for step in steps:
+        result = step.said
+        failed = result.printed.splitlines()
+        printed = failed or (result.summary.splitlines() if result.usage.calls == 0 else [])
+        shown = [line for line in printed if line.strip()]
+        if shown:
+            cut = shown[:FAILED_LINES] if failed else shown[-OUTPUT_LINES:]
+            lines += ["", f"{step.id} printed:", *(f"  {_line(line)}" for line in cut)]
+        if failed:
+            lines.append(f"  (all of it: vibe plan logs {plan_id} {step.id})")
+    return lines
+
+
+def _line(text: str) -> str:
+    """Return a line of output, with its indentation."""
+    return " " * min(len(text) - len(text.lstrip(" ")), MAX_INDENT) + one_line(text)
+
+
+def _verdict(ended: PlanRun) -> str:
+    record = ended.record
+    usage = record.usage
+    cost = "" if record.cost_usd is None else f", ${record.cost_usd:.4f}"
+    spent = f", {usage.total_tokens:,} tokens in {counted(usage.calls, 'call')}{cost}" if usage.calls else ""
+    told = record.detail or record.reason or ""
+    why = f" ({one_line(told, WHY_LENGTH)})" if told and told != ended.status.value else ""
+    took = f" in {record.duration_s:.1f} s" if record.duration_s else ""
+    if ended.status is PlanStatus.PAUSED and not record.detail:
+        return f"plan {record.plan_id} {one_line(paused_text(record.reason), WHY_LENGTH)}{took}{spent}"
+    return f"plan {record.plan_id} {ended.status.value}{why}{took}{spent}"
+
+
+def _next_commands(ended: PlanRun, in_chat: bool) -> list[str]:  # noqa: FBT001  handed on as it is
+    plan_id = str(ended.record.plan_id)
+    if ended.status is PlanStatus.PAUSED:
+        goes_on = "/plan resume" if in_chat else f"vibe plan resume {plan_id}"
+        return [*decision_lines(plan_id, ended.open_decisions), f"continue with: {goes_on}"]
+    if ended.status is not PlanStatus.FAILED:
+        return []
+    failed = [step.id for step in ended.record.steps or () if step.status is StepStatus.FAILED]
+    return try_again(plan_id, failed, ended.record.outcome, in_chat=in_chat)
+
+
+def _sample(ended: PlanRun) -> list[str]:
+    """Return a line about the folder of a demonstration, which the user would not find otherwise."""
+    if not ended.is_sample or ended.status is PlanStatus.PAUSED:
+        return []
+    return [f"look at its copy of the project, then remove it with `vibe plan clean {ended.record.plan_id}`"]

@@ -1,0 +1,150 @@
+"""A plan's progress as lines, each of which names its step."""
+
+from __future__ import annotations
+
+from typing import TextIO, get_args
+
+from ipc.events import (
+    ErrorEvent,
+    Event,
+    Fact,
+    PlanDecisionEvent,
+    PlanResumedEvent,
+    PlanRevisedEvent,
+    PlanStartedEvent,
+    PlanStepUpdateEvent,
+    SubAgentFinishedEvent,
+    SubAgentStartedEvent,
+    ToolCallEvent,
+    ToolResultEvent,
+    ToolStreamEvent,
+    UsageEvent,
+    WarningEvent,
+)
+from subagents.step.failing_lines import failing_line
+from vibe.front.event_text import LINE_LENGTH, counted, describe, one_line, trouble
+from vibe.front.output import SENTENCE_LENGTH, TROUBLE
+from vibe.system.plain_text import plain
+from vibe.view.step_view import StepView
+from vibe.view.transcript import CHECK, HOST_TOOL
+from vibe.view.view import PASSING, SUMMARISED, View, apply
+
+
+class ProgressLines:
+    """Writes a line for each event of interest while a plan runs; the summary has the rest.
+
+    ``output``: and what commands print, line by line.
+    """
+
+    def __init__(self, out: TextIO, *, output: bool = False) -> None:
+        self._out = out
+        self._output = output
+        self._view = View()
+
+    def publish(self, event: Event) -> None:
+        """Write a line if the event is of interest."""
+        if isinstance(event, ToolStreamEvent):
+            self._stream(event)
+            return
+        if isinstance(event, _FOLDED):
+            apply(self._view, event)
+        line = self._line(event)
+        if line:
+            step_id = event.step_id if isinstance(event, PlanStepUpdateEvent) else event.subagent_step_id
+            prefix = f"[{one_line(step_id)}] " if step_id else ""
+            limit = SENTENCE_LENGTH if isinstance(event, (*TROUBLE, PlanStartedEvent)) else LINE_LENGTH
+            self._out.write(f"{prefix}{one_line(line, limit)}\n")
+            self._out.flush()
+
+    def _stream(self, event: ToolStreamEvent) -> None:
+        if self._output:
+            prefix = f"[{one_line(event.subagent_step_id)}] " if event.subagent_step_id else ""
+            self._out.writelines(f"{prefix}| {plain(line)}\n" for line in event.text.splitlines())
+            self._out.flush()
+
+    def _line(self, event: Event) -> str:
+        match event:
+            case PlanStartedEvent() | PlanResumedEvent():
+                return _beginning(event)
+            case PlanStepUpdateEvent():
+                return self._step(event)
+            case PlanDecisionEvent() | PlanRevisedEvent():
+                return describe(event)
+            case SubAgentStartedEvent():
+                step = self._step_of(event, event.subagent_step_id)
+                return f"replanning: {event.title}" if step is not None and step.replanning else ""
+            case ToolCallEvent():
+                return self._call(event)
+            case ToolResultEvent():
+                return self._result(event)
+            case _:
+                return _trouble(event)
+
+    def _step(self, event: PlanStepUpdateEvent) -> str:
+        """Return a transition in words; none for waiting, which most steps begin with."""
+        step = self._step_of(event, event.step_id)
+        tokens, begun = (0, 0) if step is None else (step.budget_used, step.state.begun)
+        spent = f" after {event.duration_s:.1f} s" if event.duration_s is not None else ""
+        spent += f", {tokens:,} tokens" if tokens else ""
+        why = event.detail or event.reason or ""
+        because = f": {why}" if why else ""
+        match event.status:
+            case "in_progress":
+                again = f", attempt {event.attempt}" if event.attempt > 1 else ""
+                return f"started{again}: {event.title}"
+            case "completed":
+                return f"completed{spent}"
+            case "failed" | "cancelled" | "skipped":
+                return f"{event.status}{spent}{because}"
+            case "pending" if 0 < begun < event.attempt:
+                return f"failed{spent}{because}; retrying"
+            case "pending" if event.previous == "in_progress":
+                return f"stopped{spent}{because}"
+            case _:
+                return ""
+
+    def _step_of(self, event: Event, step_id: str | None) -> StepView | None:
+        plan = self._view.plans.get(event.plan_id or "")
+        return None if plan is None else plan.steps.get(step_id or "")
+
+    def _call(self, event: ToolCallEvent) -> str:
+        if event.tool == HOST_TOOL:
+            command = event.arguments.get("command", "")
+            return f"check: {command}" if event.arguments.get("purpose") == CHECK else f"$ {command}"
+        summary = event.summary or event.raw or str(event.arguments)
+        return summary if summary.startswith(event.tool) else f"{event.tool}: {summary}"
+
+    def _result(self, event: ToolResultEvent) -> str:
+        """Failures only; that of a step's own command is told by the step's end."""
+        if event.status == "ok":
+            return ""
+        if event.tool != HOST_TOOL:
+            return f"{event.tool} {event.status}: {event.content.removeprefix('Denied: ')}"
+        agent = self._view.agent_of(event)
+        call = None if agent is None else agent.transcript.call(event.tool_call_id)
+        if call is None or call.arguments.get("purpose") != CHECK:
+            return ""
+        return f"check failed: {failing_line(event.content) or '(no output)'}"
+
+
+_FOLDED = (*get_args(Fact), SubAgentStartedEvent, SubAgentFinishedEvent, UsageEvent, ToolCallEvent, ToolResultEvent)
+"""The events that a line, or a later one, is made of."""
+
+
+def _beginning(event: PlanStartedEvent | PlanResumedEvent) -> str:
+    if isinstance(event, PlanStartedEvent):
+        how = f"{counted(len(event.steps), 'step')}, at most {event.max_parallel_steps} in parallel"
+        note = f"; {event.note}" if event.note else ""
+        return f"plan {event.plan_id} started: {event.goal} ({how}){note}"
+    return f"plan {event.plan_id} resumed: {event.goal} ({event.done} of {len(event.steps)} steps done)"
+
+
+def _trouble(event: Event) -> str:
+    """Warnings, and errors that no step's end tells of."""
+    match event:
+        case WarningEvent(code=code) if code not in SUMMARISED | PASSING:
+            return trouble(event)
+        case ErrorEvent(subagent_step_id=None):
+            return trouble(event)
+        case _:
+            return ""

@@ -1,0 +1,284 @@
+"""``/plan``: a plan in the conversation; ``/skip``, ``/retry``, ``/cancel`` and ``/pause`` are short for its words."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+
+from anyio import to_thread
+
+from ipc.commands import StepAction
+from planner.plan.loader import load_plan, read_plan_file
+from planner.plan.patch import operations_between
+from planner.plan.status import StepStatus
+from planner.report.graph_text import tree
+from planner.store.current_plan import current_state, effective_plan
+from planner.store.folder import PlanFolder, find_plan, latest_in, list_plans
+from vibe.app.plan import commands as plan_commands
+from vibe.app.plan.commands import plan_as_it_stands
+from vibe.front.event_text import one_line
+from vibe.front.plan_listing import PlanRead, plan_line, plans_that_ran
+from vibe.front.slash.command import ArgumentChoice, Talk, Typed
+from vibe.front.slash.plan_proposal import go_on, propose, save
+from vibe.system.errors import UsageError
+
+GOAL_LENGTH = 400
+
+
+async def plan_meant(talk: Talk, reference: str = "") -> PlanFolder:
+    """Return the folder of the plan of that id; without one, of the plan that runs here, else of the last one here.
+
+    Raises:
+        UsageError: there is none, or several.
+    """
+    running = talk.plans.session
+    if not reference and running is not None:
+        if running.plan_id is None:
+            raise UsageError("the plan is about to start: try again in a moment")
+        reference = running.plan_id
+    return await to_thread.run_sync(_found, talk.runtime.host.home, talk.opening.workdir, reference)
+
+
+async def show_status(talk: Talk, reference: str) -> None:
+    """Say how a plan and its steps stand."""
+    folder = await plan_meant(talk, reference)
+    read = await to_thread.run_sync(PlanRead.of, folder)
+    talk.say("\n".join(read.lines(in_chat=True)))
+
+
+async def show_plan(talk: Talk, reference: str) -> None:
+    """Draw a plan's steps and what each depends on."""
+    folder = await plan_meant(talk, reference)
+    loaded, state = await to_thread.run_sync(current_state, folder)
+    statuses = {step_id: step.status for step_id, step in state.steps.items()}
+    talk.say(f"{folder.plan_id}: {one_line(loaded.plan.goal, GOAL_LENGTH)}\n{tree(loaded.plan, loaded.dag, statuses)}")
+
+
+async def list_all(talk: Talk, _rest: str) -> None:
+    """List the plans that have been run, in whatever folder."""
+    plans = await to_thread.run_sync(plans_that_ran, talk.runtime.host.home)
+    talk.say("\n".join(map(plan_line, plans)) or "no plan has been run yet: /plan GOAL proposes one")
+
+
+async def save_plan(talk: Talk, name: str) -> None:
+    """Write a plan as it stands to a new file."""
+    folder = await plan_meant(talk)
+    loaded = await to_thread.run_sync(plan_as_it_stands, talk.runtime.host, folder.plan_id)
+    await save(talk, loaded, name)
+
+
+async def load_file(talk: Talk, name: str) -> None:
+    """Propose the plan of a file."""
+    loaded = await to_thread.run_sync(lambda: read_plan_file(talk.opening.workdir / Path(name).expanduser()))
+    propose(talk, loaded.plan.goal, loaded)
+
+
+def _found(home: Path, workdir: Path, reference: str) -> PlanFolder:
+    if reference:
+        return find_plan(home, reference)
+    found = latest_in(home, str(workdir))
+    if found is not None:
+        return found
+    raise UsageError("no plan has been run in this folder: /plan GOAL proposes one")
+
+
+DOES = {StepAction.CANCEL: "being cancelled", StepAction.SKIP: "skipped", StepAction.RETRY: "trying again"}
+
+
+async def pause(talk: Talk, _rest: str) -> None:
+    """Pause the plan that runs."""
+    talk.plans.running.control.request_pause()
+    talk.say("pausing: running steps finish their turn first")
+
+
+async def resume(talk: Talk, reference: str) -> None:
+    """Go on with a plan that was paused or broken off."""
+    talk.plans.check_free()
+    folder = await plan_meant(talk, reference)
+    go_on(talk, folder.plan_id)
+
+
+async def cancel(talk: Talk, step_id: str) -> None:
+    """Give the plan up, or one of its steps."""
+    if step_id:
+        await act(talk, step_id, StepAction.CANCEL)
+    elif talk.plans.session is not None:
+        talk.plans.session.control.request_cancel()
+        talk.say("cancelling: running steps are stopped")
+    elif not talk.plans.interrupt():
+        talk.plans.check_free()  # else what is meant is the plan that is proposed
+        folder = await plan_meant(talk)
+        done = await plan_commands.cancel(talk.runtime.host, folder.plan_id)
+        talk.say(f"plan {folder.plan_id}: {done.message}")
+
+
+async def skip(talk: Talk, step_id: str) -> None:
+    """Leave a step out."""
+    await act(talk, step_id, StepAction.SKIP)
+
+
+async def retry(talk: Talk, step_id: str) -> None:
+    """Have a step done again, by default the one that failed; a plan that has ended goes on with it.
+
+    Raises:
+        UsageError: several failed, or none did.
+    """
+    folder = await plan_meant(talk)
+    if not step_id:
+        _, state = await to_thread.run_sync(current_state, folder)
+        failed = [name for name, step in state.steps.items() if step.status is StepStatus.FAILED]
+        if len(failed) != 1:
+            raise UsageError(f"/retry STEP: {'failed: ' + ', '.join(failed) if failed else 'no step has failed'}")
+        step_id = failed[0]
+    await act(talk, step_id, StepAction.RETRY)
+    if talk.plans.session is None:
+        go_on(talk, folder.plan_id)
+
+
+async def act(talk: Talk, step_id: str, action: StepAction) -> None:
+    """Cancel a step, skip it, or have it done again."""
+    session = talk.plans.session
+    if session is not None:
+        session.control.act_on_step(step_id, action, on_verdict=_told(talk, f"{step_id}: {DOES[action]}"))
+        return
+    folder = await plan_meant(talk)
+    done = await plan_commands.act_on_step(talk.runtime.host, folder.plan_id, step_id, action)
+    goes_on = "" if action is StepAction.RETRY else "; /plan resume continues it"
+    talk.say(f"plan {folder.plan_id}: {done.message}{goes_on}")
+
+
+async def decide(talk: Talk, rest: str) -> None:
+    """Take a decision of the plan."""
+    decision, *selections = rest.replace(",", " ").split()
+    session = talk.plans.session
+    if session is not None:
+        said = f"decision {decision!r} taken: {', '.join(selections)}"
+        session.control.decide(decision, selections, on_verdict=_told(talk, said))
+        return
+    folder = await plan_meant(talk)
+    done = await plan_commands.decide(talk.runtime.host, folder.plan_id, decision, selections)
+    talk.say(f"plan {folder.plan_id}: {done.message}; /plan resume continues it")
+
+
+async def edit(talk: Talk, reference: str) -> None:
+    """Have the person change a plan in their editor."""
+    host, session = talk.runtime.host, talk.plans.session
+    folder = await plan_meant(talk, reference)
+    current = await to_thread.run_sync(plan_commands.plan_as_it_stands, host, folder.plan_id)
+    text = json.dumps(json.loads(current.source_bytes), indent=2, ensure_ascii=False) + "\n"
+    changed = await talk.edit(text, "plan.json")
+    try:
+        wanted = await to_thread.run_sync(partial(load_plan, changed, where="the plan"))
+        operations = operations_between(current.plan, wanted.plan)
+    except UsageError as error:
+        kept = await to_thread.run_sync(_keep, changed, host.environ.get("TMPDIR"))
+        raise UsageError(f"{error}\nnothing was changed; what you wrote is in {kept}") from error
+    said = f"plan {folder.plan_id}: {len(operations)} change{'' if len(operations) == 1 else 's'} made"
+    if not operations:
+        talk.say(f"plan {folder.plan_id}: nothing to change")
+    elif session is not None and session.plan_id == folder.plan_id:
+        session.control.revise(operations, on_verdict=_told(talk, said))
+    else:
+        await plan_commands.revise(host, folder.plan_id, operations, trust=talk.opening.trust)
+        talk.say(said)
+
+
+def _told(talk: Talk, done: str) -> Callable[[str | None], None]:
+    """Return what says how a command to the plan that runs was answered."""
+
+    def tell(problem: str | None) -> None:
+        talk.say(f"vibe: {problem}" if problem else done)
+
+    return tell
+
+
+def _keep(text: str, folder: str | None) -> Path:
+    descriptor, name = tempfile.mkstemp(prefix="vibe-plan-", suffix=".json", dir=folder)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    return Path(name)
+
+
+MANY = 100
+
+
+async def _new(talk: Talk, goal: str) -> None:
+    propose(talk, goal)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanWord:
+    """A word of ``/plan``: with ``least`` to ``most`` words behind it, it is meant; with more it begins a goal."""
+
+    act: Callable[[Talk, str], Awaitable[None]]
+    usage: str
+    least: int = 0
+    most: int = 1
+
+
+WORDS = MappingProxyType({
+    "new": PlanWord(_new, "GOAL", 1, MANY),
+    "status": PlanWord(show_status, "[ID]"),
+    "show": PlanWord(show_plan, "[ID]"),
+    "list": PlanWord(list_all, "", 0, 0),
+    "pause": PlanWord(pause, "", 0, 0),
+    "resume": PlanWord(resume, "[ID]"),
+    "cancel": PlanWord(cancel, "[STEP]"),
+    "decide": PlanWord(decide, "DECISION OPTION[,OPTION]", 2, 2),
+    "retry": PlanWord(retry, "[STEP]"),
+    "skip": PlanWord(skip, "STEP", 1),
+    "edit": PlanWord(edit, "[ID]"),
+    "save": PlanWord(save_plan, "FILE", 1),
+    "load": PlanWord(load_file, "FILE", 1),
+})
+WITH_STEPS = frozenset({"cancel", "retry", "skip"})
+WITH_PLANS = frozenset({"edit", "resume", "show", "status"})
+
+
+async def run_plan(talk: Talk, typed: Typed) -> None:
+    """Carry out one of the words of ``/plan``, or have a plan written."""
+    if typed.name in WORDS:
+        given = len(typed.rest.split())
+        most = 1 if typed.name in WITH_STEPS else 0
+        least = 0 if typed.name == "retry" else most
+        if not least <= given <= most:
+            raise UsageError(
+                f"/{typed.name} STEP: name a step of the plan" if most else f"/{typed.name} takes nothing after it"
+            )
+        await WORDS[typed.name].act(talk, typed.rest)
+        return
+    name, *rest = typed.rest.split(maxsplit=1) or [""]
+    word, text = WORDS.get(name), "".join(rest)
+    if word is None or len(text.split()) > word.most:
+        if not typed.rest:
+            raise UsageError(f"/plan GOAL: say what the plan must achieve, or one of {', '.join(WORDS)}")
+        propose(talk, typed.rest)
+    elif len(text.split()) < word.least:
+        raise UsageError(f"/plan {name} {word.usage} (a goal that begins so: /plan new {name} ...)")
+    else:
+        await word.act(talk, text)
+
+
+async def plan_choices(talk: Talk, text: str) -> Sequence[ArgumentChoice]:
+    """Return the words, and behind one what it takes."""
+    name, behind, _ = text.partition(" ")
+    if not behind:
+        return [ArgumentChoice(word, f"/plan {word} {one.usage}".rstrip()) for word, one in WORDS.items()]
+    if name in WITH_PLANS:
+        plans = await to_thread.run_sync(list_plans, talk.runtime.host.home)
+        return [ArgumentChoice(plan.plan_id, plan.goal) for plan in reversed(plans)]
+    if name not in WITH_STEPS | {"decide"}:
+        return ()
+    try:
+        loaded = await to_thread.run_sync(effective_plan, await plan_meant(talk))
+    except UsageError:  # there is no plan
+        return ()
+    if name == "decide":
+        return [ArgumentChoice(decision.id, decision.question) for decision in loaded.plan.decisions]
+    return [ArgumentChoice(step.id, step.title) for step in loaded.plan.steps]

@@ -1,0 +1,150 @@
+"""The table of slash commands. Its import costs nothing: each command is loaded when it is used."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from vibe.front.slash.command import ArgumentChoice, SlashCommand, Talk, Typed
+
+if TYPE_CHECKING:
+    from vibe.app.engine.tool_servers import ToolServers
+    from vibe.core.guidance import Guidance
+
+WORDS = MappingProxyType({
+    "help": ("[COMMAND]", "list commands and keys, or explain one command"),
+    "plan": (
+        "GOAL | status | show | list | pause | resume | cancel | decide | retry | skip | edit | save | load",
+        "propose a plan, revise it and run it; or show and control plans",
+    ),
+    "skip": ("STEP", "skip a step of the plan"),
+    "retry": ("[STEP]", "try a step of the plan again, by default the one that failed"),
+    "cancel": ("STEP", "cancel a step of the plan"),
+    "pause": ("", "pause the plan; /plan resume continues it"),
+    "agents": ("[NAME]", "list agents, or switch to one"),
+    "model": ("[ALIAS] [off|low|medium|high|max]", "list models, or switch to one"),
+    "approvals": ("[ask|edits|all]", "show or change what needs approval"),
+    "compact": ("[FOCUS]", "summarise the conversation to free context"),
+    "clear": ("", "start an empty conversation; the session so far is kept"),
+    "rewind": ("[NUMBER]", "list prompts, or go back to before one, files included"),
+    "resume": ("[ID]", "list sessions of this folder, or resume one"),
+    "rename": ("TITLE", "rename the session"),
+    "cost": ("", "show the tokens and cost of this conversation"),
+    "status": ("", "show the status of the conversation"),
+    "config": ("[KEY [VALUE]]", "show settings, or change one"),
+    "memory": ("[add TEXT | forget ID]", "show or change the notes for later conversations"),
+    "mcp": ("", "list the MCP servers and their tools"),
+    "skills": ("[NAME]", "list the skills"),
+    "tools": ("", "list the tools of the agent"),
+    "permissions": ("[TOOL ARGUMENTS]", "show what runs unasked, or check one call"),
+    "hooks": ("", "list the hooks"),
+    "log": ("", "show where log and transcript are"),
+    "copy": ("[code] [NUMBER]", "copy the last answer or block of code, or the one before it (2), to the clipboard"),
+    "reload": ("", "reload settings, agents, skills and commands"),
+    "init": ("[INSTRUCTIONS]", "write an AGENTS.md for this project"),
+    "bug": ("", "print the facts for a bug report; nothing is sent"),
+    "exit": ("", "save the conversation and quit"),
+})
+"""Arguments and description by name."""
+WITH_CHOICES = frozenset({
+    "agents", "approvals", "cancel", "config", "copy", "help", "memory", "model", "permissions", "plan", "resume",
+    "retry", "rewind", "skills", "skip",
+})  # fmt: skip
+ALIASES = MappingProxyType({"skip": "plan", "retry": "plan", "cancel": "plan", "pause": "plan"})
+"""Short forms, which the module of another command carries out."""
+
+SUBJECTS = MappingProxyType({
+    "conversation": ("clear", "compact", "copy", "cost", "exit", "rename", "resume", "rewind", "status"),
+    "resources": ("hooks", "init", "mcp", "memory", "permissions", "skills", "tools"),
+    "settings": ("agents", "approvals", "config", "model", "reload"),
+    "support": ("bug", "help", "log"),
+    "plan": ("plan",),
+})
+"""The modules that carry the commands out."""
+
+
+class SlashTable(Mapping[str, SlashCommand]):
+    """The commands by name, ours first. ``extra`` are those of one front end alone; where names clash they win."""
+
+    def __init__(self, extra: Mapping[str, SlashCommand] | None = None) -> None:
+        self._own = {**{name: _command(name) for name in WORDS}, **(extra or {})}
+        self._filed: Mapping[str, SlashCommand] = self._own
+        self._servers: ToolServers | None = None
+        self._said: set[str] = set()
+
+    def __getitem__(self, name: str) -> SlashCommand:
+        return self._commands[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._commands)
+
+    def __len__(self) -> int:
+        return len(self._commands)
+
+    @property
+    def _commands(self) -> Mapping[str, SlashCommand]:
+        """All there are: servers may still be starting, and add theirs once they are there."""
+        if self._servers is None or not self._servers.prompts():
+            return self._filed
+        from vibe.front.slash.server_prompts import server_commands  # noqa: PLC0415  as in `renew`
+
+        return {**server_commands(self._servers), **self._filed}
+
+    def called(self, line: str) -> tuple[SlashCommand, Typed] | None:
+        """Return the command that a line calls; None: none of these."""
+        word, *rest = line.split(maxsplit=1) or [""]
+        command = self._commands.get(word[1:]) if word.startswith("/") else None
+        return None if command is None else (command, Typed(name=command.name, rest="".join(rest).strip()))
+
+    def renew(self, guidance: Guidance, servers: ToolServers) -> list[str]:
+        """Offer the commands of the user, the project, the skills and the servers; return what was not said yet.
+
+        Reads files.
+        """
+        from vibe.front.slash.custom import custom_commands  # noqa: PLC0415  it needs what a first screen must not wait for
+
+        warnings: list[str] = []
+        self._servers = servers
+        self._filed = {**self._own, **custom_commands(guidance, self._own, warnings)}
+        unsaid = [warning for warning in dict.fromkeys(warnings) if warning not in self._said]
+        self._said.update(unsaid)
+        return unsaid
+
+    async def arguments(self, talk: Talk, command: str, text: str) -> Sequence[ArgumentChoice]:
+        """Return the words that may follow ``command`` and fit ``text``, those that begin with it first."""
+        found = self._commands.get(command)
+        if found is None or found.choices is None:
+            return ()
+        begun = text.rpartition(" ")[2].casefold()
+        fitting = [choice for choice in await found.choices(talk, text) if begun in choice.value.casefold()]
+        return sorted(fitting, key=lambda choice: not choice.value.casefold().startswith(begun))
+
+
+def _command(name: str) -> SlashCommand:
+    usage, about = WORDS[name]
+    choices = partial(_choices, name) if name in WITH_CHOICES else None
+    return SlashCommand(name=name, usage=usage, about=about, handler=_run, choices=choices)
+
+
+def _load(form: str, name: str) -> Any:
+    """Return the function for a command whose name has this form, such as ``run_{}``."""
+    command = ALIASES.get(name, name)
+    subject = next(subject for subject, commands in SUBJECTS.items() if command in commands)
+    return getattr(importlib.import_module(f"vibe.front.slash.commands.{subject}"), form.format(command))
+
+
+async def _run(talk: Talk, typed: Typed) -> None:
+    if typed.rest and typed.name not in ALIASES and not WORDS[typed.name][0]:
+        from vibe.front.slash.wording import too_much  # noqa: PLC0415  as in `renew`
+
+        raise too_much(typed)
+    await _load("run_{}", typed.name)(talk, typed)
+
+
+async def _choices(name: str, talk: Talk, text: str) -> Sequence[ArgumentChoice]:
+    text = f"{name} {text}" if name in ALIASES else text
+    found: Sequence[ArgumentChoice] = await _load("{}_choices", name)(talk, text)
+    return found

@@ -1,0 +1,51 @@
+"""Sentences and listings that several slash commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anyio import to_thread
+
+from vibe.core.config.paths import VibePaths
+from vibe.core.session.loader import SavedSession, SessionLoader
+from vibe.front.event_text import counted, one_line
+from vibe.front.slash.command import ArgumentChoice, Talk, Typed
+from vibe.system.errors import UsageError
+
+SHOWN_ID = 8
+"""Characters of a session's id that are shown."""
+TITLE_LENGTH = 70
+
+
+def too_much(typed: Typed) -> UsageError:
+    """Return what is wrong with text behind a command that takes none."""
+    return UsageError(f"/{typed.name} takes no arguments: leave out {one_line(typed.rest, TITLE_LENGTH)!r}")
+
+
+def setup_line(talk: Talk) -> str:
+    """Return the agent, model and approvals in force."""
+    setup, mode = talk.conversation.setup, talk.conversation.approvals.mode
+    return f"{setup.profile.name} with {setup.model.key}, thinking {setup.model.thinking}, approvals {mode}"
+
+
+async def sessions_here(talk: Talk) -> list[SavedSession]:
+    """Return the other saved sessions of the conversation's folder, the newest first."""
+    listing = await to_thread.run_sync(SessionLoader(VibePaths(talk.runtime.host.home).sessions).all)
+    here, own = str(talk.opening.workdir), talk.conversation.session_id
+    return [saved for saved in listing.sessions if saved.meta.workspace == here and saved.meta.session_id != own]
+
+
+def words(*values: str) -> Sequence[ArgumentChoice]:
+    """Return the values as choices."""
+    return [ArgumentChoice(value) for value in values]
+
+
+def usage_line(talk: Talk) -> str:
+    """Return what the conversation has used."""
+    account = talk.conversation.account
+    price = "at an unknown price" if account.cost_usd is None else f"${account.cost_usd:.4f}"
+    usage = account.usage
+    return (
+        f"{counted(usage.prompt_tokens, 'token')} read ({usage.cached_tokens:,} cached), "
+        f"{counted(usage.completion_tokens, 'token')} written in {counted(usage.calls, 'call')}, {price}"
+    )
