@@ -95,3 +95,12 @@ def test_the_walk_through_the_modules_is_short_and_leads_past_ones_that_exist() 
 
     assert 20 <= len(modules) <= 25
     assert [path for path in modules if not (ROOT / path).is_file()] == []
+
+
+def test_each_question_of_where_something_is_leads_to_a_file() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    asked = text.partition("\n## Where is …?\n")[2].partition("\n## ")[0]
+    answers = re.findall(r"^\| .+\? \| `([\w/]+\.py)` \|$", asked, re.MULTILINE)
+
+    assert len(answers) >= 24
+    assert [path for path in answers if not (ROOT / path).is_file()] == []

@@ -1,3 +1,3 @@
-"""What every front end says and asks: words for events, plans and results, and the slash commands."""
+"""The words of every front end, for events, plans, requests and results, and its slash commands."""
 
 from __future__ import annotations
