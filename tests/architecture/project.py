@@ -10,7 +10,6 @@ ROOT = Path(__file__).parent.parent.parent
 PACKAGES = ("vibe", "planner", "subagents", "ipc")
 UNTRACKED = frozenset({
     ".git",
-    ".venv",
     ".uv",
     "__pycache__",
     ".pytest_cache",
@@ -27,7 +26,7 @@ UNTRACKED = frozenset({
 def project_files() -> Iterator[Path]:
     """Every file that is or may be committed."""
     for folder, subfolders, names in os.walk(ROOT):
-        subfolders[:] = sorted(name for name in subfolders if name not in UNTRACKED)
+        subfolders[:] = sorted(name for name in subfolders if name not in UNTRACKED and not name.startswith(".venv"))
         yield from (Path(folder) / name for name in sorted(names) if name not in UNTRACKED)
 
 

@@ -126,7 +126,9 @@ def test_an_agent_can_not_weaken_its_check(
 def test_an_agent_can_not_turn_what_its_check_does(
     vibe: VibeCommand, write_plan: WritePlan, executor: str, *, mended: bool
 ) -> None:
-    (vibe.workdir / "test_made.py").write_text("open('made').close()\n")
+    (vibe.workdir / "test_made.py").write_text(
+        "import unittest\nclass Made(unittest.TestCase):\n    def test(self):\n        open('made').close()\n"
+    )
     turning = calls(("bash", {"command": "echo 'raise SystemExit(0)' > unittest.py"}))
     mending = calls(("bash", {"command": "rm unittest.py; touch made" if mended else "true"}))
     replay(vibe, work=[turning, {"text": "Done."}, mending, {"text": "It passes."}])

@@ -104,7 +104,7 @@ def test_a_path_that_leads_outside_is_refused(root: Path, path: str) -> None:
 @pytest.mark.parametrize("path", ["loop", "loop/x", "ping", "pong/x/y", "loop/../out/secret.txt", "", "a\0b"])
 def test_a_path_that_leads_nowhere_is_refused(root: Path, path: str) -> None:
     with pytest.raises(PathError):
-        Workspace(root=root).resolve(path)
+        Workspace(root=root).readable(path)  # 3.13 follows what comes behind a circle: then it leads outside
 
 
 def test_an_absolute_path_inside_is_taken(root: Path) -> None:
