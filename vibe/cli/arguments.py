@@ -42,7 +42,8 @@ def existing_folder(flag: str, given: str | None, cwd: Path) -> Path:
     """
     folder = cwd / Path(given).expanduser() if given else cwd
     if not folder.is_dir():
-        raise UsageError(f"{flag} {given}: no such folder")
+        where = f"{flag} {given}" if given else f"the current folder, {cwd}"
+        raise UsageError(f"{where}: no such folder")
     return utf8_folder(folder.resolve())
 
 

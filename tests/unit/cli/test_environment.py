@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
+from vibe.system.errors import UsageError
 
 
 def environment(**environ: str) -> CliEnvironment:
@@ -53,3 +55,8 @@ def test_the_runtime_folder_is_absolute_or_none() -> None:
     assert environment(XDG_RUNTIME_DIR="run").runtime_dir is None
     assert environment(XDG_RUNTIME_DIR="").runtime_dir is None
     assert environment().runtime_dir is None
+
+
+def test_a_current_folder_that_is_gone_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^the current folder, .*/gone: no such folder$"):
+        existing_folder("--workdir", None, tmp_path / "gone")
