@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import sysconfig
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -20,7 +19,10 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.model_server import ModelServer
 from tests.fakes.terminal import Terminal
+from tests.fakes.tmux import Tmux
+from tests.fakes.waiting import until
 from vibe.cli.environment import CliEnvironment, vibe_home
 from vibe.cli.run import run_command_line
 from vibe.core.llm.retry import RetryPolicy
@@ -28,6 +30,17 @@ from vibe.core.llm.retry import RetryPolicy
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLES = REPOSITORY / "plans-examples"
 VIBE = Path(sysconfig.get_path("scripts")) / "vibe"
+SERVED = """active_model = "first"
+[[providers]]
+name = "served"
+api_base = "{api_base}"
+api_key_env_var = "SERVED_KEY"
+backend = "generic"
+[[models]]
+name = "m1"
+alias = "first"
+provider = "served"
+"""
 
 
 @dataclass(frozen=True)
@@ -128,6 +141,10 @@ class VibeCommand:
         """Start at a terminal; leaving kills what still runs."""
         return terminal.running(VIBE, *words, cwd=self.workdir, env=self.variables(), stdout=stdout)
 
+    def at(self, tmux: Tmux, *words: str) -> None:
+        """Start in a window."""
+        tmux.start([VIBE, *words], cwd=self.workdir, env=self.variables())
+
     def plan_ids(self) -> list[str]:
         """The plans in this home, as they were begun."""
         folders = (self.home / "plans").glob("[!.]*/run.json")
@@ -179,6 +196,30 @@ def vibe(tmp_path: Path) -> Iterator[VibeCommand]:
 
 
 @pytest.fixture
+def server(vibe: VibeCommand) -> Iterator[ModelServer]:
+    """A model that is served, and the active one."""
+    with ModelServer() as running:
+        vibe.configure(SERVED.format(api_base=running.api_base))
+        vibe.environ["SERVED_KEY"] = "k"
+        yield running
+
+
+@pytest.fixture
+def tmux(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Tmux]:
+    """A window; a module may say its columns and rows as ``WINDOW``."""
+    with Tmux(tmp_path, *getattr(request.module, "WINDOW", ())) as window:
+        yield window
+
+
+@pytest.fixture
+def workdir(tmp_path: Path) -> Path:
+    """A folder beside the one that the command was started in."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
 def write_plan(vibe: VibeCommand) -> Callable[..., str]:
     """Writes a plan file from its steps and returns its name."""
 
@@ -198,10 +239,7 @@ def command_step(step_id: str, command: str, **fields: Any) -> dict[str, Any]:
 def interrupt(process: subprocess.Popen[bytes], which: signal.Signals = signal.SIGINT) -> None:
     """Send one signal and return once the process has it: two that are pending at once are one."""
     process.send_signal(which)
-    deadline = time.monotonic() + 120
-    while process.poll() is None and _is_pending(process.pid, which):
-        assert time.monotonic() < deadline, "it never took the signal"
-        time.sleep(0.01)
+    until(lambda: process.poll() is not None or not _is_pending(process.pid, which))
 
 
 def stop_at_once(process: subprocess.Popen[bytes]) -> None:

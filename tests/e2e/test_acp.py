@@ -13,6 +13,7 @@ import pytest
 from tests.e2e.conftest import VIBE, VibeCommand, leftovers
 from tests.fakes.mcp_peers import PEN, http_server
 from tests.fakes.ports import free_port
+from tests.fakes.waiting import until
 from vibe.core.session.folder import SessionFolder, lock_session
 
 if TYPE_CHECKING:
@@ -67,24 +68,8 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     yield from begun(tmp_path_factory.mktemp("alone"))
 
 
-@pytest.fixture
-def workdir(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
-
-
 def tool(name: str, **arguments: Any) -> dict[str, Any]:
     return {"tool_calls": [{"name": name, "arguments": arguments}]}
-
-
-def until(condition: Callable[[], object], seconds: float = 60) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def refusal(work: Callable[..., Any], *args: Any, **more: Any) -> str:
@@ -172,7 +157,7 @@ def test_a_second_prompt_is_told_to_the_agent_at_work_and_a_command_has_to_wait(
     scene.editor.answers.append("allow_once")
     session = scene.editing.new(workdir)
     first = scene.editing.asking(session, "go")
-    assert until(lambda: scene.editor.calls(session))
+    until(lambda: scene.editor.calls(session))
 
     said = refusal(scene.editing.ask, session, "/status")
     second = scene.editing.asking(session, "and this")
@@ -211,7 +196,7 @@ def test_a_session_goes_on_after_a_cancel(scene: Scene, workdir: Path) -> None:
     assert turn.result(90).stop_reason == "cancelled"
 
     turn = scene.editing.asking(session, "go")
-    assert until(lambda: scene.editor.text(session))
+    until(lambda: scene.editor.text(session))
     scene.editing.cancel(session)
     assert turn.result(90).stop_reason == "cancelled"  # what it says takes a minute
     scene.editing.cancel(session)
@@ -310,7 +295,7 @@ def stopped_while_asked(scene: Scene, workdir: Path, *, before: bool) -> None:
     session = scene.editing.new(workdir)
     asked_before = len(scene.editor.asked)
     turn = scene.editing.asking(session, "go")
-    assert until(lambda: len(scene.editor.asked) > asked_before)
+    until(lambda: len(scene.editor.asked) > asked_before)
 
     if before:
         scene.editing.portal.call(scene.editor.give_up)
@@ -449,7 +434,7 @@ def test_a_session_that_is_closed_ends_its_turn(scene: Scene, workdir: Path) -> 
     scene.script({"text": "slowly " * 100, "delay_seconds": 60, "chunk_size": 7})
     session = scene.editing.new(workdir)
     turn = scene.editing.asking(session, "go")
-    assert until(lambda: scene.editor.text(session))
+    until(lambda: scene.editor.text(session))
 
     scene.editing.do(scene.editing.conn.close_session, session_id=session)
 
@@ -709,7 +694,7 @@ def test_a_command_in_a_terminal_is_stopped_with_its_turn(scene: Scene, workdir:
     session = scene.editing.new(workdir)
     before = len(scene.editor.terminals)
     turn = scene.editing.asking(session, "go")
-    assert until((workdir / "pid").is_file)
+    until((workdir / "pid").is_file)
 
     scene.editing.cancel(session)
 
@@ -717,7 +702,7 @@ def test_a_command_in_a_terminal_is_stopped_with_its_turn(scene: Scene, workdir:
     assert len(scene.editor.terminals) == before + 1
     terminal = list(scene.editor.terminals.values())[-1]
     assert (terminal.is_killed, terminal.is_released) == (True, True)
-    assert until(lambda: not leftovers(workdir))
+    until(lambda: not leftovers(workdir))
 
 
 @pytest.fixture
@@ -731,12 +716,12 @@ def test_an_editor_that_is_killed_leaves_nothing_running(bare: Scene, workdir: P
     bare.editor.answers.append("allow_once")
     session = bare.editing.new(workdir)
     bare.editing.asking(session, "go")
-    assert until((workdir / "pid").is_file)
+    until((workdir / "pid").is_file)
 
     bare.editing.hang_up()
 
-    assert until(lambda: bare.editing.process.returncode is not None)
-    assert until(lambda: not leftovers(workdir))
+    until(lambda: bare.editing.process.returncode is not None)
+    until(lambda: not leftovers(workdir))
     saved = bare.vibe.process("session", "list", "--output", "json").document
     assert session in json.dumps(saved)
 
@@ -747,12 +732,12 @@ def test_a_turn_is_cancelled_right_after_a_yes(bare: Scene, workdir: Path) -> No
     session = bare.editing.new(workdir)
     asked_before = len(bare.editor.asked)
     turn = bare.editing.asking(session, "go")
-    assert until(lambda: len(bare.editor.asked) > asked_before)
+    until(lambda: len(bare.editor.asked) > asked_before)
 
     bare.editing.cancel(session)
 
     assert turn.result(90).stop_reason == "cancelled"
-    assert until(lambda: not leftovers(workdir))
+    until(lambda: not leftovers(workdir))
     assert bare.editing.ask(session, "and now?").stop_reason == "end_turn"
 
 
@@ -850,7 +835,7 @@ def test_a_server_that_the_editor_brings_may_be_one_over_http(scene: Scene, work
 def test_slash_commands_are_offered_and_carried_out(scene: Scene, workdir: Path) -> None:
     scene.script({"text": "one"})
     session = scene.editing.new(workdir)
-    assert until(lambda: scene.editor.of("available_commands_update", session))
+    until(lambda: scene.editor.of("available_commands_update", session))
 
     offered = {one.name: one for one in scene.editor.of("available_commands_update", session)[0].available_commands}
     status = scene.editing.ask(session, "/status")
@@ -1017,10 +1002,10 @@ def test_a_turn_that_is_stopped_pauses_its_plan(scene: Scene, workdir: Path) -> 
     scene.editor.answers.append("pick:run")
     session = scene.editing.new(workdir)
     turn = scene.editing.asking(session, "/plan load plan.json")
-    assert until((workdir / "pid").is_file)
+    until((workdir / "pid").is_file)
 
     scene.editing.cancel(session)
 
     assert turn.result(60).stop_reason == "cancelled"
-    assert until(lambda: not leftovers(workdir))
+    until(lambda: not leftovers(workdir))
     assert scene.editing.ask(session, "go on").stop_reason == "end_turn"

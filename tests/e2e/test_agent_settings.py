@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -74,14 +74,13 @@ def test_an_agent_that_a_person_chose_sets_any_key(vibe: VibeCommand) -> None:
 
 
 @pytest.fixture
-def server(vibe: VibeCommand) -> Iterator[ModelServer]:
-    with ModelServer() as running:
-        vibe.configure(
-            f'active_model = "m"\ninstructions = "Be brief."\n[[providers]]\nname = "local"\n'
-            f'api_base = "{running.api_base}"\n[[models]]\nname = "m"\nprovider = "local"\n'
-        )
-        running.enqueue(Reply(text="ok"))
-        yield running
+def server(vibe: VibeCommand, server: ModelServer) -> ModelServer:
+    vibe.configure(
+        f'active_model = "m"\ninstructions = "Be brief."\n[[providers]]\nname = "local"\n'
+        f'api_base = "{server.api_base}"\n[[models]]\nname = "m"\nprovider = "local"\n'
+    )
+    server.enqueue(Reply(text="ok"))
+    return server
 
 
 def test_it_lies_over_the_configuration_and_variables_and_below_flags(vibe: VibeCommand, server: ModelServer) -> None:

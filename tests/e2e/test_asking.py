@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import VibeCommand, command_step, interrupt
-from tests.e2e.test_plan_run import wait_for
 from tests.fakes.terminal import Terminal
+from tests.fakes.waiting import until
 
 DATABASE = {
     "id": "db",
@@ -100,7 +100,7 @@ def test_a_decision_is_taken_while_other_steps_go_on(vibe: VibeCommand, write_pl
     with Terminal(100, 40) as terminal, vibe.on(terminal, "plan", "run", plan) as process:
         terminal.wait_for("? db: Which database?")
         terminal.wait_for(PROMPT)
-        wait_for(lambda: (vibe.workdir / "other.txt").exists() or process.poll() is not None)
+        until(lambda: (vibe.workdir / "other.txt").exists() or process.poll() is not None)
         terminal.type("1\n")
         assert process.wait(timeout=120) == 0
     assert (vibe.workdir / "choice.txt").read_text() == "pg\n"

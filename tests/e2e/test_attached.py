@@ -11,20 +11,13 @@ import pytest
 
 from tests.e2e.conftest import VibeCommand, command_step
 from tests.e2e.test_events_answer import DATABASE, STEP, WritePlan, printed, shell
-from tests.e2e.test_plain_chat import SERVED
-from tests.e2e.test_screen import start
 from tests.e2e.test_story import CHECK, PLAIN, PREFER, READY, STORE, WORDS, WRITE, respond
 from tests.fakes.model_server import ModelServer
 from tests.fakes.tmux import SECONDS, Tmux
 
+WINDOW = (120, 36)
 WITHDRAWN_SECONDS = 1.0
 """Within which a question that is answered at one terminal is gone at another."""
-
-
-@pytest.fixture
-def tmux(tmp_path: Path) -> Iterator[Tmux]:
-    with Tmux(tmp_path, columns=120, rows=36) as terminal:
-        yield terminal
 
 
 def test_a_plan_run_elsewhere_is_answered_and_seen_to_its_end(
@@ -33,7 +26,7 @@ def test_a_plan_run_elsewhere_is_answered_and_seen_to_its_end(
     vibe.replay({"agents": {"w": {"turns": [shell("touch made"), shell("touch more"), {"text": "done"}]}}})
     process = vibe.start("plan", "run", write_plan(STEP), "--wait")
     plan, _ = printed(process, r"answer with: vibe plan approve (\S+) (\S+)")
-    start(tmux, vibe, "--attach", plan)
+    vibe.at(tmux, "--attach", plan)
     tmux.wait_for("touch made")
     tmux.wait_for("1 once")
     tmux.press("1")
@@ -76,45 +69,44 @@ def announced(vibe: VibeCommand, kind: str) -> float:
 
 
 def test_one_plan_is_run_at_one_terminal_and_answered_and_steered_at_another_too(
-    vibe: VibeCommand, write_plan: WritePlan, tmux: Tmux, other: Tmux
+    vibe: VibeCommand, server: ModelServer, write_plan: WritePlan, tmux: Tmux, other: Tmux
 ) -> None:
     vibe.environ["SERVED_KEY"] = "k"
     plan = write_plan(READY, PREFER, WRITE, CHECK, STORE, PLAIN, decisions=[DATABASE])
-    with ModelServer(responder=respond) as server:
-        vibe.configure(SERVED.format(api_base=server.api_base))
-        start(other, vibe, "plan", "run", plan, "--wait")
-        other.wait_for("n WHY")
-        start(tmux, vibe, "--attach", vibe.plan_ids()[0])
-        tmux.wait_for("2 this session")
-        tmux.press("1")  # here, and so withdrawn there
-        assert gone(other, "n WHY") - announced(vibe, "approval.decided") < WITHDRAWN_SECONDS
-        (vibe.workdir / "ready").touch()
-        tmux.wait_for("1-3 answer")
-        other.wait_for("2) Cookies")
-        other.type("2")  # there, and so withdrawn here
-        assert gone(tmux, "1-3 answer") - announced(vibe, "question.answered") < WITHDRAWN_SECONDS
-        tmux.wait_for("1-2 decide")
-        tmux.press("1")
-        tmux.wait_for("3/6 steps")
-        tmux.press("F2", "Enter")
-        tmux.wait_for("s talk to it")
-        tmux.press("s")
-        tmux.type(WORDS)
-        tmux.wait_for("before its next")
-        (vibe.workdir / "gate").touch()
-        tmux.wait_for("It is called ember.")
-        tmux.press("Escape", "Escape")
-        tmux.wait_for("Plan completed: 5 of 6 steps done")
-        tmux.wait_for("has ended")
-        other.wait_for("EXIT 0")
-        [told] = [request for request in server.requests if WORDS in json.dumps(request.body["messages"])]
+    server.responder = respond
+    vibe.at(other, "plan", "run", plan, "--wait")
+    other.wait_for("n WHY")
+    vibe.at(tmux, "--attach", vibe.plan_ids()[0])
+    tmux.wait_for("2 this session")
+    tmux.press("1")  # here, and so withdrawn there
+    assert gone(other, "n WHY") - announced(vibe, "approval.decided") < WITHDRAWN_SECONDS
+    (vibe.workdir / "ready").touch()
+    tmux.wait_for("1-3 answer")
+    other.wait_for("2) Cookies")
+    other.type("2")  # there, and so withdrawn here
+    assert gone(tmux, "1-3 answer") - announced(vibe, "question.answered") < WITHDRAWN_SECONDS
+    tmux.wait_for("1-2 decide")
+    tmux.press("1")
+    tmux.wait_for("3/6 steps")
+    tmux.press("F2", "Enter")
+    tmux.wait_for("s talk to it")
+    tmux.press("s")
+    tmux.type(WORDS)
+    tmux.wait_for("before its next")
+    (vibe.workdir / "gate").touch()
+    tmux.wait_for("It is called ember.")
+    tmux.press("Escape", "Escape")
+    tmux.wait_for("Plan completed: 5 of 6 steps done")
+    tmux.wait_for("has ended")
+    other.wait_for("EXIT 0")
+    [told] = [request for request in server.requests if WORDS in json.dumps(request.body["messages"])]
 
     assert told.body["messages"][-1]["content"] == WORDS
     assert [(vibe.workdir / name).read_text() for name in ("made.txt", "store.txt")] == ["made\n", "pg\n"]
 
 
 def test_what_cannot_be_attached_to_is_a_sentence(vibe: VibeCommand, tmux: Tmux) -> None:
-    start(tmux, vibe, "--attach", "nothing")
+    vibe.at(tmux, "--attach", "nothing")
     tmux.wait_for("vibe: ")
     tmux.wait_for("nothing")
     tmux.wait_for("EXIT ")
@@ -126,7 +118,7 @@ def test_commands_to_a_run_elsewhere(vibe: VibeCommand, write_plan: WritePlan, t
     hold = command_step("hold", "while [ ! -e go ]; do sleep 0.05; done")
     process = vibe.start("plan", "run", write_plan(hold, command_step("after", "true", depends_on=["hold"])), "--wait")
     plan, _ = printed(process, r"plan (\S+) started(.*)")
-    start(tmux, vibe, "--attach", plan)
+    vibe.at(tmux, "--attach", plan)
     tmux.wait_for("0/2 steps")
     tmux.type("/skip after")
     tmux.wait_for("skip")

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from tests.e2e.conftest import VibeCommand
-from tests.e2e.test_subagents import a_long_time, agents, results_of, running_with, wait_for
+from tests.e2e.test_subagents import a_long_time, agents, results_of, running_with
+from tests.fakes.waiting import until
 
 
 def bash(command: str, **more: Any) -> dict[str, Any]:
@@ -64,15 +64,12 @@ def test_a_killed_vibe_takes_its_background_commands_along(vibe: VibeCommand) ->
         )
     )
     process = vibe.start("--yolo", "-p", "go")
-    wait_for(vibe.workdir / "up")
+    until((vibe.workdir / "up").exists)
 
     process.kill()
     process.wait()
 
-    deadline = time.monotonic() + 120
-    while running_with(seconds):
-        assert time.monotonic() < deadline, "it outlived its agent"
-        time.sleep(0.05)
+    until(lambda: not running_with(seconds))
 
 
 def test_the_rules_of_bash_hold_in_the_background(vibe: VibeCommand) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -16,14 +16,14 @@ WHOLE = "The first half of the story ends and the second one begins here"
 
 
 @pytest.fixture(params=["mistral", "generic"])
-def server(request: pytest.FixtureRequest, vibe: VibeCommand) -> Iterator[ModelServer]:
+def server(request: pytest.FixtureRequest, vibe: VibeCommand, server: ModelServer) -> ModelServer:
     backend = str(request.param)
-    with ModelServer("mistral" if backend == "mistral" else "openai") as running:
-        vibe.configure(
-            f'active_model = "m"\n[[providers]]\nname = "local"\nbackend = "{backend}"\napi_base = "{running.api_base}"\n'
-            '[[models]]\nname = "m"\nprovider = "local"\n'
-        )
-        yield running
+    server.shape = "mistral" if backend == "mistral" else "openai"
+    vibe.configure(
+        f'active_model = "m"\n[[providers]]\nname = "local"\nbackend = "{backend}"\napi_base = "{server.api_base}"\n'
+        '[[models]]\nname = "m"\nprovider = "local"\n'
+    )
+    return server
 
 
 def cut(text: str) -> Reply:

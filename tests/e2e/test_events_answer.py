@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import Finished, VibeCommand, command_step
-from tests.e2e.test_plan_run import wait_for
 from tests.fakes.terminal import Terminal
+from tests.fakes.waiting import until
 
 WritePlan = Callable[..., str]
 
@@ -176,9 +176,9 @@ def test_what_can_not_be_answered_is_said(vibe: VibeCommand, write_plan: WritePl
 
 def test_a_run_that_asks_nobody_has_nothing_to_answer(vibe: VibeCommand, write_plan: WritePlan) -> None:
     process = vibe.start("plan", "run", write_plan(HOLD))
-    wait_for(lambda: bool(vibe.plan_ids()) and "no run" not in vibe("events", "list").out)
+    until(lambda: bool(vibe.plan_ids()) and "no run" not in vibe("events", "list").out)
     (plan_id,) = vibe.plan_ids()
-    wait_for(lambda: "is not a run" not in vibe("events", "answer", plan_id).err)
+    until(lambda: "is not a run" not in vibe("events", "answer", plan_id).err)
     refused = vibe("events", "answer", plan_id)
     (vibe.workdir / "go").touch()
     assert process.wait(timeout=120) == 0

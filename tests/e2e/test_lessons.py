@@ -14,7 +14,8 @@ import pytest
 
 from tests.e2e.conftest import REPOSITORY, VibeCommand, snapshot
 from tests.e2e.test_prompt import WRITE, turns
-from tests.e2e.test_subagents import a_long_time, agents, delegate, results_of, running_with, subagent, wait_for
+from tests.e2e.test_subagents import a_long_time, agents, delegate, results_of, running_with, subagent
+from tests.fakes.waiting import until
 
 PROVEN_ELSEWHERE = {
     "a pipe needs no terminal": "tests/e2e/test_prompt.py::test_the_prompt_may_come_through_a_pipe",
@@ -86,7 +87,7 @@ def test_a_signal_saves_the_session_and_ends_with_record_and_code(
     sleeping = {"name": "bash", "arguments": {"command": f"echo up > up; exec sleep {seconds}"}}
     vibe.replay(turns({"text": "first", "tool_calls": [WRITE]}, {"tool_calls": [sleeping]}))
     process = vibe.start("--yolo", "--output", "streaming", "-p", "go")
-    wait_for(vibe.workdir / "up")
+    until((vibe.workdir / "up").exists)
 
     process.send_signal(which)
     out, err = process.communicate(timeout=120)

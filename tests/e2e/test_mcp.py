@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from tests.e2e.conftest import REPOSITORY, VibeCommand
 from tests.fakes.mcp_peers import EVERYTHING, FAULTY, PEN, http_server, left_over
 from tests.fakes.npm_peers import install_peers
 from tests.fakes.ports import free_port
+from tests.fakes.waiting import until
 
 Result = tuple[str, str]
 
@@ -37,15 +37,6 @@ def serve(vibe: VibeCommand, name: str, *argv: str, **fields: Any) -> None:
 
 def results(lines: Iterable[dict[str, Any]]) -> list[Result]:
     return [(line["status"], line["content"]) for line in lines if line["type"] == "tool.result"]
-
-
-def until(condition: Callable[[], bool], seconds: float = 120) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def test_the_main_agent_calls_the_tools_of_a_server_from_its_first_turn(vibe: VibeCommand) -> None:
@@ -212,12 +203,12 @@ def test_no_server_outlives_vibe_however_it_ends(vibe: VibeCommand, sign: signal
     serve(vibe, "stubborn", *FAULTY, "stubborn", mark)
 
     process = vibe.start("--yolo", "-p", "go")
-    assert until((vibe.workdir / "running").exists)
+    until((vibe.workdir / "running").exists)
     assert left_over(mark)
     os.kill(process.pid, sign)
 
     process.wait(timeout=120)
-    assert until(lambda: not left_over(mark)), left_over(mark)
+    until(lambda: not left_over(mark))
 
 
 def test_a_signal_does_not_wait_for_a_server_that_starts(vibe: VibeCommand, tmp_path: Path) -> None:
@@ -228,13 +219,13 @@ def test_a_signal_does_not_wait_for_a_server_that_starts(vibe: VibeCommand, tmp_
     process = vibe.start("--output", "streaming", "-p", "go")
     assert process.stdout is not None
     assert b"session.started" in process.stdout.readline()
-    assert until(lambda: bool(left_over(mark)))
+    until(lambda: bool(left_over(mark)))
     process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=120)
 
     assert process.returncode == 143
     assert json.loads(out.splitlines()[-1])["outcome"] == "interrupted"
-    assert until(lambda: not left_over(mark))
+    until(lambda: not left_over(mark))
 
 
 def test_listing_connects_and_says_how_each_stands(vibe: VibeCommand) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import VIBE, VibeCommand
-from tests.e2e.test_plain_chat import until
 from tests.fakes.mcp_peers import PEN
 from tests.fakes.tmux import SECONDS, Tmux
+from tests.fakes.waiting import until
 
 FORM: dict[str, Any] = {
     "type": "object",

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import VIBE, VibeCommand, command_step, leftovers
-from tests.e2e.mcp_scene import Scene, scene, text, tool, until
+from tests.e2e.mcp_scene import Scene, scene, text, tool
 from tests.fakes.mcp_client import RawClient, connected
+from tests.fakes.waiting import until
 
 pytestmark = pytest.mark.xdist_group("mcp_plans")
 
@@ -40,13 +41,6 @@ def silent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """A server whose client can ask a person."""
     yield from scene(tmp_path_factory.mktemp("asking"), can_ask=True)
-
-
-@pytest.fixture
-def workdir(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
 
 
 @pytest.fixture
@@ -112,7 +106,7 @@ def test_the_id_comes_at_once_and_calls_go_on_beside_the_plan(unasked: Scene, wo
     took = time.monotonic() - started
     beside = unasked.served.call("call_vibe", prompt="go", cwd=str(workdir))
     plan_id = begun.structured_content["plan_id"]
-    assert until((workdir / "begun").is_file)
+    until((workdir / "begun").is_file)
     running = unasked.served.call("plan_status", plan_id=plan_id)
     so_far = unasked.served.call("plan_result", plan_id=plan_id)
     (workdir / "go").touch()
@@ -260,7 +254,7 @@ def test_a_no_to_the_commands_runs_nothing(silent: Scene, workdir: Path) -> None
     )
     result = silent.served.call("plan_result", plan_id=plan_id)
 
-    assert until(lambda: not silent.served.call("plan_status", plan_id=plan_id).structured_content["running"])
+    until(lambda: not silent.served.call("plan_status", plan_id=plan_id).structured_content["running"])
     assert not ended.is_error
     assert result.structured_content["outcome"] == "blocked"
     assert "not today" in text(result)
@@ -309,7 +303,7 @@ def test_a_plan_is_paused_and_goes_on(unasked: Scene, workdir: Path) -> None:
     ]
     begun = unasked.served.call("plan_run", plan=plan(*steps), cwd=str(workdir))
     plan_id = begun.structured_content["plan_id"]
-    assert until(lambda: (workdir / "log").exists() and "b" in (workdir / "log").read_text())
+    until(lambda: (workdir / "log").exists() and "b" in (workdir / "log").read_text())
     twice = unasked.served.call("plan_run", plan_id=plan_id)
 
     paused = unasked.served.call("plan_decide", plan_id=plan_id[:6], stop="pause")
@@ -326,7 +320,7 @@ def test_a_plan_is_paused_and_goes_on(unasked: Scene, workdir: Path) -> None:
 def test_a_plan_is_given_up(unasked: Scene, workdir: Path) -> None:
     begun = unasked.served.call("plan_run", plan=plan(command_step("s", "touch on; sleep 600")), cwd=str(workdir))
     plan_id = begun.structured_content["plan_id"]
-    assert until((workdir / "on").exists)
+    until((workdir / "on").exists)
 
     ended = unasked.served.call("plan_decide", plan_id=plan_id, stop="cancel")
     again = unasked.served.call("plan_run", plan_id=plan_id)
@@ -339,11 +333,11 @@ def test_a_plan_is_given_up(unasked: Scene, workdir: Path) -> None:
 def test_a_cancelled_call_pauses_the_plan_it_began(unasked: Scene, workdir: Path) -> None:
     step = command_step("s", "touch on; [ -e go ] || sleep 600")
     call = unasked.served.start("plan_run", plan=plan(step), cwd=str(workdir), wait_ms=WAIT)
-    assert until((workdir / "on").exists)
+    until((workdir / "on").exists)
 
     call.cancel()
 
-    assert until(lambda: not leftovers(workdir))
+    until(lambda: not leftovers(workdir))
     plan_id = unasked.vibe.plan_ids()[-1]
     stands = unasked.served.call("plan_status", plan_id=plan_id, wait_ms=WAIT)
     assert (stands.structured_content["status"], "plan_run with this plan_id" in text(stands)) == ("paused", True)
@@ -358,11 +352,11 @@ def test_when_the_client_is_gone_its_plans_are_paused_and_can_be_resumed(
     step = command_step("s", "trap '' TERM; touch on; [ -e go ] || sleep 600")
     client.call(1, "plan_run", plan=plan(step), cwd=str(vibe.workdir))
     plan_id = client.hear()["result"]["structuredContent"]["plan_id"]
-    assert until((vibe.workdir / "on").exists)
+    until((vibe.workdir / "on").exists)
 
     client.leave()
     left = time.monotonic()
-    assert until(lambda: not leftovers(vibe.workdir))
+    until(lambda: not leftovers(vibe.workdir))
     took = time.monotonic() - left
 
     assert client.process.wait(60) == 0
@@ -389,14 +383,14 @@ def test_a_session_over_http_that_is_ended_pauses_its_own_plans(vibe: VibeComman
         kept = stays.call("plan_run", plan=document, cwd=str(workdir)).structured_content["plan_id"]
         with connected(streamable_http_client(url, http_client=clients[1]), http=clients[1]) as leaves:
             left = leaves.call("plan_run", plan=document, cwd=str(workdir)).structured_content["plan_id"]
-            assert until(lambda: len(list(workdir.glob("*.on"))) == 2)
+            until(lambda: len(list(workdir.glob("*.on"))) == 2)
         gone = stays.call("plan_status", plan_id=left, wait_ms=WAIT)
         on = stays.call("plan_status", plan_id=kept)
     process.terminate()
 
     assert (gone.structured_content["status"], on.structured_content["status"]) == ("paused", "active")
     assert process.wait(60) == 143
-    assert until(lambda: not leftovers(workdir))
+    until(lambda: not leftovers(workdir))
 
 
 def test_a_plan_of_another_process_is_told_of_and_not_meddled_with(unasked: Scene, workdir: Path) -> None:
@@ -404,7 +398,7 @@ def test_a_plan_of_another_process_is_told_of_and_not_meddled_with(unasked: Scen
     (workdir / "plan.json").write_text(json.dumps(plan(command_step("s", "touch on; sleep 600"))))
     process = vibe.start("plan", "run", "plan.json")
     try:
-        assert until((workdir / "on").exists)
+        until((workdir / "on").exists)
         plan_id = vibe.plan_ids()[-1]
 
         stands = unasked.served.call("plan_status", plan_id=plan_id)

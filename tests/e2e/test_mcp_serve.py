@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import VIBE, VibeCommand, leftovers, snapshot
-from tests.e2e.mcp_scene import Scene, bash, scene, text, tool, until
+from tests.e2e.mcp_scene import Scene, bash, scene, text, tool
 from tests.fakes.mcp_client import RawClient, connected
+from tests.fakes.waiting import until
 
 pytestmark = pytest.mark.xdist_group("mcp_serve")
 
@@ -27,13 +28,6 @@ def unasked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """A server whose client can ask a person."""
     yield from scene(tmp_path_factory.mktemp("asking"), can_ask=True)
-
-
-@pytest.fixture
-def workdir(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
 
 
 @pytest.fixture
@@ -205,11 +199,11 @@ def test_what_runs_out_of_time_is_gone_with_all_it_started(unasked: Scene, workd
 def test_a_cancelled_call_leaves_nothing_running(unasked: Scene, workdir: Path) -> None:
     unasked.script(bash("echo $$ > pid; exec sleep 600"), {"text": "never"})
     call = unasked.served.start("call_vibe", prompt="go", cwd=str(workdir))
-    assert until((workdir / "pid").is_file)
+    until((workdir / "pid").is_file)
 
     call.cancel()
 
-    assert until(lambda: not leftovers(workdir))
+    until(lambda: not leftovers(workdir))
     unasked.script({"text": "still here"})
     assert text(unasked.served.call("call_vibe", prompt="go", cwd=str(workdir))) == "still here"
 
@@ -420,12 +414,12 @@ def test_when_the_client_is_gone_nothing_is_left(vibe: VibeCommand, raw: Callabl
     client = raw("--auto-approve")
     client.greet()
     client.call(1, "call_vibe", prompt="go", cwd=str(vibe.workdir))
-    assert until((vibe.workdir / "pid").is_file)
+    until((vibe.workdir / "pid").is_file)
 
     client.leave()
 
     assert client.process.wait(60) == 0
-    assert until(lambda: not leftovers(vibe.workdir), 10)
+    until(lambda: not leftovers(vibe.workdir), 10)
 
 
 CLIENT = """
@@ -455,13 +449,13 @@ def test_when_the_client_is_killed_nothing_is_left(vibe: VibeCommand, tmp_path: 
     argv = [sys.executable, "-c", CLIENT, str(vibe.workdir), str(VIBE), "mcp", "serve", "--auto-approve"]
     client = subprocess.Popen(argv, env=vibe.variables(), cwd=folder, stdout=subprocess.DEVNULL)
     try:
-        assert until((vibe.workdir / "pid").is_file)
-        assert until((vibe.workdir / "on").is_file)
+        until((vibe.workdir / "pid").is_file)
+        until((vibe.workdir / "on").is_file)
     finally:
         client.kill()
         client.wait()
 
-    assert until(lambda: not leftovers(vibe.workdir) and not leftovers(folder), 60)
+    until(lambda: not leftovers(vibe.workdir) and not leftovers(folder), 60)
 
 
 def test_below_two_others_no_agent_begins_however_it_is_called(vibe: VibeCommand, tmp_path: Path) -> None:
@@ -529,9 +523,9 @@ def test_over_http_only_who_has_the_token_and_comes_from_here_is_served(vibe: Vi
         assert not leftovers(workdir)
         (workdir / "pid").unlink()
         left = served.start("call_vibe", prompt="go", cwd=str(workdir))
-        assert until((workdir / "pid").is_file)
+        until((workdir / "pid").is_file)
         left.cancel()
-        assert until(lambda: not leftovers(workdir))
+        until(lambda: not leftovers(workdir))
         vibe.replay({"agents": {"main": {"turns": [{"text": "by HTTP"}]}}})
         answer = served.call("call_vibe", prompt="go", cwd=str(workdir))
     process.terminate()

@@ -5,28 +5,14 @@ from __future__ import annotations
 import json
 import re
 import sys
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.e2e.conftest import VIBE, VibeCommand, command_step, leftovers
 from tests.fakes.model_server import ModelServer, Reply, ServedCall
-from tests.fakes.tmux import SECONDS, Tmux
+from tests.fakes.tmux import Tmux
+from tests.fakes.waiting import until
 
-SERVED = """active_model = "first"
-[[providers]]
-name = "served"
-api_base = "{api_base}"
-api_key_env_var = "SERVED_KEY"
-backend = "generic"
-[[models]]
-name = "m1"
-alias = "first"
-provider = "served"
-"""
 SCREENS = Path(__file__).parent / "screens"
 
 
@@ -36,23 +22,6 @@ def turns(*given: dict[str, Any]) -> dict[str, Any]:
 
 def bash(command: str) -> dict[str, Any]:
     return {"tool_calls": [{"name": "bash", "arguments": {"command": command}}]}
-
-
-@pytest.fixture
-def tmux(tmp_path: Path) -> Iterator[Tmux]:
-    with Tmux(tmp_path) as terminal:
-        yield terminal
-
-
-def start(tmux: Tmux, vibe: VibeCommand, *words: str) -> None:
-    tmux.start([VIBE, *words], cwd=vibe.workdir, env=vibe.variables())
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def masked(screen: list[str]) -> str:
@@ -98,7 +67,7 @@ def test_a_conversation_by_lines_looks_as_it_should(vibe: VibeCommand, tmux: Tmu
             {"text": "A plan needs thought."},
         )
     )
-    start(tmux, vibe, "--plain", "hi")
+    vibe.at(tmux, "--plain", "hi")
     tmux.wait_for("What shall we do?")
     tmux.wait_for_last("> ")
     for typed, seen in TALK:
@@ -123,7 +92,7 @@ def test_a_conversation_by_lines_looks_as_it_should(vibe: VibeCommand, tmux: Tmu
 def test_a_session_is_listed_and_gone_on_with(vibe: VibeCommand, tmux: Tmux) -> None:
     vibe.replay(turns({"text": "Hello."}, {"text": "Welcome back."}))
     vibe.process("-p", "first words")
-    start(tmux, vibe, "--plain")
+    vibe.at(tmux, "--plain")
     tmux.wait_for("Ctrl-D quits")
     tmux.wait_for_last("> ")
     tmux.type("/resume")
@@ -154,7 +123,7 @@ def test_a_terminal_that_can_do_nothing_is_enough(vibe: VibeCommand, tmux: Tmux)
 
 def test_a_terminal_that_is_closed_leaves_a_saved_session_and_no_process(vibe: VibeCommand, tmux: Tmux) -> None:
     vibe.replay(turns(bash("sleep 6323"), {"text": "Back again."}))
-    start(tmux, vibe, "--plain", "--auto-approve", "wait")
+    vibe.at(tmux, "--plain", "--auto-approve", "wait")
     tmux.wait_for("* bash sleep 6323")
     tmux.close()
     until(lambda: leftovers(vibe.workdir) == [])
@@ -196,26 +165,25 @@ PLANNED_TALK = (
 """As ``TALK``."""
 
 
-def test_a_plan_is_proposed_changed_run_and_steered_in_a_conversation(vibe: VibeCommand, tmux: Tmux) -> None:
-    with ModelServer() as server:
-        vibe.configure(SERVED.format(api_base=server.api_base))
-        vibe.environ["SERVED_KEY"] = "k"
-        server.enqueue(
-            Reply(text="What shall we do?"),
-            hand_in(PREPARE, WAIT, BUILD),
-            hand_in(PREPARE, WAIT, BUILD, CHECK, NOTES),
-            Reply(text="The plan is at work."),
-            Reply(text="All is built."),
-        )
-        start(tmux, vibe, "--plain")
-        tmux.wait_for("Ctrl-D quits")
-        tmux.wait_for_last("> ")
-        for typed, seen in PLANNED_TALK:
-            tmux.type(typed)
-            tmux.wait_for(seen)
-            if seen != "EXIT 0":
-                tmux.wait_for_last("> ")
-        screen = tmux.screen()
+def test_a_plan_is_proposed_changed_run_and_steered_in_a_conversation(
+    vibe: VibeCommand, server: ModelServer, tmux: Tmux
+) -> None:
+    server.enqueue(
+        Reply(text="What shall we do?"),
+        hand_in(PREPARE, WAIT, BUILD),
+        hand_in(PREPARE, WAIT, BUILD, CHECK, NOTES),
+        Reply(text="The plan is at work."),
+        Reply(text="All is built."),
+    )
+    vibe.at(tmux, "--plain")
+    tmux.wait_for("Ctrl-D quits")
+    tmux.wait_for_last("> ")
+    for typed, seen in PLANNED_TALK:
+        tmux.type(typed)
+        tmux.wait_for(seen)
+        if seen != "EXIT 0":
+            tmux.wait_for_last("> ")
+    screen = tmux.screen()
 
     assert (vibe.workdir / "built.txt").read_text() == "ready\n", screen
     assert not (vibe.workdir / "notes.txt").exists()
@@ -234,33 +202,33 @@ path.write_text(text.replace("Build it", "Build all of it") if answer == "yes" e
 """
 
 
-def test_a_proposal_is_saved_and_edited_by_lines(vibe: VibeCommand, tmux: Tmux, tmp_path: Path) -> None:
+def test_a_proposal_is_saved_and_edited_by_lines(
+    vibe: VibeCommand, server: ModelServer, tmux: Tmux, tmp_path: Path
+) -> None:
     editor = tmp_path / "editor.py"
     editor.write_text(EDITING)
-    with ModelServer() as server:
-        vibe.configure(SERVED.format(api_base=server.api_base))
-        vibe.environ |= {"SERVED_KEY": "k", "EDITOR": f"{sys.executable} {editor}"}
-        server.enqueue(hand_in(PREPARE, command_step("build", "true", title="Build it", depends_on=["prepare"])))
-        start(tmux, vibe, "--plain")
-        tmux.wait_for("Ctrl-D quits")
-        tmux.type("/plan Build the thing")
-        tmux.wait_for("[e] edit  [s FILE] save")
-        tmux.type("s kept.json")
-        tmux.wait_for("written to ")
-        tmux.type("s kept.json")
-        tmux.wait_for("kept.json already exists")
-        tmux.type("e")
-        tmux.wait_for("really?")
-        tmux.type("no")
-        tmux.wait_for("[s FILE] save", 4)
-        tmux.type("edit")
-        tmux.wait_for("really?", 2)
-        tmux.type("yes")
-        tmux.wait_for("plan, version 2")
-        tmux.wait_for("~ build: title differs")
-        tmux.type("n")
-        tmux.wait_for("the plan is dropped")
-        tmux.press("C-d")
-        tmux.wait_for("EXIT 0")
+    vibe.environ |= {"SERVED_KEY": "k", "EDITOR": f"{sys.executable} {editor}"}
+    server.enqueue(hand_in(PREPARE, command_step("build", "true", title="Build it", depends_on=["prepare"])))
+    vibe.at(tmux, "--plain")
+    tmux.wait_for("Ctrl-D quits")
+    tmux.type("/plan Build the thing")
+    tmux.wait_for("[e] edit  [s FILE] save")
+    tmux.type("s kept.json")
+    tmux.wait_for("written to ")
+    tmux.type("s kept.json")
+    tmux.wait_for("kept.json already exists")
+    tmux.type("e")
+    tmux.wait_for("really?")
+    tmux.type("no")
+    tmux.wait_for("[s FILE] save", 4)
+    tmux.type("edit")
+    tmux.wait_for("really?", 2)
+    tmux.type("yes")
+    tmux.wait_for("plan, version 2")
+    tmux.wait_for("~ build: title differs")
+    tmux.type("n")
+    tmux.wait_for("the plan is dropped")
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
 
     assert json.loads((vibe.workdir / "kept.json").read_text())["goal"] == "Build the thing"

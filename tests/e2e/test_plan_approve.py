@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.e2e.conftest import VibeCommand
-from tests.e2e.test_plan_run import wait_for
 from tests.fakes.terminal import Terminal
+from tests.fakes.waiting import until
 
 WritePlan = Callable[..., str]
 
@@ -74,7 +74,7 @@ def test_without_wait_nobody_is_asked(vibe: VibeCommand, plan: str) -> None:
 def test_a_question_at_the_terminal_is_withdrawn_when_it_is_answered_elsewhere(vibe: VibeCommand, plan: str) -> None:
     with Terminal(100, 40) as terminal, vibe.on(terminal, "plan", "run", plan) as process:
         terminal.wait_for("touch made")
-        wait_for(lambda: bool(vibe.plan_ids()))
+        until(lambda: bool(vibe.plan_ids()))
         open_ones = vibe("plan", "approve", "latest", "ffffffff").err
         match = re.search(r"open: (\w{8}) ", open_ones)
         assert match, open_ones

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import Finished, VibeCommand, command_step, snapshot
-from tests.e2e.test_plan_run import wait_for
 from tests.fakes.ports import ports_in_a_row
+from tests.fakes.waiting import until
 
 WritePlan = Callable[..., str]
 
@@ -30,7 +30,7 @@ def ship(**fields: Any) -> dict[str, Any]:
 def started(vibe: VibeCommand, plan: str, *words: str) -> tuple[subprocess.Popen[bytes], str]:
     """A run in the middle of a step that waits for the file ``go``, and the plan's id."""
     process = vibe.start("plan", "run", "--output", "json", *words, plan)
-    wait_for(lambda: (vibe.workdir / "started").exists() or process.poll() is not None)
+    until(lambda: (vibe.workdir / "started").exists() or process.poll() is not None)
     assert process.poll() is None, process.communicate()
     return process, vibe.plan_ids()[0]
 
@@ -99,7 +99,7 @@ def test_a_cancelled_plan_is_gone_within_a_second_with_all_its_processes(
 
     assert (cancelled.code, cancelled.out) == (0, f"plan {plan_id}: cancelled\n")
     assert took < 5 + 10 * (between - before), "a second, and what a busy machine adds"
-    wait_for(lambda: not Path(f"/proc/{shell}").exists())
+    until(lambda: not Path(f"/proc/{shell}").exists())
     assert {step["id"]: step["status"] for step in record["steps"]} == {"a": "cancelled", "b": "cancelled"}
     assert refused(vibe("plan", "resume", plan_id), 2, "cancelled")
     assert refused(vibe("plan", "cancel", plan_id), 2, "has ended (cancelled)")
@@ -137,7 +137,7 @@ def test_a_decision_whose_time_was_over_stays_as_it_fell(vibe: VibeCommand, writ
             decisions=[ship(default="no", timeout_seconds=0.05)],
         ),
     )
-    wait_for((vibe.workdir / "shipped").exists)
+    until((vibe.workdir / "shipped").exists)
 
     assert refused(vibe("plan", "decide", plan_id, "ship", "yes"), 2, "already decided")
     (vibe.workdir / "go").touch()
@@ -274,12 +274,12 @@ def test_what_becomes_of_a_failed_step_is_decided_from_another_terminal(
         command_step("after", "echo after >> log", depends_on=["flaky"]),
     )
     run = vibe.start("plan", "run", "--wait", "--output", "json", plan)
-    wait_for(lambda: bool(vibe.plan_ids()) or run.poll() is not None)
+    until(lambda: bool(vibe.plan_ids()) or run.poll() is not None)
     plan_id = vibe.plan_ids()[0]
-    wait_for(lambda: bool(vibe("plan", "status", plan_id, "--output", "json").document["open_decisions"]))
+    until(lambda: bool(vibe("plan", "status", plan_id, "--output", "json").document["open_decisions"]))
     (vibe.workdir / "fixed").touch()
 
-    wait_for(lambda: vibe("plan", "decide", plan_id, "failed:flaky:1", "retry").code == 0)  # status says it first
+    until(lambda: vibe("plan", "decide", plan_id, "failed:flaky:1", "retry").code == 0)  # status says it first
     code, record = ended(run)
 
     assert (code, record["outcome"]) == (0, "completed")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import VibeCommand, command_step
-from tests.e2e.test_plan_run import wait_for
+from tests.fakes.waiting import until
 
 WritePlan = Callable[..., str]
 
@@ -92,7 +92,7 @@ def test_what_was_killed_in_the_middle_of_a_side_effect_is_not_done_again_by_its
         command_step("deploy", DEPLOY, side_effects=True), command_step("tell", "touch told", depends_on=["deploy"])
     )
     process = vibe.start("plan", "run", plan)
-    wait_for((vibe.workdir / "begun").exists)
+    until((vibe.workdir / "begun").exists)
     process.kill()
     process.communicate()
     plan_id = vibe.plan_ids()[0]
@@ -115,7 +115,7 @@ def test_a_pause_that_cuts_a_side_effect_off_asks_and_skip_goes_on_without_it(
     )
     process = vibe.start("plan", "run", "--output", "streaming", plan)
     assert process.stdout is not None
-    wait_for((vibe.workdir / "begun").exists)
+    until((vibe.workdir / "begun").exists)
     process.send_signal(signal.SIGINT)
     while b'"code":"pausing"' not in process.stdout.readline():
         pass

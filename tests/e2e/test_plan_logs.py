@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.e2e.conftest import VibeCommand, command_step
-from tests.e2e.test_plan_run import wait_for
+from tests.fakes.waiting import until
 
 WritePlan = Callable[..., str]
 
@@ -51,7 +51,7 @@ def test_what_a_failed_check_said_is_in_summary_record_and_report(vibe: VibeComm
 def test_logs_follow_a_plan_until_it_ends(vibe: VibeCommand, write_plan: WritePlan) -> None:
     plan = write_plan(command_step("s", "echo first; while [ ! -e go ]; do sleep 0.05; done; echo last"))
     running = vibe.start("plan", "run", plan)
-    wait_for(lambda: any((vibe.home / "plans").glob("*/steps/s/output.log")))
+    until(lambda: any((vibe.home / "plans").glob("*/steps/s/output.log")))
     following = vibe.start("plan", "logs", "latest", "--follow")
     assert following.stdout is not None
     seen = [following.stdout.readline() for _ in range(4)]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
 from tests.e2e.conftest import VibeCommand, command_step
+from tests.fakes.waiting import until
 from tests.integration.session.repository import content, git, repository
 
 
@@ -127,10 +127,7 @@ def test_what_a_killed_step_had_done_goes_back_and_is_set_aside(vibe: VibeComman
     step, script = shell("slow", "echo half > a.txt; sleep 600")
     vibe.replay({"agents": {"slow": script}})
     process = vibe.start("plan", "run", write_plan(step), "--auto-approve")
-    deadline = time.monotonic() + 120
-    while not (vibe.workdir / "a.txt").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until((vibe.workdir / "a.txt").exists)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     (plan_id,) = vibe.plan_ids()
@@ -146,10 +143,7 @@ def test_a_plan_that_runs_is_left_alone(vibe: VibeCommand, write_plan: Any) -> N
     step, script = shell("slow", "echo half > a.txt; sleep 600")
     vibe.replay({"agents": {"slow": script}})
     vibe.start("plan", "run", write_plan(step), "--auto-approve")
-    deadline = time.monotonic() + 120
-    while not (vibe.workdir / "a.txt").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until((vibe.workdir / "a.txt").exists)
     (plan_id,) = vibe.plan_ids()
 
     refused = vibe("plan", "rewind", plan_id, "slow")

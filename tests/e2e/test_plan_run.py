@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,19 +10,12 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import EXAMPLES, REPOSITORY, VIBE, VibeCommand, command_step, snapshot
+from tests.fakes.waiting import until
 
 WritePlan = Callable[..., str]
 
 
 MODEL_STEP = {"id": "w", "title": "Write", "mode": "code", "prompt": "Go."}
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 120) -> None:
-    """Until it holds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it never came to that"
-        time.sleep(0.01)
 
 
 def test_steps_run_in_order_of_their_dependencies(vibe: VibeCommand, write_plan: WritePlan) -> None:
@@ -85,7 +77,7 @@ def test_a_command_that_runs_out_of_time_is_a_limit_and_leaves_nothing_behind(
 
     assert (record["outcome"], record["exit_code"], record["steps"][0]["reason"]) == ("limit", 4, "timeout")
     pid = int((vibe.workdir / "pid").read_text())
-    wait_for(lambda: not Path(f"/proc/{pid}").exists())
+    until(lambda: not Path(f"/proc/{pid}").exists())
 
 
 def test_a_check_that_never_passes_is_never_a_completed_step(vibe: VibeCommand, write_plan: WritePlan) -> None:
@@ -175,7 +167,7 @@ def test_a_signal_leaves_a_run_that_can_be_resumed(
     )
     process = vibe.start("plan", "run", plan, "--output", "streaming")
     assert process.stdout is not None
-    wait_for((vibe.workdir / "started").exists)
+    until((vibe.workdir / "started").exists)
 
     process.send_signal(which)
     if which is signal.SIGINT:
@@ -199,7 +191,7 @@ def test_the_first_interrupt_lets_running_commands_end(vibe: VibeCommand, write_
         command_step("two", "echo 2 >> log", depends_on=["one"]),
     )
     process = vibe.start("plan", "run", plan)
-    wait_for((vibe.workdir / "started").exists)
+    until((vibe.workdir / "started").exists)
 
     process.send_signal(signal.SIGINT)
     (vibe.workdir / "go").touch()
@@ -215,19 +207,19 @@ def test_the_first_interrupt_lets_running_commands_end(vibe: VibeCommand, write_
 def test_killing_the_run_kills_its_commands(vibe: VibeCommand, write_plan: WritePlan) -> None:
     plan = write_plan(command_step("long", "sleep 300 & echo $! > pid; touch started; wait"))
     process = vibe.start("plan", "run", plan)
-    wait_for((vibe.workdir / "started").exists)
+    until((vibe.workdir / "started").exists)
     pid = int((vibe.workdir / "pid").read_text())
 
     process.kill()
     process.wait()
 
-    wait_for(lambda: not Path(f"/proc/{pid}").exists())
+    until(lambda: not Path(f"/proc/{pid}").exists())
 
 
 def test_two_processes_never_run_one_plan(vibe: VibeCommand, write_plan: WritePlan) -> None:
     plan = write_plan(command_step("long", "touch started; while [ ! -e go ]; do sleep 0.05; done"))
     process = vibe.start("plan", "run", plan)
-    wait_for((vibe.workdir / "started").exists)
+    until((vibe.workdir / "started").exists)
 
     second = vibe("plan", "resume", vibe.plan_ids()[0])
 
@@ -249,7 +241,7 @@ def test_a_late_subscriber_gets_every_event_once(vibe: VibeCommand, write_plan: 
         command_step("last", "for i in 1 2 3; do echo $i; done", depends_on=["wait"]),
     )
     run = vibe.start("plan", "run", "--output", "streaming", plan)
-    wait_for((vibe.workdir / "started").exists)
+    until((vibe.workdir / "started").exists)
     tail = vibe.start("events", "tail", "--from", "1", "--output", "json")
     assert tail.stdout is not None
     first = os.read(tail.stdout.fileno(), 65_536)
@@ -267,7 +259,7 @@ def test_a_late_subscriber_gets_every_event_once(vibe: VibeCommand, write_plan: 
 def test_running_publishers_are_listed(vibe: VibeCommand, write_plan: WritePlan) -> None:
     plan = write_plan(command_step("long", "touch started; while [ ! -e go ]; do sleep 0.05; done"))
     process = vibe.start("plan", "run", plan)
-    wait_for((vibe.workdir / "started").exists)
+    until((vibe.workdir / "started").exists)
 
     listed = vibe("events", "list", "--output", "json").document
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import EXAMPLES, VibeCommand, command_step, leftovers
-from tests.e2e.test_plan_run import wait_for
+from tests.fakes.waiting import until
 
 WritePlan = Callable[..., str]
 
@@ -103,7 +103,7 @@ def started(
 ) -> subprocess.Popen[bytes]:
     """A run in the middle of the slow commands of some steps."""
     process = vibe.start(*words, plan)
-    wait_for(lambda: process.poll() is not None or all((vibe.workdir / f"started-{one}").exists() for one in step_ids))
+    until(lambda: process.poll() is not None or all((vibe.workdir / f"started-{one}").exists() for one in step_ids))
     assert process.poll() is None, process.communicate()
     return process
 
@@ -162,7 +162,7 @@ def test_killing_a_steps_process_fails_the_step_and_not_the_plan(vibe: VibeComma
     victim = process_of(vibe, "victim")
 
     os.kill(victim, signal.SIGKILL)
-    wait_for(lambda: not Path(f"/proc/{victim}").exists())
+    until(lambda: not Path(f"/proc/{victim}").exists())
     (vibe.workdir / "go").touch()
     out, _ = process.communicate(timeout=120)
 
@@ -171,7 +171,7 @@ def test_killing_a_steps_process_fails_the_step_and_not_the_plan(vibe: VibeComma
     assert "killed by SIGKILL" in steps["victim"]["detail"]
     assert (steps["other"]["status"], steps["after"]["status"]) == ("completed", "completed")
     assert steps["victim"]["usage"]["calls"] == 1, "what it had used is known"
-    wait_for(lambda: not leftovers(vibe.workdir))
+    until(lambda: not leftovers(vibe.workdir))
 
 
 def test_a_tool_that_crashes_its_process_takes_one_attempt_with_it(vibe: VibeCommand, write_plan: WritePlan) -> None:
@@ -238,8 +238,8 @@ def test_nothing_outlives_a_run_that_is_killed_and_a_resume_goes_on_in_processes
     process.kill()
     process.wait()
 
-    wait_for(lambda: not step_processes(vibe))
-    wait_for(lambda: not [one for one in leftovers(vibe.workdir) if "while" in one])
+    until(lambda: not step_processes(vibe))
+    until(lambda: not [one for one in leftovers(vibe.workdir) if "while" in one])
     (vibe.workdir / "go").touch()
     record = vibe("plan", "resume", vibe.plan_ids()[0], "--output", "json").document
     assert record["outcome"] == "completed"
@@ -268,7 +268,7 @@ def test_an_interrupt_pauses_and_a_resume_goes_on(vibe: VibeCommand, write_plan:
 
     assert process.returncode == 130, err
     assert (json.loads(out)["outcome"], step_processes(vibe)) == ("interrupted", set())
-    wait_for(lambda: not leftovers(vibe.workdir))
+    until(lambda: not leftovers(vibe.workdir))
     record = vibe("plan", "resume", vibe.plan_ids()[0], "--output", "json").document
     assert record["outcome"] == "completed"
     assert (vibe.workdir / "log-s").read_text() == "ran\n"
@@ -283,7 +283,7 @@ def test_a_plan_in_processes_ends_in_good_time_when_told_to(vibe: VibeCommand, w
 
     assert (process.returncode, json.loads(out)["outcome"]) == (143, "interrupted"), err
     assert step_processes(vibe) == set()
-    wait_for(lambda: not leftovers(vibe.workdir))
+    until(lambda: not leftovers(vibe.workdir))
 
 
 def test_the_plans_budget_holds_over_all_processes(vibe: VibeCommand, write_plan: WritePlan) -> None:

@@ -10,7 +10,7 @@ from ipc.commands import Cancel, Command, Pause, Ping, Reply
 from ipc.control import send_command
 from ipc.registry import Entry, Registry
 from tests.e2e.conftest import VibeCommand
-from tests.e2e.test_plan_run import wait_for
+from tests.fakes.waiting import until
 
 
 async def ask(entry: Entry, command: Command) -> Reply:
@@ -22,7 +22,7 @@ def test_a_prompt_can_be_cancelled_and_nothing_else(vibe: VibeCommand) -> None:
     call = {"name": "bash", "arguments": {"command": "echo $$ > pid; touch started; sleep 600"}}
     vibe.replay({"agents": {"main": {"turns": [{"tool_calls": [call]}, {"text": "done"}]}}})
     run = vibe.start("--auto-approve", "--output", "json", "-p", "go")
-    wait_for(lambda: (vibe.workdir / "started").exists() or run.poll() is not None)
+    until(lambda: (vibe.workdir / "started").exists() or run.poll() is not None)
     [entry] = Registry(vibe.home).running()
 
     assert anyio.run(ask, entry, Ping()).data["pid"] == run.pid

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.e2e.conftest import VibeCommand
@@ -16,15 +14,14 @@ ONE_PIXEL = (
 
 
 @pytest.fixture
-def server(vibe: VibeCommand) -> Iterator[ModelServer]:
-    with ModelServer() as running:
-        vibe.environ["TEAM"] = "search"
-        vibe.configure(f"""
+def server(vibe: VibeCommand, server: ModelServer) -> ModelServer:
+    vibe.environ["TEAM"] = "search"
+    vibe.configure(f"""
 active_model = "m"
 api_timeout = 100.0
 [[providers]]
 name = "local"
-api_base = "{running.api_base}"
+api_base = "{server.api_base}"
 api_style = "openai"
 reasoning_field_name = "thoughts"
 region = ""
@@ -35,7 +32,7 @@ provider = "local"
 thinking = "max"
 supports_images = true
 """)
-        yield running
+    return server
 
 
 def test_they_reach_the_server(vibe: VibeCommand, server: ModelServer) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -25,10 +25,10 @@ def backend(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def server(vibe: VibeCommand, backend: str) -> Iterator[ModelServer]:
-    with ModelServer("mistral" if backend == "mistral" else "openai") as running:
-        configure(vibe, backend, running.api_base)
-        yield running
+def server(vibe: VibeCommand, backend: str, server: ModelServer) -> ModelServer:
+    server.shape = "mistral" if backend == "mistral" else "openai"
+    configure(vibe, backend, server.api_base)
+    return server
 
 
 def test_the_record_warns_of_what_was_said_on_stderr(vibe: VibeCommand, server: ModelServer) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import EXAMPLES, VibeCommand, leftovers, snapshot
-from tests.e2e.test_plan_run import wait_for
+from tests.fakes.waiting import until
 
 KILLS = 12
 
@@ -84,7 +84,7 @@ def test_killed_at_any_instant_it_is_resumed_to_the_same_end(
     assert after[: len(completed_before)] == completed_before
     assert sorted(after) == ["design", "docs", "shorten", "slugify", "survey", "test"]
     assert snapshot(sample_of(vibe, plan_id)) == finished_project(brisk_quickstart)
-    wait_for(lambda: not leftovers(vibe.home.parent))
+    until(lambda: not leftovers(vibe.home.parent))
 
 
 def completed_steps(vibe: VibeCommand, plan_id: str) -> list[str]:

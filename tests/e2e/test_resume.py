@@ -7,15 +7,15 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.conftest import EXAMPLES, VibeCommand, command_step, snapshot
-from tests.e2e.test_plan_run import wait_for
 from tests.fakes.model_server import ModelServer, Received, Reply, ServedCall
+from tests.fakes.waiting import until
 from vibe.core.sandbox.bubblewrap import find_bubblewrap
 
 WritePlan = Callable[..., str]
@@ -39,16 +39,16 @@ def one_slow_call(request: Received) -> Reply:
 
 
 @pytest.fixture
-def server(vibe: VibeCommand) -> Iterator[ModelServer]:
+def server(vibe: VibeCommand, server: ModelServer) -> ModelServer:
     """A model that makes one slow call in each conversation; the command's only one."""
-    with ModelServer(responder=one_slow_call) as running:
-        vibe.environ["MODEL_KEY"] = "sk-x"
-        vibe.configure(
-            'active_model = "m"\n[[providers]]\nname = "here"\nbackend = "generic"\n'
-            f'api_base = "{running.api_base}"\napi_key_env_var = "MODEL_KEY"\n'
-            '[[models]]\nname = "m"\nprovider = "here"\ninput_price = 1.0\noutput_price = 1.0\n'
-        )
-        yield running
+    server.responder = one_slow_call
+    vibe.environ["MODEL_KEY"] = "sk-x"
+    vibe.configure(
+        'active_model = "m"\n[[providers]]\nname = "here"\nbackend = "generic"\n'
+        f'api_base = "{server.api_base}"\napi_key_env_var = "MODEL_KEY"\n'
+        '[[models]]\nname = "m"\nprovider = "here"\ninput_price = 1.0\noutput_price = 1.0\n'
+    )
+    return server
 
 
 def model_step(step_id: str, **fields: Any) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def model_step(step_id: str, **fields: Any) -> dict[str, Any]:
 def started(vibe: VibeCommand, *words: str) -> subprocess.Popen[bytes]:
     """A run that is in the middle of its slow command."""
     process = vibe.start(*words)
-    wait_for(lambda: (vibe.workdir / "started").exists() or process.poll() is not None)
+    until(lambda: (vibe.workdir / "started").exists() or process.poll() is not None)
     assert process.poll() is None, process.communicate()
     return process
 
@@ -328,7 +328,7 @@ def test_of_two_resumes_at_once_one_runs_the_plan(vibe: VibeCommand, write_plan:
     vibe("plan", "run", plan)
     words = ("plan", "resume", vibe.plan_ids()[0], "--decide", "ship=yes")
     both = [vibe.start(*words), vibe.start(*words)]
-    wait_for(lambda: any(process.poll() is not None for process in both))
+    until(lambda: any(process.poll() is not None for process in both))
 
     (vibe.workdir / "go").touch()
     ends = [(process.communicate(timeout=120), process.returncode) for process in both]
@@ -385,7 +385,7 @@ def test_what_kept_places_empty_for_a_killed_command_is_taken_away_without_a_wor
 
 def test_a_demonstration_whose_copy_was_deleted_says_so(vibe: VibeCommand, tmp_path: Path) -> None:
     process = vibe.start("plan", "run", "--approve", "edits", str(EXAMPLES / "quickstart.json"))
-    wait_for(lambda: any(tmp_path.glob("vibe-sample-*/project/textkit")))
+    until(lambda: any(tmp_path.glob("vibe-sample-*/project/textkit")))
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=120)
     assert process.returncode == 143

@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -15,25 +15,18 @@ from random import Random
 import pytest
 
 from tests.e2e.conftest import VIBE, VibeCommand, command_step, leftovers
-from tests.e2e.test_plain_chat import SERVED, bash, hand_in, turns, until
+from tests.e2e.test_plain_chat import bash, hand_in, turns
 from tests.fakes.model_server import ModelServer, Reply
 from tests.fakes.tmux import Tmux
+from tests.fakes.waiting import until
 from tests.unit.core.skills.writing import write_skill
 
-
-@pytest.fixture
-def tmux(tmp_path: Path) -> Iterator[Tmux]:
-    with Tmux(tmp_path, columns=120, rows=36) as terminal:
-        yield terminal
-
-
-def start(tmux: Tmux, vibe: VibeCommand, *words: str) -> None:
-    tmux.start([VIBE, *words], cwd=vibe.workdir, env=vibe.variables())
+WINDOW = (120, 36)
 
 
 def test_a_prompt_is_answered_and_a_call_allowed(vibe: VibeCommand, tmux: Tmux) -> None:
     vibe.replay(turns({"text": "Hello **there**."}, bash("touch made.txt"), {"text": "It is made."}))
-    start(tmux, vibe, "hi")
+    vibe.at(tmux, "hi")
     tmux.wait_for("Hello there.")
     tmux.type("make a file")
     tmux.wait_for("Permission")
@@ -51,7 +44,7 @@ def test_a_prompt_is_answered_and_a_call_allowed(vibe: VibeCommand, tmux: Tmux) 
 
 def test_what_is_typed_before_the_first_frame_is_sent(vibe: VibeCommand, tmux: Tmux) -> None:
     vibe.replay(turns({"text": "You said it early."}))
-    start(tmux, vibe)
+    vibe.at(tmux)
     tmux.type("early words")
     tmux.wait_for("You said it early.")
     tmux.press("C-d")
@@ -60,7 +53,7 @@ def test_what_is_typed_before_the_first_frame_is_sent(vibe: VibeCommand, tmux: T
 
 def test_five_megabytes_are_pasted(vibe: VibeCommand, tmux: Tmux) -> None:
     vibe.replay(turns({"text": "Hello."}))
-    start(tmux, vibe, "hi")
+    vibe.at(tmux, "hi")
     tmux.wait_for("Hello.")
     tmux.paste(("é" * 49 + "\x1b[31m\n") * 50_000)
     tmux.wait_for("[pasted 1: 50,000 lines]")
@@ -71,7 +64,7 @@ def test_five_megabytes_are_pasted(vibe: VibeCommand, tmux: Tmux) -> None:
 
 def test_a_paste_without_an_end_loses_neither_its_text_nor_the_keys_after_it(vibe: VibeCommand, tmux: Tmux) -> None:
     vibe.replay(turns({"text": "Hello."}, {"text": "I see."}))
-    start(tmux, vibe, "hi")
+    vibe.at(tmux, "hi")
     tmux.wait_for("Hello.")
     tmux.paste("\x1b[200~half of it", brackets=False)
     tmux.wait_for("> half of it")
@@ -84,7 +77,7 @@ def test_a_paste_without_an_end_loses_neither_its_text_nor_the_keys_after_it(vib
 
 def test_escape_stops_the_agent_and_the_session_goes_on(vibe: VibeCommand, tmux: Tmux) -> None:
     vibe.replay(turns(bash("sleep 6331"), {"text": "Stopped, as you wish."}))
-    start(tmux, vibe, "--auto-approve", "wait")
+    vibe.at(tmux, "--auto-approve", "wait")
     tmux.wait_for("sleep 6331")
     tmux.press("Escape")
     tmux.wait_for("cancelled")
@@ -101,7 +94,7 @@ def test_escape_stops_the_agent_and_the_session_goes_on(vibe: VibeCommand, tmux:
 
 def test_what_waits_for_the_agent_is_listed_taken_back_and_sent_in_turn(vibe: VibeCommand, tmux: Tmux) -> None:
     vibe.replay(turns(bash("until test -e gate; do sleep 0.1; done"), {"text": "Open."}, {"text": "First done."}))
-    start(tmux, vibe, "--auto-approve", "wait")
+    vibe.at(tmux, "--auto-approve", "wait")
     tmux.wait_for("until test -e gate")
     tmux.type("do this first")
     tmux.wait_for("1. do this first")
@@ -129,7 +122,7 @@ def test_a_long_session_opens_with_its_newest_messages_older_ones_come_and_words
     said = [json.dumps({"role": "user", "content": f"question {number}\n{'more ' * 300}"}) for number in range(10_000)]
     transcript.write_text("\n".join([*said, *transcript.read_text().splitlines()]) + "\n")
     vibe.replay(turns({"text": "Hello."}))
-    start(tmux, vibe, "-c")
+    vibe.at(tmux, "-c")
     tmux.wait_for("Hello.")
     tmux.wait_for("question 9999")
     assert not any("question 9000" in line for line in tmux.screen())
@@ -151,7 +144,7 @@ def test_a_long_session_opens_with_its_newest_messages_older_ones_come_and_words
 
 def test_a_terminal_that_is_closed_leaves_a_saved_session_and_no_process(vibe: VibeCommand, tmux: Tmux) -> None:
     vibe.replay(turns(bash("sleep 6332"), {"text": "Back again."}))
-    start(tmux, vibe, "--auto-approve", "wait")
+    vibe.at(tmux, "--auto-approve", "wait")
     tmux.wait_for("sleep 6332")
     tmux.close()
     until(lambda: leftovers(vibe.workdir) == [])
@@ -172,7 +165,7 @@ def test_a_terminal_that_draws_nothing_gets_lines(vibe: VibeCommand, tmux: Tmux)
 def test_the_smallest_screen_shows_what_runs_and_each_answer_to_a_permission(vibe: VibeCommand, tmp_path: Path) -> None:
     vibe.replay(turns(bash("rm -rf build"), {"text": "Gone."}))
     with Tmux(tmp_path, columns=20, rows=5) as tmux:
-        start(tmux, vibe, "hi")
+        vibe.at(tmux, "hi")
         tmux.wait_for("3 always n no")
         tmux.wait_for("1 once 2 session")
         tmux.press("n", "Enter")
@@ -183,7 +176,7 @@ def test_the_smallest_screen_shows_what_runs_and_each_answer_to_a_permission(vib
 
 def test_what_is_wrong_with_the_start_is_a_sentence_on_the_restored_terminal(vibe: VibeCommand, tmux: Tmux) -> None:
     vibe.replay(turns())
-    start(tmux, vibe, "--agent", "nobody")
+    vibe.at(tmux, "--agent", "nobody")
     tmux.wait_for("nobody")
     tmux.wait_for("EXIT 2")
 
@@ -191,7 +184,7 @@ def test_what_is_wrong_with_the_start_is_a_sentence_on_the_restored_terminal(vib
 
 
 def test_without_a_key_setting_up_may_be_skipped_and_a_prompt_is_given_back(vibe: VibeCommand, tmux: Tmux) -> None:
-    start(tmux, vibe)
+    vibe.at(tmux)
     tmux.wait_for("Welcome to vibe.")
     tmux.press("Escape")
     tmux.wait_for("no API key for provider 'mistral'")
@@ -209,7 +202,7 @@ def test_without_a_key_setting_up_may_be_skipped_and_a_prompt_is_given_back(vibe
 
 def test_setting_up_is_had_again_before_a_conversation_and_within_one(vibe: VibeCommand, tmux: Tmux) -> None:
     vibe.replay(turns({"text": "Hello."}))
-    start(tmux, vibe, "--setup", "hi")
+    vibe.at(tmux, "--setup", "hi")
     tmux.wait_for("Welcome to vibe.")
     tmux.press("Escape")
     tmux.wait_for("Hello.")
@@ -228,7 +221,7 @@ def test_wrong_settings_are_said_and_waited_for_and_early_prompts_are_kept(vibe:
     settings = vibe.home / "config.toml"
     good = settings.read_text()
     settings.write_text(good + "\n[tools.bash\n")
-    start(tmux, vibe)
+    vibe.at(tmux)
     tmux.wait_for("vibe continues once this is corrected and saved")
     tmux.type("are you there?")
     tmux.wait_for("are you there?")
@@ -242,7 +235,7 @@ def test_wrong_settings_are_said_and_waited_for_and_early_prompts_are_kept(vibe:
 
 def test_wrong_settings_can_be_left(vibe: VibeCommand, tmux: Tmux) -> None:
     vibe.configure("[[[\n")
-    start(tmux, vibe)
+    vibe.at(tmux)
     tmux.wait_for("Ctrl+D quits")
     tmux.press("C-d")
     tmux.wait_for("EXIT 0")
@@ -254,7 +247,7 @@ def test_a_click_opens_a_web_page_and_nothing_else(vibe: VibeCommand, tmux: Tmux
     browser.chmod(0o700)
     vibe.environ["BROWSER"] = f"{browser} %s"
     vibe.replay(turns({"text": "See [the page](https://example.org/page) and [a file](notes.txt)."}))
-    start(tmux, vibe, "hi")
+    vibe.at(tmux, "hi")
     tmux.wait_for("the page")
     tmux.click("a file")
     tmux.wait_for("not opened")
@@ -293,7 +286,7 @@ def test_a_screen_that_breaks_saves_the_session_and_restores_the_terminal(
     (tmp_path / "sitecustomize.py").write_text(BREAK.format(module=module, owner=owner, name=name, sign=sign))
     vibe.environ["PYTHONPATH"] = str(tmp_path)
     vibe.replay(turns({"text": "Said before."}, {"text": "Said after."}, {"text": "Said at last."}))
-    start(tmux, vibe, "hi")
+    vibe.at(tmux, "hi")
     tmux.wait_for("Said before.")
     sign.touch()
     tmux.type("more")
@@ -319,7 +312,7 @@ def test_a_screen_that_breaks_in_a_worker_pauses_the_plan_and_leaves_no_process(
     vibe.replay(turns())
     plan = {"version": 1, "goal": "Wait", "steps": [command_step("wait", "sleep 6333")]}
     (vibe.workdir / "plan.json").write_text(json.dumps(plan))
-    start(tmux, vibe)
+    vibe.at(tmux)
     tmux.type("/plan load plan.json")
     tmux.wait_for("a accept and run")
     tmux.press("a")
@@ -348,46 +341,43 @@ def opened(tmux: Tmux) -> bool:
     return any("Esc back" in line for line in tmux.screen())
 
 
-def test_a_plan_is_proposed_changed_by_a_sentence_and_run(vibe: VibeCommand, tmux: Tmux) -> None:
-    with ModelServer() as server:
-        vibe.configure(SERVED.format(api_base=server.api_base))
-        vibe.environ["SERVED_KEY"] = "k"
-        server.enqueue(
-            Reply(silent_after=0),
-            hand_in(PREPARE, WAIT, BUILD),
-            hand_in(PREPARE, WAIT, BUILD, CHECK),
-            Reply(text="All is built."),
-        )
-        start(tmux, vibe)
-        tmux.type("/plan Build something")
-        tmux.wait_for("planner: waiting for the model")
-        tmux.press("Escape")
-        tmux.wait_for("planning was stopped")
-        tmux.type("/plan Build the thing")
-        tmux.wait_for("Proposed plan")
-        tmux.press("Escape")
-        tmux.wait_for("a proposed plan waits for you: Ctrl+N")
-        tmux.press("C-n")
-        tmux.wait_for("r revise by a sentence")
-        tmux.press("r")
-        tmux.wait_for("Enter send")
-        tmux.type("check it, too")
-        tmux.wait_for("Check it")
-        tmux.wait_for("a accept and run")
-        tmux.press("a")
-        tmux.wait_for("1/4 steps")
-        until(lambda: opened(tmux))
-        tmux.wait_for("blocked")
-        tmux.press("Escape")
-        tmux.wait_for("Agents")
-        tmux.press("Escape")
-        until(lambda: any(line.startswith(">") for line in tmux.screen()))
-        tmux.type("!touch gate")
-        tmux.wait_for("Plan completed")
-        tmux.type("and now?")
-        tmux.wait_for("All is built.")
-        tmux.press("C-d")
-        tmux.wait_for("EXIT 0")
+def test_a_plan_is_proposed_changed_by_a_sentence_and_run(vibe: VibeCommand, server: ModelServer, tmux: Tmux) -> None:
+    server.enqueue(
+        Reply(silent_after=0),
+        hand_in(PREPARE, WAIT, BUILD),
+        hand_in(PREPARE, WAIT, BUILD, CHECK),
+        Reply(text="All is built."),
+    )
+    vibe.at(tmux)
+    tmux.type("/plan Build something")
+    tmux.wait_for("planner: waiting for the model")
+    tmux.press("Escape")
+    tmux.wait_for("planning was stopped")
+    tmux.type("/plan Build the thing")
+    tmux.wait_for("Proposed plan")
+    tmux.press("Escape")
+    tmux.wait_for("a proposed plan waits for you: Ctrl+N")
+    tmux.press("C-n")
+    tmux.wait_for("r revise by a sentence")
+    tmux.press("r")
+    tmux.wait_for("Enter send")
+    tmux.type("check it, too")
+    tmux.wait_for("Check it")
+    tmux.wait_for("a accept and run")
+    tmux.press("a")
+    tmux.wait_for("1/4 steps")
+    until(lambda: opened(tmux))
+    tmux.wait_for("blocked")
+    tmux.press("Escape")
+    tmux.wait_for("Agents")
+    tmux.press("Escape")
+    until(lambda: any(line.startswith(">") for line in tmux.screen()))
+    tmux.type("!touch gate")
+    tmux.wait_for("Plan completed")
+    tmux.type("and now?")
+    tmux.wait_for("All is built.")
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
 
     assert (vibe.workdir / "built.txt").read_text() == "ready\n"
     status = json.loads(vibe("plan", "status", "latest", "--output", "json").out)
@@ -419,7 +409,7 @@ def test_signals_that_stop_and_continue_it_in_any_order_leave_a_screen_that_work
     vibe: VibeCommand, tmux: Tmux, seed: int
 ) -> None:
     vibe.replay(turns({"text": "Hello."}, {"text": "Still here."}))
-    start(tmux, vibe, "hi")
+    vibe.at(tmux, "hi")
     tmux.wait_for("Hello.")
     pid, chance = vibe_of(tmux, vibe.workdir), Random(seed)
     which = [signal.SIGSTOP, signal.SIGCONT, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGWINCH]
@@ -471,7 +461,7 @@ def test_a_screen_is_drawn_where_the_person_is_though_errors_go_to_a_file(vibe: 
 def test_an_editor_that_fails_leaves_the_screen_and_the_draft(vibe: VibeCommand, tmux: Tmux, editor: str) -> None:
     vibe.replay(turns({"text": "Hello."}, {"text": "Again."}))
     vibe.environ |= {"EDITOR": editor, "VISUAL": ""}
-    start(tmux, vibe, "hi")
+    vibe.at(tmux, "hi")
     tmux.wait_for("Hello.")
     tmux.paste("a draft", brackets=False)
     tmux.press("C-g")
@@ -502,7 +492,7 @@ def test_ctrl_z_leaves_the_terminal_to_the_shell_and_fg_comes_back(vibe: VibeCom
 def test_a_project_is_trusted_once_and_warnings_of_the_start_are_seen(vibe: VibeCommand, tmux: Tmux) -> None:
     vibe.replay(turns({"text": "Hello."}))
     (vibe.workdir / "AGENTS.md").write_text("Say moo.\n")
-    start(tmux, vibe)
+    vibe.at(tmux)
     tmux.wait_for("This project brings ")
     tmux.wait_for("1-3 answer")  # not before the person seems to type no more
     tmux.press("2")
@@ -516,7 +506,7 @@ def test_a_project_that_was_trusted_is_asked_about_no_more(vibe: VibeCommand, tm
     vibe.replay(turns({"text": "Hello."}))
     (vibe.workdir / ".vibe").mkdir()
     (vibe.workdir / ".vibe" / "config.toml").write_text("")
-    start(tmux, vibe)
+    vibe.at(tmux)
     tmux.wait_for("This project brings ")
     tmux.wait_for("1-3 answer")
     tmux.press("1")
@@ -524,7 +514,7 @@ def test_a_project_that_was_trusted_is_asked_about_no_more(vibe: VibeCommand, tm
     tmux.press("C-d")
     tmux.wait_for("EXIT 0")
     with Tmux(vibe.home, columns=120, rows=36) as again:
-        start(again, vibe, "hi")
+        vibe.at(again, "hi")
         again.wait_for("Hello.")
         assert not any("was not loaded" in line for line in again.screen())
 
@@ -541,7 +531,7 @@ def test_a_step_that_failed_is_tried_again_by_one_command_of_the_chat(
 ) -> None:
     steps = (command_step("build", "test -e gate"), command_step("after", "touch after.txt", depends_on=["build"]))
     vibe.replay(turns())
-    start(tmux, vibe)
+    vibe.at(tmux)
     run_plan(tmux, write_plan(*steps))
     tmux.wait_for("try again with: /retry build")
     (vibe.workdir / "gate").touch()
@@ -560,7 +550,7 @@ def test_who_leaves_a_plan_that_runs_is_told_then_and_when_they_come_back(
     vibe: VibeCommand, tmux: Tmux, write_plan: Callable[..., str]
 ) -> None:
     vibe.replay(turns())
-    start(tmux, vibe)
+    vibe.at(tmux)
     run_plan(tmux, write_plan(command_step("one", "true"), command_step("two", "sleep 60", depends_on=["one"])))
     tmux.wait_for("1/2 steps")
     tmux.press("C-d")
@@ -568,7 +558,7 @@ def test_who_leaves_a_plan_that_runs_is_told_then_and_when_they_come_back(
     tmux.wait_for("Plan paused")
     tmux.wait_for("continue with: /plan resume")
     with Tmux(vibe.home, columns=120, rows=36) as again:
-        start(again, vibe)
+        vibe.at(again)
         again.wait_for("/plan resume continues it")
         again.press("C-d")
         again.wait_for("EXIT 0")
@@ -579,7 +569,7 @@ def test_an_answer_stays_in_sight_and_time_tokens_and_thinking_are_told(vibe: Vi
     vibe.replay(
         turns({"tool_calls": [{"name": "ask_user_question", "arguments": asked}]}, {"text": "Then cents it is."})
     )
-    start(tmux, vibe, "hi")
+    vibe.at(tmux, "hi")
     tmux.wait_for("1-3 answer")
     tmux.press("1")
     tmux.wait_for("→ int cents")
@@ -597,7 +587,7 @@ def test_an_answer_stays_in_sight_and_time_tokens_and_thinking_are_told(vibe: Vi
 def test_without_colours_nothing_is_coloured_and_the_cursor_is_seen(vibe: VibeCommand, tmux: Tmux) -> None:
     vibe.replay(turns({"text": "Hello **there**: `code`."}))
     vibe.environ["NO_COLOR"] = "1"
-    start(tmux, vibe, "hi")
+    vibe.at(tmux, "hi")
     tmux.wait_for("Hello there")
     tmux.type("abc", enter=False)
     tmux.wait_for("> abc")
@@ -611,7 +601,7 @@ def test_without_colours_nothing_is_coloured_and_the_cursor_is_seen(vibe: VibeCo
 
 def test_an_image_without_a_prompt_has_nowhere_to_go(vibe: VibeCommand, tmux: Tmux) -> None:
     vibe.replay(turns())
-    start(tmux, vibe, "--image", "dot.png")
+    vibe.at(tmux, "--image", "dot.png")
     tmux.wait_for("--image goes with -p")
     tmux.wait_for("EXIT 2")
 
@@ -623,7 +613,7 @@ def test_own_commands_and_skills_are_prompts_also_while_the_agent_works(vibe: Vi
     (vibe.home / "commands").mkdir(parents=True, exist_ok=True)
     (vibe.home / "commands" / "go.md").write_text("Go and $ARGUMENTS.")
     write_skill(vibe.home / "skills", "look")
-    start(tmux, vibe)
+    vibe.at(tmux)
     tmux.wait_for("proposes a plan ·")
     for typed, said in (("/go look", "One."), ("/look here", "Two.")):
         tmux.type(typed)

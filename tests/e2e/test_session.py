@@ -5,13 +5,13 @@ import os
 import signal
 import subprocess
 import threading
-import time
 from typing import Any
 
 import pytest
 
 from tests.e2e.conftest import VibeCommand
 from tests.fakes.model_server import ModelServer, Received, Reply, ServedCall
+from tests.fakes.waiting import until
 
 CHANGE = {"name": "bash", "arguments": {"command": "echo changed > a.txt; echo new > b.txt"}}
 
@@ -139,10 +139,7 @@ def busy(vibe: VibeCommand) -> Any:
     wait = {"name": "bash", "arguments": {"command": "test -e started && exit; touch started; sleep 600"}}
     vibe.replay(turns({"tool_calls": [wait]}, {"text": "done"}))
     process = vibe.start("--yolo", "-p", "wait")
-    deadline = time.monotonic() + 120
-    while not (vibe.workdir / "started").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until((vibe.workdir / "started").exists)
     return process
 
 

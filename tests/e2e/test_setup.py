@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import termios
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,17 +21,11 @@ BY_FLAGS = ("setup", "--provider", "served", "--model", "small")
 
 
 @pytest.fixture
-def server(vibe: VibeCommand) -> Iterator[ModelServer]:
-    with ModelServer() as running:
-        running.key, running.models = KEY, ("large", "small")
-        vibe.configure(SERVED.format(running.api_base))
-        yield running
-
-
-@pytest.fixture
-def tmux(tmp_path: Path) -> Iterator[Tmux]:
-    with Tmux(tmp_path) as terminal:
-        yield terminal
+def server(vibe: VibeCommand, server: ModelServer) -> ModelServer:
+    del vibe.environ["SERVED_KEY"]
+    server.key, server.models = KEY, ("large", "small")
+    vibe.configure(SERVED.format(server.api_base))
+    return server
 
 
 def untouched(vibe: VibeCommand) -> bool:

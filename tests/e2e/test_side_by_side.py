@@ -6,16 +6,16 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import VIBE, VibeCommand, command_step
-from tests.e2e.test_plain_chat import SERVED, until
+from tests.e2e.conftest import SERVED, VIBE, VibeCommand, command_step
 from tests.fakes.model_server import ModelServer, Received, Reply, ServedCall
 from tests.fakes.tmux import Tmux
+from tests.fakes.waiting import until
 
 pytestmark = pytest.mark.xdist_group("acp")
 
@@ -39,13 +39,12 @@ def obey(request: Received) -> Reply:
 
 
 @pytest.fixture
-def server(vibe: VibeCommand) -> Iterator[ModelServer]:
-    with ModelServer(responder=obey) as served:
-        vibe.configure(SERVED.format(api_base=served.api_base) + "\n[sandbox]\nmode = 'off'\n")
-        vibe.environ["SERVED_KEY"] = "k"
-        (vibe.workdir / "n.txt").write_text("0\n")
-        subprocess.run(["git", "init", "-q"], cwd=vibe.workdir, check=True)
-        yield served
+def server(vibe: VibeCommand, server: ModelServer) -> ModelServer:
+    server.responder = obey
+    vibe.configure(SERVED.format(api_base=server.api_base) + "\n[sandbox]\nmode = 'off'\n")
+    (vibe.workdir / "n.txt").write_text("0\n")
+    subprocess.run(["git", "init", "-q"], cwd=vibe.workdir, check=True)
+    return server
 
 
 def do(*lines: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.e2e.conftest import VIBE, VibeCommand, command_step, interrupt
-from tests.e2e.test_plan_run import wait_for
+from tests.fakes.waiting import until
 
 WritePlan = Callable[..., str]
 Process = subprocess.Popen[bytes]
@@ -41,7 +41,7 @@ def busy(vibe: VibeCommand, write_plan: WritePlan, request: pytest.FixtureReques
     steps = [command_step(f"s{number}", f"echo {'x' * 200}") for number in range(30)]
     last = command_step("last", "touch started; sleep 600", depends_on=[step["id"] for step in steps])
     process = unread(vibe, "plan", "run", "--output", request.param, write_plan(*steps, last))
-    wait_for((vibe.workdir / "started").exists)
+    until((vibe.workdir / "started").exists)
     return process
 
 
@@ -66,7 +66,7 @@ def test_a_run_that_nobody_reads_can_be_cancelled(vibe: VibeCommand, busy: Proce
 def test_a_reader_that_comes_late_gets_everything(vibe: VibeCommand, write_plan: WritePlan) -> None:
     plan = write_plan(*(command_step(f"s{number}", f"echo {'x' * 2_000}; touch s{number}") for number in range(40)))
     process = unread(vibe, "plan", "run", "--output", "streaming", "--max-parallel", "1", plan)
-    wait_for((vibe.workdir / "s39").exists)
+    until((vibe.workdir / "s39").exists)
 
     out, err = process.communicate(timeout=60)
 

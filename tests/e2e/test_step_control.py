@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.conftest import VibeCommand, command_step
 from tests.e2e.test_plan_control import WAITS, ended, refused, started, statuses
-from tests.e2e.test_plan_run import wait_for
+from tests.fakes.waiting import until
 
 WritePlan = Callable[..., str]
 
@@ -23,7 +23,7 @@ LASTING = "echo $$ > pid; touch started; exec sleep 600"
 def both_run(vibe: VibeCommand, write_plan: WritePlan, *more: dict[str, Any]) -> tuple[subprocess.Popen[bytes], str]:
     """A plan of which ``long`` would run for ever and ``slow`` until ``go`` is there."""
     run, plan_id = started(vibe, write_plan(command_step("slow", WAITS), command_step("long", LASTING), *more))
-    wait_for((vibe.workdir / "pid").exists)
+    until((vibe.workdir / "pid").exists)
     return run, plan_id
 
 
@@ -37,8 +37,8 @@ def test_a_running_step_is_cancelled_with_its_processes_and_the_others_go_on(
 
     cancelled = vibe("plan", "cancel", plan_id, "long")
     again = vibe("plan", "cancel", plan_id, "long")
-    wait_for(lambda: not Path(f"/proc/{shell}").exists())
-    wait_for((vibe.workdir / "log").exists)
+    until(lambda: not Path(f"/proc/{shell}").exists())
+    until((vibe.workdir / "log").exists)
     (vibe.workdir / "go").touch()
     code, record = ended(run)
 
@@ -65,7 +65,7 @@ def test_a_step_is_skipped_and_what_waits_for_it_runs(vibe: VibeCommand, write_p
     run, plan_id = both_run(vibe, write_plan, command_step("after", "echo after >> log", depends_on=["long"]))
 
     assert vibe("plan", "skip", plan_id, "long").code == 0
-    wait_for((vibe.workdir / "log").exists)
+    until((vibe.workdir / "log").exists)
     (vibe.workdir / "go").touch()
     code, record = ended(run)
 
@@ -80,11 +80,11 @@ def test_a_failed_step_is_done_again_by_the_run_that_goes_on(vibe: VibeCommand, 
         command_step("after", "echo after >> log", depends_on=["flaky"]),
     )
     run, plan_id = started(vibe, plan)
-    wait_for(lambda: statuses(vibe, plan_id)["flaky"] == "failed")
+    until(lambda: statuses(vibe, plan_id)["flaky"] == "failed")
     (vibe.workdir / "fixed").touch()
 
     retried = vibe("plan", "retry", plan_id, "flaky", "--output", "json")
-    wait_for(lambda: statuses(vibe, plan_id)["after"] == "completed")
+    until(lambda: statuses(vibe, plan_id)["after"] == "completed")
     (vibe.workdir / "go").touch()
     code, record = ended(run)
 

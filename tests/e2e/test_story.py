@@ -6,19 +6,16 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.e2e.conftest import VibeCommand, command_step, leftovers
 from tests.e2e.test_events_answer import DATABASE, QUESTION
-from tests.e2e.test_plain_chat import SCREENS, SERVED
-from tests.e2e.test_screen import start
+from tests.e2e.test_plain_chat import SCREENS
 from tests.fakes.model_server import ModelServer, Received, Reply, ServedCall
 from tests.fakes.tmux import SECONDS, Tmux
 
+WINDOW = (120, 36)
 SENTENCE = "check it, too"
 WORDS = "call it ember"
 EDITOR = """import sys
@@ -38,12 +35,6 @@ WRITE: dict[str, Any] = {"id": "write", "title": "Write it", "mode": "code", "pr
 STORE = command_step("store", "echo pg > store.txt", depends_on=["prefer"], decision="db", when={"db": ["pg"]})
 PLAIN = command_step("plain", "echo files > store.txt", depends_on=["prefer"], decision="db", when={"db": ["files"]})
 CHECK = command_step("check", "test -s made.txt", title="Check it", depends_on=["write"])
-
-
-@pytest.fixture
-def tmux(tmp_path: Path) -> Iterator[Tmux]:
-    with Tmux(tmp_path, columns=120, rows=36) as terminal:
-        yield terminal
 
 
 def call(name: str, **arguments: Any) -> Reply:
@@ -133,27 +124,26 @@ def steer(tmux: Tmux) -> None:
     tmux.wait_for("Agents")
 
 
-def test_a_plan_lives_on_the_screen(vibe: VibeCommand, tmux: Tmux, tmp_path: Path) -> None:
+def test_a_plan_lives_on_the_screen(vibe: VibeCommand, server: ModelServer, tmux: Tmux, tmp_path: Path) -> None:
     editor = tmp_path / "editor.py"
     editor.write_text(EDITOR)
     vibe.environ |= {"SERVED_KEY": "k", "EDITOR": f"python {editor}"}
-    with ModelServer(responder=respond) as server:
-        vibe.configure(SERVED.format(api_base=server.api_base))
-        start(tmux, vibe)
-        propose(tmux)
-        answer(tmux, vibe.workdir)
-        steer(tmux)
-        tmux.type("/pause")  # while the overview has the keys
-        tmux.wait_for("pausing")
-        (vibe.workdir / "gate").touch()
-        tmux.wait_for("Plan paused")
-        seen(tmux, "paused")
-        tmux.type("/plan resume")
-        tmux.wait_for("Plan completed")
-        seen(tmux, "finished")
-        tmux.press("C-d")
-        tmux.wait_for("EXIT 0")
-        [told] = [request for request in server.requests if WORDS in json.dumps(request.body["messages"])]
+    server.responder = respond
+    vibe.at(tmux)
+    propose(tmux)
+    answer(tmux, vibe.workdir)
+    steer(tmux)
+    tmux.type("/pause")  # while the overview has the keys
+    tmux.wait_for("pausing")
+    (vibe.workdir / "gate").touch()
+    tmux.wait_for("Plan paused")
+    seen(tmux, "paused")
+    tmux.type("/plan resume")
+    tmux.wait_for("Plan completed")
+    seen(tmux, "finished")
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+    [told] = [request for request in server.requests if WORDS in json.dumps(request.body["messages"])]
 
     assert told.body["messages"][-1]["content"] == WORDS
     assert leftovers(vibe.workdir) == []

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from tests.e2e.conftest import VibeCommand
+from tests.fakes.waiting import until
 
 USAGE = {"prompt_tokens": 100, "completion_tokens": 20}
 LOOK = {"name": "grep", "arguments": {"pattern": "needle"}}
@@ -197,7 +197,7 @@ def test_a_cancelled_run_leaves_no_subagent_behind(vibe: VibeCommand) -> None:
     subagent(vibe, "helper", 'safety = "neutral"')
     vibe.replay(script)
     process = vibe.start("--yolo", "--output", "json", "-p", "go")
-    wait_for(vibe.workdir / "up")
+    until((vibe.workdir / "up").exists)
 
     process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=120)
@@ -246,10 +246,3 @@ def running_with(word: str) -> list[str]:
         if word.encode() in words:
             found.append(entry.name)
     return found
-
-
-def wait_for(file: Path) -> None:
-    deadline = time.monotonic() + 120
-    while not file.exists():
-        assert time.monotonic() < deadline, f"{file} was not written"
-        time.sleep(0.02)

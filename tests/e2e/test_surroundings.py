@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import VIBE, Finished, VibeCommand, command_step, leftovers
-from tests.e2e.test_plan_run import wait_for
 from tests.e2e.test_prompt import turns
 from tests.fakes.terminal import Terminal
+from tests.fakes.waiting import until
 
 WritePlan = Callable[..., str]
 
@@ -295,7 +295,7 @@ def on_terminal(vibe: VibeCommand, *words: str, before: str = "") -> tuple[subpr
 def test_a_terminal_that_is_closed_pauses_its_plan(vibe: VibeCommand, write_plan: WritePlan) -> None:
     plan = write_plan(command_step("a", SLOW), command_step("b", "true", depends_on=["a"]))
     process, terminal = on_terminal(vibe, "plan", "run", plan)
-    wait_for((vibe.workdir / "started").exists)
+    until((vibe.workdir / "started").exists)
 
     os.close(terminal)
 
@@ -308,7 +308,7 @@ def test_a_terminal_that_is_closed_pauses_its_plan(vibe: VibeCommand, write_plan
 def test_under_nohup_a_run_outlives_its_terminal(vibe: VibeCommand, write_plan: WritePlan) -> None:
     plan = write_plan(command_step("a", "touch started; while [ ! -e go ]; do sleep 0.05; done"))
     process, terminal = on_terminal(vibe, "plan", "run", plan, before="exec < /dev/null > out 2>&1; trap '' HUP;")
-    wait_for((vibe.workdir / "started").exists)
+    until((vibe.workdir / "started").exists)
 
     os.close(terminal)
     process.send_signal(signal.SIGHUP)
@@ -324,14 +324,14 @@ def test_a_signal_in_a_tool_call_leaves_a_record_and_nothing_running(
 ) -> None:
     vibe.replay(turns({"tool_calls": [{"name": "bash", "arguments": {"command": SLOW}}]}, {"text": "never"}))
     process = vibe.start("--yolo", "--output", output, "-p", "go")
-    wait_for((vibe.workdir / "started").exists)
+    until((vibe.workdir / "started").exists)
 
     process.send_signal(which)
     out, err = process.communicate(timeout=120)
 
     record = json.loads(out if output == "json" else out.splitlines()[-1])
     assert (process.returncode, record["exit_code"], record["outcome"]) == (code, code, "interrupted"), err
-    wait_for(lambda: not leftovers(vibe.workdir))
+    until(lambda: not leftovers(vibe.workdir))
     transcript = vibe.home / "logs" / "session" / record["session_id"] / "messages.jsonl"
     messages = [json.loads(line) for line in transcript.read_text().splitlines()]
     assert [message["role"] for message in messages] == ["user", "assistant", "tool", "user"]
@@ -365,7 +365,7 @@ def test_an_answer_on_a_terminal_cannot_move_the_cursor(vibe: VibeCommand) -> No
             [str(VIBE), "-p", "go"], cwd=vibe.workdir, env=vibe.variables(), stdin=subprocess.DEVNULL,
             stdout=terminal.slave, timeout=180, check=False, start_new_session=True,
         )  # fmt: skip
-        wait_for(lambda: "end\r\n" in terminal.sent())
+        until(lambda: "end\r\n" in terminal.sent())
         shown = terminal.sent()
 
     assert ended.returncode == 0

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import VibeCommand
-from tests.e2e.test_plan_run import wait_for
 from tests.e2e.test_prompt import turns
+from tests.fakes.waiting import until
 
 HOME = Path(__file__).with_name("mistral_vibe_home")
 SESSION = "0f3c2a1b-5a1e-4b0e-9a57-3a1f2f1b7c11"
@@ -162,7 +162,7 @@ def test_what_a_killed_run_left_of_them_goes_with_the_next(switched: VibeCommand
     words = "the secret of the house"
     answers(switched, bash("touch started; sleep 600"), {"text": "fine"})
     process = switched.start("--yolo", "-p", words)
-    wait_for((switched.workdir / "started").exists)
+    until((switched.workdir / "started").exists)
     process.kill()
     process.wait()
     for folder in (switched.home / "run" / "unlogged").iterdir():

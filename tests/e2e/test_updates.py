@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import sysconfig
-import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,7 +17,8 @@ import pytest
 
 from tests.e2e.conftest import REPOSITORY, VibeCommand
 from tests.e2e.test_installs import uv
-from tests.fakes.tmux import SECONDS, Tmux
+from tests.fakes.tmux import Tmux
+from tests.fakes.waiting import until
 from tests.fakes.web_server import Page, WebServer
 from vibe import __version__
 from vibe.app.inspect.updates import Installation, find_installation, newer_version, newest_version
@@ -154,10 +154,7 @@ def test_a_conversation_looks_once_a_day_and_the_next_one_tells(
         with Tmux(tmp_path / folder) as tmux:
             tmux.start([python, "-m", "vibe", *words], cwd=vibe.workdir, env=vibe.variables() | dict(more or {}))
             tmux.wait_for(seen)
-            deadline = time.monotonic() + SECONDS
-            while not (state.exists() or more):
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
+            until(lambda: state.exists() or more)
             shown = " ".join(" ".join(tmux.screen()).split())
             tmux.press("C-d")
             tmux.wait_for("EXIT 0")

@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e.conftest import VIBE, VibeCommand, command_step, stop_at_once
 from tests.e2e.test_docs import blocks
-from tests.e2e.test_plan_run import wait_for
+from tests.fakes.waiting import until
 
 CODE = "def greet():\n    return 'hello'\n\n\ndef part():\n    return 'bye'\n"
 
@@ -277,7 +277,7 @@ def test_a_killed_run_goes_on_in_the_same_worktree_and_leaves_nothing(vibe: Vibe
     plan = plan_file(vibe, worktree_step("a", verify=["grep -q kept new.txt"]))
     vibe.configure((vibe.home / "config.toml").read_text() + '[sandbox]\nmode = "off"\n')
     process = vibe.start("plan", "run", "--auto-approve", plan)
-    wait_for(lambda: started.exists() or process.poll() is not None)
+    until(lambda: started.exists() or process.poll() is not None)
     process.kill()
     process.wait()
     go.touch()
@@ -297,7 +297,7 @@ def test_a_paused_plan_keeps_its_worktree_and_is_not_cleaned(vibe: VibeCommand, 
     started = vibe.workdir.parent / "started"
     plan = plan_file(vibe, worktree_step("a", f"echo half > half.txt; touch {started}; exec sleep 600"))
     process = vibe.start("plan", "run", plan)
-    wait_for(lambda: started.exists() or process.poll() is not None)
+    until(lambda: started.exists() or process.poll() is not None)
     stop_at_once(process)
     (plan_id,) = vibe.plan_ids()
 
@@ -327,7 +327,7 @@ def test_what_a_plan_left_whose_folder_was_deleted_is_found_in_the_repository(vi
         worktree_step("cut", f"touch {started}; exec sleep 600"),
     )
     process = vibe.start("plan", "run", "--max-parallel", "1", plan)
-    wait_for(lambda: started.exists() or process.poll() is not None)
+    until(lambda: started.exists() or process.poll() is not None)
     stop_at_once(process)
     (plan_id,) = vibe.plan_ids()
     shutil.rmtree(vibe.home / "plans" / plan_id)

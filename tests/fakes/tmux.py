@@ -12,6 +12,9 @@ from types import TracebackType
 from typing import Self
 
 SECONDS = 120.0
+LONGEST_PLACE = 104
+"""Bytes of a socket's path, and one, where it may be shortest."""
+OUTLIVED = "cd /; while kill -0 {pid} 2> /dev/null; do sleep 2; done; tmux kill-server"
 
 
 class Tmux:
@@ -19,6 +22,9 @@ class Tmux:
 
     def __init__(self, folder: Path, columns: int = 100, rows: int = 50) -> None:
         self._socket = folder / "tmux"
+        assert len(os.fsencode(self._socket)) < LONGEST_PLACE, (
+            f"too long for a socket, set TMPDIR to a shorter folder: {self._socket}"
+        )
         self._size = (columns, rows)
 
     def __enter__(self) -> Self:
@@ -40,6 +46,7 @@ class Tmux:
         columns, rows = map(str, self._size)
         where = ("-x", columns, "-y", rows, "-c", str(cwd))
         self._tmux("-f", "/dev/null", "new-session", "-d", *where, *variables, "sh", "-c", command)
+        self._tmux("run-shell", "-b", OUTLIVED.format(pid=os.getpid()))  # whoever is killed can't close it
 
     def type(self, text: str, *, enter: bool = True) -> None:
         """Type text, and Enter behind it."""

@@ -18,7 +18,7 @@ from ipc.events import PlanPausedEvent, UserMessageEvent
 from ipc.registry import RunInfo
 from ipc.sink import StampingSink
 from tests.architecture.project import ROOT
-from tests.integration.ipc.processes import wait_until
+from tests.fakes.waiting import until
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.run import run_command_line
 
@@ -173,7 +173,7 @@ def test_a_closed_pipe_ends_quietly(vibe_home: Path, bus: EventBus) -> None:
         sink.publish(UserMessageEvent(text="more"))
         return tail.poll() is not None
 
-    wait_until(ended)
+    until(ended)
     assert (tail.returncode, tail.stderr.read()) == (0, "")
     tail.stderr.close()
 

@@ -6,7 +6,6 @@ import argparse
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -18,21 +17,11 @@ from ipc.sink import StampingSink
 from ipc.subscriber import Subscription
 from tests.architecture.project import ROOT
 
-PATIENCE_S = 120.0
-
 
 def start(role: str, home: Path, *arguments: object) -> subprocess.Popen[str]:
     """Start ``publish`` or ``consume`` in a process of its own."""
     command = [sys.executable, "-m", "tests.integration.ipc.processes", role, str(home), *map(str, arguments)]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Poll until it holds; fail after two minutes."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.01)
 
 
 def numbers(path: Path) -> list[int]:

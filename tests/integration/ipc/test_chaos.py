@@ -18,7 +18,8 @@ from ipc.errors import EventsLostError
 from ipc.journal import JournalReader
 from ipc.registry import Registry, RunInfo
 from tests.architecture.project import ROOT
-from tests.integration.ipc.processes import numbers, start, wait_until
+from tests.fakes.waiting import until
+from tests.integration.ipc.processes import numbers, start
 
 EVENTS = 2_000_000
 PER_SECOND = 4000
@@ -44,14 +45,14 @@ def test_four_subscribers_survive_the_death_of_everybody(vibe_home: Path, tmp_pa
         "slow": start("consume", vibe_home, "run-1", outs["slow"], 16, 0.4),
         "killed": start("consume", vibe_home, "run-1", outs["killed"]),
     }
-    wait_until(lambda: len(numbers(outs["killed"])) > 500)
+    until(lambda: len(numbers(outs["killed"])) > 500)
     consumers["killed"].kill()
     consumers["killed"].communicate()
     consumers["late"] = start("consume", vibe_home, "run-1", outs["late"])
     consumers["killed"] = start("consume", vibe_home, "run-1", outs["killed"])
     before = len(numbers(outs["killed"]))
-    wait_until(lambda: len(numbers(outs["late"])) > 1000 and len(numbers(outs["killed"])) > before)
-    wait_until(lambda: len(numbers(outs["slow"])) > 100)
+    until(lambda: len(numbers(outs["late"])) > 1000 and len(numbers(outs["killed"])) > before)
+    until(lambda: len(numbers(outs["slow"])) > 100)
     publisher.send_signal(signal.SIGKILL)
     publisher.communicate()
 
@@ -71,7 +72,7 @@ def test_a_new_publisher_where_one_died_ends_the_old_stream_from_its_journal(vib
     assert publisher.stdout is not None
     publisher.stdout.readline()
     consumer = start("consume", vibe_home, address, tmp_path / "out")
-    wait_until(lambda: len(numbers(tmp_path / "out")) > 300)
+    until(lambda: len(numbers(tmp_path / "out")) > 300)
     publisher.send_signal(signal.SIGKILL)
     publisher.communicate()
     with EventBus.open(vibe_home, source="second", info=RunInfo(cwd="/"), address=address):

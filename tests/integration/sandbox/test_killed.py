@@ -5,17 +5,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from tests.fakes.waiting import until
 from tests.integration.sandbox.conftest import Cell
 from tests.integration.sandbox.plain import run_plain
 from vibe.core.sandbox.records import put_back_abandoned, records_of
 
-LONGEST_SECONDS = 60
 PROGRAM = """
 import sys
 from pathlib import Path
@@ -30,10 +29,10 @@ def test_what_is_confined_dies_with_us_in_whatever_session(cell: Cell) -> None:
     ours = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(cell.base), cell.backend, seconds], cwd=Path(__file__).parents[3]
     )
-    _until(lambda: len(_sleepers(seconds)) == 2)
+    until(lambda: len(_sleepers(seconds)) == 2)
     ours.send_signal(signal.SIGKILL)
     ours.wait()
-    _until(lambda: not _sleepers(seconds))
+    until(lambda: not _sleepers(seconds))
 
 
 AT_AN_INSTANT = """
@@ -63,7 +62,7 @@ def test_nothing_confined_is_left_whenever_we_are_killed(cell: Cell, ms: int) ->
     time.sleep(ms / 1_000)  # the instant is the point: before, while and after the sandbox is made
     ours.kill()
     ours.communicate()
-    _until(lambda: not _mentioning(seconds))
+    until(lambda: not _mentioning(seconds))
 
 
 CHANGING = """
@@ -71,6 +70,7 @@ import sys
 from pathlib import Path
 import anyio
 from tests.integration.sandbox.conftest import Cell
+from tests.fakes.waiting import until
 line = "echo evil > .git/config; echo evil > .git/hooks/pre-commit; echo evil > AGENTS.md; mv .vibe v; mkdir .vibe; "
 line += "echo evil > .vibe/config.toml; touch changed; sleep 600; :"
 cell = Cell(Path(sys.argv[1]), sys.argv[2])
@@ -90,12 +90,12 @@ def test_what_decides_what_runs_later_is_put_back_though_we_are_killed(cell: Cel
     ours = subprocess.Popen(
         [sys.executable, "-c", CHANGING, str(cell.base), cell.backend, which], cwd=Path(__file__).parents[3]
     )
-    _until((cell.root / "changed").exists)
+    until((cell.root / "changed").exists)
     ours.kill()
     ours.wait()
     records = records_of(cell.confinement.vibe_home)
     if cell.backend == "landlock":  # who watches over it does so
-        _until(lambda: not any(records.iterdir()))
+        until(lambda: not any(records.iterdir()))
     put_back_abandoned(records)
     assert (cell.root / ".git" / "config").read_text() == config
     assert (cell.root / ".vibe" / "config.toml").read_text() == "mine\n"
@@ -119,13 +119,6 @@ def _mentioning(seconds: str) -> list[Path]:
             if seconds.encode() in path.read_bytes():
                 found.append(path)
     return found
-
-
-def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LONGEST_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def _sleepers(seconds: str) -> list[Path]:

@@ -10,7 +10,7 @@ import pytest
 from anyio import to_thread
 
 from subagents.worktree.executor import WorktreeExecutor
-from tests.e2e.test_plan_run import wait_for
+from tests.fakes.waiting import until
 from tests.integration.subagents.worktree_rig import FILES, EditingExecutor, Rig, git, shell, worktree_task
 from vibe.core.outcome import NeverStop, Outcome
 
@@ -122,7 +122,7 @@ async def test_the_plans_folder_stays_while_a_worktree_may_be_made_in_it(rig: Ri
 
     async with rig.executor(EditingExecutor({"s0": shell("echo x > b.txt")})) as executor:
         await run_step(executor, 0)
-        await to_thread.run_sync(wait_for, lambda: not list(place.glob("*")))  # it is being deleted beside us
+        await to_thread.run_sync(until, lambda: not list(place.glob("*")))  # it is being deleted beside us
         assert place.is_dir()
 
     assert not place.exists()

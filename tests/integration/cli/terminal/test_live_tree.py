@@ -7,7 +7,7 @@ import pty
 import sys
 import termios
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from errno import EIO
 from io import StringIO
@@ -26,6 +26,7 @@ from ipc.events import (
     WarningEvent,
 )
 from tests.fakes.terminal import Terminal, shown
+from tests.fakes.waiting import until
 from vibe.cli.terminal.live_tree import LiveTree
 
 SHOW_CURSOR, HIDE_CURSOR = "\x1b[?25h", "\x1b[?25l"
@@ -41,13 +42,6 @@ def plan(count: int) -> list[Event]:
     steps = tuple(StepOutline(id=f"s{n}", title=f"Step {n}", mode="code") for n in range(count))
     first = PlanStepUpdateEvent(step_id="s0", title="Step 0", status="in_progress", previous="pending", ts=time.time())
     return [PlanStartedEvent(goal="The goal", steps=steps, ts=time.time()), first]
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def publish(tree: LiveTree, *events: Event) -> None:
@@ -111,7 +105,7 @@ def test_a_plan_larger_than_the_screen_never_scrolls_a_picture_into_the_history(
         LiveTree(out, environ={"TERM": "xterm"}) as tree,
     ):
         publish(tree, *plan(200))
-        wait_until(lambda: terminal.sent().count("0/200 steps") >= 4)
+        until(lambda: terminal.sent().count("0/200 steps") >= 4)
         with tree.pause():  # no frame is half drawn
             pass
         last = shown(terminal.sent()[: terminal.sent().rindex("0/200 steps") + len("0/200 steps")])
@@ -125,7 +119,7 @@ def test_it_grows_and_shrinks_with_the_window() -> None:
         publish(tree, *plan(40))
         terminal.wait_for("Step 9")
         termios.tcsetwinsize(terminal.slave, (8, 80))
-        wait_until(lambda: not any("Step 9" in line for line in terminal.screen()))
+        until(lambda: not any("Step 9" in line for line in terminal.screen()))
 
 
 def test_no_colour_is_used_where_none_is_wanted() -> None:
@@ -165,10 +159,10 @@ def test_a_terminal_that_goes_away_ends_the_drawing_only() -> None:
     out = Leaving()
     with LiveTree(out, environ={"TERM": "xterm"}) as tree:
         publish(tree, *plan(2))
-        wait_until(lambda: "0/2 steps" in out.getvalue())
+        until(lambda: "0/2 steps" in out.getvalue())
         Leaving.gone = True
         publish(tree, WarningEvent(code="w", message="nobody reads this"))
-        wait_until(lambda: Leaving.refused > 0)
+        until(lambda: Leaving.refused > 0)
         with tree.pause():
             pass
     assert "nobody" not in out.getvalue()

@@ -91,11 +91,6 @@ def test_every_check_has_lines_of_both_kinds() -> None:
     }
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> ShellLab:
-    return shell_lab.build(tmp_path_factory.mktemp("lab") / "template")
-
-
 @pytest.mark.parametrize("line", RUN)
 def test_what_a_yes_does_not_cover_would_have_done_something(line: str, template: ShellLab, tmp_path: Path) -> None:
     lab = ShellLab(tmp_path / "lab")

@@ -37,11 +37,6 @@ SIGNS = ("SECRET-", "missing.so", "outside/secret.txt")
 """What is printed where a line reached what it should not."""
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> ShellLab:
-    return shell_lab.build(tmp_path_factory.mktemp("lab") / "template")
-
-
 def judge(line: str, lab: ShellLab, confined: ConfinedReading = ConfinedReading.OFF) -> BashVerdict:
     return classify(
         line,

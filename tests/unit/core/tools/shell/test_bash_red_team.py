@@ -16,11 +16,6 @@ SOON = 30
 """Seconds after which a line that runs unasked must have ended on its own, on a busy machine."""
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> ShellLab:
-    return shell_lab.build(tmp_path_factory.mktemp("lab") / "template")
-
-
 def runs_unasked(line: str, lab: ShellLab) -> bool:
     verdict = classify(
         line, DEFAULT_ALLOWED, DEFAULT_DENIED, standalone=DEFAULT_DENIED_STANDALONE, workspace=Workspace(root=lab.work)

@@ -95,11 +95,6 @@ TRAPS = {
 }
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> ShellLab:
-    return shell_lab.build(tmp_path_factory.mktemp("lab") / "template")
-
-
 def judge(line: str, root: Path) -> ToolPermission | None:
     return classify(line, DEFAULT_ALLOWED, (), workspace=Workspace(root=root)).permission
 

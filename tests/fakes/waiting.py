@@ -1,0 +1,16 @@
+"""Waiting for what nothing announces: what happens in another process, or on a screen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+SECONDS = 120.0
+
+
+def until(condition: Callable[[], object], seconds: float = SECONDS) -> None:
+    """Return once it holds; fail if it never comes to that."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never came to that"
+        time.sleep(0.02)
