@@ -21,7 +21,7 @@ from typing import Any, Self
 
 from ipc.events import PlanAttemptEvent
 from planner.store.folder import find_plan, list_plans
-from tests.integration.session.repository import git, repository
+from tests.integration.core.session.repository import git, repository
 
 VIBE = Path(sysconfig.get_path("scripts")) / "vibe"
 PARALLEL = 6

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.conftest import VibeCommand
-from tests.fakes.ports import free_port
-from tests.integration.llm.test_llmock import call, wait_until_up
+from tests.fakes import model_mocks
+from tests.fakes.model_mocks import call
 
 BACKENDS = pytest.mark.parametrize(("backend", "path"), [("generic", "/v1"), ("mistral", "/mistral/v1")])
 
@@ -36,19 +33,8 @@ THREE_TURNS = [
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The root URL of a running llmock."""
-    port = free_port()
-    log = tmp_path_factory.mktemp("llmock") / "log"
-    command = [Path(sys.executable).with_name("llmock"), "serve", "--port", str(port)]
-    with log.open("wb") as sink:
-        process = subprocess.Popen(
-            [*command, "--tool-mode", "off", "--response-style", "static"], stdout=sink, stderr=sink
-        )
-        try:
-            wait_until_up(f"http://127.0.0.1:{port}/health", log)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
-            process.wait(timeout=60)
+    with model_mocks.llmock(tmp_path_factory.mktemp("llmock")) as url:
+        yield url
 
 
 def talk_to(vibe: VibeCommand, server: str, backend: str, path: str, *behaviors: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.e2e.conftest import VibeCommand, command_step
 from tests.fakes.waiting import until
-from tests.integration.session.repository import content, git, repository
+from tests.integration.core.session.repository import content, git, repository
 
 
 def shell(step_id: str, command: str, **fields: Any) -> tuple[dict[str, Any], dict[str, Any]]:

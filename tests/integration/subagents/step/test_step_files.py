@@ -13,7 +13,7 @@ from ipc.sink import MemorySink
 from subagents.executor import StepResult, StepTask, StopSignal
 from subagents.step.step_files import RecordingExecutor, StepFiles, StepFilesLog, left_busy
 from tests.fakes.tasks import task_of
-from tests.integration.session.repository import repository, snapshots, write
+from tests.integration.core.session.repository import repository, snapshots, write
 from vibe.core.outcome import NeverStop, Outcome
 from vibe.core.session.snapshots import Point, Snapshots
 

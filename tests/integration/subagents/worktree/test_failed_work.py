@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from subagents.executor import StepResult
-from tests.integration.subagents.worktree_rig import FILES, EditingExecutor, Rig, git, shell, worktree_task
+from tests.integration.subagents.worktree.rig import FILES, EditingExecutor, Rig, git, shell, worktree_task
 from vibe.core.outcome import NeverStop, Outcome
 
 

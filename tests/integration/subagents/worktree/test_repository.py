@@ -10,7 +10,7 @@ import pytest
 from subagents.worktree.apply import lock_repository
 from subagents.worktree.errors import WorktreeRefusedError
 from subagents.worktree.repository import DETACHED, check_startable, open_repository, parse_status
-from tests.integration.subagents.worktree_rig import Rig, environment, git
+from tests.integration.subagents.worktree.rig import Rig, environment, git
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,85 @@
+"""A home whose models are served over HTTP, and folders to hold conversations in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+import pytest
+
+from ipc.events import Event
+from ipc.sink import MemorySink
+from tests.fakes.model_server import ModelServer
+from tests.integration.core.session.repository import ENVIRON, repository
+from vibe.app.conversation.opening import Opening, Seat
+from vibe.app.engine.host import Host
+from vibe.core.tools.permissions import ApprovalMode
+from vibe.core.tools.ports import Approver
+
+CONFIG = """active_model = "first"
+enable_update_checks = false
+[[providers]]
+name = "served"
+api_base = "{api_base}"
+api_key_env_var = "SERVED_KEY"
+backend = "generic"
+[[models]]
+name = "m1"
+alias = "first"
+provider = "served"
+input_price = 1.0
+output_price = 2.0
+[[models]]
+name = "m2"
+alias = "second"
+provider = "served"
+input_price = 1.0
+output_price = 2.0
+"""
+
+Kind = TypeVar("Kind", bound=Event)
+
+
+@dataclass(kw_only=True)
+class Rig:
+    """One process's worth: its host, the served models, and a repository."""
+
+    server: ModelServer
+    host: Host
+    folder: Path
+    events: MemorySink = field(default_factory=MemorySink)
+
+    def opening(self, **changes: Any) -> Opening:
+        """Everything is approved, unless ``changes`` say otherwise."""
+        return replace(Opening(workdir=self.folder, approvals=ApprovalMode.ALL), **changes)
+
+    @property
+    def seat(self) -> Seat:
+        """Nobody to ask; the events are kept."""
+        return Seat(listeners=[self.events])
+
+    def seat_of(self, approver: Approver) -> Seat:
+        """Somebody who is asked."""
+        return Seat(listeners=[self.events], approver=approver)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Return once something is so."""
+        with anyio.fail_after(60):
+            while not condition():  # noqa: ASYNC110  no event tells
+                await anyio.sleep(0.005)
+
+    def seen(self, kind: type[Kind]) -> list[Kind]:
+        """The events of a kind so far."""
+        return [event for event in self.events.events if isinstance(event, kind)]
+
+
+@pytest.fixture
+def rig(tmp_path: Path, vibe_home: Path) -> Iterator[Rig]:
+    with ModelServer() as server:
+        (vibe_home / "config.toml").write_text(CONFIG.format(api_base=server.api_base))
+        environ = {**ENVIRON, "SERVED_KEY": "k", "HOME": str(tmp_path)}
+        folder = repository(tmp_path / "work", {"a.txt": "one\n"})
+        yield Rig(server=server, host=Host(home=vibe_home, environ=environ), folder=folder)

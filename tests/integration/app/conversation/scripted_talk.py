@@ -1,0 +1,105 @@
+"""ScriptedTalk: a front end for slash commands that writes down what they do with it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+
+from anyio import create_task_group, to_thread
+
+from tests.fakes.model_server import Reply
+from tests.integration.app.conversation.conftest import Rig
+from vibe.app.conversation.conversation import Conversation
+from vibe.app.conversation.opening import Opening, Seat
+from vibe.app.conversation.runtime import Runtime
+from vibe.app.plan.dispatch import Audience
+from vibe.app.plan.drafting import PlanDraft
+from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
+from vibe.front.slash.table import SlashTable
+from vibe.system.errors import VibeError
+
+
+async def drop(_draft: PlanDraft) -> PlanVerdict:
+    return PlanVerdict(VerdictKind.DROP)
+
+
+class ScriptedTalk:
+    """A front end that writes down what commands do with it."""
+
+    def __init__(self, runtime: Runtime, opening: Opening, seat: Seat) -> None:
+        self.runtime, self.opening, self.seat = runtime, opening, seat
+        self.conversation: Conversation
+        self.commands = SlashTable()
+        self.plans = PlanTalk(accept=drop, audience=Audience, ended=lambda _run: None)
+        self.said: list[str] = []
+        self.keys: Sequence[str] = ()
+        self.sent: list[str] = []
+        self.clipboard = ""
+        self.suggested = ""
+        self.is_gone = False
+        self.begun: list[Callable[[], Coroutine[None, None, None]]] = []
+
+    async def do(self, line: str) -> str:
+        """Carry a line out, with what it begins; what was said."""
+        self.said.clear()
+        called = self.commands.called(line)
+        assert called is not None
+        await called[0].handler(self, called[1])
+        async with create_task_group() as tasks:
+            for work in self.begun:
+                tasks.start_soon(work)
+            self.begun.clear()
+        return "\n".join(self.said)
+
+    async def values(self, command: str, text: str = "") -> list[str]:
+        return [choice.value for choice in await self.commands.arguments(self, command, text)]
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def begin(self, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
+        async def begun() -> None:
+            try:
+                await work(*arguments)
+            except VibeError as error:
+                self.say(str(error))
+
+        self.begun.append(begun)
+
+    async def reopen(self, opening: Opening) -> None:
+        following = await self.runtime.open_conversation(opening, self.seat)
+        await self.conversation.aclose()
+        self.conversation = following
+
+    async def send(self, prompt: str) -> None:
+        self.sent.append(prompt)
+        await self.conversation.send(prompt)
+
+    def suggest(self, prompt: str) -> None:
+        self.suggested = prompt
+
+    async def refresh(self) -> None:
+        self.said += await to_thread.run_sync(
+            self.commands.renew, self.conversation.setup.engine.guidance, self.conversation.servers
+        )
+
+    def copy(self, text: str) -> None:
+        self.clipboard = text
+
+    async def edit(self, text: str, name: str) -> str:
+        return f"{text}\n{name}"
+
+    def leave(self) -> None:
+        self.is_gone = True
+
+
+@asynccontextmanager
+async def talking(rig: Rig, *replies: str, trust: bool = False) -> AsyncGenerator[ScriptedTalk]:
+    """A conversation in which each of the ``replies`` answered a prompt."""
+    rig.server.enqueue(*(Reply(text=text) for text in replies))
+    async with Runtime(rig.host) as runtime:
+        talk = ScriptedTalk(runtime, rig.opening(trust=trust), rig.seat)
+        talk.conversation = await runtime.open_conversation(talk.opening, talk.seat)
+        for number in range(len(replies)):
+            await talk.conversation.send(f"prompt {number + 1}")
+        yield talk

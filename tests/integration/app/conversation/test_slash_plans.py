@@ -1,0 +1,194 @@
+"""``/plan`` and its words in a real conversation; the planner's answers are served, steps are commands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio import create_task_group, sleep, to_thread
+
+from tests.fakes.model_server import Reply, ServedCall
+from tests.integration.app.conversation.conftest import Rig
+from tests.integration.app.conversation.scripted_talk import ScriptedTalk, talking
+from vibe.app.plan.drafting import PlanDraft
+from vibe.app.plan.run import PlanRun
+from vibe.front.slash.commands import plan as acts
+from vibe.front.slash.plan_talk import PlanVerdict, VerdictKind
+from vibe.system.errors import UsageError
+
+RUN, DROP = PlanVerdict(VerdictKind.RUN), PlanVerdict(VerdictKind.DROP)
+
+
+def step(name: str, command: str, **more: Any) -> dict[str, Any]:
+    return {"id": name, "title": f"Do {name}", "mode": "run", "command": command, **more}
+
+
+def hand_in(*steps: dict[str, Any]) -> Reply:
+    value = json.dumps({"value": {"steps": list(steps)}})
+    return Reply(tool_calls=(ServedCall(name="hand_in_plan", arguments=value),))
+
+
+BUILD = step("build", "echo built > built.txt")
+CHECK = step("check", "test -e gate", depends_on=["build"])
+
+
+class Answers:
+    """Gives the verdicts on a plan one by one, and keeps what it is asked about and how runs end."""
+
+    def __init__(self, talk: ScriptedTalk, *verdicts: PlanVerdict) -> None:
+        self.asked: list[list[str]] = []
+        self.ended: list[PlanRun] = []
+        self._verdicts = list(verdicts)
+        talk.plans.accept = self._accept
+        talk.plans.ended = self.ended.append
+
+    async def _accept(self, draft: PlanDraft) -> PlanVerdict:
+        self.asked.append([step.id for step in draft.loaded.plan.steps])
+        return self._verdicts.pop(0)
+
+    @property
+    def statuses(self) -> Sequence[str]:
+        return [run.status.value for run in self.ended]
+
+
+def content(path: Path) -> Any:
+    return json.loads(path.read_text())
+
+
+async def test_a_plan_fails_is_looked_at_and_gone_on_with(rig: Rig) -> None:
+    async with talking(rig) as talk:
+        answers = Answers(talk, RUN)
+        rig.server.enqueue(hand_in(BUILD, CHECK))
+        await talk.do("/plan Build it")
+        assert answers.statuses == ["failed"]
+        status = await talk.do("/plan status")
+        assert "build: Do build (completed)" in status
+        assert "check: Do check (failed)" in status
+        assert "check" in await talk.do("/plan show")
+        plan_id = str(answers.ended[0].record.plan_id)
+        assert (await talk.do("/plan list")).startswith(plan_id)
+        assert await talk.values("plan", "status ") == [plan_id]
+        assert await talk.values("skip", "ch") == ["check"]
+        await to_thread.run_sync((rig.folder / "gate").touch)
+        assert "will run again: check" in await talk.do("/retry")
+        assert answers.statuses == ["failed", "completed"]
+        assert "completed" in await talk.do("/plan resume")
+        assert not talk.plans.is_taken
+
+    assert answers.asked == [["build", "check"]]
+
+
+async def test_a_proposal_is_changed_saved_and_loaded_again(rig: Rig) -> None:
+    document = json.dumps({"version": 1, "goal": "Mine", "steps": [BUILD]})
+    verdicts = (
+        PlanVerdict(VerdictKind.REVISE, "check it, too"),
+        PlanVerdict(VerdictKind.SAVE, "plan.json"),
+        PlanVerdict(VerdictKind.SAVE, "plan.json"),
+        PlanVerdict(VerdictKind.EDIT, "no plan"),
+        PlanVerdict(VerdictKind.EDIT, document),
+        DROP,
+        DROP,
+    )
+    async with talking(rig) as talk:
+        answers = Answers(talk, *verdicts)
+        rig.server.enqueue(hand_in(BUILD), hand_in(BUILD, CHECK))
+        told = await talk.do("/plan new list all of it")
+        assert told.count("plan.json already exists") == 1
+        assert "the plan is dropped" in told
+        saved = await to_thread.run_sync(content, rig.folder / "plan.json")
+        await talk.do("/plan load plan.json")
+
+    both = ["build", "check"]
+    assert [one["id"] for one in saved["steps"]] == both
+    assert answers.asked == [["build"], both, both, both, both, ["build"], both]
+    assert answers.ended == []
+
+
+async def test_a_plan_that_ended_can_be_edited_no_more_and_saved(rig: Rig) -> None:
+    async with talking(rig) as talk:
+        answers = Answers(talk, RUN)
+        rig.server.enqueue(hand_in(BUILD))
+        await talk.do("/plan Build it")
+        assert answers.statuses == ["completed"]
+        with pytest.raises(UsageError, match="what you wrote is in"):
+            await talk.do("/plan edit")
+        assert "written to" in await talk.do("/plan save done.json")
+        assert (await to_thread.run_sync(content, rig.folder / "done.json"))["goal"] == "Build it"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("/plan", "/plan GOAL: say what the plan must achieve"),
+        ("/plan skip", "/plan skip STEP"),
+        ("/plan decide this", "/plan decide DECISION OPTION"),
+        ("/plan load nowhere.json", "nowhere.json"),
+        ("/plan status", "no plan has been run in this folder"),
+        ("/plan resume", "no plan has been run in this folder"),
+        ("/plan show abc", "no plan has run yet"),
+        ("/plan pause", "no plan is running"),
+        ("/skip", "/skip STEP: name a step of the plan"),
+        ("/retry a b", "/retry STEP: name a step of the plan"),
+        ("/cancel", "/cancel STEP: name a step of the plan"),
+        ("/cancel one", "no plan has been run in this folder"),
+        ("/pause now", "/pause takes nothing after it"),
+        ("/pause", "no plan is running"),
+    ],
+)
+async def test_wrong_words_are_answered_with_what_is_right(rig: Rig, line: str, expected: str) -> None:
+    async with talking(rig) as talk:
+        with pytest.raises(UsageError) as raised:
+            await talk.do(line)
+
+    assert expected in str(raised.value)
+
+
+async def test_words_of_a_plan_begin_a_goal_where_more_follow(rig: Rig) -> None:
+    async with talking(rig) as talk:
+        answers = Answers(talk, DROP)
+        rig.server.enqueue(hand_in(BUILD))
+        await talk.do("/plan list all files and count them")
+        told = json.dumps(rig.server.requests[-1].body)
+
+    assert answers.asked == [["build"]]
+    assert "list all files and count them" in told
+
+
+async def test_planning_is_stopped_at_once_and_leaves_what_was_proposed(rig: Rig) -> None:
+    async with talking(rig) as talk:
+        rig.server.enqueue(Reply(silent_after=0), hand_in(BUILD), Reply(silent_after=0))
+        answers = Answers(talk, PlanVerdict(VerdictKind.REVISE, "check it, too"), RUN)
+
+        async def stopped_by(stop: Callable[[], Awaitable[object]], asked: int) -> None:
+            while len(rig.server.requests) < asked:  # noqa: ASYNC110  a server in a thread
+                await sleep(0.01)
+            await stop()
+
+        async def interrupt() -> None:
+            assert talk.plans.interrupt()
+
+        async with create_task_group() as tasks:
+            tasks.start_soon(stopped_by, lambda: acts.cancel(talk, ""), 1)
+            assert await talk.do("/plan Build it") == "planning was stopped"
+        assert not talk.plans.is_taken
+        async with create_task_group() as tasks:
+            tasks.start_soon(stopped_by, interrupt, 3)
+            assert "planning was stopped: the plan is unchanged" in await talk.do("/plan Build it")
+        assert not talk.plans.interrupt()
+
+    assert answers.asked == [["build"], ["build"]]
+    assert answers.statuses == ["completed"]
+
+
+async def test_one_plan_at_a_time(rig: Rig) -> None:
+    async with talking(rig) as talk:
+        talk.plans.take()
+        with pytest.raises(UsageError, match="is proposed or runs"):
+            await talk.do("/plan cancel")
+        with pytest.raises(UsageError, match="is proposed or runs"):
+            await talk.do("/plan Build it")
+        with pytest.raises(UsageError, match="is proposed or runs"):
+            await talk.do("/plan resume")
