@@ -1,3 +1,5 @@
+"""Covers ``vibe.acp``."""
+
 from __future__ import annotations
 
 import json

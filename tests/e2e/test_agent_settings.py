@@ -1,4 +1,7 @@
-"""What an agent file sets of the configuration: anything where a person chose it, no authority where nobody did."""
+"""What an agent file sets of the configuration: anything where a person chose it, no authority where nobody did.
+
+Covers ``vibe.core.agents``, ``vibe.core.config``.
+"""
 
 from __future__ import annotations
 

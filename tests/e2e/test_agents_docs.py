@@ -1,4 +1,7 @@
-"""What the guides to agents, tools and the network show works as shown."""
+"""What the guides to agents, tools and the network show works as shown.
+
+Covers ``vibe.core.agents``, ``vibe.core.tools.web``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Questions and decisions at the terminal, as a person meets them in ``vibe plan run``."""
+"""Questions and decisions at the terminal, as a person meets them in ``vibe plan run``.
+
+Covers ``vibe.cli.terminal``, ``vibe.app.plan``.
+"""
 
 from __future__ import annotations
 

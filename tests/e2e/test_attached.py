@@ -1,4 +1,7 @@
-"""A run of one process, watched, answered and steered from the screen of another."""
+"""A run of one process, watched, answered and steered from the screen of another.
+
+Covers ``vibe.cli.textual_ui``, ``ipc``.
+"""
 
 from __future__ import annotations
 

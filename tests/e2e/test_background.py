@@ -1,3 +1,5 @@
+"""Covers ``vibe.core.tools.process``."""
+
 from __future__ import annotations
 
 from typing import Any

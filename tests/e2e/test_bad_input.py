@@ -1,3 +1,5 @@
+"""Covers ``vibe.cli.commands``, ``vibe.app.plan``."""
+
 from __future__ import annotations
 
 import json

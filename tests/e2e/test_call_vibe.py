@@ -1,4 +1,7 @@
-"""The contract of programs that delegate to ``vibe --auto-approve -p``: a client as one of them has it."""
+"""The contract of programs that delegate to ``vibe --auto-approve -p``: a client as one of them has it.
+
+Covers ``vibe.cli``.
+"""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Covers ``vibe.cli.commands``."""
+
 from __future__ import annotations
 
 import os

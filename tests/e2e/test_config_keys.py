@@ -1,3 +1,5 @@
+"""Covers ``vibe.core.config``."""
+
 from __future__ import annotations
 
 import json

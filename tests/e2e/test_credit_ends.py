@@ -1,4 +1,7 @@
-"""An account that runs empty, and a network that goes away, under a plan of many agents."""
+"""An account that runs empty, and a network that goes away, under a plan of many agents.
+
+Covers ``vibe.core.llm``, ``vibe.app.plan``.
+"""
 
 from __future__ import annotations
 

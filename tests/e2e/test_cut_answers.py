@@ -1,4 +1,7 @@
-"""Answers that the output limit cut off, told by a real server to both backends, in a prompt and in a plan's step."""
+"""Answers that the output limit cut off, told by a real server to both backends, in a prompt and in a plan's step.
+
+Covers ``vibe.core.llm``, ``vibe.app.plan``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Files of vibe's home that a failing disk or an editor damaged: one of them never stops what has nothing to do with it."""
+"""Files of vibe's home that a failing disk or an editor damaged: one of them never stops what has nothing to do with it.
+
+Covers ``vibe.system``, ``vibe.core.session``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the documentation shows is run as it is shown."""
+"""What the documentation shows is run as it is shown.
+
+Covers ``vibe.cli.commands``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What ``vibe doctor --online`` finds at the model's server."""
+"""What ``vibe doctor --online`` finds at the model's server.
+
+Covers ``vibe.app.inspect``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What ``vibe plan run --dry-run`` says of a run that does not happen."""
+"""What ``vibe plan run --dry-run`` says of a run that does not happen.
+
+Covers ``vibe.app.plan``.
+"""
 
 from __future__ import annotations
 

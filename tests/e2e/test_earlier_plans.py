@@ -1,4 +1,7 @@
-"""Plan folders as version 0.1.0 wrote them, when journals held records of their own: listed, refused in a sentence, not touched."""
+"""Plan folders as version 0.1.0 wrote them, when journals held records of their own: listed, refused in a sentence, not touched.
+
+Covers ``planner.store``.
+"""
 
 from __future__ import annotations
 

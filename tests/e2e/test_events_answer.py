@@ -1,4 +1,7 @@
-"""``vibe events answer``: what a run waits for, listed and answered from other processes; the first answer holds."""
+"""``vibe events answer``: what a run waits for, listed and answered from other processes; the first answer holds.
+
+Covers ``vibe.cli.commands``, ``ipc``.
+"""
 
 from __future__ import annotations
 

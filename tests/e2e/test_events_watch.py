@@ -1,4 +1,7 @@
-"""``vibe events watch``: a plan that runs in one process, watched on the terminal of another."""
+"""``vibe events watch``: a plan that runs in one process, watched on the terminal of another.
+
+Covers ``vibe.cli.commands``, ``ipc``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A package that is installed beside vibe adds a backend, an executor and a listener."""
+"""A package that is installed beside vibe adds a backend, an executor and a listener.
+
+Covers ``vibe.core.tools``, ``subagents``, ``vibe.app.engine``.
+"""
 
 from __future__ import annotations
 

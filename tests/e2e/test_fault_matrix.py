@@ -1,4 +1,7 @@
-"""Every way a model server fails, injected by servers that are not ours, against the installed command."""
+"""Every way a model server fails, injected by servers that are not ours, against the installed command.
+
+Covers ``vibe.core.llm``, ``vibe.app.plan``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the first words of a command line mean: a command, a prompt, or neither; and what helps to write them."""
+"""What the first words of a command line mean: a command, a prompt, or neither; and what helps to write them.
+
+Covers ``vibe.cli.commands``.
+"""
 
 from __future__ import annotations
 

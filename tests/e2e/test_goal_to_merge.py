@@ -1,4 +1,7 @@
-"""The whole way: a goal in words becomes a plan, is run, checked, mended, decided upon and merged into a repository."""
+"""The whole way: a goal in words becomes a plan, is run, checked, mended, decided upon and merged into a repository.
+
+Covers ``planner``, ``subagents``, ``vibe.app.plan``.
+"""
 
 from __future__ import annotations
 

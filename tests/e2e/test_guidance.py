@@ -1,4 +1,7 @@
-"""What a project and a user teach the agent, seen in what the installed command sends and does."""
+"""What a project and a user teach the agent, seen in what the installed command sends and does.
+
+Covers ``vibe.core.instructions``, ``vibe.core.skills``, ``vibe.core.hooks``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The examples of the guides to skills, hooks, trust and prompts do what the guides say."""
+"""The examples of the guides to skills, hooks, trust and prompts do what the guides say.
+
+Covers ``vibe.core.instructions``, ``vibe.core.skills``, ``vibe.core.hooks``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Repositories, commands and models that mean no good."""
+"""Repositories, commands and models that mean no good.
+
+Covers ``vibe.core.tools``, ``planner.plan``.
+"""
 
 from __future__ import annotations
 

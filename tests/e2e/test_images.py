@@ -1,3 +1,5 @@
+"""Covers ``vibe.core.tools.files``, ``vibe.core.llm``."""
+
 from __future__ import annotations
 
 import base64

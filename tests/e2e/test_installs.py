@@ -1,4 +1,7 @@
-"""What people install: by the action's own script, and by the image's own lines, from what the tests' installation left in cache."""
+"""What people install: by the action's own script, and by the image's own lines, from what the tests' installation left in cache.
+
+Covers ``vibe``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A few of the kills of ``tests.benchmarks.bench_kill``, on a smaller plan."""
+"""A few of the kills of ``tests.benchmarks.bench_kill``, on a smaller plan.
+
+Covers ``planner.store``.
+"""
 
 from __future__ import annotations
 

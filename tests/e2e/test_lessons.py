@@ -1,6 +1,8 @@
 """What another agent got wrong, and what this one does instead: a test a row.
 
 `PROVEN_ELSEWHERE` maps the rows whose test stands in another file to that test; the others are below.
+
+Covers ``vibe.core``.
 """
 
 from __future__ import annotations
@@ -31,9 +33,9 @@ PROVEN_ELSEWHERE = {
     "a missing finish_reason": "tests/e2e/test_fault_matrix.py::test_a_fault_of_llmock",
     "an empty answer": "tests/e2e/test_fault_matrix.py::test_a_fault_of_llmock",
     "malformed arguments in history": (
-        "tests/integration/llm/test_backends.py::test_malformed_arguments_are_kept_as_worded"
+        "tests/integration/core/llm/backend/test_backends.py::test_malformed_arguments_are_kept_as_worded"
     ),
-    "one pooled client": "tests/integration/llm/test_backends.py::test_many_requests_share_one_connection",
+    "one pooled client": "tests/integration/core/llm/backend/test_backends.py::test_many_requests_share_one_connection",
 }
 
 

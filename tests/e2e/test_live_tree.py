@@ -1,4 +1,7 @@
-"""``vibe plan run`` as a person sees it: the installed command, on a terminal."""
+"""``vibe plan run`` as a person sees it: the installed command, on a terminal.
+
+Covers ``vibe.cli.terminal``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The whole command against a model server that is not ours."""
+"""The whole command against a model server that is not ours.
+
+Covers ``vibe.core.llm.backend``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A real model on this machine plans, and does a step; where its extra and the weights are installed."""
+"""A real model on this machine plans, and does a step; where its extra and the weights are installed.
+
+Covers ``vibe.core.llm``.
+"""
 
 from __future__ import annotations
 

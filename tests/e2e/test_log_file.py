@@ -1,3 +1,5 @@
+"""Covers ``vibe.cli``."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""Covers ``vibe.core.tools.mcp``."""
+
 from __future__ import annotations
 
 import json

@@ -1,4 +1,7 @@
-"""A server in a conversation at a terminal: its prompts are slash commands, its questions are put to the person."""
+"""A server in a conversation at a terminal: its prompts are slash commands, its questions are put to the person.
+
+Covers ``vibe.core.tools.mcp``, ``vibe.cli.plain``, ``vibe.front.slash``.
+"""
 
 from __future__ import annotations
 

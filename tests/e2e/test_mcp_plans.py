@@ -1,3 +1,5 @@
+"""Covers ``vibe.mcp_server``."""
+
 from __future__ import annotations
 
 import json

@@ -1,4 +1,7 @@
-"""Servers of others are added, taken out and imported by commands; what else is in the file stays."""
+"""Servers of others are added, taken out and imported by commands; what else is in the file stays.
+
+Covers ``vibe.cli.commands``, ``vibe.core.tools.mcp``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Signing in to a server that asks for it: the installed command, a real server, and what only its users hear."""
+"""Signing in to a server that asks for it: the installed command, a real server, and what only its users hear.
+
+Covers ``vibe.cli.commands``, ``vibe.core.tools.mcp``.
+"""
 
 from __future__ import annotations
 

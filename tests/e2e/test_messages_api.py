@@ -1,4 +1,7 @@
-"""A whole conversation over the Messages API: thoughts go back as they came, pictures are shown, a resume goes on."""
+"""A whole conversation over the Messages API: thoughts go back as they came, pictures are shown, a resume goes on.
+
+Covers ``vibe.core.llm.backend``.
+"""
 
 from __future__ import annotations
 

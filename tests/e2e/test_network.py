@@ -1,4 +1,7 @@
-"""Who may open the network to confined commands: the user, for a run, and a plan, for a step."""
+"""Who may open the network to confined commands: the user, for a run, and a plan, for a step.
+
+Covers ``vibe.core.sandbox``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Clients of others: the Inspector of the Model Context Protocol's authors, and acpx for the Agent Client Protocol."""
+"""Clients of others: the Inspector of the Model Context Protocol's authors, and acpx for the Agent Client Protocol.
+
+Covers ``vibe.mcp_server``, ``vibe.acp``.
+"""
 
 from __future__ import annotations
 

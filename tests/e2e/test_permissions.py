@@ -1,3 +1,5 @@
+"""Covers ``vibe.core.tools``, ``vibe.app.inspect``."""
+
 from __future__ import annotations
 
 import json

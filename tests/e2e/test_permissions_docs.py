@@ -1,4 +1,7 @@
-"""What the guide to permissions shows is what happens."""
+"""What the guide to permissions shows is what happens.
+
+Covers ``vibe.core.tools``, ``vibe.app.inspect``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What is piped in beside a prompt is context: data, bounded, and never dropped without a word."""
+"""What is piped in beside a prompt is context: data, bounded, and never dropped without a word.
+
+Covers ``vibe.app.engine``.
+"""
 
 from __future__ import annotations
 

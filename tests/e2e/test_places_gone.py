@@ -1,4 +1,7 @@
-"""Places that go away while a plan runs."""
+"""Places that go away while a plan runs.
+
+Covers ``vibe.app.plan``, ``vibe.system``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Conversations by lines at a real terminal; the screens people see are kept as text."""
+"""Conversations by lines at a real terminal; the screens people see are kept as text.
+
+Covers ``vibe.cli.plain``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Approvals that a run waits for, answered from another terminal."""
+"""Approvals that a run waits for, answered from another terminal.
+
+Covers ``vibe.app.plan``, ``ipc``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Plans are changed by a sentence: a proposal becomes its next version, a begun plan gets operations once somebody agrees."""
+"""Plans are changed by a sentence: a proposal becomes its next version, a begun plan gets operations once somebody agrees.
+
+Covers ``vibe.app.plan``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What may be done to a plan from another terminal, while it runs and afterwards."""
+"""What may be done to a plan from another terminal, while it runs and afterwards.
+
+Covers ``vibe.app.plan``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the guide to plans in flight shows."""
+"""What the guide to plans in flight shows.
+
+Covers ``vibe.app.plan``.
+"""
 
 from __future__ import annotations
 

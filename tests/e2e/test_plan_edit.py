@@ -1,4 +1,7 @@
-"""``vibe plan edit`` with an editor, on a terminal."""
+"""``vibe plan edit`` with an editor, on a terminal.
+
+Covers ``vibe.cli.commands``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Steps that failed or were cut off, and the decision, answer and resume that follow."""
+"""Steps that failed or were cut off, and the decision, answer and resume that follow.
+
+Covers ``vibe.app.plan``.
+"""
 
 from __future__ import annotations
 

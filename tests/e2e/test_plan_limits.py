@@ -1,3 +1,5 @@
+"""Covers ``vibe.app.plan``."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,4 +1,7 @@
-"""``vibe plan new`` ends with a plan that can run, or with one sentence; the commands of a model's plan wait for a yes."""
+"""``vibe plan new`` ends with a plan that can run, or with one sentence; the commands of a model's plan wait for a yes.
+
+Covers ``planner.author``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the guide to reports and reuse shows."""
+"""What the guide to reports and reuse shows.
+
+Covers ``planner.report``, ``planner.reuse``.
+"""
 
 from __future__ import annotations
 

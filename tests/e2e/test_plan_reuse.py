@@ -1,4 +1,7 @@
-"""Results of one plan taken over by another, runs about some steps only, and the reports of both."""
+"""Results of one plan taken over by another, runs about some steps only, and the reports of both.
+
+Covers ``planner.report``, ``planner.reuse``.
+"""
 
 from __future__ import annotations
 

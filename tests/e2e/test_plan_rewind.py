@@ -1,4 +1,7 @@
-"""``vibe plan rewind``: steps done again on the files they found."""
+"""``vibe plan rewind``: steps done again on the files they found.
+
+Covers ``vibe.app.plan``, ``vibe.core.session``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the commands say of a plan is true, the same everywhere, and said once."""
+"""What the commands say of a plan is true, the same everywhere, and said once.
+
+Covers ``vibe.app.plan``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The examples of the guide to planning do what the guide says."""
+"""The examples of the guide to planning do what the guide says.
+
+Covers ``vibe.app.plan``.
+"""
 
 from __future__ import annotations
 

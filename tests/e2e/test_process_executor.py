@@ -1,4 +1,7 @@
-"""Plans whose agents work in processes of their own, and what becomes of them when those or the run are killed."""
+"""Plans whose agents work in processes of their own, and what becomes of them when those or the run are killed.
+
+Covers ``subagents.process``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``vibe -p`` at a terminal: whoever sits there is asked, and standard output stays the answer."""
+"""``vibe -p`` at a terminal: whoever sits there is asked, and standard output stays the answer.
+
+Covers ``vibe.app.conversation``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What may be asked of a run that answers a prompt."""
+"""What may be asked of a run that answers a prompt.
+
+Covers ``vibe.app.conversation``.
+"""
 
 from __future__ import annotations
 

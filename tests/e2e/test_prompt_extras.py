@@ -1,4 +1,7 @@
-"""What ``vibe -p`` takes and leaves beyond a prompt and an answer: files, and a limit of time."""
+"""What ``vibe -p`` takes and leaves beyond a prompt and an answer: files, and a limit of time.
+
+Covers ``vibe.app.conversation``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Settings of providers and models that people bring along, as the server sees them; prompts and agents beside them."""
+"""Settings of providers and models that people bring along, as the server sees them; prompts and agents beside them.
+
+Covers ``vibe.core.llm``, ``vibe.core.config``.
+"""
 
 from __future__ import annotations
 

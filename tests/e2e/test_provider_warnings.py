@@ -1,4 +1,7 @@
-"""What a provider did wrong, in the record; and one that is not there at all."""
+"""What a provider did wrong, in the record; and one that is not there at all.
+
+Covers ``vibe.core.llm``, ``vibe.core.config``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a step's ``writes`` allow, and a step that was allowed none of its writes."""
+"""What a step's ``writes`` allow, and a step that was allowed none of its writes.
+
+Covers ``vibe.app.plan``.
+"""
 
 from __future__ import annotations
 

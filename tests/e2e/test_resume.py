@@ -1,4 +1,7 @@
-"""Going on with a plan whose process was killed, whose files were torn, or whose surroundings changed."""
+"""Going on with a plan whose process was killed, whose files were torn, or whose surroundings changed.
+
+Covers ``vibe.app.plan``.
+"""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Covers ``vibe.core.sandbox``."""
+
 from __future__ import annotations
 
 import json

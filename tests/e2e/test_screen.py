@@ -1,4 +1,7 @@
-"""The screen at a real terminal, by the markers that drivers of it can rely on."""
+"""The screen at a real terminal, by the markers that drivers of it can rely on.
+
+Covers ``vibe.cli.textual_ui``.
+"""
 
 from __future__ import annotations
 

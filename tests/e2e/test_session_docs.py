@@ -1,3 +1,5 @@
+"""Covers ``vibe.core.session``."""
+
 from __future__ import annotations
 
 import re

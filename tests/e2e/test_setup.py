@@ -1,4 +1,7 @@
-"""``vibe setup``: by flags, and at a terminal; what it set up serves the next command."""
+"""``vibe setup``: by flags, and at a terminal; what it set up serves the next command.
+
+Covers ``vibe.app.first_use``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Several vibes at work in one folder, of every kind: they write in turn, and nothing is lost."""
+"""Several vibes at work in one folder, of every kind: they write in turn, and nothing is lost.
+
+Covers ``vibe.core.session``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Prompts kept in files: ``-p "/name words"``."""
+"""Prompts kept in files: ``-p "/name words"``.
+
+Covers ``vibe.front.slash.commands``, ``vibe.core.skills``.
+"""
 
 from __future__ import annotations
 

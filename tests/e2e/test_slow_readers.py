@@ -1,4 +1,7 @@
-"""A reader that stops reading holds nobody up: the work goes on, and signals and commands count."""
+"""A reader that stops reading holds nobody up: the work goes on, and signals and commands count.
+
+Covers ``vibe.cli``, ``ipc``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Every command by a real start: what the installed command says is what its command line says within this process."""
+"""Every command by a real start: what the installed command says is what its command line says within this process.
+
+Covers ``vibe.cli``.
+"""
 
 from __future__ import annotations
 

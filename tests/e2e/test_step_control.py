@@ -1,4 +1,7 @@
-"""One step of a plan from another terminal: cancelled, skipped, done again and told something, with kills in between."""
+"""One step of a plan from another terminal: cancelled, skipped, done again and told something, with kills in between.
+
+Covers ``vibe.app.plan``, ``planner.run``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What steps hand in, what their checks are worth, and what many of them may spend together, by the command line."""
+"""What steps hand in, what their checks are worth, and what many of them may spend together, by the command line.
+
+Covers ``vibe.app.plan``.
+"""
 
 from __future__ import annotations
 

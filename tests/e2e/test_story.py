@@ -1,4 +1,7 @@
-"""The whole life of a plan on the screen: proposed, changed, run, answered, opened, steered, paused and finished."""
+"""The whole life of a plan on the screen: proposed, changed, run, answered, opened, steered, paused and finished.
+
+Covers ``vibe.cli.textual_ui``.
+"""
 
 from __future__ import annotations
 

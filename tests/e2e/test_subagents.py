@@ -1,3 +1,5 @@
+"""Covers ``subagents.agent``."""
+
 from __future__ import annotations
 
 import json

@@ -1,4 +1,7 @@
-"""Streams that are closed or full, homes that can't be written, odd locales and signals: what the caller gets then."""
+"""Streams that are closed or full, homes that can't be written, odd locales and signals: what the caller gets then.
+
+Covers ``vibe.cli``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A home of Mistral Vibe 2.x works as it is: settings, agents, tools, hooks, skills and sessions."""
+"""A home of Mistral Vibe 2.x works as it is: settings, agents, tools, hooks, skills and sessions.
+
+Covers ``vibe.app.inspect``, ``vibe.core.config``.
+"""
 
 from __future__ import annotations
 

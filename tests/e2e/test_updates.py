@@ -1,4 +1,7 @@
-"""A newer version of vibe is looked for at a real index, by the real programs that install, and told."""
+"""A newer version of vibe is looked for at a real index, by the real programs that install, and told.
+
+Covers ``vibe.app.inspect``.
+"""
 
 from __future__ import annotations
 

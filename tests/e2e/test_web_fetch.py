@@ -1,3 +1,5 @@
+"""Covers ``vibe.core.tools.web``."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,4 +1,7 @@
-"""Steps in worktrees of their own, run by the installed command in real repositories."""
+"""Steps in worktrees of their own, run by the installed command in real repositories.
+
+Covers ``subagents.worktree``.
+"""
 
 from __future__ import annotations
 
