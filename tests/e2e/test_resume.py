@@ -18,6 +18,7 @@ import pytest
 
 from tests.e2e.conftest import EXAMPLES, VibeCommand, command_step, snapshot
 from tests.fakes.model_server import ModelServer, Received, Reply, ServedCall
+from tests.fakes.programs import missing
 from tests.fakes.waiting import until
 from vibe.core.sandbox.bubblewrap import find_bubblewrap
 
@@ -369,7 +370,7 @@ def test_what_kept_places_empty_for_a_killed_command_is_taken_away_without_a_wor
     vibe: VibeCommand, write_plan: WritePlan, words: str
 ) -> None:
     if not sys.platform.startswith("linux") or isinstance(find_bubblewrap({}), str):
-        pytest.skip("only bubblewrap needs anything to stand there")
+        missing("only bubblewrap needs anything to stand there")
     vibe("plan", "run", write_plan(command_step("a", "true")))
     (ended,) = vibe.plan_ids()
     process = started(vibe, "plan", "run", "--auto-approve", write_plan(model_step("s")))

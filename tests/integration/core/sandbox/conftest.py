@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.programs import missing
 from vibe.core.config.models import Network, SandboxConfig
 from vibe.core.sandbox.confinement import Confinement, Place
 from vibe.core.tools.process.confined import shell_command
@@ -60,18 +61,39 @@ class Cell:
         return shell.annotated(result)
 
 
-@pytest.fixture(params=["bubblewrap", "landlock"])
-def cell(request: pytest.FixtureRequest, tmp_path: Path) -> Cell:
-    """A confined place; skipped where this machine can't confine so."""
+def cell_of(backend: str, folder: Path) -> Cell:
+    """A confined place, with secrets around it."""
     if not sys.platform.startswith("linux"):
         pytest.skip("there are sandboxes for Linux only")
-    for folder in ("work", "home/.ssh", "home/.vibe", "home/.config/gcloud"):
-        (tmp_path / folder).mkdir(parents=True)
+    for name in ("work", "home/.ssh", "home/.vibe", "home/.config/gcloud"):
+        (folder / name).mkdir(parents=True)
     for secret in (".ssh/id_ed25519", ".netrc", ".npmrc", ".vibe/config.toml", ".config/gcloud/creds.json"):
-        (tmp_path / "home" / secret).write_text("SECRET")
-    (tmp_path / "home" / ".gitconfig").write_text("[user]\n\tname = me\n\temail = me@example.com\n")
-    made = Cell(tmp_path, str(request.param))
+        (folder / "home" / secret).write_text("SECRET")
+    (folder / "home" / ".gitconfig").write_text("[user]\n\tname = me\n\temail = me@example.com\n")
+    made = Cell(folder, backend)
     choice = made.confinement.choice()
     if choice.sandbox is None:
-        pytest.skip(choice.reason)
+        missing(choice.reason)
+    return made
+
+
+@pytest.fixture(params=["bubblewrap", "landlock"])
+def cell(request: pytest.FixtureRequest, tmp_path: Path) -> Cell:
+    """By each of both."""
+    return cell_of(str(request.param), tmp_path)
+
+
+@pytest.fixture
+def bubblewrap(tmp_path: Path) -> Cell:
+    """By the one that has namespaces, and so can keep a program to reading."""
+    made = cell_of("bubblewrap", tmp_path)
+    assert made.confinement.can_read_only()
+    return made
+
+
+@pytest.fixture
+def landlock(tmp_path: Path) -> Cell:
+    """By the one that has none."""
+    made = cell_of("landlock", tmp_path)
+    assert not made.confinement.can_read_only()
     return made

@@ -26,13 +26,6 @@ sys.stdin.read()
 """
 
 
-@pytest.fixture
-def bubblewrapped(cell: Cell) -> Cell:
-    if cell.backend != "bubblewrap":
-        pytest.skip("Landlock needs no placeholders")
-    return cell
-
-
 def holder(root: Path) -> subprocess.Popen[bytes]:
     """A process in the middle of a command."""
     process = subprocess.Popen([sys.executable, "-c", HOLD, root], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -61,138 +54,138 @@ def run_in(cell: Cell, line: str, *, meanwhile: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("other", ["of this process", "of another"])
-def test_the_end_of_one_command_takes_nothing_from_another(bubblewrapped: Cell, other: str) -> None:
-    confinement, place = bubblewrapped.confinement, Place(roots=(bubblewrapped.root,))
+def test_the_end_of_one_command_takes_nothing_from_another(bubblewrap: Cell, other: str) -> None:
+    confinement, place = bubblewrap.confinement, Place(roots=(bubblewrap.root,))
     if other == "of this process":
         first = confinement.guard(place)
         second = confinement.guard(place)
         first.end()
     else:
-        with holder(bubblewrapped.root) as process:
+        with holder(bubblewrap.root) as process:
             second = confinement.guard(place)
             process.communicate()
 
     line = "! mkdir .vibe 2>/dev/null && ! touch .vibe/config.toml 2>/dev/null"
-    ended = run_in(bubblewrapped, line, meanwhile=":")
+    ended = run_in(bubblewrap, line, meanwhile=":")
 
     assert ended == (0, "")
     assert second.end() == ""
-    assert standing(bubblewrapped.root) == []
+    assert standing(bubblewrap.root) == []
 
 
-def test_the_next_command_takes_away_what_a_killed_run_left(bubblewrapped: Cell) -> None:
-    killed_at(bubblewrapped.root)
-    assert standing(bubblewrapped.root) == [*FOLDERS]
+def test_the_next_command_takes_away_what_a_killed_run_left(bubblewrap: Cell) -> None:
+    killed_at(bubblewrap.root)
+    assert standing(bubblewrap.root) == [*FOLDERS]
 
-    anyio.run(bubblewrapped.run, ":")
+    anyio.run(bubblewrap.run, ":")
 
-    assert (standing(bubblewrapped.root), bubblewrapped.aside) == ([], "")
+    assert (standing(bubblewrap.root), bubblewrap.aside) == ([], "")
 
 
-def test_what_a_killed_run_left_is_found_and_taken_away(bubblewrapped: Cell) -> None:
-    run_plain(WORKTREE_SETTINGS, bubblewrapped.root, bubblewrapped.environ)
-    killed_at(bubblewrapped.root)
-    settings = bubblewrapped.root / ".git" / "config.worktree"
+def test_what_a_killed_run_left_is_found_and_taken_away(bubblewrap: Cell) -> None:
+    run_plain(WORKTREE_SETTINGS, bubblewrap.root, bubblewrap.environ)
+    killed_at(bubblewrap.root)
+    settings = bubblewrap.root / ".git" / "config.worktree"
     assert settings.exists()
     status = ["git", "status", "--porcelain"]
-    assert subprocess.check_output(status, cwd=bubblewrapped.root, env=bubblewrapped.environ) == b""
+    assert subprocess.check_output(status, cwd=bubblewrap.root, env=bubblewrap.environ) == b""
 
-    remove_abandoned_placeholders(bubblewrapped.root)
+    remove_abandoned_placeholders(bubblewrap.root)
 
-    assert (standing(bubblewrapped.root), settings.exists()) == ([], False)
+    assert (standing(bubblewrap.root), settings.exists()) == ([], False)
 
 
-def test_what_a_running_command_holds_stays(bubblewrapped: Cell) -> None:
-    with holder(bubblewrapped.root) as process:
-        remove_abandoned_placeholders(bubblewrapped.root)
-        assert standing(bubblewrapped.root) == [*FOLDERS]
+def test_what_a_running_command_holds_stays(bubblewrap: Cell) -> None:
+    with holder(bubblewrap.root) as process:
+        remove_abandoned_placeholders(bubblewrap.root)
+        assert standing(bubblewrap.root) == [*FOLDERS]
         process.communicate()
-    assert standing(bubblewrapped.root) == []
+    assert standing(bubblewrap.root) == []
 
 
-async def test_while_somebody_is_at_work_nothing_is_made_anew_for_the_next_command(bubblewrapped: Cell) -> None:
+async def test_while_somebody_is_at_work_nothing_is_made_anew_for_the_next_command(bubblewrap: Cell) -> None:
     def there() -> list[int]:
-        records = records_of(bubblewrapped.confinement.vibe_home)
-        made = [*(bubblewrapped.root / name for name in FOLDERS), *records.iterdir()]
+        records = records_of(bubblewrap.confinement.vibe_home)
+        made = [*(bubblewrap.root / name for name in FOLDERS), *records.iterdir()]
         return [path.stat().st_ino for path in made]
 
-    async with bubblewrapped.confinement.at_work():
-        await bubblewrapped.run(":")
+    async with bubblewrap.confinement.at_work():
+        await bubblewrap.run(":")
         before = await anyio.to_thread.run_sync(there)
-        refused = await bubblewrapped.run("mkdir .vibe/tools || echo x > AGENTS.md")
-        said = bubblewrapped.aside
+        refused = await bubblewrap.run("mkdir .vibe/tools || echo x > AGENTS.md")
+        said = bubblewrap.aside
         after = await anyio.to_thread.run_sync(there)
 
     assert (len(before), before) == (3, after)
     assert "Read-only file system" in refused.stderr
     assert "AGENTS.md decides what runs later" in said
-    assert standing(bubblewrapped.root) == []
-    assert not [*records_of(bubblewrapped.confinement.vibe_home).iterdir()]
+    assert standing(bubblewrap.root) == []
+    assert not [*records_of(bubblewrap.confinement.vibe_home).iterdir()]
 
 
-async def test_what_a_user_puts_in_or_takes_away_meanwhile_is_heeded(bubblewrapped: Cell) -> None:
-    async with bubblewrapped.confinement.at_work():
-        await bubblewrapped.run(":")
-        (bubblewrapped.root / ".vibe" / "config.toml").write_text("mine")
-        (bubblewrapped.root / ".agents").rmdir()
-        refused = await bubblewrapped.run("rm .vibe/config.toml; mkdir .agents/skills; ls -d .agents")
+async def test_what_a_user_puts_in_or_takes_away_meanwhile_is_heeded(bubblewrap: Cell) -> None:
+    async with bubblewrap.confinement.at_work():
+        await bubblewrap.run(":")
+        (bubblewrap.root / ".vibe" / "config.toml").write_text("mine")
+        (bubblewrap.root / ".agents").rmdir()
+        refused = await bubblewrap.run("rm .vibe/config.toml; mkdir .agents/skills; ls -d .agents")
 
     assert (refused.stdout, refused.stderr.count("Read-only file system")) == (".agents\n", 2)
-    assert (bubblewrapped.root / ".vibe" / "config.toml").read_text() == "mine"
-    assert standing(bubblewrapped.root) == [".vibe"]
+    assert (bubblewrap.root / ".vibe" / "config.toml").read_text() == "mine"
+    assert standing(bubblewrap.root) == [".vibe"]
 
 
-async def test_a_guard_ends_at_once_only_where_there_is_nothing_to_do(bubblewrapped: Cell) -> None:
-    place, guard = Place(roots=(bubblewrapped.root,)), bubblewrapped.confinement.guard
+async def test_a_guard_ends_at_once_only_where_there_is_nothing_to_do(bubblewrap: Cell) -> None:
+    place, guard = Place(roots=(bubblewrap.root,)), bubblewrap.confinement.guard
     alone = await anyio.to_thread.run_sync(guard, place)
-    async with bubblewrapped.confinement.at_work():
+    async with bubblewrap.confinement.at_work():
         same, changed, other = [await anyio.to_thread.run_sync(guard, place) for _ in range(3)]
         assert same.end_at_once()
-        (bubblewrapped.root / "AGENTS.md").write_text("evil")
+        (bubblewrap.root / "AGENTS.md").write_text("evil")
         assert not changed.end_at_once()
-        (bubblewrapped.root / "AGENTS.md").rename(bubblewrapped.root / "AGENTS.override.md")
+        (bubblewrap.root / "AGENTS.md").rename(bubblewrap.root / "AGENTS.override.md")
         assert not other.end_at_once()
         for one in (changed, other):
             await anyio.to_thread.run_sync(one.end)
 
     assert not alone.end_at_once()
     assert await anyio.to_thread.run_sync(alone.end) == ""
-    assert standing(bubblewrapped.root) == []
+    assert standing(bubblewrap.root) == []
 
 
-async def test_a_command_in_the_background_keeps_what_it_needs_to_its_end(bubblewrapped: Cell) -> None:
-    place = Place(roots=(bubblewrapped.root,))
-    async with bubblewrapped.confinement.at_work():
-        guard = await anyio.to_thread.run_sync(bubblewrapped.confinement.guard, place)
+async def test_a_command_in_the_background_keeps_what_it_needs_to_its_end(bubblewrap: Cell) -> None:
+    place = Place(roots=(bubblewrap.root,))
+    async with bubblewrap.confinement.at_work():
+        guard = await anyio.to_thread.run_sync(bubblewrap.confinement.guard, place)
 
-    assert standing(bubblewrapped.root) == [*FOLDERS]
+    assert standing(bubblewrap.root) == [*FOLDERS]
     assert await anyio.to_thread.run_sync(guard.end) == ""
-    assert standing(bubblewrapped.root) == []
+    assert standing(bubblewrap.root) == []
 
 
-def test_an_empty_folder_of_the_user_stays(bubblewrapped: Cell) -> None:
-    run_plain(WORKTREE_SETTINGS, bubblewrapped.root, bubblewrapped.environ)
-    settings = bubblewrapped.root / ".git" / "config.worktree"
-    (bubblewrapped.root / ".vibe").mkdir()
+def test_an_empty_folder_of_the_user_stays(bubblewrap: Cell) -> None:
+    run_plain(WORKTREE_SETTINGS, bubblewrap.root, bubblewrap.environ)
+    settings = bubblewrap.root / ".git" / "config.worktree"
+    (bubblewrap.root / ".vibe").mkdir()
     settings.touch()
-    killed_at(bubblewrapped.root)
+    killed_at(bubblewrap.root)
 
-    remove_abandoned_placeholders(bubblewrapped.root)
-    anyio.run(bubblewrapped.run, ":")
+    remove_abandoned_placeholders(bubblewrap.root)
+    anyio.run(bubblewrap.run, ":")
 
-    assert (standing(bubblewrapped.root), settings.exists()) == ([".vibe"], True)
+    assert (standing(bubblewrap.root), settings.exists()) == ([".vibe"], True)
 
 
-def test_what_the_user_put_into_one_is_the_users(bubblewrapped: Cell) -> None:
-    killed_at(bubblewrapped.root)
-    mine = bubblewrapped.root / ".vibe" / "config.toml"
+def test_what_the_user_put_into_one_is_the_users(bubblewrap: Cell) -> None:
+    killed_at(bubblewrap.root)
+    mine = bubblewrap.root / ".vibe" / "config.toml"
     mine.write_text("mine")
 
-    remove_abandoned_placeholders(bubblewrapped.root)
+    remove_abandoned_placeholders(bubblewrap.root)
     mine.unlink()  # and empty, it is theirs still
-    remove_abandoned_placeholders(bubblewrapped.root)
+    remove_abandoned_placeholders(bubblewrap.root)
 
-    assert standing(bubblewrapped.root) == [".vibe"]
+    assert standing(bubblewrap.root) == [".vibe"]
 
 
 def test_a_repository_without_a_folder_for_hooks_gets_one_that_no_command_is_blamed_for(cell: Cell) -> None:
@@ -209,13 +202,13 @@ def test_a_repository_without_a_folder_for_hooks_gets_one_that_no_command_is_bla
 WORKTREE = "git init -q . && git commit -q --allow-empty -m one && git worktree add -q ../one"
 
 
-def test_a_worktree_that_is_removed_just_then_fails_no_command(bubblewrapped: Cell) -> None:
-    run_plain(WORKTREE, bubblewrapped.root, bubblewrapped.environ)
+def test_a_worktree_that_is_removed_just_then_fails_no_command(bubblewrap: Cell) -> None:
+    run_plain(WORKTREE, bubblewrap.root, bubblewrap.environ)
 
-    ended = run_in(bubblewrapped, "git log -1 > /dev/null", meanwhile="git worktree remove ../one")
+    ended = run_in(bubblewrap, "git log -1 > /dev/null", meanwhile="git worktree remove ../one")
 
     assert ended == (0, "")
-    assert not (bubblewrapped.root / ".git" / "worktrees").exists()
+    assert not (bubblewrap.root / ".git" / "worktrees").exists()
 
 
 def test_a_worktree_that_is_made_just_then_stays_whole(cell: Cell) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.programs import missing
 from vibe.core.config.models import SandboxConfig, SandboxMode
 from vibe.core.sandbox import bubblewrap, probe
 from vibe.core.sandbox.choose import choose_sandbox
@@ -103,7 +104,7 @@ print(tried, confinement.choice().sandbox is not None)
 @pytest.mark.parametrize("backend", ["bubblewrap", "landlock"])
 def test_however_few_files_can_be_opened_no_sandbox_is_given_up(tmp_path: Path, backend: str) -> None:
     if choose_sandbox(SandboxMode.AUTO, os.environ, [backend]).sandbox is None:
-        pytest.skip(f"{backend} does not work here")
+        missing(f"{backend} does not work here")
     words = [sys.executable, "-c", FEW_FILES, str(tmp_path), backend]
     ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     assert ended.stdout.strip().endswith("True"), ended.stderr

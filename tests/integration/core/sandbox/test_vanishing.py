@@ -10,6 +10,7 @@ from anyio import to_thread
 
 from ipc.sink import MemorySink
 from subagents.step.command_runner import HostCommands, KeptOutput, Purpose
+from tests.fakes.programs import missing
 from tests.integration.core.session.repository import git, repository
 from vibe.core.config.models import SandboxConfig
 from vibe.core.sandbox import bubblewrap
@@ -38,7 +39,7 @@ exec {real} "$@"
 def confinement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Confinement:
     found = bubblewrap.find_bubblewrap({}) if sys.platform.startswith("linux") else "it is for Linux only"
     if isinstance(found, str):
-        pytest.skip(found)
+        missing(found)
     policy = SandboxPolicy(writable=(), temp=tmp_path / "temp", box=tmp_path / "box")
     real = without_shell(found.wrap(["true"], {}, policy).argv)[0][0]
     root = repository(tmp_path / "work", {"a": "a"})

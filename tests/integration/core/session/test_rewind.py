@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.unprivileged import folder_of_nobody
 from tests.integration.core.session.repository import ENVIRON, content, git, repository, snapshots, write
-from tests.integration.core.session.unprivileged import folder_of_nobody
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from vibe.core.session.errors import NoSuchMessageError, SnapshotError
 from vibe.core.session.folder import SessionFolder, SessionMeta

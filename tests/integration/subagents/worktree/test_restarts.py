@@ -9,7 +9,7 @@ import pytest
 
 from ipc.events import WarningEvent
 from subagents.executor import StepResult, StepTask, StopSignal
-from tests.integration.core.session.unprivileged import folder_of_nobody
+from tests.fakes.unprivileged import folder_of_nobody
 from tests.integration.subagents.worktree.rig import Edit, EditingExecutor, Rig, shell, worktree_task, writes
 from vibe.core.outcome import NeverStop, Outcome
 

@@ -43,6 +43,7 @@ from planner.store.records import RunSettings
 from planner.store.store import PlanStore
 from subagents.executor import StepResult
 from tests.fakes.executor import completed
+from tests.fakes.unprivileged import folder_of_nobody
 from tests.unit.planner.facts import began, ended, finished, moved, took_up
 from vibe.system.errors import EnvironmentFailure, UsageError
 
@@ -147,13 +148,13 @@ def test_a_home_that_cannot_hold_a_folder_gives_one_sentence(tmp_path: Path) -> 
     assert isinstance(caught.value, EnvironmentFailure)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_read_only_home_gives_one_sentence_and_nothing_is_made(tmp_path: Path) -> None:
-    plans_folder(tmp_path).mkdir()
-    plans_folder(tmp_path).chmod(0o500)
-    with pytest.raises(StoreWriteError, match="Permission denied"):
-        make(tmp_path)
-    assert not list(plans_folder(tmp_path).iterdir())
+def test_a_read_only_home_gives_one_sentence_and_nothing_is_made() -> None:
+    with folder_of_nobody() as home:
+        plans_folder(home).mkdir()
+        plans_folder(home).chmod(0o500)
+        with pytest.raises(StoreWriteError, match="Permission denied"):
+            make(home)
+        assert not list(plans_folder(home).iterdir())
 
 
 @pytest.mark.parametrize("size", [0, 10, len(SOURCE), 100])

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.unprivileged import folder_of_nobody
 from tests.unit.core.tools.builtins.calling import Caller, make
 from vibe.core.tools.base import BaseTool
 from vibe.core.tools.builtins.read_file import ReadFile
@@ -20,8 +21,6 @@ from vibe.core.tools.builtins.write_file import WriteFile
 from vibe.core.tools.errors import PathNotClaimedError, PathOutsideError, ToolArgumentsError, ToolError
 from vibe.core.tools.files.text_files import BinaryFileError, FileAccessError, create_file, open_file, replace_file
 from vibe.core.tools.workspace import Workspace
-
-NOT_ROOT = pytest.mark.skipif(os.geteuid() == 0, reason="root may read anything")
 
 
 @pytest.fixture
@@ -211,11 +210,11 @@ def test_a_link_swapped_in_after_the_check_is_not_followed(tmp_path: Path) -> No
     assert [entry.name for entry in (tmp_path / "real").iterdir()] == ["a"]
 
 
-@NOT_ROOT
-async def test_a_file_without_permission_says_so(caller: Caller) -> None:
-    (caller.root / "a").touch(mode=0o000)
-    with pytest.raises(FileAccessError, match="may not be accessed"):
-        await caller.call(make(ReadFile), path="a")
+async def test_a_file_without_permission_says_so() -> None:
+    with folder_of_nobody() as root:
+        (root / "a").touch(mode=0o000)
+        with pytest.raises(FileAccessError, match="may not be accessed"):
+            await Caller(root=root).call(make(ReadFile), path="a")
 
 
 async def test_a_huge_file_is_read_only_where_needed(caller: Caller) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ipc.sink import MemorySink
+from tests.fakes.programs import missing
 from tests.fakes.tools import call
 from vibe.core.config.models import SandboxConfig, VibeConfig
 from vibe.core.sandbox.confinement import Confinement
@@ -73,7 +74,7 @@ async def test_a_line_that_does_not_name_it_does_not_see_it_either(
     executor: ToolExecutor, confinement: Confinement
 ) -> None:
     if not confinement.can_read_only():
-        pytest.skip("only bubblewrap hides files of the workspace")
+        missing("only bubblewrap hides files of the workspace")
     for line in ("cat $(echo pri)vate/a.txt", "grep -rh top . || true", "python3 -c \"print(open('pri'+'vate/a.txt').read())\""):  # fmt: skip
         done = await do(executor, "bash", command=line)
         assert "topsecret" not in done.messages[0].content
