@@ -11,6 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 from rich.cells import cell_len
+from textual._compositor import LayoutUpdate
 from textual.app import App
 
 ACCEPT = "--accept-snapshots"
@@ -71,9 +72,12 @@ def picture_of(app: App[None]) -> str:
     return "".join(f"{line.strip(' ')}\n" for line in lines if line.strip(" "))
 
 
-def words_of(picture: str) -> list[str]:
-    """Return the words of a picture in their places, whatever colours they have."""
-    return [" ".join((x, y, words.strip(BLANKS))) for _, x, y, words in WORDS.findall(picture)]
+def rows_of(app: App[None]) -> list[str]:
+    """Return the words of the screen in their places, whatever colours they have."""
+    behind = app._background_screens  # pyright: ignore[reportPrivateUsage]
+    drawn = app.screen._compositor.render_update(full=True, screen_stack=behind)  # pyright: ignore[reportPrivateUsage]
+    assert isinstance(drawn, LayoutUpdate)
+    return ["".join(strip.text for strip in row) for row in drawn.strips]
 
 
 def _backgrounds(cells: Iterable[re.Match[str]]) -> Iterator[str]:

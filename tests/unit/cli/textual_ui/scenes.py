@@ -28,7 +28,6 @@ from ipc.events import (
     TodoEntry,
 )
 from ipc.facts import WorkDone, WorkOrder
-from tests.fakes.snapshots import picture_of
 from tests.unit.cli.textual_ui.controllers.test_app_controller import ScriptedChat
 from vibe.app.engine.host import Host
 from vibe.app.first_use.flow import FirstUse
@@ -90,12 +89,11 @@ class Stage:
         for _ in range(4):
             await self.pilot.pause()
 
-    async def seen_as(self, size: tuple[int, int], theme: str) -> str:
-        """The picture of the screen in another size and in other colours."""
+    async def look(self, size: tuple[int, int], theme: str) -> None:
+        """Have another size and other colours."""
         self.app.theme = theme
         await self.pilot.resize_terminal(*size)
         await self.rest()
-        return picture_of(self.app)
 
     async def rest(self) -> None:
         """Wait until no widget puts off what it is to draw any more."""
