@@ -64,6 +64,7 @@ def test_the_settings_of_the_guides_are_valid(vibe: VibeCommand, name: str) -> N
     ended = vibe("tools", "list")
 
     assert (ended.code, ended.err) == (0, "")
+    assert "read_file" in ended.out
 
 
 def test_the_guide_knows_every_agent_and_every_key() -> None:

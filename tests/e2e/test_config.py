@@ -85,7 +85,8 @@ def test_one_of_several_faults_can_be_mended(vibe: VibeCommand) -> None:
 
     assert vibe("config", "set", "auto_approve", "false").code == 0
     assert vibe("config", "set", "active_model", "local").code == 0
-    assert vibe("config", "show").code == 0
+    assert vibe("config", "show", "--output", "json").document["active_model"] == "local"
+    assert (vibe.home / "config.toml").read_text() == 'active_model = "local"\nauto_approve = false\n'
 
 
 def test_set_says_what_wins_over_it(vibe: VibeCommand) -> None:

@@ -42,11 +42,12 @@ def digests(home: Path) -> dict[Path, str]:
     }
 
 
-def test_plans_of_an_earlier_version_are_listed_and_never_changed(home: Path) -> None:
+def test_plans_of_an_earlier_version_are_listed_and_never_changed(home: Path, vibe: VibeCommand) -> None:
     before = digests(home)
+    assert {row["plan_id"] for row in vibe("plan", "list", "--output", "json").document} == set(NAMES)
     plans = {plan.plan_id: plan for plan in list_plans(home)}
 
-    assert sorted(plans) == sorted(NAMES)
+    assert set(plans) == set(NAMES)
     assert {name: plan.status for name, plan in plans.items() if plan.problem is None} == {
         "ended": "completed",
         "paused": "paused",

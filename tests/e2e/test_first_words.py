@@ -68,7 +68,7 @@ def test_help_is_a_command(vibe: VibeCommand) -> None:
 )
 def test_bash_completes(vibe: VibeCommand, typed: list[str], offered: list[str]) -> None:
     words = shlex.join(["vibe", *typed])
-    script = f'eval "$1"; COMP_WORDS=({words}); COMP_CWORD={len(typed)}; _vibe; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    script = f'eval "$1" && declare -F _vibe >&2 || exit; COMP_WORDS=({words}); COMP_CWORD={len(typed)}; _vibe; printf "%s\\n" "${{COMPREPLY[@]}}"'
 
     ended = subprocess.run(
         ["bash", "-uc", script, "bash", vibe("completions", "bash").out],

@@ -150,7 +150,7 @@ def test_settings_are_read_and_never_rewritten(vibe: VibeCommand) -> None:
     (project / "config.toml").write_text("# the project's\nauto_approve = false\n")
     before = snapshot(project)
 
-    assert vibe("--trust", "-p", "go").code == 0
+    assert vibe("--trust", "-p", "go").out == "hi\n"
     assert {name: (vibe.home / name).read_bytes() for name in config} == config
     assert snapshot(project) == before
 

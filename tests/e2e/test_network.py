@@ -19,9 +19,9 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="th
 
 @pytest.fixture
 def knock() -> Iterator[str]:
-    """A line that leaves a file if it reaches a server of this machine, which a confined command does not."""
+    """A line that leaves a file, and one more if it reaches a server of this machine; confined, it does not."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        yield f"echo > /dev/tcp/127.0.0.1/{server.getsockname()[1]} && touch reached"
+        yield f"touch knocked; echo > /dev/tcp/127.0.0.1/{server.getsockname()[1]} && touch reached"
 
 
 def script(vibe: VibeCommand, caller: str, knock: str) -> None:
@@ -35,6 +35,7 @@ def test_a_flag_opens_it_for_a_prompt(vibe: VibeCommand, knock: str, words: tupl
 
     assert vibe("--auto-approve", *words, "-p", "go").code == 0
 
+    assert (vibe.workdir / "knocked").exists()
     assert (vibe.workdir / "reached").exists() is bool(words)
 
 
@@ -61,6 +62,7 @@ def test_a_flag_opens_it_for_a_plan_and_a_step_for_itself(
 
     assert vibe("plan", "run", plan, "--auto-approve", "--executor", executor, *words).code == 0
 
+    assert (vibe.workdir / "knocked").exists()
     assert (vibe.workdir / "reached").exists() is reached
 
 

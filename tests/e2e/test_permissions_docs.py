@@ -33,6 +33,7 @@ def test_an_example_prints_what_the_guide_shows(vibe: VibeCommand, command: str,
     assert program == "vibe"
     ended = vibe(*words)
     assert ended.err == ""
+    assert ended.out
     if shown:
         assert ended.out == shown
 

@@ -124,6 +124,7 @@ def test_a_planner_cannot_change_anything_whatever_it_is_allowed(vibe: VibeComma
     before = snapshot(vibe.workdir)
     ended = vibe("plan", "new", "g", "--output", "json")
     assert ended.code == 0, ended.err
+    assert [step["id"] for step in ended.document["plan"]["steps"]] == ["write", "show"]
     assert snapshot(vibe.workdir) == before
 
 
@@ -185,6 +186,7 @@ def test_whoever_lets_everything_run_is_not_asked(vibe: VibeCommand, way: str) -
         vibe.configure((vibe.home / "config.toml").read_text() + "[planner]\nauto_run = true\n")
     flags = [way] if way.startswith("--") else []
     assert vibe("plan", "run", "plan.json", *flags).code == 0
+    assert (vibe.workdir / "done").exists()
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("\r", 5)])
@@ -250,8 +252,12 @@ def test_decisions_that_name_no_time_wait_as_long_as_configured(
     decision = {"id": "go", "question": "Go?", "options": options, "default": "yes", **own}
     plan = {"version": 1, "goal": "g", "decisions": [decision], "steps": [command_step("a", "true", decision="go")]}
     (vibe.workdir / "plan.json").write_text(json.dumps(plan))
-    vibe.configure("[planner]\ndecision_timeout_seconds = 0.1\n")
-    assert vibe("plan", "run", "plan.json").code == code
+    vibe.configure("[planner]\ndecision_timeout_seconds = 0.25\n")
+    ended = vibe("plan", "run", "plan.json", "--output", "streaming")
+    assert ended.code == code
+    opened, *made = [line for line in ended.lines if line["type"] == "plan.decision"]
+    assert [(line["selections"], line["by"]) for line in made] == [(["yes"], "timeout")] * (not own)
+    assert all(line["ts"] - opened["ts"] >= 0.25 for line in made)
 
 
 def test_an_interrupt_ends_the_planning(vibe: VibeCommand) -> None:

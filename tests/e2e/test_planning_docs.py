@@ -57,6 +57,7 @@ def test_the_settings_of_the_guide_are_the_defaults(vibe: VibeCommand) -> None:
     shown = vibe("config", "show")
     assert (shown.code, shown.err) == (0, "")
     given = tomllib.loads(settings)["planner"]
+    assert all(f"{name} = " in shown.out for name in given)
     defaults = PlannerConfig().model_dump()
     assert given == {name: defaults[name] for name in given}
 

@@ -154,6 +154,11 @@ def test_what_a_neighbour_claimed_may_change_under_a_steps_checks(
     ended = vibe("plan", "run", "--executor", executor, "--auto-approve", "--output", "json", plan)
 
     assert ended.code == 0, ended.out + ended.err
+    assert {name: step["status"] for name, step in steps_of(ended.out).items()} == {
+        "worker": "completed",
+        "owner": "completed",
+    }
+    assert "newer" in (vibe.workdir / "check.sh").read_text()
 
 
 def test_killing_a_steps_process_fails_the_step_and_not_the_plan(vibe: VibeCommand, write_plan: WritePlan) -> None:

@@ -110,6 +110,7 @@ def test_secrets_are_neither_files_nor_variables(vibe: VibeCommand) -> None:
         )
     )
 
+    assert f"HOME={home}\n" in content, "the command ran"
     assert "SECRET" not in content
     assert "active_model" not in content
 
@@ -161,8 +162,10 @@ def test_checks_of_a_plan_are_confined_and_its_own_commands_are_not(vibe: VibeCo
 def test_where_it_is_required_a_plans_own_commands_are_confined(vibe: VibeCommand, write_plan: Any) -> None:
     vibe.configure('[sandbox]\nmode = "required"\n')
 
-    vibe("plan", "run", write_plan({"id": "a", "title": "A", "mode": "run", "command": "touch ../by-command"}))
+    plan = write_plan({"id": "a", "title": "A", "mode": "run", "command": "touch inside ../by-command"})
 
+    assert vibe("plan", "run", plan).code == 1
+    assert (vibe.workdir / "inside").exists()
     assert not (vibe.workdir.parent / "by-command").exists()
 
 

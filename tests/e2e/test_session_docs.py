@@ -37,4 +37,4 @@ def test_the_configuration_of_the_guide_is_valid(vibe: VibeCommand) -> None:
 
     ended = vibe("-p", "hi")
 
-    assert (ended.code, ended.err) == (0, "")
+    assert (ended.code, ended.out, ended.err) == (0, "hello\n", "")

@@ -154,6 +154,8 @@ def test_conversations_that_are_not_to_be_kept_are_not(switched: VibeCommand) ->
     again = switched("--resume", SESSION[:8], "-p", words)
 
     assert (ended.code, again.code) == (0, 0)
+    assert words in ended.out
+    assert words in again.out
     kept = [path for path in switched.home.rglob("*") if path.is_file() and words.encode() in path.read_bytes()]
     assert kept == [switched.home / "script.json"]
     assert "secret" not in switched("session", "list").out
