@@ -60,8 +60,11 @@ def test_whoever_is_started_is_restricted_like_who_starts_it(tmp_path: Path, ski
 
 
 def test_an_agent_that_goes_on_is_restricted_by_what_it_had_loaded(tmp_path: Path, skills: SkillManager) -> None:
-    resumed = Guidance(skills=skills).for_agent(place(tmp_path, *loading("look")))
-    assert resumed.restriction("bash", {"command": "ls"}) is not None
+    guidance = Guidance(skills=skills)
+    fresh, resumed = guidance.for_agent(place(tmp_path)), guidance.for_agent(place(tmp_path, *loading("look")))
+    assert fresh.restriction("grep", {}) is None
+    assert resumed.restriction("grep", {}) == "the skill 'look' restricts this agent to Read"
+    assert resumed.restriction("read_file", {"path": "a"}) is None
 
 
 def test_skills_that_were_loaded_are_read_off_a_conversation(skills: SkillManager, tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from time import process_time
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from ipc import events as e
 from ipc.events import BaseEvent, Event, StepOutline
@@ -153,9 +155,13 @@ def test_passing_warnings_are_those_of_calls_that_wait() -> None:
 
 @pytest.mark.parametrize("kind", event_classes(), ids=lambda kind: kind.__name__)
 def test_every_event_is_taken_before_and_during_a_plan(kind: type[BaseEvent]) -> None:
-    view_of(example(kind))
-    for plan in view_after(example(kind)).plans.values():
-        assert sum(plan.counts.values()) == plan.total
+    event = structs.replace(example(kind), source="run", seq=7, ts=200.0)
+    for view in (View(), view_after()):
+        assert ("runs", "run") in apply(view, event)
+        assert (view.runs["run"].seq, view.runs["run"].updated_at) == (7, 200.0)
+        assert apply(view, event) == (), "it was taken"
+        for plan in view.plans.values():
+            assert plan.counts == Counter(step.status for step in plan.steps.values())
 
 
 def test_time_runs_from_the_events_and_stops_with_the_step() -> None:

@@ -138,6 +138,9 @@ async def test_the_tree_is_away_while_the_question_is_open_and_back_after_it(per
         asked_at = len(person.terminal.sent())
         assert not any("the goal" in line for line in person.terminal.screen())
         drawn = person.terminal.sent().count("the goal")
+        person.tree.publish(
+            PlanStepUpdateEvent(step_id="a", title="Only step", status="in_progress", previous="pending")
+        )
         await anyio.sleep(0.4)  # three frames' time
         assert person.terminal.sent().count("the goal") == drawn
         assert "\x1b[?25l" not in person.terminal.sent()[asked_at:]

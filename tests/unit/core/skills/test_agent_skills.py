@@ -49,8 +49,10 @@ def test_a_second_skill_never_widens_what_the_first_left(desk: AgentSkills) -> N
 
 
 def test_a_resumed_conversation_is_restricted_again(desk: AgentSkills) -> None:
+    assert desk.refusal("bash", {"command": "ls"}) is None
     desk.restore(["look", "gone"])
-    assert desk.refusal("bash", {"command": "ls"}) is not None
+    assert desk.refusal("bash", {"command": "ls"}) == "the skill 'look' restricts this agent to Read, Grep"
+    assert desk.refusal("read_file", {"path": "a"}) is None
 
 
 def test_a_slash_command_becomes_the_skill_and_the_request(desk: AgentSkills) -> None:

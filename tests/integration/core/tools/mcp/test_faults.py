@@ -209,9 +209,11 @@ async def test_a_restart_that_fails_is_tried_again(tmp_path: Path) -> None:
     assert answer.content == "Echo: hi"
 
 
-async def test_a_server_is_turned_off_by_either_key(tmp_path: Path) -> None:
-    async with running(tmp_path, over_stdio("off", "no-such-command", required=True, disabled=True)) as rig:
-        assert rig.servers.states() == ()
+@pytest.mark.parametrize("keys", [{"disabled": True}, {"enabled": False}], ids=str)
+async def test_a_server_is_turned_off_by_either_key(keys: dict[str, bool], tmp_path: Path) -> None:
+    off = over_stdio("off", "no-such-command", required=True, **keys)
+    async with running(tmp_path, off, faulty("none")) as rig:
+        assert [state.name for state in rig.servers.states()] == ["none"]
 
 
 @pytest.mark.parametrize("pattern", ["look", "none_look", "l*", "re:(none_)?look"])
