@@ -21,9 +21,9 @@ from planner.plan.patch import ProviderRefused
 from planner.plan.status import PlanStatus
 from planner.run.control import PlanControl, ReplyOnce, Request
 from planner.run.recorder import Recorder
-from planner.run.replanner import Revising
+from planner.run.revision_runner import RevisionRunner
 from planner.run.step_runner import DispatchOptions, StepRun, StepRunner
-from planner.run.watchdog import ActivitySink, Timers
+from planner.run.watchdog import Timers, Watchdog
 from planner.state import commands as c
 from planner.state.changes import TOO_LATE
 from planner.state.decide import decide
@@ -39,24 +39,24 @@ from vibe.system.errors import innermost
 AttemptT = TypeVar("AttemptT")
 
 
-class Settling(Generic[AttemptT]):
-    """Hands attempts to ``settle``, lot after lot, never two lots side by side; ``settle`` puts them on disk.
+class GroupCommit(Generic[AttemptT]):
+    """Passes attempts to ``commit``, which puts them on disk, in batches; one batch at a time.
 
-    A lot takes the best by rank, 0 first, and at most twice as many as the lot before. So of a crowd that ends at one
-    moment the step with the longest chain behind it goes on at once, in place of after all the others, and the crowd
-    still costs few flushes of the disk.
+    A batch takes the best by rank, 0 first, and at most twice as many as the batch before. So when many steps end at
+    one moment, the step with the longest chain behind it continues at once instead of after all the others, and the
+    disk is still flushed only a few times.
     """
 
-    def __init__(self, settle: Callable[[Sequence[AttemptT]], Awaitable[None]]) -> None:
-        self._settle = settle
+    def __init__(self, commit: Callable[[Sequence[AttemptT]], Awaitable[None]]) -> None:
+        self._commit = commit
         self._waiting: list[tuple[int, int, AttemptT]] = []
         self._order = itertools.count()
         self._is_busy = False
 
     async def add(self, rank: int, attempt: AttemptT) -> None:
-        """Have it settled. Whoever comes first stays until nothing is left to settle, the others return at once.
+        """Have an attempt committed. The first call returns once all are; calls made meanwhile return at once.
 
-        What ``settle`` raises goes to the one who stays, and nothing is settled any more.
+        What ``commit`` raises goes to the first caller, and nothing more is committed.
         """
         heappush(self._waiting, (rank, next(self._order), attempt))
         if self._is_busy:
@@ -64,8 +64,8 @@ class Settling(Generic[AttemptT]):
         self._is_busy = True
         size = 1
         while self._waiting:
-            lot = [heappop(self._waiting)[-1] for _ in range(min(size, len(self._waiting)))]
-            await self._settle(lot)
+            batch = [heappop(self._waiting)[-1] for _ in range(min(size, len(self._waiting)))]
+            await self._commit(batch)
             size *= 2
             if self._waiting:
                 await anyio.lowlevel.checkpoint()  # what was just started begins
@@ -100,9 +100,9 @@ class Dispatcher:
         self._state = store.state()
         self._recorder = Recorder(self._state, store, sink, now=self._options.now, perform=self._perform)
         self._runner = StepRunner(self._state, executor, store, options=self._options)
-        self._settling = Settling(self._settle)
+        self._group_commit = GroupCommit(self._commit)
         self._timers = Timers(self._clock, self._options.sleep)
-        self._revising = Revising(self._state, self._take, self._options.replanning)
+        self._revisions = RevisionRunner(self._state, self._take, self._options.replanning)
         self._running: dict[str, StepRun] = {}
         self._is_sorting = False
         self._snapshot_due = -math.inf
@@ -179,7 +179,7 @@ class Dispatcher:
         refusal = self._recorder.take(command)
         if self._state.status is not ACTIVE:
             self._timers.stop()
-            self._revising.stop()
+            self._revisions.stop()
         elif not self._is_sorting and schedule_of(self._state).unsorted:
             self._is_sorting = True
             self._tasks.start_soon(self._sort)
@@ -219,16 +219,16 @@ class Dispatcher:
                 case c.AskReviser(step_id):
                     self._tasks.start_soon(self._ask_reviser, step_id)
                 case c.StopReviser(step_id):
-                    self._revising.stop(step_id)
+                    self._revisions.stop(step_id)
                 case _:
                     assert_never(effect)
 
     def _start(self, step_id: str, attempt: int) -> None:
         step = schedule_of(self._state).steps[step_id]
         run = self._running[step_id] = StepRun(step=step, attempt=attempt)
-        if self._options.activity is not None and step.command is None:
-            self._options.activity.begin(step_id)
-            self._watch(run, self._options.activity, step.idle_seconds)
+        if self._options.watchdog is not None and step.command is None:
+            self._options.watchdog.begin(step_id)
+            self._watch(run, self._options.watchdog, step.idle_seconds)
         self._tasks.start_soon(self._do, run, self._stop)
 
     def _interrupt_all(self, reason: str, seconds: float) -> None:
@@ -244,12 +244,12 @@ class Dispatcher:
         attempt = await self._runner.execute(run, stop)
         if run.idle_timer is not None:
             run.idle_timer.cancel()
-        if self._options.activity is not None:
-            self._options.activity.end(run.step.id)
-        await self._settling.add(schedule_of(self._state).queue.ranks[run.step.id], attempt)
+        if self._options.watchdog is not None:
+            self._options.watchdog.end(run.step.id)
+        await self._group_commit.add(schedule_of(self._state).queue.ranks[run.step.id], attempt)
 
-    async def _settle(self, attempts: Sequence[c.AttemptEnded]) -> None:
-        """Record what attempts came to; once that is on disk, go on with what follows."""
+    async def _commit(self, attempts: Sequence[c.AttemptEnded]) -> None:
+        """Record the results of attempts; once they are on disk, continue with the steps that follow."""
         for attempt in attempts:
             self._take(attempt)
             if self._options.write_results and attempt.result.outcome is not Outcome.INTERRUPTED:
@@ -259,14 +259,14 @@ class Dispatcher:
             del self._running[attempt.step_id]
             self._take(c.AttemptSaved(attempt.step_id))
 
-    def _watch(self, run: StepRun, activity: ActivitySink, seconds: float) -> None:
-        run.idle_timer = self._timers.after(seconds, lambda: self._check_idle(run, activity))
+    def _watch(self, run: StepRun, watchdog: Watchdog, seconds: float) -> None:
+        run.idle_timer = self._timers.after(seconds, lambda: self._check_idle(run, watchdog))
 
-    def _check_idle(self, run: StepRun, activity: ActivitySink) -> None:
+    def _check_idle(self, run: StepRun, watchdog: Watchdog) -> None:
         limit = run.step.idle_seconds
-        left = limit - activity.idle_seconds(run.step.id)
+        left = limit - watchdog.idle_seconds(run.step.id)
         if left > 0:
-            self._watch(run, activity, left)
+            self._watch(run, watchdog, left)
         else:
             run.cancel(Outcome.FAILED, "idle", f"the step was silent for {limit:g} seconds")
 
@@ -284,7 +284,7 @@ class Dispatcher:
             self._tasks.start_soon(self._act, command, reply)
             return
         if isinstance(command, Cancel):
-            self._revising.stop()
+            self._revisions.stop()
         refusal = self._take(command)
         self._answer("decision.ignored", reply, None if refusal is None else refusal.sentence)
 
@@ -297,16 +297,16 @@ class Dispatcher:
         self._answer("step.refused", reply, None if refusal is None else refusal.sentence)
 
     async def _revise(self, command: Revise, reply: ReplyOnce) -> None:
-        self._answer("revision.refused", reply, await self._revising.carry_out(command))
+        self._answer("revision.refused", reply, await self._revisions.carry_out(command))
 
     def _answer(self, code: str, reply: ReplyOnce, problem: str | None) -> None:
-        if problem is not None and problem != TOO_LATE and reply.is_given:  # nobody asked to be told
+        if problem is not None and problem != TOO_LATE and reply.is_given:  # nobody waits for the answer
             self._recorder.warn(code, problem)
         reply.give(problem)
 
     async def _ask_reviser(self, step_id: str) -> None:
         try:
-            await self._revising.answer_failure(step_id)
+            await self._revisions.answer_failure(step_id)
         except ProviderRefused as error:
             self._recorder.warn("provider", str(error))
             self._take(c.ReviserRefused(error.outcome))

@@ -15,8 +15,8 @@ from msgspec import structs
 
 from planner.plan.model import Step, StepStatus
 from planner.plan.step_limits import USUAL, StepLimits, step_limits
-from planner.run.replanner import ReplanPolicy
-from planner.run.watchdog import ActivitySink, Clock, Sleep, Timer, steady_time
+from planner.run.revision_runner import ReplanPolicy
+from planner.run.watchdog import Clock, Sleep, Timer, Watchdog, steady_time
 from planner.state.commands import AttemptEnded
 from planner.state.schedule import schedule_of
 from planner.state.state import State, StepState
@@ -34,19 +34,18 @@ from vibe.system.errors import innermost
 class DispatchOptions:
     """Options of a run. Times in seconds.
 
-    ``attended``: somebody is there to take decisions; if not, the plan pauses as soon as only decisions without a
-    timeout are left to wait for. ``write_results``: put
-    ``result.json`` beside each step's conversation (the journal holds the result in any case). ``activity``: the sink
-    that the executor's events pass through; None: no step is ended for being idle. ``clock`` and ``sleep`` belong
-    together, ``now`` tells unix seconds. ``replanning``: who is asked when a step with ``on_failure: replan`` failed.
-    ``spent_by`` tells, from files, what an attempt by step and number used and cost (None: unknown) that was cancelled.
-    ``step_limits`` are for steps that name none.
+    ``attended``: a user can take decisions; if not, the plan pauses as soon as it waits only for decisions without a
+    timeout. ``write_results``: put ``result.json`` beside each step's conversation (the journal holds the result in any
+    case). ``watchdog``: the sink that the executor's events pass through; with None, idle steps are not ended.
+    ``clock`` and ``sleep`` belong together, ``now`` returns unix seconds. ``replanning``: the policy for steps with
+    ``on_failure: replan``. ``spent_by`` reads from files what a cancelled attempt, given by step and number, used and
+    cost; with None, that stays unknown. ``step_limits``: for steps without limits of their own.
     """
 
     attended: bool = False
     step_limits: Mapping[ExecutionMode, StepLimits] = field(default_factory=lambda: USUAL)
     write_results: bool = True
-    activity: ActivitySink | None = None
+    watchdog: Watchdog | None = None
     version: str = ""
     replanning: ReplanPolicy = field(default_factory=ReplanPolicy)
     spent_by: Callable[[str, int], Spending] | None = None
@@ -137,11 +136,11 @@ class StepRunner:
 
     async def _with_spending(self, run: StepRun, result: StepResult) -> StepResult:
         """Return what an attempt took that was cancelled, and so could not say so itself."""
-        spent_by, activity = self._options.spent_by, self._options.activity
+        spent_by, watchdog = self._options.spent_by, self._options.watchdog
         if spent_by is None or run.step.command is not None:
             return result
         spent = structs.asdict(await to_thread.run_sync(spent_by, run.step.id, run.attempt))
-        agent_id = activity.agent_of(run.step.id) if activity is not None else None
+        agent_id = watchdog.agent_of(run.step.id) if watchdog is not None else None
         agents = (AgentUsage(agent_id=agent_id, **spent),) if agent_id else ()
         return structs.replace(result, **spent, agent_id=agent_id, agents=agents)
 

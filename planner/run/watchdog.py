@@ -1,4 +1,4 @@
-"""Timers of a run's attempts, and ActivitySink: for how long a step has been silent, by the events that pass."""
+"""Watchdog: how long each running step has been silent, by the events that pass; and the timers of a run."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def _since_boot() -> float:
 
 
 def steady_time(wall: Clock = time.time, steady: Clock = _since_boot) -> Clock:
-    """Tells unix seconds, as of now, by a clock that nobody sets: what lies between two answers is what has passed."""
+    """Return a clock in unix seconds that starts at the present time and is never set: differences are time passed."""
     offset = wall() - steady()
     return lambda: offset + steady()
 
 
 class Timer:
-    """A call that is due at a time; ``cancel`` makes it never come."""
+    """A call that is due at a time, unless ``cancel`` comes first."""
 
     __slots__ = ("call",)
 
@@ -52,7 +52,7 @@ class Timer:
         self.call: Callable[[], object] | None = call
 
     def cancel(self) -> None:
-        """Forget the call; a second time, or after it was made, nothing happens."""
+        """Forget the call; without effect if it was made or cancelled before."""
         self.call = None
 
 
@@ -119,14 +119,13 @@ WAITS = frozenset({WAITING, WAIT, WRITE_WAIT})
 """Codes of the warnings that an agent waits, until its next event."""
 
 
-class ActivitySink:
-    """Hands events on and remembers, per step, when the last one came.
+class Watchdog:
+    """An event sink that passes events on and records, per step, the time of the last one.
 
-    Give executors this sink in place of the one it wraps: events count for the step in ``subagent_step_id``. While a
-    request (approval or question) of a step is open its clock stands still: a person is thinking, not the step. So it
-    does while an agent of the step waits for room in the budget, for its turn at the provider or to repeat a call, and
-    while a check runs, which has a time limit of its own. Only model-driven steps are watched: a command may rightly
-    print nothing for long and has ``timeout_seconds``.
+    Give executors this sink instead of the one it wraps: events count for the step in ``subagent_step_id``. A step's
+    clock stands still while a request of it (approval or question) is open, while one of its agents waits for room in
+    the budget, for its turn at the provider or to repeat a call, and while a check runs, which has its own time limit.
+    Only model-driven steps are watched: a command may print nothing for long, and has ``timeout_seconds``.
     """
 
     def __init__(self, sink: EventSink, clock: Callable[[], float] = time.monotonic) -> None:
@@ -138,7 +137,7 @@ class ActivitySink:
         self._agents: dict[str, str] = {}
 
     def publish(self, event: Event) -> None:
-        """Note whose it is and hand it on."""
+        """Record the step it counts for, and pass it on."""
         step_id = event.subagent_step_id
         self._waiting.pop(event.subagent_id, None)
         match event:
@@ -172,7 +171,7 @@ class ActivitySink:
         self._last[step_id] = self._clock()
 
     def end(self, step_id: str) -> None:
-        """Watch it no longer."""
+        """Stop watching a step."""
         self._last.pop(step_id, None)
         self._agents.pop(step_id, None)
         self._requests = {request: step for request, step in self._requests.items() if step != step_id}

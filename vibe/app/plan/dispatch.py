@@ -15,8 +15,8 @@ from planner.plan.step_limits import usual_limits
 from planner.plan.write_claims import accepted_writes
 from planner.run.control import PlanControl
 from planner.run.dispatcher import Dispatcher, DispatchOptions
-from planner.run.replanner import ReplanPolicy
-from planner.run.watchdog import ActivitySink
+from planner.run.revision_runner import ReplanPolicy
+from planner.run.watchdog import Watchdog
 from planner.state.outcome import RunResult
 from planner.store.folder import STEPS_FOLDER
 from planner.store.records import ApprovalSetting
@@ -76,15 +76,15 @@ class HeldRun:
 async def dispatch_steps(
     run: HeldRun, control: PlanControl, stack: AsyncExitStack, before_start: Callable[[], object] | None = None
 ) -> RunResult:
-    """Have every step done that can be: in this process or in others, in the shared workspace or in worktrees.
+    """Run the steps of a plan: in this process or in others, in the shared workspace or in worktrees.
 
-    ``stack`` closes what that takes, after a failure has become a record: task groups would wrap it. ``before_start``
-    is called once all is there.
+    ``stack`` closes executors and worktrees after a failure has been recorded: task groups would wrap it.
+    ``before_start`` is called once everything is ready.
     """
     prepared, store, sink = run.prepared, run.store, run.channel.sink
     engine, plan = prepared.engine, prepared.loaded.plan
-    activity = ActivitySink(sink, anyio.current_time)
-    steps = await anyio.to_thread.run_sync(_plan_steps, run, activity)
+    watchdog = Watchdog(sink, anyio.current_time)
+    steps = await anyio.to_thread.run_sync(_plan_steps, run, watchdog)
     inner = await stack.enter_async_context(step_executor(steps))
     worktrees = await stack.enter_async_context(worktree_executor(inner, store, engine, run.host, steps.services))
     await worktrees.recover()
@@ -96,7 +96,7 @@ async def dispatch_steps(
         executor=executor,
         store=store,
         sink=sink,
-        options=_dispatch_options(run, steps, activity, worktrees.kept),
+        options=_dispatch_options(run, steps, watchdog, worktrees.kept),
     )
     if run.audience.decider is not None:
         await stack.enter_async_context(run.audience.decider.at_work(control))
@@ -108,7 +108,7 @@ async def dispatch_steps(
     return outcome
 
 
-def _plan_steps(run: HeldRun, activity: ActivitySink) -> PlanSteps:
+def _plan_steps(run: HeldRun, watchdog: Watchdog) -> PlanSteps:
     """Return what steps are done with; reads files."""
     store, engine = run.store, run.prepared.engine
     started = started_subagents(store.folder.path / STEPS_FOLDER)
@@ -126,7 +126,7 @@ def _plan_steps(run: HeldRun, activity: ActivitySink) -> PlanSteps:
             accepted_writes=_accepted_writes(store),
         ),
         services=RunServices(
-            sink=activity,
+            sink=watchdog,
             account=run.account,
             approvals=engine.approvals(APPROVAL_MODES[settings.approvals], run.audience.approver),
             spawning=SpawnPool(engine.agents, engine.config.subagents, spawned=started),
@@ -146,10 +146,10 @@ def _accepted_writes(store: PlanStore) -> frozenset[str]:
     return accepted_writes(accepted, store.state().revisions)
 
 
-def _dispatch_options(run: HeldRun, steps: PlanSteps, activity: ActivitySink, kept_by: KeptBy) -> DispatchOptions:
+def _dispatch_options(run: HeldRun, steps: PlanSteps, watchdog: Watchdog, kept_by: KeptBy) -> DispatchOptions:
     store = run.store
     return DispatchOptions(
-        activity=activity,
+        watchdog=watchdog,
         step_limits=usual_limits(steps.engine.config),
         attended=run.audience.waits or run.audience.decider is not None,
         version=__version__,

@@ -9,7 +9,7 @@ from pathlib import Path
 from planner.author.planner_agent import PlannerAgent, PlanningLimits
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Plan
-from planner.run.replanner import ReplanPolicy
+from planner.run.revision_runner import ReplanPolicy
 from subagents.agent.run_context import AgentContext
 from subagents.worktree.executor import KeptBy
 from subagents.worktree.repository import find_repository

@@ -13,7 +13,7 @@ from ipc.events import WarningEvent
 from ipc.sink import MemorySink
 from planner.run.control import PlanControl
 from planner.run.step_runner import DispatchOptions
-from planner.run.watchdog import ActivitySink
+from planner.run.watchdog import Watchdog
 from planner.state.outcome import RunResult
 from subagents.step.local_executor import LocalExecutor
 from tests.fakes.clock import ManualClock
@@ -52,16 +52,16 @@ class Watched:
         self.models = ModelCatalog(config, {})
         self.clock = ManualClock()
         self.memory = MemorySink()
-        self.activity = ActivitySink(self.memory, self.clock)
+        self.watchdog = Watchdog(self.memory, self.clock)
 
     async def run(self, meanwhile: Callable[[], Coroutine[Any, Any, None]]) -> RunResult:
         """Run the plan; ``meanwhile`` is called in a task beside it."""
         steps = StepBench(home=self.home / "bench")
         executor = LocalExecutor(
-            replace(steps.context, models=self.models, default_model="m", sink=self.activity), steps.step_folder
+            replace(steps.context, models=self.models, default_model="m", sink=self.watchdog), steps.step_folder
         )
         plan = plan_of({"a": {"idle_seconds": IDLE_SECONDS, "max_turns": 3}})
-        bench = Bench(self.home, plan, options=DispatchOptions(activity=self.activity))
+        bench = Bench(self.home, plan, options=DispatchOptions(watchdog=self.watchdog))
 
         async def beside(control: PlanControl) -> None:
             del control

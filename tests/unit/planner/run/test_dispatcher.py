@@ -22,7 +22,7 @@ from ipc.sink import MemorySink
 from planner.plan.status import PlanStatus, StepStatus
 from planner.run.control import PlanControl
 from planner.run.dispatcher import DispatchOptions
-from planner.run.watchdog import ActivitySink
+from planner.run.watchdog import Watchdog
 from planner.store.errors import StoreWriteError
 from subagents.executor import StepInput, StepResult, StepTask, StopSignal
 from tests.fakes.clock import ManualClock, SleepyClock
@@ -347,16 +347,16 @@ async def test_a_decision_without_a_default_that_runs_out_of_time_pauses_the_pla
 
 async def test_a_silent_step_is_ended_as_idle_and_one_with_events_is_not(tmp_path: Path) -> None:
     clock = ManualClock()
-    activity = ActivitySink(MemorySink(), clock)
+    watchdog = Watchdog(MemorySink(), clock)
     plan = plan_of({"silent": {"idle_seconds": 10}, "busy": {"idle_seconds": 10}})
-    bench = Bench(tmp_path, plan, options=DispatchOptions(activity=activity))
+    bench = Bench(tmp_path, plan, options=DispatchOptions(watchdog=watchdog))
     executor = ScriptedExecutor({"silent": forever, "busy": until_stopped})
 
     async def work(control: PlanControl) -> None:
         await executor.until_running("silent", "busy")
         for _ in range(4):
             clock.advance(3)
-            activity.publish(AssistantDeltaEvent(message_id="m", text=".", subagent_step_id="busy"))
+            watchdog.publish(AssistantDeltaEvent(message_id="m", text=".", subagent_step_id="busy"))
             await anyio.wait_all_tasks_blocked()
         await executor.until_ended("silent")
         assert executor.running == {"busy"}
@@ -370,9 +370,9 @@ async def test_a_silent_step_is_ended_as_idle_and_one_with_events_is_not(tmp_pat
 
 async def test_a_command_that_prints_nothing_is_not_idle(tmp_path: Path) -> None:
     clock = ManualClock()
-    activity = ActivitySink(MemorySink(), clock)
+    watchdog = Watchdog(MemorySink(), clock)
     plan = plan_of({"a": {"mode": "run", "command": "make", "idle_seconds": 10}})
-    bench = Bench(tmp_path, plan, options=DispatchOptions(activity=activity))
+    bench = Bench(tmp_path, plan, options=DispatchOptions(watchdog=watchdog))
     executor = ScriptedExecutor({"a": until_stopped})
 
     async def wait(control: PlanControl) -> None:

@@ -19,9 +19,9 @@ from planner.plan.operations import Operation, read_operations
 from planner.plan.patch import Proposal, ProviderRefused, RevisionRequest
 from planner.plan.step_limits import USUAL
 from planner.run.control import PlanControl
-from planner.run.replanner import ReplanPolicy
+from planner.run.revision_runner import ReplanPolicy
 from planner.run.step_runner import DispatchOptions
-from planner.run.watchdog import ActivitySink
+from planner.run.watchdog import Watchdog
 from planner.store.journal import SyncPolicy
 from subagents.executor import StepResult, StepTask, StopSignal
 from tests.fakes.clock import SleepyClock
@@ -424,14 +424,14 @@ async def test_a_wish_nobody_asked_about_is_answered_by_a_warning(tmp_path: Path
 
 async def test_an_attempt_that_was_cut_off_says_what_it_used(tmp_path: Path) -> None:
     events = MemorySink()
-    activity = ActivitySink(events)
-    options = DispatchOptions(activity=activity, spent_by=lambda _, attempt: Spending(Usage(10, attempt, 0, 1), 0.5))
+    watchdog = Watchdog(events)
+    options = DispatchOptions(watchdog=watchdog, spent_by=lambda _, attempt: Spending(Usage(10, attempt, 0, 1), 0.5))
     bench = Bench(tmp_path, plan_of({"a": []}), options=options)
     executor = ScriptedExecutor({"a": forever})
 
     async def cut(control: PlanControl) -> None:
         await executor.until_running("a")
-        activity.publish(
+        watchdog.publish(
             SubAgentStartedEvent(
                 title="A", mode="code", model="m", tools=(), max_tokens=1, max_turns=1,
                 subagent_id="agent", subagent_step_id="a",

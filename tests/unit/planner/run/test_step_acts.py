@@ -14,7 +14,7 @@ from ipc.events import PlanActEvent
 from planner.plan.model import PlanStatus
 from planner.plan.patch import Proposal, RevisionRequest
 from planner.run.control import TOO_LATE, PlanControl
-from planner.run.replanner import ReplanPolicy
+from planner.run.revision_runner import ReplanPolicy
 from planner.run.step_runner import DispatchOptions
 from subagents.executor import StepResult, StepTask, StopSignal
 from tests.fakes.executor import ScriptedExecutor, completed, failed, forever

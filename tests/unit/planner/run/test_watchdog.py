@@ -14,7 +14,7 @@ from ipc.events import (
     WarningEvent,
 )
 from ipc.sink import MemorySink
-from planner.run.watchdog import ActivitySink
+from planner.run.watchdog import Watchdog
 from tests.fakes.clock import ManualClock
 from vibe.core.budget import WAITING
 from vibe.core.llm.announcing import WAIT, WAITED
@@ -26,7 +26,7 @@ def delta(step_id: str | None) -> Event:
 
 def test_an_event_of_the_step_starts_its_clock_again_and_others_do_not() -> None:
     clock, memory = ManualClock(), MemorySink()
-    sink = ActivitySink(memory, clock)
+    sink = Watchdog(memory, clock)
     sink.begin("a")
     clock.advance(5)
     assert sink.idle_seconds("a") == 5
@@ -56,7 +56,7 @@ def test_an_event_of_the_step_starts_its_clock_again_and_others_do_not() -> None
 )
 def test_an_open_request_or_check_stops_the_clock_until_it_is_answered(request_event: Event, answer: Event) -> None:
     clock = ManualClock()
-    sink = ActivitySink(MemorySink(), clock)
+    sink = Watchdog(MemorySink(), clock)
     sink.begin("a")
     sink.publish(request_event)
     clock.advance(1000)
@@ -70,7 +70,7 @@ def test_an_open_request_or_check_stops_the_clock_until_it_is_answered(request_e
 @pytest.mark.parametrize("code", [WAITING, WAIT])
 def test_the_clock_stands_still_while_one_of_its_agents_waits_for_room_or_its_turn(code: str) -> None:
     clock = ManualClock()
-    sink = ActivitySink(MemorySink(), clock)
+    sink = Watchdog(MemorySink(), clock)
     sink.begin("a")
     sink.publish(WarningEvent(code=code, message="waits", subagent_id="one", subagent_step_id="a"))
     sink.publish(AssistantDeltaEvent(message_id="m", text="x", subagent_id="other", subagent_step_id="a"))
@@ -83,7 +83,7 @@ def test_the_clock_stands_still_while_one_of_its_agents_waits_for_room_or_its_tu
 
 def test_a_wait_of_known_length_is_no_silence_whatever_other_agents_say_meanwhile() -> None:
     clock = ManualClock()
-    sink = ActivitySink(MemorySink(), clock)
+    sink = Watchdog(MemorySink(), clock)
     sink.begin("a")
     sink.publish(WarningEvent(code="model.retry", message="again", wait_seconds=60, subagent_step_id="a"))
     clock.advance(10)
@@ -94,7 +94,7 @@ def test_a_wait_of_known_length_is_no_silence_whatever_other_agents_say_meanwhil
 
 def test_with_its_turn_the_clock_runs_again() -> None:
     clock = ManualClock()
-    sink = ActivitySink(MemorySink(), clock)
+    sink = Watchdog(MemorySink(), clock)
     sink.begin("a")
     sink.publish(WarningEvent(code=WAIT, message="waits", subagent_id="one", subagent_step_id="a"))
     clock.advance(1000)
@@ -105,7 +105,7 @@ def test_with_its_turn_the_clock_runs_again() -> None:
 
 def test_a_tool_of_the_agent_that_hangs_does_not_stop_the_clock() -> None:
     clock = ManualClock()
-    sink = ActivitySink(MemorySink(), clock)
+    sink = Watchdog(MemorySink(), clock)
     sink.begin("a")
     sink.publish(ToolCallEvent(tool_call_id="c", tool="bash", arguments={}, subagent_step_id="a"))
     clock.advance(5)
@@ -114,7 +114,7 @@ def test_a_tool_of_the_agent_that_hangs_does_not_stop_the_clock() -> None:
 
 def test_a_step_that_ended_is_forgotten_with_its_requests() -> None:
     clock = ManualClock()
-    sink = ActivitySink(MemorySink(), clock)
+    sink = Watchdog(MemorySink(), clock)
     sink.begin("a")
     sink.publish(QuestionEvent(request_id="r", questions=(), subagent_step_id="a"))
     sink.publish(WarningEvent(code=WAITING, message="waits", subagent_id="one", subagent_step_id="a"))

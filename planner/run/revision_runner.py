@@ -1,7 +1,4 @@
-"""Revisions of a plan while it runs: asked of a Reviser when a step failed, or asked for by the user.
-
-One at a time.
-"""
+"""RevisionRunner: revisions of a running plan, one at a time: by a Reviser after a failed step, or by the user."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ from vibe.system.errors import UsageError, VibeError
 logger = logging.getLogger(__name__)
 
 REPLAN = "replan"
-"""Who revised, when a step's failure led to it."""
+"""The ``by`` of a revision that a step's failure led to."""
 DEFAULT_MAX_REPLANS = 3
 BUDGET_STANDS = Problem(
     path="set_budget",
@@ -39,14 +36,14 @@ BUDGET_STANDS = Problem(
     fix="pause it with `vibe plan pause`, edit, resume",
 )
 _CHANCES = 2
-"""How often a reviser may answer: what is wrong with the first answer goes back to it."""
+"""Answers a reviser may give: what is wrong with the first goes back to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplanPolicy:
-    """Replanning: who is asked for a better plan (None: no one), and how many of its revisions may be taken.
+    """The ``reviser`` that is asked for a better plan (None: a failed step just fails), and its limit of revisions.
 
-    ``check`` raises a VibeError if a step of a revised plan, whoever revised it, could not start where the plan runs;
+    ``check`` raises a VibeError if a step of a revised plan (revised by the user, too) can't start where the plan runs;
     it is called in a worker thread.
     """
 
@@ -55,8 +52,8 @@ class ReplanPolicy:
     check: Callable[[Plan], None] | None = None
 
 
-class Revising:
-    """Revises the plan of a run, whose ``state`` it reads; ``take`` hands it commands."""
+class RevisionRunner:
+    """Revises the plan of a run: reads its ``state`` and passes commands to ``take``."""
 
     def __init__(self, state: State, take: Callable[[Command], Refusal | None], policy: ReplanPolicy) -> None:
         self._state = state
@@ -64,18 +61,18 @@ class Revising:
         self._policy = policy
         self._turn = anyio.Lock()
         self._scopes: dict[anyio.CancelScope, str | None] = {}
-        """With the step whose failure is answered; None: the user asks for a revision."""
+        """Open requests, each with the step whose failure led to it; None: the user asked."""
         self._stopped = False
 
     def stop(self, step_id: str | None = None) -> None:
-        """Nobody waits for an answer any more: the run is over, or given up, or that step has been."""
+        """Stop all open revisions, and refuse later ones; with ``step_id``, stop only those for that step."""
         self._stopped = self._stopped or step_id is None
         for scope, answered in self._scopes.items():
             if step_id in (None, answered):
                 scope.cancel()
 
     async def answer_failure(self, step_id: str) -> None:
-        """Have the plan revised because a step failed, or have the step fail for want of a better plan.
+        """Have the plan revised because a step failed; without a better plan, the step fails.
 
         Raises:
             ProviderRefused: the provider says the key, quota or credit is the matter.
@@ -95,7 +92,7 @@ class Revising:
                 del self._scopes[scope]
 
     async def carry_out(self, command: Revise) -> str | None:
-        """Revise the plan as the user asks; returns why it can't be, or None."""
+        """Revise the plan as the user asks; return the reason if it can't be revised, else None."""
         if self._stopped:
             return TOO_LATE
         with anyio.CancelScope() as scope:
@@ -111,7 +108,7 @@ class Revising:
         return TOO_LATE
 
     async def _ask(self, reviser: Reviser, step_id: str) -> str | None:
-        """Return why no better plan found; None: there is one now, or the step is no longer the plan's matter."""
+        """Return the reason why there is no better plan; None: there is one, or the step no longer waits for it."""
         most, step = self._policy.max_replans, self._state.steps.get(step_id)
         if step is None or step.left is not Left.REVISING or step.result is None:
             return None
