@@ -57,7 +57,7 @@ class StepSettings(PlanModel):
     """Run only if these decisions fell so, else the step is skipped: decision id to option ids."""
     verify: list[NonBlank] = []
     """Commands that must exit 0 after the subagent says it is done; it may not change the files they consist of or
-    are steered by."""
+    are configured by."""
     max_repairs: Count = 2
     """The times a failing verification goes back to the same subagent."""
     output_schema: dict[str, Any] | None = None

@@ -11,10 +11,10 @@ from msgspec import structs
 from subagents.agent.subagent import SubAgent, SubAgentResult
 from subagents.executor import StepResult, StepTask, StopSignal
 from subagents.step.command_runner import HostCommands, Purpose, failure_of, output_of
-from subagents.step.config_files import Steered
+from subagents.step.config_files import ConfigChange
 from subagents.step.failing_lines import failing_part
-from subagents.step.prompts import REPAIR_HEADINGS, first_message, repair_message, steered_message
-from subagents.step.tamper_guard import Verification
+from subagents.step.prompts import REPAIR_HEADINGS, config_message, first_message, repair_message
+from subagents.step.tamper_guard import TamperGuard
 from vibe.core.modes import WRITE_TOOLS
 from vibe.core.outcome import Outcome
 from vibe.system.plain_text import some_of
@@ -40,16 +40,16 @@ class _Finding:
 class AgentStep:
     """One attempt: the subagent's work, the checks, and the repairs between them.
 
-    The checks are the plan's, and so are the files they consist of: if one of those is changed, the step has failed.
-    While one that steers them is not as it was, none is run: that is to be repaired like a check that fails.
+    If a file that the checks consist of has changed, the step fails. If a config file of the checks has changed, no
+    check is run: that is to be repaired like a failed check.
     """
 
-    def __init__(self, task: StepTask, agent: SubAgent, commands: HostCommands, verification: Verification) -> None:
+    def __init__(self, task: StepTask, agent: SubAgent, commands: HostCommands, guard: TamperGuard) -> None:
         self._task = task
         self._step = task.step
         self.agent = agent
         self._commands = commands
-        self._verification = verification
+        self._guard = guard
         self._acted = OUT_OF_TIME
         self._ended = False
         self._printed = ""
@@ -64,7 +64,7 @@ class AgentStep:
     async def _work_until_checked(self, stop: StopSignal) -> None:
         if await self._tampered():
             return  # by an earlier attempt: not worth a token
-        prompt, left = first_message(self._task), await self._steered()
+        prompt, left = first_message(self._task), await self._reconfigured()
         self._take(await self.agent.execute(f"{prompt}\n\n{left.prompt}" if left else prompt, stop))
         while self._step.verify and self._acted.outcome in CHECKABLE:
             finding = await self._finding()
@@ -106,15 +106,15 @@ class AgentStep:
     async def _finding(self) -> _Finding | None:
         """Return the first check that fails.
 
-        None is run once a file they consist of, or that configures them, was changed.
+        No check is run once one of its files, or a config file, was changed.
         """
         for command in self._step.verify:
             if await self._tampered():
                 return None
-            if (steered := await self._steered()) is not None:
-                return steered
+            if (reconfigured := await self._reconfigured()) is not None:
+                return reconfigured
             result = await self._commands.run(command, purpose=Purpose.VERIFY)
-            await anyio.to_thread.run_sync(self._verification.checked)
+            await anyio.to_thread.run_sync(self._guard.checked)
             if not result.is_success:
                 repairs = self._repairs()
                 after = f" after {repairs} {'repair' if repairs == 1 else 'repairs'}" if repairs else ""
@@ -123,18 +123,18 @@ class AgentStep:
                     detail=self._commands.masked(failure_of(command, result, after)),
                     printed=failing_part(self._commands.masked(output_of(result))),
                 )
-        return await self._steered()
+        return await self._reconfigured()
 
-    async def _steered(self) -> _Finding | None:
-        """Return what became of the files that configure the checks, if they are not as they were."""
-        found = await anyio.to_thread.run_sync(self._verification.steered)
+    async def _reconfigured(self) -> _Finding | None:
+        """Return the finding about changed config files of the checks, if there are any."""
+        found = await anyio.to_thread.run_sync(self._guard.config_changes)
         if not found:
             return None
-        return _Finding(prompt=steered_message(self._task, found), detail=_steered_detail(found))
+        return _Finding(prompt=config_message(self._task, found), detail=_config_detail(found))
 
     async def _tampered(self) -> bool:
-        """Return whether the checks are no longer those of the plan; then the step has failed."""
-        changed = await anyio.to_thread.run_sync(self._verification.tampered)
+        """Return whether a file of the checks was changed; then the step has failed."""
+        changed = await anyio.to_thread.run_sync(self._guard.tampered)
         if changed:
             detail = (
                 f"{some_of(changed, SHOWN_FILES)}, which this step's checks run, changed since the step "
@@ -144,7 +144,7 @@ class AgentStep:
         return bool(changed)
 
     def _repairs(self) -> int:
-        """Return how many repairs were asked for; counted in the conversation, so that a resume counts on."""
+        """Return how many repairs were asked for; counted in the conversation, so that it survives a resume."""
         return sum(prompt.content.startswith(REPAIR_HEADINGS) for prompt in self.agent.conversation.prompts)
 
     def _take(self, acted: SubAgentResult) -> None:
@@ -163,7 +163,7 @@ class AgentStep:
         self._acted = replace(self._acted, outcome=outcome, reason=reason, detail=detail)
 
 
-def _steered_detail(found: Sequence[Steered]) -> str:
+def _config_detail(found: Sequence[ConfigChange]) -> str:
     is_one = len(found) == 1
     return (
         f"{some_of([f'{one.name} {one.how}' for one in found], SHOWN_FILES)} in this step, and "

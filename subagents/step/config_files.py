@@ -1,11 +1,11 @@
-"""Steering: the files that can turn what a step's checks do without being named by them, and what became of them.
+"""Config files of a step's checks: they decide what the checks do, though no check names them.
 
-``STEERING_FILES`` is the table. Steering files are looked for anywhere in the workspace but in folders that searches
-leave out, dependencies and what is built among them. A step may add, change or remove one only if its ``writes`` names
-it by the file's own name (``pyproject.toml``, ``**/conftest.py``); a wildcard in the last part of a path names nothing.
+``CONFIG_FILES`` is the table. Such files are looked for in the whole workspace, except in folders that searches leave
+out (dependencies, build output). A step may add, change or remove one only if its ``writes`` names it by the file's own
+name (``pyproject.toml``, ``**/conftest.py``); a wildcard in the last part of a path names nothing.
 
-Modules that hide those of Python or of a tool for tests (``json.py``) count where ``python`` looks first: in the folder
-a check works in, where a script it runs stands, in its ``PYTHONPATH``, and beside tests. Only new ones do.
+New modules that hide those of Python or of a test tool (``json.py``) count too, where ``python`` looks first: in the
+folder a check works in, the folder of a script it runs, its ``PYTHONPATH``, and beside tests.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Literal
 from vibe.system.globs import expand_braces, matches_any
 from vibe.system.ignore import DEFAULT_IGNORES
 
-STEERING_FILES: Mapping[str, tuple[str, ...]] = {
+CONFIG_FILES: Mapping[str, tuple[str, ...]] = {
     "Python": (
         "conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "pyproject.toml", "setup.cfg",
         "setup.py", "tox.ini", "tox.toml", "noxfile.py", ".coveragerc", "sitecustomize.py", "usercustomize.py",
@@ -62,46 +62,46 @@ STEERING_FILES: Mapping[str, tuple[str, ...]] = {
 """The files that configure checks, by language: names, patterns, or the end of a path; case makes no difference."""
 
 BUILT_FILES = frozenset({"makefile", "gnumakefile"})
-"""Steering files that build systems write: where a check itself makes one, it is not the step's doing."""
+"""Config files that build systems write: one that a check itself makes is not the step's doing."""
 
 HIDEABLE = (sys.stdlib_module_names | {
     "_pytest", "black", "coverage", "flake8", "hypothesis", "iniconfig", "mypy", "nose2", "nox", "packaging", "pluggy",
     "pylint", "pyright", "pytest", "pytest_cov", "ruff", "tox", "xdist",
 }) - {"test", "this"}  # fmt: skip
-"""Modules a check may mean that a file beside it can stand in for."""
+"""Modules that a check may import and a file beside it can hide."""
 
 MODULE_ENDINGS = frozenset({"py", "pyc", "pyd", "so"})
 LEFT_OUT = (
     *DEFAULT_IGNORES, "site-packages", "vendor", "_build", "_deps", "cmake-build-*", "bower_components",
     "__pypackages__", "Pods", ".yarn", ".gradle", ".terraform", ".direnv", ".pixi",
 )  # fmt: skip
-"""Folders that are not looked into."""
+"""Folders that are skipped."""
 MOST_ENTRIES = 200_000
-"""Of one workspace, the folders nearest to its root first; what is beyond is not looked after."""
+"""Directory entries read of one workspace, from its root downwards; files beyond are not guarded."""
 
 _PATTERNS = [
-    re.escape(pattern.lower()).replace("\\*", "[^/]*") for patterns in STEERING_FILES.values() for pattern in patterns
+    re.escape(pattern.lower()).replace("\\*", "[^/]*") for patterns in CONFIG_FILES.values() for pattern in patterns
 ]
-_STEERS = re.compile(rf"(?:.*/)?(?:{'|'.join(_PATTERNS)})", re.DOTALL)
+_CONFIG_FILE = re.compile(rf"(?:.*/)?(?:{'|'.join(_PATTERNS)})", re.DOTALL)
 _LEFT_OUT = re.compile("|".join(map(translate, LEFT_OUT)))
 
 
 @dataclass(frozen=True, slots=True)
-class Steered:
-    """A configuration file of checks that is not as it was; ``how`` is what came of it, as a verb."""
+class ConfigChange:
+    """A change of a config file; ``how`` is a verb phrase."""
 
     name: str
     how: Literal["was created", "changed", "was deleted"]
 
     @property
     def is_new(self) -> bool:
-        """True if it was not there before."""
+        """True if the file is new."""
         return self.how == "was created"
 
 
-def steers(name: str) -> bool:
+def is_config_file(name: str) -> bool:
     """Return whether a path with ``/`` is that of a file in the table."""
-    return bool(_STEERS.fullmatch(name.lower()))
+    return bool(_CONFIG_FILE.fullmatch(name.lower()))
 
 
 def is_looked_at(name: str) -> bool:
@@ -115,8 +115,8 @@ def names_file(name: str, writes: Sequence[str] | None) -> bool:
     return any(_last(glob) == _last(name) and matches_any(name, [glob]) for glob in globs)
 
 
-def steering_files(root: Path, folders: Iterable[Path]) -> Iterator[str]:
-    """Yield all paths below ``root`` that may configure checks; they look for modules in ``folders`` first. Blocks."""
+def config_files(root: Path, folders: Iterable[Path]) -> Iterator[str]:
+    """Yield the config files below ``root``; ``folders`` are those where checks look for modules first. Blocks."""
     yield from _listed(root)
     for folder in dict.fromkeys(folders):
         if folder.is_relative_to(root):
@@ -133,16 +133,15 @@ def hides_module(path: Path, folders: Iterable[Path]) -> bool:
     return hides and any(folder == one for one in folders)
 
 
-def differences(before: Mapping[str, str | None], now: Mapping[str, str | None]) -> list[Steered]:
-    """Return what became of the files; both map paths to digests.
+def differences(before: Mapping[str, str | None], now: Mapping[str, str | None]) -> list[ConfigChange]:
+    """Return the changes between two states; both map paths to digests.
 
-    Of a module that hides another, only its coming counts.
+    A module that hides another counts only when it is new.
     """
-    new = [Steered(name, "was created") for name in now if name not in before]
-    gone = [Steered(name, "was deleted") for name in before if name not in now and steers(name)]
-    changed = [
-        Steered(name, "changed") for name in before if steers(name) and name in now and now[name] != before[name]
-    ]
+    new = [ConfigChange(name, "was created") for name in now if name not in before]
+    gone = [ConfigChange(name, "was deleted") for name in before if name not in now and is_config_file(name)]
+    both = (name for name in before if is_config_file(name) and name in now)
+    changed = [ConfigChange(name, "changed") for name in both if now[name] != before[name]]
     return sorted([*new, *gone, *changed], key=lambda one: one.name)
 
 
@@ -153,7 +152,7 @@ def _listed(root: Path) -> Iterator[str]:
         entries = _entries(root / folder)
         left -= len(entries)
         below = {f"{folder}{entry.name}": entry.is_dir(follow_symlinks=False) for entry in entries}
-        yield from (name for name, is_folder in below.items() if not is_folder and steers(name))
+        yield from (name for name, is_folder in below.items() if not is_folder and is_config_file(name))
         folders += (
             f"{name}/" for name, is_folder in below.items() if is_folder and not _LEFT_OUT.fullmatch(_last(name))
         )

@@ -20,7 +20,7 @@ from subagents.executor import StepResult, StepTask, StopSignal, unserved
 from subagents.step.agent_step import AgentStep
 from subagents.step.command_runner import LOG_FILE, HostCommands, KeptOutput, run_commands
 from subagents.step.prompts import result_files
-from subagents.step.tamper_guard import ConcurrentClaims, RunClaims, Verification, record_name
+from subagents.step.tamper_guard import ConcurrentClaims, RunClaims, TamperGuard, record_name
 from vibe.core.agents.manager import UnknownAgentError
 from vibe.core.agents.models import AgentProfile
 from vibe.core.config.models import Network
@@ -81,15 +81,15 @@ class LocalExecutor:
     async def _run_agent(
         self, context: AgentContext, task: StepTask, stop: StopSignal, others: Callable[[], Sequence[str]]
     ) -> StepResult:
-        verification = await to_thread.run_sync(self._verification, task, others)
-        context = self._context_of(context, task, verification)
+        guard = await to_thread.run_sync(self._guard, task, others)
+        context = self._context_of(context, task, guard)
         async with background_commands() as background:
             agent = await to_thread.run_sync(self._agent, context, task, background)
             with context.run.steering.heard_by(task.step_id, agent.steer, lambda: agent.subagent_id):
-                return await _ended(AgentStep(task, agent, self._commands(context, task), verification), task, stop)
+                return await _ended(AgentStep(task, agent, self._commands(context, task), guard), task, stop)
 
-    def _verification(self, task: StepTask, others: Callable[[], Sequence[str]]) -> Verification:
-        return Verification(task, self._root(task), self._step_folder(task.step_id) / record_name(task), others)
+    def _guard(self, task: StepTask, others: Callable[[], Sequence[str]]) -> TamperGuard:
+        return TamperGuard(task, self._root(task), self._step_folder(task.step_id) / record_name(task), others)
 
     def _agent(self, context: AgentContext, task: StepTask, background: BackgroundCommands) -> SubAgent:
         """The attempt's subagent, with the conversation it had if it was interrupted; reads and makes files."""
@@ -117,7 +117,7 @@ class LocalExecutor:
     def _root(self, task: StepTask) -> Path:
         return self._workspace.root if task.workdir is None else Path(task.workdir)
 
-    def _context_of(self, context: AgentContext, task: StepTask, verification: Verification) -> AgentContext:
+    def _context_of(self, context: AgentContext, task: StepTask, guard: TamperGuard) -> AgentContext:
         """``context`` in the folder the step works in, with its own claim on files as its boundary."""
         workspace = replace(
             context.workspace,
@@ -125,8 +125,8 @@ class LocalExecutor:
             stands_for=context.workspace.root if task.workdir is not None else None,
             files=DISK if task.workdir is not None else context.workspace.files,
             writes=None if task.step.writes is None else tuple(task.step.writes),
-            protected=verification.protected,
-            steering=verification.steering,
+            protected=guard.protected,
+            check_config=guard.config_paths,
         ).granting([Path(file) for file in result_files(task)], write=False)
         accepted = task.step.writes is not None and context.run.accepted_writes.issuperset(task.step.writes)
         approvals = context.approvals.at_least(ApprovalMode.EDITS) if accepted else context.approvals

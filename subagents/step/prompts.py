@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from subagents.executor import StepInput, StepTask
 from subagents.step.command_runner import ending_of
-from subagents.step.config_files import Steered
+from subagents.step.config_files import ConfigChange
 from vibe.core.tools.hand_in import HAND_IN
 from vibe.core.tools.process.runner import CommandResult
 from vibe.system.plain_text import beginning, both_ends
@@ -30,10 +30,11 @@ NAMES_SHARE = 0.2
 """Of the room for inputs: what the names of those may take that are only named."""
 
 REPAIR_HEADING = "The host ran this step's checks and one failed."
-STEERED_HEADING = "The host found files changed that steer this step's checks."
-REPAIR_HEADINGS = (REPAIR_HEADING, STEERED_HEADING)
+CONFIG_HEADING = "The host found files changed that steer this step's checks."
+"""Saved conversations are searched for it."""
+REPAIR_HEADINGS = (REPAIR_HEADING, CONFIG_HEADING)
 """The headings of prompts that ask for a repair."""
-SHOWN_STEERED = 20
+SHOWN_CHANGES = 20
 MAX_CHECK_OUTPUT = 6_000
 
 
@@ -53,10 +54,8 @@ def first_message(task: StepTask) -> str:
         parts.append(
             f"When you are done, the host runs these checks; each must exit with 0:\n{checks}\n"
             "Leave the files they name as they are, unless you are told to write them. Neither add nor change files "
-            "that "
-            "steer them (conftest.py, pyproject.toml, package.json, Makefile and the like), unless the files you may "
-            "write "
-            "name them."
+            "that configure them (conftest.py, pyproject.toml, package.json, Makefile and the like), unless the files "
+            "you may write name them."
         )
     parts.append(f"Do this step only. {_ending(task)}")
     return "\n\n".join(parts)
@@ -71,15 +70,14 @@ def repair_message(task: StepTask, command: str, result: CommandResult) -> str:
     )
 
 
-def steered_message(task: StepTask, found: Sequence[Steered]) -> str:
-    """The prompt that asks for files to be put back which steer the checks."""
-    files = "\n".join(f"- {one.name} {one.how}" for one in found[:SHOWN_STEERED])
-    more = f"\n- and {len(found) - SHOWN_STEERED} more" if found[SHOWN_STEERED:] else ""
+def config_message(task: StepTask, found: Sequence[ConfigChange]) -> str:
+    """The prompt that asks for config files of the checks to be restored."""
+    files = "\n".join(f"- {one.name} {one.how}" for one in found[:SHOWN_CHANGES])
+    more = f"\n- and {len(found) - SHOWN_CHANGES} more" if found[SHOWN_CHANGES:] else ""
     return (
-        f"{STEERED_HEADING} No check counts until each is as it was when the step first started:\n\n{files}{more}\n\n"
+        f"{CONFIG_HEADING} No check counts until each is as it was when the step first started:\n\n{files}{more}\n\n"
         "Remove what is new, put back what changed or is gone, and do the work without. If it can't be done without, "
-        "say so "
-        f"and why: a person has to name the file in the step's `writes`.\n\n{_ending_again(task)}"
+        f"say so and why: a person has to name the file in the step's `writes`.\n\n{_ending_again(task)}"
     )
 
 
@@ -93,8 +91,7 @@ def _ending(task: StepTask) -> str:
         return "End with a short summary that the steps after you can work from."
     return (
         f"End by calling `{HAND_IN}` with your result as `value`, which must fit its schema, and with a short "
-        f"`summary`: "
-        "the steps after you get both."
+        "`summary`: the steps after you get both."
     )
 
 

@@ -1,12 +1,11 @@
-"""Verification: the files a step's checks consist of or are configured by, which the step itself may not change.
+"""TamperGuard: the files a step's checks consist of or are configured by, which the step itself may not change.
 
-Checks consist of files that exist when the step first starts and that its ``verify`` lines name. Where ``writes`` is
-given, that is every path they name, but for what ``writes`` covers. Where it is not, a line may well name what the step
-is to work on (``grep -q done README.md``), so only tests and what a line executes count: files that look like tests,
-folders of tests with all that is in them (not in mode ``test``, whose steps are there to write them), scripts.
+Checks consist of the files that exist when the step first starts and that its ``verify`` lines name, read as a shell
+reads them. With ``writes``, that is every path they name which ``writes`` does not cover. Without it, a line may name
+a file the step is to work on (``grep -q done README.md``), so only tests and scripts count: files that look like tests,
+whole folders of tests (except in mode ``test``, whose steps write them), and what a line executes.
 
-They are configured by files that no line names; see ``subagents.step.config_files``. Those may not be
-made either. ``verify`` lines are read as a shell would read them.
+Config files are in ``subagents.step.config_files``; the step may not create them either.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ from ipc.errors import INVALID_JSON
 from subagents.executor import StepTask
 from subagents.step.config_files import (
     BUILT_FILES,
-    Steered,
+    ConfigChange,
+    config_files,
     differences,
     hides_module,
+    is_config_file,
     is_looked_at,
     names_file,
-    steering_files,
-    steers,
 )
 from subagents.step_model import Step
 from vibe.core.modes import ExecutionMode
@@ -200,23 +199,24 @@ def normal(path: Path) -> Path:
 RECORD_FILES = "verification*.json"
 """The names of the files, in the folders of steps, that record how these files were."""
 MAX_FILES = 20_000
-"""Of one step; what is beyond is not looked after."""
+"""Files guarded for one step; those beyond are not."""
 
 Digests: TypeAlias = dict[str, str | None]
-"""The digests of files, by their paths below the root."""
+"""Digests of files, by their paths below the root; None: the file is missing or unreadable."""
 
 
 class _Record(Struct, kw_only=True):
-    """The state of files that checks consist of, and of those that configure them (None: there are none)."""
+    """State of the files that checks consist of, and of their config files (None: nothing configures the checks)."""
 
     files: Digests
-    steering: Digests | None = None
+    config: Digests | None = msgspec.field(default=None, name="steering")
 
 
-class Verification:
-    """The files of one step. ``record`` keeps how they were when the step first started, over attempts and processes.
+class TamperGuard:
+    """Guards the files of one step's checks.
 
-    ``others`` tells what steps that ran beside this one claimed to write. Construction reads files.
+    ``record`` is the file that keeps their state at the first start of the step, over attempts and processes.
+    ``others`` returns the globs that concurrent steps claim to write. Construction reads files.
     """
 
     def __init__(self, task: StepTask, root: Path, record: Path, others: Callable[[], Sequence[str]]) -> None:
@@ -235,18 +235,18 @@ class Verification:
         return frozenset(Path(os.path.realpath(self._root / name)) for name in self._known.files)
 
     @property
-    def steering(self) -> Container[Path]:
-        """The resolved paths, of files or not, that the step must leave alone because they configure its checks."""
-        return _SteeringPaths(self._step, self._root) if self._known.steering is not None else ()
+    def config_paths(self) -> Container[Path]:
+        """The resolved paths that configure the checks, existing or not."""
+        return _ConfigPaths(self._step, self._root) if self._known.config is not None else ()
 
     def changed(self) -> tuple[str, ...]:
-        """Those of either kind that are no longer what they were. Blocks."""
-        return (*self.tampered(), *(one.name for one in self.steered()))
+        """Return the changed files, of checks and of their configuration. Blocks."""
+        return (*self.tampered(), *(one.name for one in self.config_changes()))
 
     def tampered(self) -> tuple[str, ...]:
-        """Those the checks consist of that are no longer what they were. Blocks.
+        """Return the changed files that the checks consist of. Blocks.
 
-        What another step claimed that ran beside this one is that step's to change, and is known as it is from then on.
+        A file that a concurrent step claims may be changed by that step; its new state is recorded.
         """
         known = self._known.files
         now = {name: _digest(self._root / name) for name in known}
@@ -258,23 +258,23 @@ class Verification:
             self._write()
         return tuple(name for name in differing if name not in theirs)
 
-    def steered(self) -> tuple[Steered, ...]:
-        """Return the files that configure the checks and are not what they were, or new. Blocks; see above."""
-        return self._steered(self._theirs)
+    def config_changes(self) -> tuple[ConfigChange, ...]:
+        """Return the changes of config files, but for those that concurrent steps claim. Blocks."""
+        return self._unforgiven(self._theirs)
 
     def checked(self) -> None:
-        """A check has just run that nothing stood against: what it built is not the step's doing. Blocks."""
-        self._steered(_built)
+        """Record what a check that was just run built: that is not the step's doing. Blocks."""
+        self._unforgiven(_built)
 
-    def _theirs(self, found: Sequence[Steered]) -> list[str]:
+    def _theirs(self, found: Sequence[ConfigChange]) -> list[str]:
         claimed = self._others() if found else ()
         return [one.name for one in found if matches_any(one.name, claimed)]
 
-    def _steered(self, forgiven_of: Callable[[Sequence[Steered]], list[str]]) -> tuple[Steered, ...]:
-        known = self._known.steering
+    def _unforgiven(self, forgiven_of: Callable[[Sequence[ConfigChange]], list[str]]) -> tuple[ConfigChange, ...]:
+        known = self._known.config
         if known is None:
             return ()
-        now = self._steering_now()
+        now = self._config_now()
         found = differences(known, now)
         forgiven = forgiven_of(found)
         for name in forgiven:
@@ -284,8 +284,8 @@ class Verification:
             self._write()
         return tuple(one for one in found if one.name not in forgiven)
 
-    def _steering_now(self) -> Digests:
-        names = steering_files(self._root, module_folders(self._step.verify, self._root))
+    def _config_now(self) -> Digests:
+        names = config_files(self._root, module_folders(self._step.verify, self._root))
         return {_text(name): _digest(self._root / name) for name in names if not names_file(name, self._step.writes)}
 
     def _first_seen(self) -> _Record:
@@ -293,7 +293,7 @@ class Verification:
         names = (path.relative_to(root).as_posix() for path in islice(checked_files(task, root), MAX_FILES))
         self._known = _Record(
             files={name: _digest(root / name) for name in names if name == _text(name)},
-            steering=None if only_looks(task.step.verify) else self._steering_now(),
+            config=None if only_looks(task.step.verify) else self._config_now(),
         )
         self._write()
         return self._known
@@ -302,11 +302,11 @@ class Verification:
         replace_file(self._path, msgspec.json.encode(self._known), sync=False)
 
 
-def _built(found: Sequence[Steered]) -> list[str]:
+def _built(found: Sequence[ConfigChange]) -> list[str]:
     return [one.name for one in found if one.is_new and one.name.rpartition("/")[2].lower() in BUILT_FILES]
 
 
-class _SteeringPaths:
+class _ConfigPaths:
     """Resolved paths, by their names alone."""
 
     def __init__(self, step: Step, root: Path) -> None:
@@ -318,16 +318,13 @@ class _SteeringPaths:
             return False
         name = path.relative_to(self._root).as_posix()
         return not names_file(name, self._step.writes) and (
-            (steers(name) and is_looked_at(name))
+            (is_config_file(name) and is_looked_at(name))
             or (not path.exists() and hides_module(path, module_folders(self._step.verify, self._root)))
         )
 
 
 def record_name(task: StepTask) -> str:
-    """Return the name of a step's record.
-
-    In the shared workspace it is kept over its attempts; a worktree gets a new one each.
-    """
+    """Return the file name of a step's record: one for all attempts in the shared workspace, one per worktree."""
     return "verification.json" if task.workdir is None else f"verification.{task.attempt}.json"
 
 
@@ -360,12 +357,12 @@ def _named(line: str, task: StepTask, root: Path) -> Iterator[Path]:
 
 
 def _text(name: str) -> str:
-    """The name as it can be written down; one that is no UTF-8 is another then."""
+    """The name with bytes that are invalid in UTF-8 written as escapes."""
     return name.encode("utf-8", "backslashreplace").decode()
 
 
 def _digest(path: Path) -> str | None:
-    """None: no such file, or none that can be read."""
+    """The digest of a file, or None if it is missing or unreadable."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -390,20 +387,20 @@ class _Claim:
 
 
 class ConcurrentClaims(Protocol):
-    """Knows what steps claimed to write that worked beside another."""
+    """Claims of steps that run at the same time."""
 
     def beside(self, task: StepTask) -> AbstractContextManager[Callable[[], Sequence[str]]]:
-        """While it lasts, ``task`` is at work; yields what tells the claims of others since its first attempt began.
+        """Register ``task`` as running; yield a function that returns the claims of others since its first attempt.
 
-        What is yielded may block: call it in a thread.
+        The function may block: call it in a thread.
         """
         ...
 
 
 class RunClaims:
-    """Which steps have worked beside which: what one claimed to write, others must not hold against their own agents.
+    """Records which steps ran at the same time: what one claimed to write is not tampering by another.
 
-    What a step does in a worktree comes into the shared workspace with its merge: all it claimed, or anything.
+    A step in a worktree writes to the shared workspace with its merge: what it claimed, or, without a claim, anything.
     """
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from subagents.executor import StepResult, StepTask
-from subagents.step.tamper_guard import Verification
+from subagents.step.tamper_guard import TamperGuard
 from subagents.worktree.apply import apply_merge, index_lock, is_merged
 from subagents.worktree.checkout import PUT_AWAY, WorktreeFolder, remove_folder
 from subagents.worktree.errors import MergeRefusedError, StaleTreeError, WorktreeError, name_some
@@ -306,12 +306,12 @@ class StepWorktree:
         folder.begin_conflict(record.work, record.conflict)
         return record.conflict
 
-    def checks(self, task: StepTask) -> Verification:
+    def checks(self, task: StepTask) -> TamperGuard:
         """The files the step's checks consist of, as they are in the middle of the merge."""
         record = self._attempt.step_folder / f"verification.{self._attempt.number}.merge{self._record().rounds}.json"
-        return Verification(task, self.folder.workdir, record, tuple)
+        return TamperGuard(task, self.folder.workdir, record, tuple)
 
-    def unresolved(self, conflict: MergeConflict, checks: Verification) -> str:
+    def unresolved(self, conflict: MergeConflict, checks: TamperGuard) -> str:
         """Return what stands against committing the resolution, or nothing."""
         clashing = {self._repository.from_workspace(path) for path in conflict.paths}
         changed = [path for path in checks.changed() if path not in clashing]

@@ -1,4 +1,4 @@
-"""Bounds: places of the user's machine that stay closed to tools, whatever folder holds them."""
+"""Bounds: places on the user's machine that stay closed to tools, inside the workspace or not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vibe.system.globs import expand_braces
 KEYS_FILE = ".env"
 """In vibe's own folder: the keys of the model's provider."""
 
-STEERING_IN_HOME = (
+STARTUP_IN_HOME = (
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".bash_completion", ".profile",
     ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc", ".login", ".logout",
     ".inputrc", ".envrc", ".pam_environment", ".xinitrc", ".xprofile", ".xsession", ".xsessionrc", ".xserverrc",
@@ -30,24 +30,24 @@ STEERING_IN_HOME = (
     ".local/share/systemd", ".local/lib", ".oh-my-zsh", "bin", "Library/LaunchAgents", ".cursor", ".gemini",
     ".mozilla",
 )  # fmt: skip
-"""Below the user's home: what the user's own programs start, or heed when they start."""
+"""Paths below the user's home that the user's own programs start or read when they start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
     """All paths are resolved.
 
-    ``hidden`` holds keys and credentials, and ``sealed`` is read by nobody's yes. What the user has opened is
-    ``readable``, secrets included, or ``writable``. ``unread`` are globs of files that no tool reads, for ``read_file``
-    may not. ``steering`` decides what the user's programs do later. A workspace inside such a place was chosen by the
-    user, who knows where it lies: within it only names count.
+    ``hidden`` holds keys and credentials; ``sealed`` stays closed even if the user approves. What the user has opened
+    is ``readable``, secrets included, or ``writable``. ``unread`` are globs of files that no tool reads, because
+    ``read_file`` may not. ``startup`` decides what the user's programs do later. The user chose the workspace: if it
+    lies inside such a place, only names count within it.
     """
 
     hidden: tuple[Path, ...] = ()
     readable: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
     sealed: tuple[Path, ...] = ()
-    steering: tuple[Path, ...] = ()
+    startup: tuple[Path, ...] = ()
     unread: tuple[str, ...] = ()
 
     def is_sealed(self, path: Path) -> bool:
@@ -68,10 +68,10 @@ class Bounds:
         root = _innermost(path, (*roots, *self.writable))
         return is_sensitive(_below(path, root)) or _lies_in(self.hidden, path, root)
 
-    def steers(self, path: Path, roots: Sequence[Path]) -> bool:
+    def is_control(self, path: Path, roots: Sequence[Path]) -> bool:
         """Return whether what is written at a resolved path decides what runs later. Reads the file system."""
         root = _innermost(path, (*roots, *self.writable))
-        if is_control(_below(path, root)) or _lies_in(self.steering, path, root):
+        if is_control(_below(path, root)) or _lies_in(self.startup, path, root):
             return True
         places = (place for root in roots for place in (*_linked_control(root), *_resolved(control_paths(root))))
         return any(_holds(place, path) for place in places)
@@ -98,7 +98,7 @@ def bounds_of(confinement: Confinement, environ: Mapping[str, str]) -> Bounds:
         readable=confinement.readable,
         writable=confinement.writable,
         sealed=(Path(os.path.realpath(confinement.vibe_home / KEYS_FILE)),),
-        steering=tuple(Path(os.path.realpath(home / name)) for name in STEERING_IN_HOME),
+        startup=tuple(Path(os.path.realpath(home / name)) for name in STARTUP_IN_HOME),
     )
 
 

@@ -9,7 +9,7 @@ VibeError
 │       ├── PathOutsideError   a path that leads out of the workspace
 │       ├── PathNotClaimedError  a path the agent did not say it would write
 │       ├── PathHeldError      a file the agent's work is checked with
-│       └── PathSteersError    a file that can change what these checks do
+│       └── PathConfiguresChecksError    a config file of these checks
 └── UsageError
     └── ToolConfigError        a ``[tools.*]`` table is wrong
 """
@@ -97,11 +97,11 @@ class PathHeldError(PathError):
         super().__init__(path, "belongs to the checks of this step, which must not change it")
 
 
-class PathSteersError(PathError):
-    """A file that can change what the checks of the agent's work do."""
+class PathConfiguresChecksError(PathError):
+    """A config file of the checks of the agent's work."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(path, "steers the checks of this step, and only a step whose `writes` names it may write it")
+        super().__init__(path, "configures the checks of this step; only a step whose `writes` names it may write it")
 
 
 class PathSealedError(PathError):

@@ -31,13 +31,13 @@ class ResolvedAccess:
     shown: str
     write: bool
     secret: bool = False
-    steers: bool = False
+    control: bool = False
     outside: bool = False
 
     @property
     def closed(self) -> bool:
         """Return whether only a person opens it, each time."""
-        return self.secret or self.steers or self.outside
+        return self.secret or self.control or self.outside
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ def _resolved(access: PathAccess, workspace: Workspace) -> ResolvedAccess:
         shown=workspace.relative(path),
         write=write,
         secret=workspace.is_secret(path, write=write) or (named.name != path.name and is_sensitive(named)),
-        steers=write and workspace.steers(path),
+        control=write and workspace.is_control(path),
         outside=not workspace.contains(path, write=write),
     )
 
@@ -110,7 +110,7 @@ def gather(
         listed=listed,
         remembered=approvals.remembers(subject.keys),
         sensitive=tuple(a.shown for a in accesses if a.secret),
-        control=tuple(a.shown for a in accesses if a.steers),
+        control=tuple(a.shown for a in accesses if a.control),
         outside=tuple(a.shown for a in accesses if a.outside),
         detail="" if listed is ToolPermission.ALWAYS else own.reason,
         must_ask=own.must_ask,
@@ -178,7 +178,7 @@ def _names_closed(access: ResolvedAccess, glob: str) -> bool:
     return (
         (not access.outside or words.is_absolute())
         and (not access.secret or literal or is_sensitive(words))
-        and (not access.steers or literal or is_control(words))
+        and (not access.control or literal or is_control(words))
     )
 
 

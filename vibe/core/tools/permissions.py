@@ -2,7 +2,7 @@
 
 The first rule that speaks decides, in this order: hard denials, deny rules, ``never``, what is asked each time, allow
 rules (configured, then remembered yeses), sensitive paths, outside the workspace, the configured level, the approval
-mode. The mode turns *ask* into *allow*, but for what is closed (secrets, what steers later runs, outside), and nothing
+mode. The mode turns *ask* into *allow*, but for what is closed (secrets, what decides later runs, outside), and nothing
 else: no mode moves a denial.
 """
 

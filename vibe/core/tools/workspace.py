@@ -12,12 +12,12 @@ from pathlib import Path
 
 from vibe.core.tools.bounds import Bounds, any_matches
 from vibe.core.tools.errors import (
+    PathConfiguresChecksError,
     PathError,
     PathHeldError,
     PathNotClaimedError,
     PathOutsideError,
     PathSealedError,
-    PathSteersError,
 )
 from vibe.core.tools.files.text_files import DISK, FileAccessError, link_again, names_of
 from vibe.core.tools.ports import Files
@@ -36,10 +36,10 @@ class Workspace:
 
     ``extra_roots`` are as good as ``root``; below ``read_roots`` nothing may be written. ``writes`` are the globs
     of what may be written, relative to ``root`` (see ``vibe.system.globs``); None: anything inside.
-    ``protected`` are resolved files that may not be written all the same: the work is checked with them; ``steering``
-    are resolved paths, of files or not, that change what these checks do. ``bounds`` are the places on the user's
+    ``protected`` are resolved files that may not be written even so: the work is checked with them. ``check_config``
+    are resolved paths, existing or not, that configure these checks. ``bounds`` are the places on the user's
     machine that stay closed, inside or not. ``stands_for`` is the folder that ``root`` is a copy of, for as long as a
-    step works in it. ``files`` is who has the files: an editor has what is not saved yet, a copy has them on disk.
+    step works in it. ``files`` reads and writes them: an editor has unsaved text, a copy has them on disk.
     ``own_places`` are vibe's own, which no search shows unless one is named.
     Paths are resolved at the moment of use. A hard link can't be told from the file it shares, so a link that someone
     made inside the root to a file outside it counts as inside.
@@ -50,7 +50,7 @@ class Workspace:
     writes: tuple[str, ...] | None = None
     read_roots: tuple[Path, ...] = ()
     protected: frozenset[Path] = frozenset()
-    steering: Container[Path] = ()
+    check_config: Container[Path] = ()
     bounds: Bounds = field(default_factory=Bounds)
     stands_for: Path | None = None
     files: Files = DISK
@@ -109,9 +109,9 @@ class Workspace:
         """The same workspace, in which no tool reads what ``globs`` match."""
         return replace(self, bounds=replace(self.bounds, unread=(*self.bounds.unread, *globs))) if globs else self
 
-    def steers(self, resolved: Path) -> bool:
+    def is_control(self, resolved: Path) -> bool:
         """Return whether what is written at a resolved path decides what runs later."""
-        return self.bounds.steers(resolved, self._roots(write=True))
+        return self.bounds.is_control(resolved, self._roots(write=True))
 
     def _roots(self, *, write: bool) -> tuple[Path, ...]:
         return (self.root, *self.extra_roots, *(() if write else self.read_roots))
@@ -120,8 +120,8 @@ class Workspace:
         """Return why what was written as ``path`` may not be written by this agent, inside or not; None: it may."""
         if resolved in self.protected:
             return PathHeldError(path)
-        if resolved in self.steering:
-            return PathSteersError(path)
+        if resolved in self.check_config:
+            return PathConfiguresChecksError(path)
         if self.writes is None or matches_any(self.relative(resolved), self._claims()):
             return None
         return PathNotClaimedError(path, self.writes)
@@ -137,7 +137,7 @@ class Workspace:
         Raises:
             PathError: see ``resolve``.
             PathOutsideError: it leads outside the workspace.
-            PathSealedError: nobody may read it.
+            PathSealedError: no agent may read it.
         """
         resolved = self.resolve(path)
         if self.bounds.is_sealed(resolved):
@@ -153,8 +153,8 @@ class Workspace:
             PathError: see ``resolve``.
             PathOutsideError: it leads outside the workspace.
             PathNotClaimedError: it is not among the paths this agent said it would write.
-            PathHeldError, PathSteersError: the work is checked with it, or it steers these checks.
-            PathSealedError: nobody may write it.
+            PathHeldError, PathConfiguresChecksError: the work is checked with it, or it configures these checks.
+            PathSealedError: no agent may write it.
         """
         resolved = self.resolve(path)
         if self.bounds.is_sealed(resolved):
@@ -171,7 +171,7 @@ class Workspace:
 
         Raises:
             PathError: it is outside the workspace, or can't be resolved.
-            FileAccessError: it is missing, or no folder.
+            FileAccessError: it is missing, or a file.
         """
         folder = self.readable(path)
         if not folder.is_dir():
@@ -200,7 +200,7 @@ class Workspace:
         return "the file had other names (hard links); not all of them have the new content"
 
     def _is_open(self, resolved: Path) -> bool:
-        closed = self.bounds.is_sealed(resolved) or self.is_secret(resolved, write=True) or self.steers(resolved)
+        closed = self.bounds.is_sealed(resolved) or self.is_secret(resolved, write=True) or self.is_control(resolved)
         return not closed and self.contains(resolved, write=True) and self.claim_problem("", resolved) is None
 
     def relative(self, path: Path) -> str:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from subagents.step.config_files import names_file, steers
-from subagents.step.tamper_guard import Verification, only_looks, record_name
+from subagents.step.config_files import is_config_file, names_file
+from subagents.step.tamper_guard import TamperGuard, only_looks, record_name
 from tests.fakes.tasks import task_of
-from vibe.core.tools.errors import PathSteersError
+from vibe.core.tools.errors import PathConfiguresChecksError
 from vibe.core.tools.workspace import Workspace
 
-STEERING = (
+CONFIGURING = (
     "conftest.py",
     "src/deep/conftest.py",
     "pytest.ini",
@@ -49,14 +49,14 @@ ORDINARY = (
 )
 
 
-@pytest.mark.parametrize("name", STEERING)
-def test_well_known_names_steer_checks_wherever_they_are(name: str) -> None:
-    assert steers(name)
+@pytest.mark.parametrize("name", CONFIGURING)
+def test_well_known_names_configure_checks_wherever_they_are(name: str) -> None:
+    assert is_config_file(name)
 
 
 @pytest.mark.parametrize("name", ORDINARY)
-def test_other_files_steer_nothing(name: str) -> None:
-    assert not steers(name)
+def test_other_files_configure_nothing(name: str) -> None:
+    assert not is_config_file(name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,9 +105,9 @@ def test_lines_that_only_look_are_told_from_those_that_run_something(line: str, 
     assert only_looks([line]) is looks
 
 
-def verification(root: Path, *lines: str, others: tuple[str, ...] = (), **fields: Any) -> Verification:
+def verification(root: Path, *lines: str, others: tuple[str, ...] = (), **fields: Any) -> TamperGuard:
     task = task_of(verify=lines or ("python3 -m pytest",), **fields)
-    return Verification(task, root, root.parent / record_name(task), lambda: others)
+    return TamperGuard(task, root, root.parent / record_name(task), lambda: others)
 
 
 def put(root: Path, name: str, text: str = "x") -> Path:
@@ -126,8 +126,8 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-def found(checks: Verification) -> dict[str, str]:
-    return {one.name: one.how for one in checks.steered()}
+def found(checks: TamperGuard) -> dict[str, str]:
+    return {one.name: one.how for one in checks.config_changes()}
 
 
 def test_what_became_of_each_is_told(root: Path) -> None:
@@ -165,7 +165,7 @@ def test_how_they_were_is_known_to_a_later_process_and_put_back_they_are_forgott
         ("tests/json.py", "pytest"),
     ],
 )
-def test_a_module_in_the_place_of_one_of_pythons_or_of_a_tool_steers(root: Path, name: str, line: str) -> None:
+def test_a_module_in_the_place_of_one_of_pythons_or_of_a_tool_counts(root: Path, name: str, line: str) -> None:
     put(root, "web/a.py")
     put(root, "scripts/check.py")
     put(root, "tests/test_a.py")
@@ -191,7 +191,7 @@ def test_a_module_in_the_place_of_one_of_pythons_or_of_a_tool_steers(root: Path,
         ".pytest_cache/conftest.py",
     ],
 )
-def test_ordinary_files_dependencies_and_what_is_built_steer_nothing(root: Path, name: str) -> None:
+def test_ordinary_files_dependencies_and_what_is_built_configure_nothing(root: Path, name: str) -> None:
     checks = verification(root, "python3 -m pytest app")
 
     put(root, name)
@@ -205,7 +205,7 @@ def test_a_module_that_was_there_from_the_start_may_be_worked_on(root: Path) -> 
     put(root, "calendar.py", "other")
 
     assert found(checks) == {}
-    assert root / "calendar.py" not in checks.steering
+    assert root / "calendar.py" not in checks.config_paths
 
 
 def test_what_writes_names_is_the_steps_own(root: Path) -> None:
@@ -217,13 +217,13 @@ def test_what_writes_names_is_the_steps_own(root: Path) -> None:
     assert found(checks) == {"conftest.py": "was created"}
 
 
-def test_checks_that_only_look_are_steered_by_nothing(root: Path) -> None:
+def test_checks_that_only_look_are_configured_by_nothing(root: Path) -> None:
     checks = verification(root, "test -f pyproject.toml")
 
     put(root, "pyproject.toml")
 
     assert found(checks) == {}
-    assert root / "pyproject.toml" not in checks.steering
+    assert root / "pyproject.toml" not in checks.config_paths
 
 
 def test_what_a_neighbour_claimed_is_its_to_change(root: Path) -> None:
@@ -265,10 +265,12 @@ def test_names_that_are_no_utf_8_are_told_all_the_same(root: Path) -> None:
 @pytest.mark.parametrize("name", ["conftest.py", "sub/Makefile", "json.py", "pytest.ini"])
 def test_the_file_tools_may_not_write_them(root: Path, name: str) -> None:
     checks = verification(root)
-    workspace = Workspace(root=root, steering=checks.steering)
+    workspace = Workspace(root=root, check_config=checks.config_paths)
 
-    with pytest.raises(PathSteersError, match=f"{name}.*steers the checks of this step.*`writes` names it"):
+    with pytest.raises(
+        PathConfiguresChecksError, match=f"{name}.*configures the checks of this step.*`writes` names it"
+    ):
         workspace.writable(name)
 
-    named = verification(root, writes=(name,)).steering
-    assert Workspace(root=root, writes=(name,), steering=named).writable(name) == root / name
+    named = verification(root, writes=(name,)).config_paths
+    assert Workspace(root=root, writes=(name,), check_config=named).writable(name) == root / name

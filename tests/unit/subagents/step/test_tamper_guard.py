@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ipc.events import ToolResultEvent
-from subagents.step.tamper_guard import RunClaims, Verification, checked_files, record_name
+from subagents.step.tamper_guard import RunClaims, TamperGuard, checked_files, record_name
 from tests.fakes.models import answer, calling
 from tests.fakes.steps import StepBench
 from tests.fakes.tasks import task_of
@@ -81,9 +81,9 @@ def test_the_checks_consist_of_the_files_they_name(tmp_path: Path, case: Case) -
     assert sorted(found) == sorted(case.files)
 
 
-def verification(root: Path, *lines: str, others: tuple[str, ...] = (), **fields: Any) -> Verification:
+def verification(root: Path, *lines: str, others: tuple[str, ...] = (), **fields: Any) -> TamperGuard:
     task = task_of(verify=lines, **fields)
-    return Verification(task, root, root.parent / record_name(task), lambda: others)
+    return TamperGuard(task, root, root.parent / record_name(task), lambda: others)
 
 
 @pytest.fixture

@@ -71,7 +71,7 @@ async def test_the_cheat_would_work_if_it_were_named(tmp_path: Path, cheat: Chea
 
 
 @pytest.mark.parametrize("cheat", CHEATS, ids=lambda cheat: cheat.name)
-async def test_no_check_is_run_while_it_is_steered_and_the_step_fails(tmp_path: Path, cheat: Cheat) -> None:
+async def test_no_check_is_run_while_its_config_is_changed_and_the_step_fails(tmp_path: Path, cheat: Cheat) -> None:
     cheating = calling(by_bash(cheat.name, cheat.content))
     bench = bench_of(tmp_path, cheating, answer("done"), answer("done I say"))
 
@@ -120,13 +120,13 @@ async def test_the_file_tools_refuse_it_and_the_step_goes_on(tmp_path: Path) -> 
     write = ("write_file", {"path": "conftest.py", "content": PASSING_HOOK})
     bench = bench_of(tmp_path, calling(write), calling(by_bash("made", "x")), answer("done"))
 
-    result = await bench.run(task_of(verify=("test -f made",)))  # a check that only looks is steered by nothing
+    result = await bench.run(task_of(verify=("test -f made",)))  # a check that only looks is configured by nothing
     assert (result.outcome, result.denied) == (Outcome.COMPLETED, ())
     other = bench_of(tmp_path / "other", calling(write), calling(by_bash("made", "x")), answer("done"))
     refused = await other.run(task_of(verify=("sh -c 'test -f made'",)))
 
     assert refused.outcome is Outcome.COMPLETED
-    assert "steers the checks of this step" in refused.denied[0].reason
+    assert "configures the checks of this step" in refused.denied[0].reason
     assert not (other.root / "conftest.py").exists()
 
 
