@@ -97,8 +97,8 @@ EXECUTABLE = "100755"
 LINK = "120000"
 
 
-class Disk:
-    """Compares files with entries. Most are stored as they are; of the others git is asked, at once."""
+class WorkingTree:
+    """Compares files with git's entries. Most are stored as they are; git is asked about the others, in one call."""
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
@@ -109,7 +109,7 @@ class Disk:
         """The changes still to be made.
 
         Raises:
-            StaleTreeError: a path is neither what it was to be nor what it is to become.
+            StaleTreeError: a path has other content than before and after the change.
         """
         goes = {change.path for change in changes if change.new_mode == ABSENT}
         unsure = [change for change in changes if not self._is_before(change, goes) and not self._is_after(change)]
@@ -224,7 +224,7 @@ def apply_merge(repository: Repository, plan: MergePlan) -> None:
         StaleTreeError: a file is not as expected; nothing was changed.
         WorktreeError: the disk is full or refuses, or the branch moved.
     """
-    due = Disk(repository).due(plan.files)
+    due = WorkingTree(repository).due(plan.files)
     index = repository.scratch / "index"
     if (repository.git_dir / "index").is_file():
         shutil.copyfile(repository.git_dir / "index", index)
@@ -246,7 +246,7 @@ def is_merged(repository: Repository, plan: MergePlan) -> bool:
     """Return whether a merge was carried out to its end."""
     if plan.commit is not None:
         return repository.is_ancestor(plan.commit, "HEAD")
-    return Disk(repository).all_done(plan.files)
+    return WorkingTree(repository).all_done(plan.files)
 
 
 def _stage(repository: Repository, due: Sequence[Change], index: Path | None) -> Path:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from subagents.worktree.apply import held, lock_repository
-from subagents.worktree.checkout import PUT_AWAY, WorktreeFolder, put_away_in, remove_folder
 from subagents.worktree.errors import WorktreeError
 from subagents.worktree.lifecycle import (
     Attempt,
@@ -26,6 +25,7 @@ from subagents.worktree.lifecycle import (
     work_of,
 )
 from subagents.worktree.repository import Repository
+from subagents.worktree.worktree import PUT_AWAY, Worktree, put_away_in, remove_folder
 
 LOCK_SECONDS = 30.0
 
@@ -101,9 +101,9 @@ def remove_worktrees(repository: Repository | None, folder: Path, found: PlanWor
     if repository is not None:
         with _alone(repository) as locked:
             for path in (path for path in found.worktrees if not path.name.startswith(PUT_AWAY)):
-                WorktreeFolder(repository=locked, path=path, branch="").remove()
+                Worktree(repository=locked, path=path, branch="").remove()
             for branch in found.branches:
-                WorktreeFolder(repository=locked, path=folder, branch=branch).delete_branch()
+                Worktree(repository=locked, path=folder, branch=branch).delete_branch()
     for path in found.worktrees:
         shutil.rmtree(path, ignore_errors=True)
     with suppress(OSError):

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from subagents.executor import StepResult, StepTask
-from subagents.worktree.checkout import OUR_LABEL
 from subagents.worktree.merge import MergeConflict
 from subagents.worktree.repository import Base, Repository
+from subagents.worktree.worktree import OUR_LABEL
 from vibe.core.messages import total_of
 from vibe.core.modes import ExecutionMode
 

@@ -21,14 +21,6 @@ from ipc.sink import EventSink
 from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal, unserved
 from subagents.step.local_executor import transcript_name
 from subagents.worktree.apply import held, lock_repository
-from subagents.worktree.checkout import (
-    PUT_AWAY,
-    delete_files,
-    put_away_in,
-    remove_folder,
-    remove_if_empty,
-    setup_tasks,
-)
 from subagents.worktree.conflict import Resolving, check_task, joined, other_side
 from subagents.worktree.errors import MergeRefusedError, WorktreeError, WorktreeRefusedError, name_some
 from subagents.worktree.lifecycle import (
@@ -41,6 +33,14 @@ from subagents.worktree.lifecycle import (
     steps_with_worktrees,
 )
 from subagents.worktree.repository import Repository
+from subagents.worktree.worktree import (
+    PUT_AWAY,
+    delete_files,
+    put_away_in,
+    remove_folder,
+    remove_if_empty,
+    setup_tasks,
+)
 from vibe.core.outcome import Outcome
 from vibe.core.session.write_turn import WAITS, Turns
 from vibe.system.locks import FileLock

@@ -15,10 +15,10 @@ from msgspec import Struct, structs
 from subagents.executor import StepResult, StepTask
 from subagents.step.tamper_guard import TamperGuard
 from subagents.worktree.apply import apply_merge, index_lock, is_merged
-from subagents.worktree.checkout import PUT_AWAY, WorktreeFolder, remove_folder
 from subagents.worktree.errors import MergeRefusedError, StaleTreeError, WorktreeError, name_some
 from subagents.worktree.merge import MergeConflict, MergePlan, Words, Work, plan_merge
 from subagents.worktree.repository import Base, Change, Repository, take_base
+from subagents.worktree.worktree import PUT_AWAY, Worktree, remove_folder
 from vibe.system.files import replace_file
 
 RECORD_FILE = "worktree.json"
@@ -178,7 +178,7 @@ class StepWorktree:
         self._words = attempt.words
         self._repository = repository
         self._changes: tuple[Change, ...] = ()  # of the work, once it is known
-        self.folder = WorktreeFolder(repository=repository, path=attempt.path, branch=attempt.branch)
+        self.folder = Worktree(repository=repository, path=attempt.path, branch=attempt.branch)
 
     def read(self) -> WorktreeRecord | None:
         """The record of this attempt, or of the latest before it.
@@ -339,7 +339,7 @@ class StepWorktree:
         rest = self._at(repository).put_away()
         for number in range(1, self._attempt.number + 1):
             earlier = replace(self._attempt, number=number)
-            WorktreeFolder(repository=repository, path=earlier.path, branch=earlier.branch).delete_branch()
+            Worktree(repository=repository, path=earlier.path, branch=earlier.branch).delete_branch()
         return rest
 
     def clear(self, repository: Repository) -> None:
@@ -367,8 +367,8 @@ class StepWorktree:
         folder.create(record.base)
         return self._write(structs.replace(record, phase=Phase.WORKING), sync=False)
 
-    def _at(self, repository: Repository) -> WorktreeFolder:
-        return WorktreeFolder(repository=repository, path=self.folder.path, branch=self.folder.branch)
+    def _at(self, repository: Repository) -> Worktree:
+        return Worktree(repository=repository, path=self.folder.path, branch=self.folder.branch)
 
     def _record(self) -> WorktreeRecord:
         record = self.read()
@@ -380,7 +380,7 @@ class StepWorktree:
         return write_record(self._attempt.step_folder, record, sync=sync)
 
 
-def _keep(folder: WorktreeFolder, record: WorktreeRecord, words: Words) -> str:
+def _keep(folder: Worktree, record: WorktreeRecord, words: Words) -> str:
     """Put what an attempt did on its branch and remove the rest; where it is now, or nothing if it did nothing."""
     work = record.work
     try:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 MOST_WAITING = 64_000_000
-"""Bytes that may wait for a reader that takes none."""
+"""Bytes that may wait for a slow reader."""
 AT_ONCE = select.PIPE_BUF
-"""Bytes that a pipe takes whole if it takes any."""
+"""Bytes that a pipe takes in one piece."""
 CHUNK = 65_536
 
 
@@ -27,13 +27,13 @@ CI_SERVICES = ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
 """Variables of CI services that take lines of the output as commands: GitHub (Gitea, Forgejo), Azure, TeamCity."""
 
 
-class Outlet(io.FileIO):
+class OutputStream(io.FileIO):
     """A standard descriptor to write to.
 
-    ``forgiving``: for runs whose work is worth more than the words about it. What can't be written (the reader is gone,
-    the disk is full) is dropped instead of raised, and the first ``problem`` kept. A reader that stops reading
-    holds up nothing: what it does not take waits here, up to ``MOST_WAITING`` bytes, which a thread hands it; beyond
-    that the rest is dropped, and that is the problem.
+    ``forgiving``: for runs whose work is worth more than their output. Output that can't be written (the reader is
+    gone, the disk is full) is dropped instead of raising, and the first error is kept as ``problem``. A slow reader
+    does not block the run: up to ``MOST_WAITING`` bytes wait here for a thread to write them; more is dropped, and that
+    is the problem.
     """
 
     def __init__(self, descriptor: int, *, forgiving: bool = False) -> None:
@@ -46,7 +46,7 @@ class Outlet(io.FileIO):
         self._writer: threading.Thread | None = None
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Write some of it; waits where the descriptor is one that does not."""
+        """Write some of it; waits on non-blocking descriptors, too."""
         if self.forgiving:
             self._put(bytes(data))
             return memoryview(data).nbytes
@@ -58,7 +58,7 @@ class Outlet(io.FileIO):
 
     @property
     def waiting(self) -> int:
-        """Bytes that the reader has still to take."""
+        """Bytes that are still to be written."""
         return self._size
 
     def settle(self, seconds: float | None) -> bool:
@@ -96,7 +96,7 @@ class Outlet(io.FileIO):
             return
         self._waiting.extend(data[start : start + CHUNK] for start in range(0, len(data), CHUNK))
         self._size += len(data)
-        if self._writer is None:  # no end of the process waits for it
+        if self._writer is None:  # the process may end before it has
             self._writer = threading.Thread(target=self._write_on, name="standard output", daemon=True)
             self._writer.start()
 
@@ -138,40 +138,40 @@ def standard_streams(environ: Mapping[str, str]) -> tuple[TextIO, TextIO, TextIO
 
 
 def forgive(stream: TextIO) -> None:
-    """From now on drop what can't be written to ``stream``; ``problem_of`` tells the reason."""
-    outlet = _outlet(stream)
-    if outlet is not None:
-        outlet.forgiving = True
+    """Drop what can't be written to ``stream`` from now on; ``problem_of`` returns the reason."""
+    output = _output_stream(stream)
+    if output is not None:
+        output.forgiving = True
 
 
 def settle(stream: TextIO, seconds: float | None = None) -> None:
-    """Hand over all that was written, if the reader takes it in time; drop what is left."""
+    """Wait until the reader has taken everything, at most ``seconds``; drop the rest."""
     forgive(stream)
     finish = getattr(stream, "finish", None)  # of a CiLog
     if finish is not None:
         finish()
     stream.flush()
-    outlet = _outlet(stream)
-    if outlet is not None:
-        outlet.settle(seconds)
+    output = _output_stream(stream)
+    if output is not None:
+        output.settle(seconds)
 
 
 def waiting(stream: TextIO) -> int:
     """Return the number of bytes its reader has still to take."""
-    outlet = _outlet(stream)
-    return outlet.waiting if outlet else 0
+    output = _output_stream(stream)
+    return output.waiting if output else 0
 
 
 def has_failed(stream: TextIO) -> bool:
     """Return whether nothing more can be written to it: its reader is gone, or there is a problem."""
-    outlet = _outlet(stream)
-    return outlet is not None and outlet.problem is not None
+    output = _output_stream(stream)
+    return output is not None and output.problem is not None
 
 
 def problem_of(stream: TextIO) -> OSError | None:
-    """Return the problem with writing, if there was one; a reader that went away is none."""
-    outlet = _outlet(stream)
-    problem = outlet.problem if outlet else None
+    """Return the error of writing, if there was one; a reader that went away is not an error."""
+    output = _output_stream(stream)
+    problem = output.problem if output else None
     return None if isinstance(problem, BrokenPipeError) else problem
 
 
@@ -183,22 +183,22 @@ def unwritten(problem: OSError) -> str:
 
 def _text(descriptor: int, *, ci: bool, forgiving: bool = False) -> TextIO:
     """Make a text stream to a descriptor; only a CI service's log is guarded: a file gets every character."""
-    buffer = io.BufferedWriter(Outlet(descriptor, forgiving=forgiving))
+    buffer = io.BufferedWriter(OutputStream(descriptor, forgiving=forgiving))
     kind = io.TextIOWrapper
     if ci and not stat.S_ISREG(os.fstat(descriptor).st_mode):
         from vibe.front.ci_log import CiLog as kind  # noqa: N813, PLC0415  few runs are read by a service
     return kind(buffer, encoding="utf-8", errors="replace", line_buffering=os.isatty(descriptor) or forgiving)
 
 
-def _outlet(stream: TextIO) -> Outlet | None:
+def _output_stream(stream: TextIO) -> OutputStream | None:
     raw = getattr(getattr(stream, "buffer", None), "raw", None)
-    return raw if isinstance(raw, Outlet) else None
+    return raw if isinstance(raw, OutputStream) else None
 
 
 def _hold_closed_descriptors() -> None:
     """Put the null device where a standard descriptor is closed, so that no file of ours is opened in its place.
 
-    Stdout's can't be written: whoever closed it gets no answer, and the exit code says so.
+    Writing to stdout fails then, and the exit code says so.
     """
     for descriptor, flags in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:

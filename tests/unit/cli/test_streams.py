@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from vibe.cli.streams import Outlet, forgive, problem_of
+from vibe.cli.streams import OutputStream, forgive, problem_of
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def torn_pipe() -> Iterator[int]:
 
 
 def text(descriptor: int) -> io.TextIOWrapper:
-    return io.TextIOWrapper(io.BufferedWriter(Outlet(descriptor)), encoding="utf-8", write_through=True)
+    return io.TextIOWrapper(io.BufferedWriter(OutputStream(descriptor)), encoding="utf-8", write_through=True)
 
 
 def test_a_reader_that_left_is_an_error_until_it_is_forgiven(torn_pipe: int) -> None:
@@ -52,11 +52,11 @@ def test_a_full_device_is_a_problem_that_is_kept() -> None:
 def test_a_descriptor_that_does_not_wait_gets_everything() -> None:
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    outlet = Outlet(writer)
+    output = OutputStream(writer)
     got = bytearray()
     sent = 0
     while sent < 200_000:  # more than a pipe holds
-        sent += outlet.write(b"x" * 50_000)
+        sent += output.write(b"x" * 50_000)
         got += os.read(reader, 50_000)
     os.close(writer)
     while data := os.read(reader, 65_536):

@@ -1,4 +1,4 @@
-"""WorktreeFolder: one attempt's worktree and its branch: made, set up, committed, brought into conflict, removed."""
+"""Worktree: one attempt's git worktree and branch: create, set up, commit, begin and end a conflict, remove."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ INDEX_MARK = b"\0\0\xe0\0"
 
 
 def check_submodules(repository: Repository, git: Git, admin: Path) -> None:
-    """See that a worktree's submodules hold what is committed.
+    """Check that a worktree's submodules are unchanged.
 
-    ``git`` is that of the worktree, ``admin`` its folder there.
+    ``git`` runs in the worktree, whose folder in the repository is ``admin``.
 
     Raises:
-        MergeRefusedError: one does not.
+        MergeRefusedError: one has changed.
         GitFailedError: git refuses.
     """
     if INDEX_MARK not in (admin / "index").read_bytes():
@@ -44,13 +44,12 @@ def check_submodules(repository: Repository, git: Git, admin: Path) -> None:
         if changed:
             raise MergeRefusedError(
                 f"the step changed {changed!r} in the submodule {path!r}, which can't be merged: commit it there "
-                f"yourself, or "
-                "let the step work with workspace 'shared', in the submodule's own folder"
+                "yourself, or let the step work with workspace 'shared', in the submodule's own folder"
             )
 
 
 def _changed(folder: Path, commit: str, repository: Repository) -> str:
-    """A file in a submodule that is not as its commit has it, or nothing."""
+    """Return a file in a submodule that differs from its commit, or an empty string."""
     if folder.is_symlink() or not os.path.lexists(folder / ".git"):
         return next(_files(folder), "")
     try:
@@ -86,7 +85,7 @@ def setup_tasks(commands: Sequence[str], task: StepTask) -> list[tuple[str, Step
 
 
 def link_shared(share: Sequence[str], workspace: Path, workdir: Path) -> None:
-    """Link what there is of the shared paths into a worktree, but for what git checked out there.
+    """Link those shared paths that exist into a worktree, except paths that git checked out there.
 
     Raises:
         WorktreeError: a link can't be made.
@@ -105,7 +104,7 @@ def link_shared(share: Sequence[str], workspace: Path, workdir: Path) -> None:
 
 
 def shared_links(share: Sequence[str], workspace: Path, workdir: Path) -> list[Path]:
-    """Return the links that are still there: they are no part of the work."""
+    """Return the links that still exist: they don't belong to the work."""
     return [workdir / name for name in share if _leads_to(workdir / name, workspace / name)]
 
 
@@ -126,12 +125,15 @@ WRITTEN = "vibe-written"
 """In git's folder of the worktree: when its index was written, in nanoseconds."""
 
 PUT_AWAY = ".removed-"
-"""The prefix of folders that are only still to be deleted."""
+"""Prefix of folders that are to be deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorktreeFolder:
-    """Everything here blocks: call it in a thread. What changes the repository's list of worktrees needs its lock."""
+class Worktree:
+    """A worktree at ``path`` on ``branch``.
+
+    All methods block: call them in a thread. ``create`` and ``remove`` need the lock of the repository's worktree list.
+    """
 
     repository: Repository
     path: Path
@@ -139,7 +141,7 @@ class WorktreeFolder:
 
     @property
     def workdir(self) -> Path:
-        """The folder that stands for the workspace."""
+        """The folder in it that corresponds to the workspace."""
         return self.path / self.repository.prefix
 
     @property
@@ -154,7 +156,7 @@ class WorktreeFolder:
         return folder is not None and folder.is_dir() and self.workdir.is_dir()
 
     def create(self, base: Base) -> None:
-        """Make it from ``base``; what was in its place goes.
+        """Create it from ``base``; a worktree in its place is removed.
 
         Raises:
             WorktreeError: git or the disk refuses.
@@ -172,11 +174,11 @@ class WorktreeFolder:
         link_shared(self.repository.share, self.repository.workspace, self.workdir)
 
     def remove(self) -> None:
-        """Remove it, its processes first; the branch stays. It need not be there, or be whole."""
+        """Remove it, its processes first; the branch stays. It may be missing or damaged."""
         remove_folder(self.put_away())
 
     def put_away(self) -> Path:
-        """As ``remove``, but the files are left for ``remove_folder``, under a new name."""
+        """Remove it like ``remove``, but rename the folder and leave its files to ``remove_folder``."""
         kill_in_folder(str(self.path))  # what a step started is gone by now, if it did not hide
         rest = self.path.with_name(f"{PUT_AWAY}{self.path.name}.{secrets.token_hex(4)}")
         with suppress(OSError):
@@ -190,9 +192,9 @@ class WorktreeFolder:
         self.repository.git("update-ref", "-d", self.ref)
 
     def commit(self, base: Base, message: str) -> tuple[str, tuple[Change, ...]] | None:
-        """Commit all that it holds on its branch, as one commit on ``base``, with what it changes.
+        """Commit all its content to its branch as one commit on ``base``; return the commit and its changes.
 
-        None if that is nothing. Commits that were made in it become part of it.
+        None: nothing changed. Commits made in it become part of the one commit.
 
         Raises:
             MergeRefusedError: it holds a repository of its own.
@@ -207,7 +209,7 @@ class WorktreeFolder:
         return commit, changes
 
     def begin_conflict(self, work: str, conflict: MergeConflict) -> None:
-        """Merge what is there now into the step's work, as far as it goes, and leave the rest marked."""
+        """Merge the commit ``conflict.onto`` into the step's work; what clashes is left with conflict markers."""
         if self._merge_head() == conflict.onto:
             return
         self._git("symbolic-ref", "HEAD", self.ref)
@@ -222,7 +224,7 @@ class WorktreeFolder:
                 self._explain(path, conflict.onto)
 
     def unresolved(self, conflict: MergeConflict) -> str:
-        """Return what stands against committing the resolution, or nothing."""
+        """Return the reason why the resolution can't be committed, or an empty string."""
         if self._merge_head() != conflict.onto and not self._holds(conflict.onto):
             return "the merge was aborted in the worktree"
         paths = dict.fromkeys((*conflict.paths, *self._unmerged()))
@@ -230,7 +232,7 @@ class WorktreeFolder:
         return f"conflict markers are left in {name_some(marked)}" if marked else ""
 
     def end_conflict(self, conflict: MergeConflict, message: str) -> str:
-        """Commit the resolution on what it was merged with, and end the merge."""
+        """Commit the resolution on ``conflict.onto`` and end the merge."""
         commit = self.repository.commit(self._tree(), [conflict.onto], message)
         self._git("symbolic-ref", "HEAD", self.ref)
         self._git("update-ref", self.ref, commit)
@@ -238,9 +240,9 @@ class WorktreeFolder:
         return commit
 
     def admin_folder(self) -> Path | None:
-        """Git's folder of this worktree: one of the repository's that names it back; None if git knows of none.
+        """Return git's folder of this worktree, which must name it back; None if there is none.
 
-        What the worktree itself says is a hint only: whoever works in it can write that.
+        The worktree's own ``.git`` file is only a hint: a step can write it.
         """
         named = self._admin_folders / Path(text_of(self.path / ".git").removeprefix(LINK).strip()).name
         if self._is_named_by(named):
@@ -259,7 +261,7 @@ class WorktreeFolder:
         return bool(back) and back in {real, str(self.path / ".git")}
 
     def _add(self, commit: str) -> None:
-        """Have git make a worktree, all of whose files are there, with its branch at ``commit``."""
+        """Have git create a full worktree with its branch at ``commit``."""
         self._admin_folders.mkdir(exist_ok=True)  # where the shelter leads, git makes none
         words = (
             *("-c", "core.sparseCheckout=false", "worktree", "add", "--quiet", "--force", "--no-track"),
@@ -267,19 +269,19 @@ class WorktreeFolder:
         )
         self.repository.git(*words)
         name = Path(text_of(self.path / ".git").strip()).name
-        # Git names the shelter it was given; who works there needs the repository itself.
+        # Git wrote the path of the shelter; work in the worktree needs the path of the repository.
         link = f"{LINK}{self._admin_folders / name}\n"
         (self.path / ".git").write_text(link, encoding="utf-8", errors="surrogateescape")
 
     def _forget(self) -> None:
-        """Have git know nothing of it, from one moment to the next; what it knew goes with the scratch folder."""
+        """Make git forget it, atomically; git's folder of it is deleted with the scratch folder."""
         while (admin := self.admin_folder()) is not None:
             admin.rename(self.repository.scratch / f"forgotten.{secrets.token_hex(4)}")
         with suppress(OSError):
             self._admin_folders.rmdir()  # the last one, as git does
 
     def written_ns(self) -> int:
-        """Return when its index was written as it was made, by the clock that dates files; 0 if that is not known."""
+        """Return the time in ns, by the file system's clock, when its first index was written; 0 if unknown."""
         admin = self.admin_folder()
         try:
             return int((admin / WRITTEN).read_text()) if admin is not None else 0
@@ -310,9 +312,9 @@ class WorktreeFolder:
         return self._git("write-tree").text
 
     def _date_index_ahead(self) -> None:
-        """Have git take files for unchanged that were written in the same second as its index, as all of them were.
+        """Date the index ahead, so that git takes files written in the same second (all of them) for unchanged.
 
-        It would read every one of them again, twice; ``_touch_changed`` makes up for what it could miss.
+        Else it would read each of them again, twice; ``_touch_changed`` makes up for changes it could miss.
         """
         admin = self.admin_folder()
         if admin is None:
@@ -320,7 +322,7 @@ class WorktreeFolder:
         (admin / WRITTEN).write_text(str(date_ahead(admin / "index")))
 
     def _touch_changed(self) -> None:
-        """Give files that changed right after the checkout another date: git, counting in seconds, might miss them."""
+        """Give files that changed right after the checkout a new date: git counts in seconds and might miss them."""
         since = self.written_ns()
         if not since:
             return
