@@ -1,3 +1,3 @@
-"""Plans and patches written by a model."""
+"""Plans and revisions written by a model."""
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ from anyio import to_thread
 from ipc.events import SubAgentFinishedEvent, SubAgentStartedEvent, WarningEvent
 from ipc.sink import EventSink, TaggingSink
 from planner.author.output_repair import Repaired
-from planner.author.patch_policy import policy_problems, with_inheritance
 from planner.author.prompt_text import (
     MAX_PLAN,
     change_prompt,
@@ -26,11 +25,12 @@ from planner.author.prompt_text import (
     redraft_prompt,
     revision_prompt,
 )
+from planner.author.revision_policy import policy_problems, with_inheritance
 from planner.author.structured_output import Offer, PlanOffer, RevisionOffer, small_plan_schema
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Plan, Step, StepStatus
 from planner.plan.operations import Operation, RevisionInvalidError
-from planner.plan.patch import Proposal, ProviderRefused, RevisionRequest, already_tried, revise
+from planner.plan.revision import Proposal, ProviderRefused, RevisionRequest, already_tried, revise
 from planner.plan_state import PlanState, PlanStep
 from planner.state.changes import FIXED_STATUSES, fixed_steps
 from planner.state.state import State
@@ -152,12 +152,12 @@ class NoPlanStartedError(UsageError):
 
 
 class PlannerAgent:
-    """Turns goals into plans, and mends plans; it has tools to read with and no other, whatever is configured.
+    """Turns goals into plans and revises plans; its only tools are those that read, whatever is configured.
 
-    ``context`` is that of the run's agents: its account pays, its sink is told, its person (if any) is asked, at most
-    once a plan. ``new_commands``: a revision may add command lines that nobody has read. ``folder`` is where the
-    conversations of revisions are kept (None: nowhere), each as ``STEP.AGENT_ID.jsonl``. ``kept_by`` gives the work of
-    a failed step that is not in the workspace.
+    ``context`` is that of the run's agents: its account pays, its sink gets the events, its user (if any) is asked, at
+    most once a plan. ``new_commands``: a revision may add command lines, unread by the user. ``folder`` gets the
+    conversations of revisions as ``STEP.AGENT_ID.jsonl`` (None: they are not saved). ``kept_by`` gives the work of
+    a failed step outside the workspace.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class PlannerAgent:
         self._context = context
         self._limits = limits or PlanningLimits()
         self._new_commands = new_commands
-        self._mended: Counter[str] = Counter()
+        self._revised: Counter[str] = Counter()
         self._state: PlanState | None = None
 
     async def plan(self, goal: str, stop: StopSignal | None = None, *, piped: str = "") -> Draft:
@@ -274,21 +274,21 @@ class PlannerAgent:
         self.state.decide(decision_id, selections)
 
     async def revise(self, request: RevisionRequest) -> Proposal | None:
-        """The operations that mend a plan whose step failed; see ``Reviser``.
+        """Return the operations that revise a plan after a step failed; see ``Reviser``.
 
-        Only the failing step and what waits for it is touched; the rest may be once a mended step failed again. A step
-        that acts outside the workspace is not done again by itself, so there is no better plan for it.
+        Only the failed step and those that wait for it are changed; others too, once a revised step failed again. A
+        step that acts outside the workspace is never repeated automatically, so there is no better plan for it.
         """
         failed = next(step for step in request.plan.steps if step.id == request.failed_step_id)
         if failed.side_effects:
             return None
         if request.problems:
-            self._mended[failed.id] -= 1  # what was answered before could not be carried out
-        in_place = self._mended[failed.id] <= 0
+            self._revised[failed.id] -= 1  # the answer before could not be applied
+        in_place = self._revised[failed.id] <= 0
         async with self._kept_by(failed.id) as kept:
-            return await self._mend(replace(request, kept=kept), failed, in_place=in_place)
+            return await self._revise(replace(request, kept=kept), failed, in_place=in_place)
 
-    async def _mend(self, request: RevisionRequest, failed: Step, *, in_place: bool) -> Proposal | None:
+    async def _revise(self, request: RevisionRequest, failed: Step, *, in_place: bool) -> Proposal | None:
         offer = RevisionOffer(lambda operations: self._checked(request, operations, in_place=in_place))
         agent_id = uuid4().hex
         sink = TaggingSink(self._context.sink, subagent_id=agent_id, subagent_step_id=failed.id)
@@ -298,14 +298,14 @@ class PlannerAgent:
         context = replace(self._context, sink=sink, user_input=None, workspace=workspace)
         conversation = await to_thread.run_sync(self._conversation, f"{failed.id}.{agent_id}.jsonl")
         reader, started = ReadOnlyAgent(CALLER, context, self._limits, conversation), context.run.clock()
-        self._announce(reader, sink, offer.name, f"Mend the plan after {failed.title}")
+        self._announce(reader, sink, offer.name, f"Revise the plan after {failed.title}")
         told = revision_prompt(request, in_place=in_place, new_commands=self._new_commands)
         acted = await planned(reader, "revise", told, offer)
         _announce_end(sink, acted, context.run.clock() - started)
         if acted.error is not None and acted.error.halts:
             raise ProviderRefused(acted.detail, acted.outcome)
         if offer.accepted and offer.operations:
-            self._mended[failed.id] += 1
+            self._revised[failed.id] += 1
             return Proposal(operations=offer.operations, reason=offer.reason)
         why = offer.reason or acted.detail or acted.reason or "the planner gave no reason"
         sink.publish(WarningEvent(code="plan.not_revised", message=f"no better plan found: {why}"))

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from importlib import resources
 
 from planner.plan.model import Plan, Step
-from planner.plan.patch import RevisionRequest
+from planner.plan.revision import RevisionRequest
 from subagents.worktree.executor import KeptWork
 from vibe.core.modes import MODE_CATALOG
 from vibe.system.plain_text import beginning
@@ -30,7 +30,7 @@ HEADLESS = (
     'a line that begins with "Assumption:".'
 )
 IN_PLACE = "Touch only the failing step, steps you add for it, and the edges of what waits for it."
-WHOLE_PLAN = "The step was mended before and failed again: you may change other open steps as well, if that is needed."
+WHOLE_PLAN = "The step was revised before and failed again: you may change other open steps as well, if that is needed."
 REDRAFT = (
     "Hand in the whole plan with that changed, and what follows from it; the rest stays as it is, ids included. A step "
     "keeps by its id what is not yours to write, such as its model."
@@ -85,7 +85,7 @@ def change_prompt(plan: Plan, statuses: Mapping[str, str], open_steps: Collectio
 
 
 def revision_prompt(request: RevisionRequest, *, in_place: bool, new_commands: bool) -> str:
-    """The message that opens the mending of a plan."""
+    """Return the message that asks for a revision of a plan."""
     plan = request.plan
     failed = next(step for step in plan.steps if step.id == request.failed_step_id)
     parts = [f"# Goal of the whole plan\n{plan.goal}"]

@@ -41,10 +41,10 @@ NOTHING_SPENT = ReportedUsage()
 class ReportSources:
     """Sources of a report.
 
-    ``plan`` is the plan as it stands, revisions included, ``state`` how, and ``facts`` are what that comes of;
-    ``dropped`` says what a torn journal lost. ``spent`` is what each attempt took, with what conversations tell of
-    those that no fact tells of; ``mending`` is what each revision took, by the step that had failed; ``pid`` is the
-    process that runs the plan, if one does.
+    ``plan`` is the present plan, revisions included, ``state`` its state, ``facts`` its journal, and ``dropped`` the
+    losses of a torn journal. ``spent`` is the spending of each attempt, from its facts or else from its conversation;
+    ``revisions`` is that of each revision, with the step that had failed. ``pid`` is the process that runs the plan, if
+    one does.
     """
 
     plan_id: str
@@ -53,7 +53,7 @@ class ReportSources:
     facts: Sequence[Fact]
     state: State
     spent: Mapping[AttemptKey, Spent]
-    mending: Sequence[tuple[str, Spent]] = ()
+    revisions: Sequence[tuple[str, Spent]] = ()
     dropped: Sequence[str] = ()
     pid: int | None = None
 
@@ -79,7 +79,7 @@ class _Builder:
         counts: dict[str, int] = {}
         for step in steps:
             counts[step.status] = counts.get(step.status, 0) + 1
-        spent = _spent(total_of([*sources.spent.values(), *(spending for _, spending in sources.mending)]))
+        spent = _spent(total_of([*sources.spent.values(), *(spending for _, spending in sources.revisions)]))
         return PlanReport(
             plan_id=sources.plan_id,
             goal=sources.plan.goal,
@@ -236,10 +236,10 @@ class _Builder:
             calling = [spending for spending in attempts.values() if spending.usage.calls]
             if calling and step_id not in self._state.steps:
                 removed[step_id] = calling
-        mending: dict[str, list[Spent]] = {}
-        for step_id, spending in self._from.mending:
-            mending.setdefault(step_id, []).append(spending)
-        for what, spent in (("removed", removed), ("mending", mending)):
+        revisions: dict[str, list[Spent]] = {}
+        for step_id, spending in self._from.revisions:
+            revisions.setdefault(step_id, []).append(spending)
+        for what, spent in (("removed", removed), ("mending", revisions)):
             for step_id, each in spent.items():
                 yield OtherSpending(what=what, step_id=step_id, attempts=len(each), spent=_spent(total_of(each)))
 

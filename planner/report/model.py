@@ -121,10 +121,9 @@ class RemovedStepReport(Struct, frozen=True, kw_only=True):
 
 
 class OtherSpending(Struct, frozen=True, kw_only=True):
-    """Spending, in so many attempts that called a model, on other things than the steps the plan has now.
+    """Spending on things other than the plan's present steps, with the number of attempts that called a model.
 
-    ``what``: ``removed``, on a step that a revision removed, or ``mending``, on a better plan after the step had
-    failed.
+    ``what``: ``removed``, for a step that a revision removed, or ``mending``, for revisions after the step had failed.
     """
 
     what: str

@@ -17,7 +17,7 @@ from ipc.commands import Act, Cancel, Revise
 from ipc.events import PlanResetEvent
 from ipc.sink import EventSink
 from planner.plan.loader import LoadedPlan
-from planner.plan.patch import ProviderRefused
+from planner.plan.revision import ProviderRefused
 from planner.plan.status import PlanStatus
 from planner.run.control import PlanControl, ReplyOnce, Request
 from planner.run.recorder import Recorder

@@ -17,7 +17,7 @@ from planner.plan.diagnostics import Problem
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Plan
 from planner.plan.operations import Operation, RevisionInvalidError, SetBudget, plain_operations, read_operations
-from planner.plan.patch import Proposal, ProviderRefused, Reviser, RevisionRequest, already_tried, revise
+from planner.plan.revision import Proposal, ProviderRefused, Reviser, RevisionRequest, already_tried, revise
 from planner.state.changes import TOO_LATE, StepsWentOnError, fixed_steps
 from planner.state.commands import Command, Refusal, Revised, RevisionRefused
 from planner.state.schedule import schedule_of

@@ -10,7 +10,7 @@ from ipc.commands import Cancel, Pause, Revise
 from planner.plan.diagnostics import PlanEndedError, UnknownStepError, listed
 from planner.plan.loader import LoadedPlan
 from planner.plan.operations import plain_operations, read_operations
-from planner.plan.patch import revise
+from planner.plan.revision import revise
 from planner.plan.status import PlanStatus, StepStatus
 from planner.state import commands as c
 from planner.state.commands import Decided, Refusal

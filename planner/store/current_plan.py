@@ -7,7 +7,7 @@ from planner.plan.diagnostics import DecisionInvalidError, PlanInvalidError, lis
 from planner.plan.loader import LoadedPlan, load_plan
 from planner.plan.model import Decision, Option, Plan
 from planner.plan.operations import read_operations
-from planner.plan.patch import revise
+from planner.plan.revision import revise
 from planner.state.decide import look
 from planner.state.decisions import check_selections, plan_decision
 from planner.state.schedule import know_steps

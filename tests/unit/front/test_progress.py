@@ -84,7 +84,7 @@ def test_a_step_that_was_stopped_is_not_over() -> None:
 
 def test_a_plan_that_is_mended_says_so() -> None:
     ours = SubAgentStartedEvent(
-        title="Mend the plan after Do it",
+        title="Revise the plan after Do it",
         mode="design",
         model="m",
         tools=(),
@@ -102,7 +102,7 @@ def test_a_plan_that_is_mended_says_so() -> None:
 
     assert lines[1:3] == [
         "[s] stopped after 1.0 s: `make` exited with 2",
-        "[s] replanning: Mend the plan after Do it",
+        "[s] replanning: Revise the plan after Do it",
     ]
     assert "it can't be done" in lines[3]
 

@@ -18,7 +18,7 @@ from ipc.registry import Entry, Registry
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Plan, PlanStatus
 from planner.plan.operations import Operation, plain_operations
-from planner.plan.patch import revise as apply
+from planner.plan.revision import revise as apply
 from planner.store.current_plan import effective_plan
 from planner.store.errors import PlanLockedError
 from planner.store.folder import PlanFolder, find_plan

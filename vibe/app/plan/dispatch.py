@@ -159,7 +159,7 @@ def _dispatch_options(run: HeldRun, steps: PlanSteps, watchdog: Watchdog, kept_b
 
 
 def _replanning(steps: PlanSteps, kept_by: KeptBy) -> ReplanPolicy:
-    """Return who mends the plan; new commands run only where all that no rule denies does."""
+    """Return the policy of replanning; new commands are allowed only in the mode that allows all no rule denies."""
     context = step_context(steps.engine, steps.place, steps.services)
     unread = steps.store.settings.approvals is ApprovalSetting.AUTO
     folder = revisions_folder(steps.store.folder)

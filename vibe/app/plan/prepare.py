@@ -10,7 +10,7 @@ from ipc.registry import Registry
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Plan, PlanStatus
 from planner.plan.operations import RevisionInvalidError
-from planner.plan.patch import operations_between
+from planner.plan.revision import operations_between
 from planner.reuse.reuse import steps_named
 from planner.state.decide import look
 from planner.store.current_plan import effective_plan

@@ -71,9 +71,9 @@ def limits_of(
 def replan_policy(
     context: AgentContext, config: PlannerConfig, *, new_commands: bool, folder: Path, kept_by: KeptBy | None = None
 ) -> ReplanPolicy:
-    """Return who mends the plan of a run, how often, and what no revision may ask for.
+    """Return the policy of a run: the reviser, its limit, and the check of revised plans.
 
-    ``new_commands``: with command lines that nobody has read. ``kept_by`` gives the work of failed steps.
+    ``new_commands``: revisions may add command lines, unread by the user. ``kept_by`` gives a failed step's work.
     """
     check = partial(check_revised, context, config)
     if not config.enabled:

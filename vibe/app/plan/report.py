@@ -53,7 +53,7 @@ def read_report(folder: PlanFolder) -> ReadReport:
             dropped=content.dropped,
             state=state,
             spent=spent,
-            mending=revision_agents(folder),
+            revisions=revision_agents(folder),
             pid=pid,
         )
         return ReadReport(report=build_report(sources), loaded=loaded)

@@ -20,12 +20,12 @@ def plan_record(
     outcome: RunResult,
     channel: Publishing,
     warnings: Sequence[str],
-    mended: Sequence[tuple[str, AgentUsage]] = (),
+    revisions: Sequence[tuple[str, AgentUsage]] = (),
     removed: Sequence[tuple[RemovedStep, Spent]] = (),
 ) -> RunRecord:
-    """Return what a run prints at its end.
+    """Return the record that a run prints at its end.
 
-    ``mended``: who revised the plan after which step had failed; ``removed``: what revisions took out of it.
+    ``revisions``: failed steps with the agents that revised the plan; ``removed``: removed steps and their spending.
     """
     refused = outcome.status is PlanStatus.PAUSED and outcome.outcome is Outcome.FAILED  # by a provider or the system
     results = [step.result for step in outcome.steps if step.result is not None]
@@ -40,7 +40,7 @@ def plan_record(
         removed_steps=removed,
         agents=[
             *((step.id, agent) for step in outcome.steps if step.result for agent in step.result.agents),
-            *mended,
+            *revisions,
         ],
         usage=outcome.usage,
         cost_usd=outcome.cost_usd,

@@ -17,32 +17,32 @@ NOTHING = Spending()
 
 
 def removed_from(plan: Plan, state: State, folder: PlanFolder) -> list[tuple[RemovedStep, Spending]]:
-    """The steps that ``plan`` had before revisions took them out, and what they took; reads files if there were any."""
+    """Return the steps that revisions removed from ``plan``, with their spending; reads files if there are any."""
     gone = state.gone()
     spent = spending_by_attempt(plan, state, folder) if gone else {}
     return [(step, total_of(taken for (step_id, _), taken in spent.items() if step_id == step.id)) for step in gone]
 
 
 def earlier_spending(plan: Plan, state: State, folder: PlanFolder) -> Spending:
-    """The sum over all attempts and revisions of earlier runs; reads files."""
-    mended = (agent for _, agent in revision_agents(folder))
-    return total_of([*spending_by_attempt(plan, state, folder).values(), *mended])
+    """Return the spending of all attempts and revisions of earlier runs; reads files."""
+    revisions = (agent for _, agent in revision_agents(folder))
+    return total_of([*spending_by_attempt(plan, state, folder).values(), *revisions])
 
 
 def revisions_folder(folder: PlanFolder) -> Path:
-    """Return where the conversations are in which a plan was mended."""
+    """Return the folder of the conversations in which the plan was revised."""
     return folder.path / "planner"
 
 
 def revision_agents(folder: PlanFolder) -> list[tuple[str, AgentUsage]]:
-    """Return who mended the plan, each with the step that had failed and what it took; reads files."""
+    """Return failed steps, each with the agent that revised the plan and its usage; reads files."""
     found: list[tuple[str, AgentUsage]] = []
     for path in sorted(revisions_folder(folder).glob("*.jsonl")):
         step_id, _, agent_id = path.stem.partition(".")
         try:
             said = Transcript.peek(path)
         except TranscriptError:
-            continue  # nobody goes on with it
+            continue  # it is never resumed
         found.append((
             step_id,
             AgentUsage(agent_id=agent_id, agent=CALLER, usage=said.usage, cost_usd=said.cost_usd),
@@ -51,10 +51,10 @@ def revision_agents(folder: PlanFolder) -> list[tuple[str, AgentUsage]]:
 
 
 def spending_by_attempt(plan: Plan, state: State, folder: PlanFolder) -> dict[AttemptKey, Spent]:
-    """Return what each attempt took so far; reads files.
+    """Return the spending of each attempt so far, those of removed steps included; reads files.
 
-    The journal has an attempt's spending once the attempt has ended. One that was cut off, or that goes on, has it in
-    its conversation, where every answer carries its own. Steps that a revision removed have spent what they have.
+    The journal has an attempt's spending once the attempt has ended. Until then, or if it was cut off, it is in the
+    attempt's conversation, where every answer carries its own.
     """
     spent = state.spent()
     removed = {gone.id: gone.step for gone in state.removed}

@@ -15,7 +15,7 @@ from planner.plan.diagnostics import PlanInvalidError
 from planner.plan.loader import LoadedPlan, read_plan_file
 from planner.plan.model import PlanBudget
 from planner.plan.operations import Operation, SetBudget, operation_text, read_operations
-from planner.plan.patch import operations_between
+from planner.plan.revision import operations_between
 from planner.plan.strict_json import MAX_BYTES, JsonRefused, decode, parse
 from vibe.app.engine.host import Host
 from vibe.app.plan import commands as plan_commands

@@ -17,7 +17,7 @@ from ipc.events import SubAgentStartedEvent, WarningEvent
 from ipc.sink import MemorySink
 from planner.author.planner_agent import NoPlanError, NoPlanStartedError, PlannerAgent, PlanningLimits
 from planner.plan.operations import plain_operations
-from planner.plan.patch import ProviderRefused, RevisionRequest
+from planner.plan.revision import ProviderRefused, RevisionRequest
 from subagents.agent.budget import Account, Limits
 from subagents.agent.reader import ReadOnlyAgent
 from subagents.agent.run_context import AgentContext, RunContext

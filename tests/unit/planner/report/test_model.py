@@ -61,7 +61,7 @@ def report_of(
     facts: Sequence[Fact],
     *,
     pid: int | None = None,
-    mending: Sequence[tuple[str, Spending]] = (),
+    revisions: Sequence[tuple[str, Spending]] = (),
     **settings: Any,
 ) -> PlanReport:
     state = fold(facts)
@@ -77,7 +77,7 @@ def report_of(
             facts=facts,
             state=state,
             spent=state.spent(),
-            mending=mending,
+            revisions=revisions,
             pid=pid,
         )
     )
@@ -272,8 +272,8 @@ def test_what_removed_steps_and_mending_took_explains_the_total() -> None:
         revised({"op": "remove_step", "id": "a"}, at=6, by="replan", step_id="a"),
         *(started(7, "b"), *done(8, "b")),
     ]
-    mended = Spending(Usage(400, 50, 0, 1), 0.5)
-    report = report_of(plan, records, mending=[("a", mended)])
+    revision = Spending(Usage(400, 50, 0, 1), 0.5)
+    report = report_of(plan, records, revisions=[("a", revision)])
 
     assert [(each.what, each.step_id, each.attempts, each.spent.tokens) for each in report.other_spending] == [
         ("removed", "a", 2, 2000),

@@ -16,7 +16,7 @@ from ipc.events import PlanRevisedEvent, SubAgentStartedEvent
 from ipc.sink import MemorySink
 from planner.plan.model import Plan, PlanStatus
 from planner.plan.operations import Operation, read_operations
-from planner.plan.patch import Proposal, ProviderRefused, RevisionRequest
+from planner.plan.revision import Proposal, ProviderRefused, RevisionRequest
 from planner.plan.step_limits import USUAL
 from planner.run.control import PlanControl
 from planner.run.revision_runner import ReplanPolicy

@@ -12,7 +12,7 @@ import anyio
 from ipc.commands import StepAction
 from ipc.events import PlanActEvent
 from planner.plan.model import PlanStatus
-from planner.plan.patch import Proposal, RevisionRequest
+from planner.plan.revision import Proposal, RevisionRequest
 from planner.run.control import TOO_LATE, PlanControl
 from planner.run.revision_runner import ReplanPolicy
 from planner.run.step_runner import DispatchOptions

@@ -13,7 +13,7 @@ from planner.plan.dag import Dag
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Plan, PlanStatus, Step, StepStatus
 from planner.plan.operations import Operation, RevisionInvalidError, read_operations
-from planner.plan.patch import revise
+from planner.plan.revision import revise
 from planner.state.changes import fixed_steps
 from planner.state.decide import look
 from planner.state.decisions import choices_of

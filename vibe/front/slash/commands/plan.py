@@ -15,7 +15,7 @@ from anyio import to_thread
 
 from ipc.commands import StepAction
 from planner.plan.loader import load_plan, read_plan_file
-from planner.plan.patch import operations_between
+from planner.plan.revision import operations_between
 from planner.plan.status import StepStatus
 from planner.report.graph_text import tree
 from planner.store.current_plan import current_state, effective_plan

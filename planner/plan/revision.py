@@ -1,4 +1,4 @@
-"""Changes to a plan that has begun: checked as a whole, carried out, found between two plans."""
+"""Revision of a plan that has begun: requested, checked as a whole, applied, and derived from two plans."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _TURN = {
 
 
 class ProviderRefused(VibeError):
-    """The provider says that no other call would fare better.
+    """The provider refuses this call and would refuse any other.
 
     ``outcome`` is LIMIT if quota or credit is used up, FAILED if the key is refused.
     """
@@ -52,11 +52,11 @@ class ProviderRefused(VibeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevisionRequest:
-    """Request to a Reviser: the plan as it stands, the step that failed and how, and what is wrong besides.
+    """Request to a Reviser: the present plan, the failed step and its result.
 
-    ``statuses`` has every step's; ``problems`` say why an answer given before could not be carried out. ``earlier`` are
-    the revisions that this step's failures led to before, as plain operations. ``kept`` is what the step did in a
-    worktree of its own, which was not merged.
+    ``statuses`` are those of all steps. ``problems`` are the reasons why the answer before could not be applied.
+    ``earlier`` are the earlier revisions after failures of this step, as plain operations. ``kept`` is the step's
+    unmerged work in its own worktree.
     """
 
     plan: Plan
@@ -70,17 +70,17 @@ class RevisionRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """A better plan: the operations to carry out, and why, in the words of who found it."""
+    """A better plan: the operations that lead to it, and the reviser's reason."""
 
     operations: Sequence[Operation]
     reason: str = ""
 
 
 class Reviser(Protocol):
-    """Knows a better plan when a step failed. It pays from the plan's account."""
+    """Finds a better plan after a step failed, at the expense of the plan's account."""
 
     async def revise(self, request: RevisionRequest) -> Proposal | None:
-        """Return what to carry out; None: no better plan found.
+        """Return the proposal; None: no better plan found.
 
         Raises:
             ProviderRefused: the provider says the key, quota or credit is the matter.
@@ -91,13 +91,13 @@ class Reviser(Protocol):
 def revise(
     plan: Plan, operations: Sequence[Operation], *, fixed: Collection[str] = (), where: str = "the revised plan"
 ) -> LoadedPlan:
-    """The plan after all the operations; the order in which they are listed does not matter.
+    """Return the plan after all the operations, which may be listed in any order.
 
-    Steps in ``fixed`` (those that run or are completed) stay as they are, edges into them included. Steps that are
-    added come last in the document.
+    Steps in ``fixed`` (those that run or are completed) stay as they are, edges into them included. Added steps come
+    last in the document.
 
     Raises:
-        RevisionInvalidError: something of it can't be done, or what comes out is no valid plan; nothing is changed.
+        RevisionInvalidError: an operation is impossible or the result is invalid as a plan; nothing is changed.
     """
     draft = _Draft(plan.resolved(), frozenset(fixed))
     draft.apply(operations)
@@ -117,7 +117,7 @@ def revise(
 
 @dataclass(slots=True)
 class _Draft:
-    """A plan on its way: raw steps by id, and what could not be done to them."""
+    """A plan while operations are applied: raw steps by id, and the problems."""
 
     plan: Plan
     fixed: frozenset[str]
@@ -127,7 +127,7 @@ class _Draft:
     budget: PlanBudget | None = None
 
     def apply(self, operations: Sequence[Operation]) -> None:
-        """Everything that can be done is done, the rest becomes a problem."""
+        """Apply the possible operations; each impossible one becomes a problem."""
         self.budget = self.plan.budget
         for step in self.plan.steps:
             raw = step.model_dump(mode="json", exclude_unset=True)
@@ -151,14 +151,14 @@ class _Draft:
         self._leave_no_loose_edge()
 
     def document(self) -> dict[str, object]:
-        """The whole plan as it would be written."""
+        """Return the whole plan as a document."""
         common = self.plan.model_dump(mode="json", exclude_unset=True, exclude={"steps", "budget"})
         if self.budget is not None:
             common["budget"] = self.budget.model_dump(mode="json", exclude_unset=True)
         return {**common, "steps": list(self.steps.values())}
 
     def located(self, problem: Problem) -> Problem:
-        """A problem of the document, with the step named instead of counted."""
+        """Return a problem of the document with the step's id instead of its number."""
         found = _STEP_PATH.match(problem.path)
         if found is None:
             return problem
@@ -166,7 +166,7 @@ class _Draft:
         return Problem(path=f"step {step_id!r}{problem.path[found.end() :]}", message=problem.message, fix=problem.fix)
 
     def _open_step(self, path: str, step_id: str) -> dict[str, Any] | None:
-        """A step that may be changed; None, with the problem noted, if it may not."""
+        """Return a step that may be changed, or None after adding the problem."""
         if step_id not in self.steps:
             known = f"the plan's steps: {listed(self.steps)}"
             self.problems.append(Problem(path=path, message=f"unknown step {quoted(step_id)}", fix=known))
@@ -246,7 +246,7 @@ class _Draft:
 def already_tried(
     plan: Plan, revised: Plan, operations: Sequence[Operation], earlier: Sequence[Sequence[Mapping[str, Any]]]
 ) -> Problem | None:
-    """Return what speaks against a revision that brings nothing new."""
+    """Return the problem of a revision that repeats an earlier one, if it does."""
     fix = "hand in another, or no operations and why"
     if revised == plan:
         return Problem(path="operations", message="change nothing in the plan", fix=fix)
@@ -262,7 +262,7 @@ def _in_order(operations: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def operations_between(old: Plan, new: Plan) -> tuple[Operation, ...]:
-    """Return what turns one plan into the other; none if they differ in nothing but the order of their steps.
+    """Return the operations that turn one plan into the other; none if only the order of steps differs.
 
     Raises:
         RevisionInvalidError: they differ in more than steps, edges and the budget.
@@ -287,7 +287,7 @@ def operations_between(old: Plan, new: Plan) -> tuple[Operation, ...]:
 
 
 def _spelled_out(step: Step, plan: Plan) -> Step:
-    """The step with a value of its own for all that the plan's ``defaults`` would fill in otherwise."""
+    """Return the step with its own value for every field that the plan's ``defaults`` would fill in."""
     names = plan.defaults.model_fields_set if plan.defaults else ()
     return step.filled({name: getattr(step, name) for name in names})
 

@@ -1,4 +1,4 @@
-"""Bounds of a model's patch to a running plan: the failing step first, no check dropped, no authority won; pure."""
+"""Bounds of a model's revision of a running plan: the failed step first, all checks and limits kept; pure."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ INHERITED = (
     *("agent", "model", "denied_tools", "allowed_tools", "workspace", "network", "max_price", "on_failure"),
     "side_effects",
 )
-"""Fields that a step which takes a failing one's place has from it, whatever the model says."""
+"""Fields that a step has from the failed one it replaces, whatever the model says."""
 
 
 def with_inheritance(operations: Sequence[Operation], failed: Step) -> tuple[Operation, ...]:
-    """The operations, with the steps they add bound as the failing step was."""
+    """Return the operations, with the steps they add limited as the failed step was."""
     given: dict[str, Any] = {name: getattr(failed, name) for name in INHERITED if name in failed.model_fields_set}
     if failed.writes is not None:
         given["writes"] = failed.writes
@@ -36,10 +36,10 @@ def _inheriting(step: Step, given: dict[str, Any]) -> Step:
 def policy_problems(
     plan: Plan, revised: Plan, operations: Sequence[Operation], failed_id: str, *, in_place: bool, new_commands: bool
 ) -> tuple[Problem, ...]:
-    """Return why these operations, which could be carried out, are not for a model to decide.
+    """Return the reasons why a model may not decide on these valid operations.
 
-    ``in_place``: nothing but the failing step and what waits for it may be touched. ``new_commands``: command lines
-    that nobody has read may be added.
+    ``in_place``: only the failed step and those that wait for it may be changed. ``new_commands``: command lines may be
+    added, unread by the user.
     """
     failed = next(step for step in plan.steps if step.id == failed_id)
     return (
@@ -103,14 +103,14 @@ def _writes(path: str, wanted: Any, failed: Step) -> Iterator[Problem]:
 
 
 def _network(path: str, wanted: Any, failed: Step) -> Iterator[Problem]:
-    """No way out that the failing step does not have; nothing said may be more than what it says."""
+    """Refuse network access that the failed step lacks; an unset field may mean more than the step's own value."""
     if wanted not in {"loopback", failed.network}:
         message = f"opens the network, and step {failed.id!r} does not"
         yield Problem(path=path, message=message, fix="leave it out")
 
 
 def _covers(bound: str, glob: str) -> bool:
-    """Return whether everything below ``glob`` is surely below ``bound``."""
+    """Return whether everything below ``glob`` is certainly below ``bound``."""
     outer, inner = parse_glob(bound), parse_glob(glob)
     while outer and outer[-1] == "**":
         outer = outer[:-1]
@@ -120,7 +120,7 @@ def _covers(bound: str, glob: str) -> bool:
 
 
 def _lines(plan: Plan, revised: Plan, *, new_commands: bool) -> Iterator[Problem]:
-    """Commands and checks: none may go, and none may come that nobody has read."""
+    """Refuse to drop command lines and checks, and to add ones that the user has not read."""
     before, after = _command_lines(plan), _command_lines(revised)
     for line in before:
         if line not in after:

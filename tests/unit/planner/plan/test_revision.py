@@ -13,7 +13,7 @@ from planner.plan.diagnostics import Problem
 from planner.plan.loader import LoadedPlan, load_plan
 from planner.plan.model import Plan, StepSettings
 from planner.plan.operations import RevisionInvalidError, operation_text, plain_operations, read_operations
-from planner.plan.patch import operations_between, revise
+from planner.plan.revision import operations_between, revise
 from tests.unit.planner.scripted_run import choice, make_plan, step
 
 BASE = make_plan(
