@@ -17,17 +17,15 @@ MAX_STEP = 6_000
 MAX_RESULT = 8_000
 MAX_OTHERS = 20_000
 MAX_PLAN = 60_000
-"""Characters. What is cut is said."""
+"""Characters; a note says if text was cut."""
 
 ATTENDED = (
     "If the goal can be read in ways that lead to different plans, and the repository does not settle it, ask the "
-    "user: "
-    "once, everything in one call of ask_user_question, before you plan. Do not ask what you can find out."
+    "user: once, everything in one call of ask_user_question, before you plan. Do not ask what you can find out."
 )
 HEADLESS = (
     "Nobody can be asked. If the goal can be read in several ways, take the most likely one and say so in `context`, "
-    "in "
-    'a line that begins with "Assumption:".'
+    'in a line that begins with "Assumption:".'
 )
 IN_PLACE = "Touch only the failing step, steps you add for it, and the edges of what waits for it."
 WHOLE_PLAN = "The step was revised before and failed again: you may change other open steps as well, if that is needed."

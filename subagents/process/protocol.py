@@ -80,9 +80,8 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello"):
         if (other.version, other.vibe) != (self.version, self.vibe):
             raise MismatchError(
                 f"the two ends of a step are of different versions, vibe {self.vibe} (protocol {self.version}) here "
-                f"and vibe "
-                f"{other.vibe or 'unknown'} (protocol {other.version}) there: install one version for both, or restart "
-                "the run if vibe was updated meanwhile"
+                f"and vibe {other.vibe or 'unknown'} (protocol {other.version}) there: install one version for both, "
+                "or restart the run if vibe was updated meanwhile"
             )
         missing = [name for name in needed if name not in other.capabilities]
         if missing:

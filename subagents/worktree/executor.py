@@ -103,17 +103,15 @@ MOST_TRIES = 2
 """The most times a subagent is set to one conflict: again if marks are left or the step's checks fail."""
 
 LEFT_OUT = (
-    "{files} had uncommitted changes where step {step} changed it: the step's changes there are in your "
-    "working "
-    "tree, but in no commit"
+    "{files} had uncommitted changes where step {step} changed it: the step's changes there are in your working tree, "
+    "but in no commit"
 )
 
 LEFT_UNREAD = "step {step} starts without your changes of {files}, which can't be read"
 
 OWN_TREE = (
-    "You work in a git worktree of your own: a copy of the project in which nobody else writes. Ignored files are not "
-    "in it. "
-    "Do not commit, push or switch branches: when you are done the host commits what the files hold and merges it."
+    "You work in a git worktree of your own: a copy of the project in which only you write. Ignored files are not in "
+    "it. Do not commit, push or switch branches: when you are done the host commits what the files hold and merges it."
 )
 
 

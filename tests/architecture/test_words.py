@@ -88,3 +88,15 @@ def test_did_you_mean_is_worded_in_one_place() -> None:
     asking = [shown(path) for path in source_files() if "did you mean {" in path.read_text(encoding="utf-8")]
 
     assert asking == ["vibe/system/plain_text.py"]
+
+
+ORPHAN = re.compile(r"""["']\n *[fr]?(["'])[^"'\n]{0,20}(?<!\\n)\1\n *[fr]?["']""")
+"""A piece of a text that stands alone on its line, though the next piece begins where it ends."""
+
+
+def test_no_text_has_a_fragment_on_a_line_of_its_own() -> None:
+    sources = ((shown(path), path.read_text(encoding="utf-8")) for path in source_files())
+    found = [f"{name}: {match[0]}" for name, text in sources for match in ORPHAN.finditer(text)]
+
+    assert found == []
+    assert ORPHAN.search('    "a long line "\n    f"that "\n    "goes on"')

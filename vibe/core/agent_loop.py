@@ -26,8 +26,7 @@ EMPTY_NOTICE = f"{HOST_NOTICE}your last answer was empty. Go on with the work, o
 INTERRUPTED_NOTICE = f"{HOST_NOTICE}you were interrupted here. What you had begun may have been done in part."
 UNHANDED_NOTICE = (
     f"{HOST_NOTICE}the work counts only once its result is handed in, and it is not. Call the tool {{tool!r}} now, "
-    f"with a "
-    "value that fits its schema."
+    "with a value that fits its schema."
 )
 
 

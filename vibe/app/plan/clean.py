@@ -146,8 +146,7 @@ def _clean_orphans(
     cleaned = [Cleaned(plan_id=orphans.plan_id, found=going)]
     if orphans.unmerged and not named:
         why = (
-            f"{', '.join(orphans.unmerged)} holds unmerged work, and no plan with that id is in "
-            f"{str(root)!r}; "
+            f"{', '.join(orphans.unmerged)} holds unmerged work, and no plan with that id is in {str(root)!r}; "
             f"`vibe plan clean {orphans.plan_id}` removes it"
         )
         cleaned.append(

@@ -36,9 +36,8 @@ from vibe.system.errors import EnvironmentFailure
 
 QUICKSTART = "quickstart.json"
 NO_PLAN = (
-    "no plan given: name its file (`vibe plan run plan.json`), write one (`vibe plan new GOAL -o "
-    "plan.json`), "
-    "or try the demonstration (`vibe plan run --demo`)"
+    "no plan given: name its file (`vibe plan run plan.json`), write one (`vibe plan new GOAL -o plan.json`), or try "
+    "the demonstration (`vibe plan run --demo`)"
 )
 
 TERMINATION_GRACE_SECONDS = 5.0

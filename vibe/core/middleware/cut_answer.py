@@ -12,13 +12,11 @@ MAX_CUTS: Final = 5
 """So many answers in a row that were cut off end the work."""
 CONTINUE: Final = (
     f"{HOST_NOTICE}your last answer was cut off at the output limit. Continue it exactly where it stopped: repeat "
-    f"nothing "
-    "of it, and do not comment on the cut."
+    "nothing of it, and do not comment on the cut."
 )
 SPEAK: Final = (
-    f"{HOST_NOTICE}your last turn reached the output limit before it said anything. Think less and go on with the "
-    f"work in "
-    "smaller steps."
+    f"{HOST_NOTICE}your last turn reached the output limit before it said anything. Think less and go on with the work "
+    "in smaller steps."
 )
 
 _REPEATED: Final = 40

@@ -98,10 +98,8 @@ class LoopDetection(Middleware):
                 return (
                     Notice(
                         f"you called {tools} {WARN_AFTER} times in a row with the same arguments, and the result was "
-                        f"the "
-                        "same each time. Calling it again will not change it: try something else, or say what stands "
-                        "in "
-                        f"the way. After {END_AFTER} times the work is ended."
+                        "the same each time. Calling it again will not change it: try something else, or say what "
+                        f"stands in the way. After {END_AFTER} times the work is ended."
                     ),
                     Warn(code="loop", message=f"{tools} was called {WARN_AFTER} times in a row with the same result"),
                 )

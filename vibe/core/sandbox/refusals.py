@@ -30,8 +30,7 @@ GAVE_UP = re.compile(
 are set."""
 FILES = (
     "only the workspace (but for .vibe, .agents, AGENTS.md and git's own settings and hooks) and temporary files can "
-    "be written; "
-    "a folder named in [sandbox] writable of config.toml could be, too"
+    "be written; a folder named in [sandbox] writable of config.toml could be, too"
 )
 OWN_LOCALHOST = (
     "each command has a localhost of its own, so start a server in the command that talks to it; "
@@ -58,9 +57,8 @@ def others_files(owner: int) -> str:
     """Say that root has no power over the files of ``owner`` there, and what to do."""
     return (
         f"the workspace belongs to user {owner}, and in the sandbox not even root can write another user's files; "
-        f"run vibe as that user "
-        f"(as with `setpriv --reuid={owner} --regid={owner} --clear-groups`, or `--user {owner}` of a container)"
-        f"could"
+        f"run vibe as that user (with `setpriv --reuid={owner} --regid={owner} --clear-groups`, or `--user {owner}` "
+        "of a container)"
     )
 
 

@@ -23,8 +23,8 @@ LFS_VALUE = re.compile(r"git-lfs [\w %-]+|true")
 _HARMLESS = re.compile(
     r"core\.(filemode|symlinks|ignorecase|precomposeunicode|protecthfs|protectntfs|autocrlf|eol|checkroundtripencoding|"
     r"bigfilethreshold|compression|loosecompression|logallrefupdates|abbrev|trustctime|checkstat|quotepath|"
-    r"excludesfile|"
-    r"attributesfile|sharedrepository|sparsecheckout|sparsecheckoutcone|longpaths|fscache|repositoryformatversion)|"
+    r"excludesfile|attributesfile|sharedrepository|sparsecheckout|sparsecheckoutcone|longpaths|fscache|"
+    r"repositoryformatversion)|"
     r"extensions\.(objectformat|refstorage|partialclone|preciousobjects)|index\.(sparse|version|threads)|i18n\..*|"
     r"(user|author|committer)\.(name|email)|merge\.(renames|renamelimit|renormalize)|diff\.(renames|renamelimit)|"
     r"remote\..*\.(fetch|promisor|partialclonefilter)"

@@ -63,8 +63,7 @@ GIT_READERS: Mapping[str, Reader] = MappingProxyType({
     "git rev-list": whole_words(GIT_LOG + " --count --objects --parents --children --timestamp", Operands.REVISIONS),
     "git blame": reader(
         "-bceflnstw -M? -C? -L= --root --show-stats --show-name --show-number --show-email --porcelain "
-        "--line-porcelain "
-        "--incremental --since= --date= --abbrev? --first-parent --color-lines --color-by-age",
+        "--line-porcelain --incremental --since= --date= --abbrev? --first-parent --color-lines --color-by-age",
         Operands.REVISIONS,
     ),
     "git ls-files": reader(
@@ -92,10 +91,10 @@ GIT_READERS: Mapping[str, Reader] = MappingProxyType({
     "git grep": Reader(
         options=options_in(
             "-# -iIvwanlLcEFGPhHqpWz -e= -A= -B= -C= -m= --cached --untracked --ignore-case --invert-match "
-            "--word-regexp "
-            "--text --line-number --column --files-with-matches --name-only --files-without-match --count --color? "
-            "--no-color --break --heading --extended-regexp --fixed-strings --perl-regexp --basic-regexp --full-name "
-            "--max-depth= --and --or --not --all-match --show-function --function-context --only-matching"
+            "--word-regexp --text --line-number --column --files-with-matches --name-only --files-without-match "
+            "--count --color? --no-color --break --heading --extended-regexp --fixed-strings --perl-regexp "
+            "--basic-regexp --full-name --max-depth= --and --or --not --all-match --show-function --function-context "
+            "--only-matching"
         ),
         operands=Operands.PATTERN,
         check=check_repeats,

@@ -49,24 +49,20 @@ NPM = _check("-s --silent --if-present --workspaces", after="")
 SCRIPT = _check("", after="")
 PYTEST = _check(
     "-qvxsl -k= -m= -r= -n= --lf --ff --nf --sw --last-failed --failed-first --new-first --stepwise --exitfirst "
-    "--maxfail= "
-    "--tb= --durations= --durations-min= --co --collect-only --no-header --no-summary --strict-markers --strict-config "
-    "--color= --timeout= --deselect= --ignore= --ignore-glob= --showlocals --verbose --quiet --disable-warnings "
-    "--runxfail "
-    "--capture= --no-cov --version --markers --fixtures --setup-plan --full-trace"
+    "--maxfail= --tb= --durations= --durations-min= --co --collect-only --no-header --no-summary --strict-markers "
+    "--strict-config --color= --timeout= --deselect= --ignore= --ignore-glob= --showlocals --verbose --quiet "
+    "--disable-warnings --runxfail --capture= --no-cov --version --markers --fixtures --setup-plan --full-trace"
 )
 UNITTEST = _check("-vqfb -k= -s= -p= --verbose --quiet --failfast --buffer --locals")
 CARGO = (
     "-rqv -p= -j= -F= --package= --lib --bins --bin= --tests --test= --examples --example= --benches --bench= "
-    "--all-targets "
-    "--workspace --all --exclude= --features= --all-features --no-default-features --release --profile= --jobs= "
-    "--keep-going --quiet --verbose --color= --message-format= --locked --offline --frozen"
+    "--all-targets --workspace --all --exclude= --features= --all-features --no-default-features --release --profile= "
+    "--jobs= --keep-going --quiet --verbose --color= --message-format= --locked --offline --frozen"
 )
 LIBTEST = "-q --nocapture --ignored --include-ignored --exact --skip= --show-output --test-threads= --quiet --list"
 GO = (
     "-v -a -n -x -p= --v --a --n --x --p= --run= --count= --short --race --cover --timeout= --failfast --parallel= "
-    "--cpu= "
-    "--bench= --benchtime= --benchmem --json --list= --skip= --shuffle= --fullpath --tags="
+    "--cpu= --bench= --benchtime= --benchmem --json --list= --skip= --shuffle= --fullpath --tags="
 )
 
 CHECKS: Mapping[tuple[str, ...], Check] = MappingProxyType({
@@ -89,9 +85,8 @@ CHECKS: Mapping[tuple[str, ...], Check] = MappingProxyType({
     ("python3", "-m", "unittest"): UNITTEST,
     ("ruff", "check"): _check(
         "-qvsne --select= --ignore= --extend-select= --extend-ignore= --output-format= --statistics --no-cache "
-        "--preview "
-        "--diff --no-fix --show-files --show-settings --exit-zero --target-version= --line-length= --exclude= --quiet "
-        "--verbose --silent"
+        "--preview --diff --no-fix --show-files --show-settings --exit-zero --target-version= --line-length= "
+        "--exclude= --quiet --verbose --silent"
     ),
     ("mypy",): _check(
         "-v -p= -m= --strict --ignore-missing-imports --show-error-codes --hide-error-codes --pretty --no-pretty "
@@ -114,8 +109,7 @@ CHECKS: Mapping[tuple[str, ...], Check] = MappingProxyType({
     ),
     ("vitest", "run"): _check(
         "-t= --testNamePattern= --no-color --bail= --silent --coverage --passWithNoTests --hideSkippedTests "
-        "--allowOnly "
-        "--maxWorkers= --minWorkers= --retry= --testTimeout="
+        "--allowOnly --maxWorkers= --minWorkers= --retry= --testTimeout="
     ),
     ("eslint",): _check(
         "-v --quiet --max-warnings= --ext= --color --no-color --no-inline-config --report-unused-disable-directives "

@@ -37,10 +37,9 @@ from vibe.core.tools.shell.script_rules import check_awk, check_repeats, check_s
 HASH_OPTIONS = "-bt --binary --text --tag --zero"
 GREP_OPTIONS = (
     "-# -iyvwxcLloqsbHhnTZarzUR -e= -m= -A= -B= -C= --regexp= --ignore-case --no-ignore-case --invert-match "
-    "--word-regexp "
-    "--line-regexp --count --color? --colour? --files-without-match --files-with-matches --max-count= --only-matching "
-    "--quiet --silent --no-messages --with-filename --no-filename --line-number --after-context= --before-context= "
-    "--context= --text --binary --binary-files= --exclude= --include= --exclude-dir= --recursive "
+    "--word-regexp --line-regexp --count --color? --colour? --files-without-match --files-with-matches --max-count= "
+    "--only-matching --quiet --silent --no-messages --with-filename --no-filename --line-number --after-context= "
+    "--before-context= --context= --text --binary --binary-files= --exclude= --include= --exclude-dir= --recursive "
     "--dereference-recursive --null --line-buffered --byte-offset --initial-tab --null-data"
 )
 FIXED_GREP = Reader(
@@ -65,9 +64,8 @@ AWK = Reader(options=options_in("-F= -v="), operands=Operands.PATTERN, stops=Tru
 FD = Reader(
     options=options_in(
         "-HIsigFpa0q1 -e= -t= -d= -E= -c= -S= --hidden --no-ignore --case-sensitive --ignore-case --glob "
-        "--fixed-strings "
-        "--full-path --absolute-path --print0 --quiet --extension= --type= --max-depth= --min-depth= --exact-depth= "
-        "--exclude= --color= --size= --max-results= --no-ignore-vcs"
+        "--fixed-strings --full-path --absolute-path --print0 --quiet --extension= --type= --max-depth= --min-depth= "
+        "--exact-depth= --exclude= --color= --size= --max-results= --no-ignore-vcs"
     ),
     operands=Operands.PATTERN,
 )
@@ -91,9 +89,8 @@ READERS: Mapping[str, Reader] = MappingProxyType({
     # looking at files
     "ls": reader(
         "-aAbBcCdfFgGhiklmnNopqQrRsStuUvxXZ1 -I= -w= -T= --all --almost-all --author --block-size= --classify? "
-        "--color? "
-        "--directory --full-time --group-directories-first --human-readable --hide= --ignore= --inode --no-group "
-        "--numeric-uid-gid --recursive --reverse --si --size --sort= --time= --time-style="
+        "--color? --directory --full-time --group-directories-first --human-readable --hide= --ignore= --inode "
+        "--no-group --numeric-uid-gid --recursive --reverse --si --size --sort= --time= --time-style="
     ),
     "cat": reader("-AbeEnstTuv --show-all --number --number-nonblank --squeeze-blank --show-ends --show-tabs"),
     "tac": reader("-br -s="),
@@ -127,9 +124,8 @@ READERS: Mapping[str, Reader] = MappingProxyType({
     "diff": Reader(
         options=options_in(
             "-abBcdeEiHNnqrsTtuwy -U= -C= -W= -I= -x= --brief --unified? --context? --recursive --new-file "
-            "--ignore-case "
-            "--ignore-all-space --ignore-blank-lines --ignore-space-change --side-by-side --width= --color? --exclude= "
-            "--report-identical-files --suppress-common-lines --text --strip-trailing-cr"
+            "--ignore-case --ignore-all-space --ignore-blank-lines --ignore-space-change --side-by-side --width= "
+            "--color? --exclude= --report-identical-files --suppress-common-lines --text --strip-trailing-cr"
         ),
         recursive=frozenset({"*"}),
         follows=frozenset({"*"}),
@@ -161,10 +157,9 @@ READERS: Mapping[str, Reader] = MappingProxyType({
             "--ignore-case --smart-case --case-sensitive --word-regexp --line-regexp --invert-match --count "
             "--count-matches --files-with-matches --files-without-match --line-number --no-line-number --only-matching "
             "--fixed-strings --pcre2 --multiline --with-filename --no-filename --heading --no-heading --color= "
-            "--column "
-            "--json --files --type-list --stats --sort= --sortr= --trim --vimgrep --no-messages --null --quiet "
-            "--replace= "
-            "-. --hidden --no-ignore --no-ignore-vcs --passthru --sort-files --crlf --block-buffered --line-buffered"
+            "--column --json --files --type-list --stats --sort= --sortr= --trim --vimgrep --no-messages --null "
+            "--quiet --replace= -. --hidden --no-ignore --no-ignore-vcs --passthru --sort-files --crlf "
+            "--block-buffered --line-buffered"
         ),
         operands=Operands.PATTERN,
         patterns=frozenset({"-e", "--regexp", "--files", "--type-list"}),

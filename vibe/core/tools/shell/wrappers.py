@@ -79,8 +79,7 @@ RUNNERS: Mapping[str, Runner] = MappingProxyType({
     ),
     "flock": _runner(
         "-w= -E= -c= -senouxFv --timeout= --wait= --conflict-exit-code= --command= --shared --exclusive --nonblock "
-        "--nb "
-        "--unlock --close --no-fork --fcntl --verbose",
+        "--nb --unlock --close --no-fork --fcntl --verbose",
         1,
     ),
     "ionice": _runner("-c= -n= -p= -P= -u= -t --class= --classdata= --pid= --pgid= --uid= --ignore"),
@@ -88,10 +87,8 @@ RUNNERS: Mapping[str, Runner] = MappingProxyType({
     "nohup": PLAIN,
     "nsenter": _runner(
         "-t= -S= -G= -N= -W= -mFauinpUCTrweZ --target= --setuid= --setgid= --net-socket= --all --no-fork "
-        "--follow-context "
-        "--preserve-credentials --keep-caps --mount? --uts? --ipc? --net? --pid? --cgroup? --user? --time? --root? "
-        "--wd? "
-        "--wdns= --env --join-cgroup --user-parent"
+        "--follow-context --preserve-credentials --keep-caps --mount? --uts? --ipc? --net? --pid? --cgroup? --user? "
+        "--time? --root? --wd? --wdns= --env --join-cgroup --user-parent"
     ),
     "numactl": _runner(
         "-i= -p= -P= -w= -m= -N= -C= -l --interleave= --preferred= --membind= --cpunodebind= --physcpubind="
@@ -108,8 +105,7 @@ RUNNERS: Mapping[str, Runner] = MappingProxyType({
     "sudo": _runner(
         "-C= -D= -R= -T= -U= -a= -c= -g= -h= -p= -r= -t= -u= -AbBEeHiKklNnPSsVv --close-from= --chdir= --chroot= "
         "--command-timeout= --other-user= --auth-type= --login-class= --group= --host= --prompt= --role= --type= "
-        "--user= "
-        "--askpass --background --bell --edit --set-home --login --remove-timestamp --reset-timestamp --list "
+        "--user= --askpass --background --bell --edit --set-home --login --remove-timestamp --reset-timestamp --list "
         "--non-interactive --preserve-groups --stdin --shell --validate --no-update --preserve-env?",
         assigns=True,
     ),
@@ -118,9 +114,8 @@ RUNNERS: Mapping[str, Runner] = MappingProxyType({
     "unshare": _runner(
         "-S= -G= -R= -w= -l= -mufinpUCTrc --setuid= --setgid= --root= --wd= --propagation= --setgroups= --map-user= "
         "--map-group= --map-users= --map-groups= --monotonic= --boottime= --load-interp= --owner= --fork --mount? "
-        "--uts? "
-        "--ipc? --net? --pid? --user? --cgroup? --time? --map-root-user --map-current-user --map-auto --keep-caps "
-        "--forward-signals --kill-child? --mount-proc? --mount-binfmt?"
+        "--uts? --ipc? --net? --pid? --user? --cgroup? --time? --map-root-user --map-current-user --map-auto "
+        "--keep-caps --forward-signals --kill-child? --mount-proc? --mount-binfmt?"
     ),
     **dict.fromkeys(("arch", "setarch"), _runner(SETARCH, perhaps=1)),
     **dict.fromkeys(("i386", "linux32", "linux64", "uname26", "x86_64"), _runner(SETARCH)),
