@@ -81,7 +81,7 @@ class ConnectionLostError(Exception):
 
 
 class PubSocket:
-    """Sends to whoever listens; never blocks."""
+    """Sends to all listeners; never blocks."""
 
     @_opening
     def __init__(self, address: str) -> None:
@@ -174,7 +174,7 @@ class OpenRepSocket:
         await anyio.wait_readable(self._fd)
 
     def close(self) -> None:
-        """Close at once; nobody may be waiting."""
+        """Close at once; no task may be waiting."""
         self._socket.close()
 
 
@@ -258,7 +258,7 @@ class ReqSocket:
 
 
 def _wake_waiters(fd: int) -> None:
-    with suppress(anyio.NoEventLoopError):  # without a loop nobody waits
+    with suppress(anyio.NoEventLoopError):  # without a loop no task waits
         anyio.notify_closing(fd)
 
 

@@ -9,7 +9,7 @@ IpcError                       one sentence: what is wrong, where, what to do
 ├── RequestInvalidError        a command that no run takes
 ├── RunGoneError               a run ended before it answered a command
 ├── TokenNeededError           a run on TCP tells its events only to who has its token
-├── UnknownSourceError         nobody publishes, or published, what a subscriber asked for
+├── UnknownSourceError         no run publishes, or published, under a name
 └── EventsLostError            a publisher died with events that its journal does not hold
 """
 
@@ -40,7 +40,7 @@ class BusUnavailableError(IpcError):
 
 
 class AddressInUseError(BusUnavailableError):
-    """Somebody publishes at ``address`` already; ``owner`` says who, as far as it is known."""
+    """Another process publishes at ``address`` already; ``owner`` names it, if known."""
 
     def __init__(self, address: str, owner: str = "a program that is not registered") -> None:
         super().__init__(

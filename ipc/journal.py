@@ -1,6 +1,6 @@
 """The record of a run: an append-only file of event bodies, one a line; line N is event N.
 
-Whoever writes holds a lock on the file, so a reader can tell a living publisher from a dead one.
+The writer holds a lock on the file, so that a reader can tell a living publisher from a dead one.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _is_ours_alone(folder: Path) -> bool:
-    """Return whether nobody else can look into a folder; one that is still to be made is such."""
+    """Return whether a folder is closed to other users; one that does not exist yet is."""
     try:
         found = folder.lstat()
     except FileNotFoundError:

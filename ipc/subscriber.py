@@ -63,7 +63,7 @@ class Subscription:
 
     Use it as ``async with subscribe(...) as records: async for record in records``. ``source`` is the publisher's id,
     ``ended`` says why it ended, ``replayed`` counts what did not come live. Memory is bounded by one replay batch
-    (1 MiB) and NNG's buffer; a slow consumer slows nobody.
+    (1 MiB) and NNG's buffer; a slow consumer slows no other.
 
     Raises:
         UnknownSourceError: On entering: nothing is known of the publisher, or it does not answer.

@@ -173,7 +173,7 @@ class ApprovalRequestEvent(BaseEvent, frozen=True, kw_only=True, tag="approval.r
 
 
 OWN_ANSWERS = frozenset({"user", "timeout", "nobody", ""})
-"""Values of ``by`` of a request that nobody answered from elsewhere."""
+"""Values of ``by`` of a request that was not answered from elsewhere."""
 
 
 class ApprovalDecisionEvent(BaseEvent, frozen=True, kw_only=True, tag="approval.decided"):

@@ -161,7 +161,7 @@ class _Repair:
 
 
 def _free(base: str, taken: set[str]) -> str:
-    """``base``, or it with the first number that nobody has."""
+    """``base``, or ``base`` with the first free number."""
     number = 2
     name = base
     while name in taken:

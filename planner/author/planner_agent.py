@@ -69,7 +69,7 @@ async def planned(
     if offer.given_up:
         detail = f"no usable plan after {offer.refusals} attempts; last problem: {offer.last_problem}"
         return replace(acted, outcome=Outcome.FAILED, reason="output", detail=detail)
-    if acted.reason == "output" and acted.text.strip():  # a refusal, most likely: whoever asked should read why
+    if acted.reason == "output" and acted.text.strip():  # a refusal, most likely: the user should read why
         return replace(acted, detail=f"{acted.detail}; it said: {acted.text.strip()[:SHOWN_CHARACTERS]}")
     return acted
 
@@ -239,7 +239,7 @@ class PlannerAgent:
         return FoundChange(acted=acted, operations=offer.operations, reason=offer.reason, revised=revised[0])
 
     async def start_plan(self, goal: str) -> PlanState:
-        """A plan for the goal, under way: whoever calls asks for its steps, does them and reports.
+        """Start a plan for the goal: the caller asks for its steps, does them and reports.
 
         Raises:
             NoPlanError: there is none.

@@ -24,7 +24,7 @@ ATTENDED = (
     "user: once, everything in one call of ask_user_question, before you plan. Do not ask what you can find out."
 )
 HEADLESS = (
-    "Nobody can be asked. If the goal can be read in several ways, take the most likely one and say so in `context`, "
+    "No user can be asked. If the goal can be read in several ways, take the most likely one and say so in `context`, "
     'in a line that begins with "Assumption:".'
 )
 IN_PLACE = "Touch only the failing step, steps you add for it, and the edges of what waits for it."
@@ -38,7 +38,7 @@ It worked in a copy of the project of its own. Nothing of that is in the project
 attempt does not find it. It is on the branch {branch}, and you can read it, and nothing else of it, in \
 {folder!r}. It changed
 {changed}"""
-NO_NEW_COMMANDS = "Use no `command` or `verify` line that the plan does not have: nobody is there to accept it."
+NO_NEW_COMMANDS = "Use no `command` or `verify` line that the plan does not have: no user is there to accept it."
 
 
 def planner_prompt(name: str) -> str:

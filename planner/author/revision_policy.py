@@ -128,7 +128,7 @@ def _lines(plan: Plan, revised: Plan, *, new_commands: bool) -> Iterator[Problem
             yield Problem(path="operations", message=f"no step would run {quoted(line, 200)} any more", fix=fix)
     for line in after:
         if line not in before and not new_commands:
-            fix = "use the lines the plan has: nobody is there to accept another"
+            fix = "use the lines the plan has: no user is there to accept another"
             yield Problem(path="operations", message=f"{quoted(line, 200)} is not a command of the plan", fix=fix)
 
 

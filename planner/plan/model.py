@@ -61,7 +61,7 @@ class Decision(PlanModel):
     multi_select: bool = False
     """Several may be chosen."""
     default: list[Slug] | Slug | None = None
-    """The option, or options, taken when nobody answers in time."""
+    """The option, or options, taken without an answer in time."""
     timeout_seconds: Annotated[float, Field(ge=0, le=MAX_NUMBER)] = 0
     """The time to wait for an answer, in seconds; 0: for ever."""
 

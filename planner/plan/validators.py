@@ -214,7 +214,7 @@ def _check_decision_known(document: _Document, path: JsonPath, name: str) -> Ite
 
 
 def _check_commands(document: _Document) -> Iterator[Problem]:
-    """A command runs without a model: only where the mode has one, and with no prompt that nobody would read."""
+    """Check that a command stands only in a mode that has commands, and without a prompt: it runs without a model."""
     for index, step in document.steps:
         own = "command" in step
         if (step if own else document.defaults).get("command") is None:

@@ -36,7 +36,7 @@ _UNCERTAIN = re.compile(r"^[/~!#]|^[A-Za-z]:|[\\{}]|(^|/)\.\.(/|$)")
 def claim_of(step: Step) -> Claim:
     """Return what this step holds while it runs, as far as its neighbours are concerned.
 
-    A step in its own worktree disturbs nobody; a command that names no files is taken at its author's word; a
+    A step in its own worktree disturbs no other; a command that names no files is taken at its author's word; a
     model-driven step that names none may write anything, if it has a tool for it.
     """
     if step.workspace == "worktree":

@@ -223,7 +223,7 @@ def _settle(row: Sequence[Node], wanted: Sequence[float], graph: _Graph, middles
 
 
 MAX_DRAWN = 2_000
-"""Steps. A larger drawing is metres wide: nobody could read it, and few programs open it."""
+"""Steps. A larger drawing is metres wide: it is unreadable, and few programs open it."""
 
 BOX_WIDTH, BOX_HEIGHT = 188, 46
 PITCH = BOX_WIDTH + 26

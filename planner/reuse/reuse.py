@@ -25,7 +25,7 @@ TAG = "tag:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
-    """A plan that was run: ``keyed`` as it stood at its end, and its ``state`` once nobody runs it."""
+    """A finished run of a plan: its keys at the end, and its last ``state``."""
 
     plan_id: str
     keyed: KeyedPlan

@@ -21,7 +21,7 @@ OnVerdict: TypeAlias = Callable[[str | None], None]
 
 
 class ReplyOnce:
-    """Reply to a command, for whoever asked for it."""
+    """Reply to the sender of a command."""
 
     __slots__ = ("_tell",)
 
@@ -30,7 +30,7 @@ class ReplyOnce:
 
     @property
     def is_given(self) -> bool:
-        """True once whoever asked is gone."""
+        """True once the sender is gone."""
         return self._tell is None
 
     def give(self, problem: str | None) -> None:

@@ -300,7 +300,7 @@ class Dispatcher:
         self._answer("revision.refused", reply, await self._revisions.carry_out(command))
 
     def _answer(self, code: str, reply: ReplyOnce, problem: str | None) -> None:
-        if problem is not None and problem != TOO_LATE and reply.is_given:  # nobody waits for the answer
+        if problem is not None and problem != TOO_LATE and reply.is_given:  # the sender is gone
             self._recorder.warn(code, problem)
         reply.give(problem)
 

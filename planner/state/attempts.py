@@ -36,7 +36,7 @@ def attempt_ended(state: State, command: c.AttemptEnded, at: float) -> Decided:
     attempt = standing.attempt
     left = left_after(step, attempt, result, cut=command.cut)
     if standing.stopping is not None and result.outcome is not Outcome.COMPLETED:
-        left = Left.CUT if command.cut else Left.STOPPED  # nothing comes after it: somebody has said what becomes of it
+        left = Left.CUT if command.cut else Left.STOPPED  # a user cancelled or skipped it: nothing follows
     ended = e.PlanAttemptEvent(
         ts=at,
         plan_id=state.plan_id,

@@ -134,7 +134,7 @@ def plan_revised(state: State, command: c.Revised, at: float) -> Decided | Refus
 
 
 def _said_again(state: State, fact: e.PlanRevisedEvent, at: float) -> Iterator[e.Fact]:
-    """Yield what a revision makes of steps that had failed, for whoever watches."""
+    """Yield the events by which a revision changes failed steps."""
     changed = changed_by(fact)
     for step_id, step in state.steps.items():
         if step_id in removed_by(fact):
@@ -167,7 +167,7 @@ def revision_refused(state: State, command: c.RevisionRefused, at: float) -> Dec
 
 
 def reviser_refused(state: State, command: c.ReviserRefused, at: float) -> Decided:
-    """Pause the plan: the provider serves nobody."""
+    """Pause the plan: the provider refuses all calls."""
     if is_over(state) or state.stopping is not None:
         return Decided()
     return Decided((plan_stopping(state, PlanStatus.PAUSED, "provider", at, command.outcome.value),))

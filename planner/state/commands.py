@@ -105,7 +105,7 @@ class Retry(Struct, frozen=True):
 
 
 Asked: TypeAlias = Pause | Cancel | Decide | Revise | Act
-"""What somebody may ask of a plan from outside while it runs."""
+"""Commands to a running plan from outside."""
 
 Command: TypeAlias = (
     Asked

@@ -141,7 +141,7 @@ def _left_over(state: State, at: float) -> Decided:
 
 
 def look(state: State, loaded: LoadedPlan, flags: dict[str, tuple[str, ...]] | None = None) -> State:
-    """Have the state of a plan that nobody runs say what its steps wait for, as the next process would.
+    """Have the state of a plan that is not running say what its steps wait for, as the next process would.
 
     Records nothing. ``flags`` are the decisions given when the plan was run.
     """

@@ -193,7 +193,7 @@ def _move(state: State, fact: e.PlanStepUpdateEvent) -> None:
             state.decisions.pop(interrupted_id(step_id, fact.attempt), None)
     elif status in FINAL:
         if step.asked is not None:
-            state.open.pop(step.asked, None)  # nobody need answer any more
+            state.open.pop(step.asked, None)  # it needs no answer any more
         step.left = step.asked = step.stopping = None
         step.tolerated = fact.tolerated
         step.waived = fact.reason == WAIVED_REASON and status is StepStatus.SKIPPED
@@ -396,7 +396,7 @@ def _left_workspace(state: State, fact: e.PlanLeftEvent) -> None:
 
 
 _TAKES_UP: Final = frozenset({e.PlanStartedEvent, e.PlanResumedEvent, e.PlanEditedEvent})
-"""What happened before these was nobody's time."""
+"""Facts that begin an active time; the time before them does not count."""
 _EVOLVE: Final[dict[type, Callable[[State, Any], None]]] = {
     e.PlanStartedEvent: _take_up,
     e.PlanResumedEvent: _take_up,

@@ -59,7 +59,7 @@ def step_event(  # noqa: PLR0917, PLR0913  what an event of a step tells
 
 
 def step_stopped(state: State, step: StepState, status: StepStatus, by: str, at: float) -> e.PlanStepUpdateEvent:
-    """A step is cancelled or skipped since somebody wants that; what comes after it sees a failure, or does without."""
+    """A step is cancelled or skipped on request; its dependants see a failure, or run without it."""
     step_id, told = step.outline.id, step.detail or step.reason or ""
     if status is StepStatus.SKIPPED:
         return step_moved(state, step_id, status, at, (WAIVED_REASON, told or f"by {by}"))

@@ -49,7 +49,7 @@ def warnings_of(steps: Iterable[StepState], dropped: Sequence[str]) -> tuple[str
 def outcome_of(state: State, status: PlanStatus, reason: str | None) -> Outcome:
     """The outcome of a run that ends so, by what its steps came to.
 
-    A failure that counts beats a limit; a call that nobody could approve beats both. If a provider refused, FAILED is
+    A failure that counts beats a limit; a call left unapproved beats both. If a provider refused, FAILED is
     about the key, and no waiting helps against that.
     """
     match status:

@@ -2,7 +2,7 @@
 
 Steps that claim nothing wait in one heap. Steps with the same claim wait in one group, of which only the best is
 looked at. A group whose claim meets something being written is parked under the glob it met, and looked at again only
-when nobody writes there any more; so a thousand steps after one directory cost no more than a thousand steps.
+when no step writes there any more; so a thousand steps after one directory cost no more than a thousand steps.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Group:
 class _Writers:
     """Groups of steps by claim, in buckets by the glob that keeps them waiting.
 
-    ``_open`` is a heap of the buckets that nobody holds, by the rank of their best group; ``_listed`` says which of
+    ``_open`` is a heap of the buckets that no step holds, by the rank of their best group; ``_listed`` says which of
     its entries counts. Entries of both kinds of heap may be out of date; they are dropped when they come up.
     """
 
@@ -37,7 +37,7 @@ class _Writers:
         self._buckets: dict[Glob, list[tuple[int, Claim]]] = {}
         self._open: list[tuple[int, Glob]] = []
         self.parked: deque[int] = deque(maxlen=MOST_PARKED)
-        """The steps that were parked since somebody last looked, the latest of them."""
+        """The latest of the steps that were parked since the last call."""
         self._listed: dict[Glob, int] = {}
         self._held: dict[Glob, int] = {}
 

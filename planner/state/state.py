@@ -20,7 +20,7 @@ AttemptKey: TypeAlias = tuple[str, int]
 
 
 WAIVED_REASON = "waived"
-"""Why a step is SKIPPED that failed, or was cut off, and that somebody chose to do without: its dependants run."""
+"""Reason of a SKIPPED step that failed or was cut off and that the user gave up: its dependants run."""
 REUSED_REASON = "reused"
 ONLY_REASON = "only"
 """Why a step is SKIPPED that a run was not to be about."""
@@ -52,7 +52,7 @@ class Left(StrEnum):
     CUT = "cut"
     """In the middle of something: it goes on, unless its step acts outside the workspace."""
     ASKING = "asking"
-    """It failed, and somebody must say what becomes of the step."""
+    """It failed, and a decision about the step is open."""
     REVISING = "revising"
     """It failed, and a better plan is looked for."""
     RETRYING = "retrying"
@@ -60,7 +60,7 @@ class Left(StrEnum):
 
 
 TOLD = frozenset({Left.ASKING, Left.REVISING})
-"""The last attempt failed and counts as long as nobody has said what becomes of the step."""
+"""The last attempt failed, and counts until a decision about the step is taken."""
 
 
 class Span(Struct, frozen=True, gc=False):
@@ -107,7 +107,7 @@ class StepState:
     """If it FAILED or was CANCELLED, the plan goes on as if it had completed."""
     waived: bool = False
     stopping: e.PlanActEvent | None = None
-    """Somebody wants it cancelled or skipped, and its attempt has not ended yet."""
+    """It is to be cancelled or skipped, and its attempt has not ended yet."""
     reused_from: str | None = None
     """The plan whose result stands for it."""
     exhausted: int = 0
@@ -172,7 +172,7 @@ class State:
     """State of a plan, by all that is recorded of it.
 
     It has one owner, who evolves it: a copy for each fact of a plan of 10 000 steps would cost more than all the rest.
-    ``schedule`` follows the steps in it for whoever decides (None: nobody does); it holds nothing that can't be made
+    ``schedule`` follows the steps in it where decisions are taken (None: none are); it holds nothing that can't be made
     again from the rest.
     """
 
@@ -291,6 +291,6 @@ def changed_by(fact: e.PlanRevisedEvent) -> frozenset[str]:
 
 
 def _named(fact: e.PlanRevisedEvent, name: str, *kinds: str) -> frozenset[str]:
-    """The steps these operations name; what is no operation is for whoever makes the plan of it to refuse."""
+    """The steps these operations name; invalid operations are skipped here and refused when they are applied."""
     named = (operation.get(name) for operation in fact.operations if operation.get("op") in kinds)
     return frozenset(step_id for step_id in named if isinstance(step_id, str))

@@ -1,4 +1,4 @@
-"""Acts of people on one step, while the plan runs and while nobody runs it: cancel it, skip it, have it done again.
+"""Acts of users on one step, of a running plan or a resting one: cancel it, skip it, have it done again.
 
 A step that runs is stopped first: ``plan.act`` is recorded at once, and the step moves when its attempt has
 ended. One that a person is asked about is answered, as its decision would be.
@@ -25,7 +25,7 @@ from vibe.core.outcome import Outcome
 from vibe.system.errors import UsageError
 
 CHANGED_REASON = "changed"
-"""Why a plan is paused of which a step was cancelled or skipped while nobody ran it."""
+"""Reason of a pause after a step of a resting plan was cancelled or skipped."""
 STOPPED_DETAIL = "the step was stopped by a command"
 _STOPPED = {StepAction.CANCEL: StepStatus.CANCELLED, StepAction.SKIP: StepStatus.SKIPPED}
 _CHOICES = {

@@ -225,12 +225,12 @@ def list_plans(home: Path) -> list[PlanSummary]:
 def latest_in(home: Path, workspace: str) -> PlanFolder | None:
     """Return the plan of a workspace whose settings were written last; None: there is none.
 
-    Of the others no more than their settings is read, and of older ones nothing.
+    Only settings are read, from the newest to the one found.
     """
     root = plans_folder(home)
     for name in sorted(_plan_names(root), key=lambda name: _written(root / name / SETTINGS_FILE), reverse=True):
         folder = PlanFolder(root / name)
-        with suppress(BrokenPlanError):  # nobody's last
+        with suppress(BrokenPlanError):  # a broken plan is never the last one
             if folder.settings().workspace == workspace:
                 return folder
     return None
@@ -244,7 +244,7 @@ def _written(path: Path) -> float:
 
 
 def _begun(folder: PlanFolder) -> tuple[float, str]:
-    """Return when it was made; a folder that can't be read back is nobody's latest."""
+    """Return the time when it was made (0 if it can't be read), and its id."""
     try:
         return folder.settings().created, folder.plan_id
     except BrokenPlanError:

@@ -258,7 +258,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         self.take(Revise(operations=plain_operations(operations), reason=reason, by=by))
 
     def take(self, command: Command) -> None:
-        """Carry out what a plan that nobody runs is told: the facts are recorded, and the plan can be resumed.
+        """Carry out a command to a plan that is not running: its facts are recorded, and the plan can be resumed.
 
         Raises:
             PlanEndedError, UnknownStepError, DecisionInvalidError, RevisionInvalidError: it can't be, as things stand.

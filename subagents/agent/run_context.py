@@ -45,7 +45,7 @@ class RunContext:
     steering: Steering = field(default_factory=Steering)
     """Says things to agents of steps at work."""
     turns: Turns | None = None
-    """The run's turns to write in its folders; None: nobody else writes there."""
+    """The run's turns to write in its folders; None: no other process writes there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

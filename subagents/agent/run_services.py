@@ -30,4 +30,4 @@ class RunServices:
     """None: there is no one to answer agents."""
     steering: Steering = field(default_factory=Steering)
     turns: Turns | None = None
-    """Turns to write in the shared workspace; None: nobody else writes there."""
+    """Turns to write in the shared workspace; None: no other process writes there."""

@@ -1,4 +1,4 @@
-"""Steering: what is said to the agents of steps while they work, each in whatever process it is."""
+"""Steering: messages to the agents of running steps, in this process or in others."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 Listen: TypeAlias = Callable[[str], Awaitable[bool]]
-"""Takes what is said; False: the agent is not at work, and was not told."""
+"""Delivers a message; False: the agent is not working, so the message was not delivered."""
 
 
 Identify: TypeAlias = Callable[[], str | None]
-"""Tells the id of the agent that is listened for; None: it is not known yet."""
+"""Returns the id of the agent, or None while it is unknown."""
 
 
 class Steering:
-    """Knows, by step, who listens for its agent."""
+    """Passes messages to the agents of running steps."""
 
     def __init__(self) -> None:
         self._listeners: dict[str, tuple[Listen, Identify]] = {}
 
     @contextmanager
     def heard_by(self, step_id: str, listen: Listen, identify: Identify) -> Generator[None]:
-        """Hand what is said to a step's agent to ``listen`` within the block; the innermost of several listens."""
+        """Pass messages for a step's agent to ``listen`` within the block; of nested blocks, the innermost counts."""
         before = self._listeners.get(step_id)
         self._listeners[step_id] = listen, identify
         try:
@@ -34,13 +34,13 @@ class Steering:
                 self._listeners[step_id] = before
 
     def step_of(self, agent_id: str) -> str | None:
-        """Return the step whose agent has that id, if it is listened for."""
+        """Return the running step whose agent has that id, if there is one."""
         return next((step_id for step_id, (_, known) in self._listeners.items() if known() == agent_id), None)
 
     async def tell(self, step_id: str, text: str) -> bool:
-        """Say something to a step's agent, which reads it as the user's before its next model call.
+        """Send a message to a step's agent, which reads it as the user's before its next model call.
 
-        False: nobody heard it. The step does not run, is a command, or its checks are at work.
+        False: it was not delivered, because the step does not run, is a command, or its checks are running.
         """
         listener = self._listeners.get(step_id)
         return listener is not None and await listener[0](text)

@@ -65,7 +65,7 @@ class LeaseRefusedError(Exception):
 
 
 class _Waiting:
-    """Somebody who asked and has no answer yet."""
+    """A request without an answer yet."""
 
     def __init__(self, tell: Tell | None) -> None:
         self.answered = anyio.Event()
@@ -83,7 +83,7 @@ class StepLink:
     def __init__(self, transport: Transport) -> None:
         self.requested = False
         self.steering = Steering()
-        """Whoever does the step listens here for what is said to its agent."""
+        """Messages to the step's agent."""
         self._transport = transport
         self._capabilities: tuple[str, ...] = ()
         self._leases = 0

@@ -54,7 +54,7 @@ class StepProgram:
 
 
 class StepProcess:
-    """A process under way. Whoever starts it must ``end`` it, whatever happens.
+    """A running process. The starter must call ``end`` in every case.
 
     It has a session of its own and a mark in its environment, which whatever it starts inherits, in whatever session.
     What it prints goes nowhere; only the end of it is kept. ``link`` is the run's end of its link.

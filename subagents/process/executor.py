@@ -140,7 +140,7 @@ class EventCloser:
 
 
 def _end_of(begun: Event, detail: str) -> Event:
-    """The end of what nobody ends any more."""
+    """Return the event that ends an open request or call."""
     match begun:
         case ApprovalRequestEvent():
             return ApprovalDecisionEvent(request_id=begun.request_id, decision="deny", reason=detail)

@@ -158,7 +158,7 @@ class StepServer:
         return said.taken
 
     def _hear_no_more(self) -> None:
-        """Let nobody wait for the answer of a process that gives none any more."""
+        """End all waits for answers of a process that is gone."""
         self._is_serving = False
         for said in self._said.values():
             said.answered.set()

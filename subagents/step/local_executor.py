@@ -162,7 +162,7 @@ class LocalExecutor:
 
 
 def _turns(context: AgentContext, task: StepTask) -> Turns | None:
-    """Return the turns to write where the step works; None: nobody else writes in its worktree."""
+    """Return the turns to write where the step works; None: only the step writes in its worktree."""
     return context.run.turns if task.workdir is None else None
 
 

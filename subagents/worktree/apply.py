@@ -83,10 +83,7 @@ def _linked(draft: Path, path: Path) -> bool:
 
 
 def drop_own_index_lock(git_dir: Path) -> None:
-    """Remove the lock of a process of ours that was killed.
-
-    Whoever holds the repository's lock knows that it is dead.
-    """
+    """Remove the lock of a process of ours that was killed; call it with the repository's lock held."""
     path = git_dir / "index.lock"
     with suppress(OSError):
         if path.read_bytes() == OURS:

@@ -351,7 +351,7 @@ class WorktreeExecutor:
         return self._opened
 
     async def _writing(self, act: Callable[[Repository], T], step_id: str) -> T:
-        """Do something to the user's files, while nobody else does."""
+        """Call ``act``, which writes the user's files, in a turn of its own."""
 
         def tell(message: str) -> None:
             self._sink.publish(WarningEvent(code=WAITS, message=message, subagent_step_id=step_id))

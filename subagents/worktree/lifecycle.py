@@ -267,7 +267,7 @@ class StepWorktree:
             self._write(record)
             raise
         merged = structs.replace(merging, phase=Phase.MERGED, plan=None, left_out=plan.left_out)
-        return self._write(merged, sync=False)  # whoever still reads "merging" finds that it was done
+        return self._write(merged, sync=False)  # if "merging" is read again, the merge is found done
 
     def recover(self, repository: Repository) -> WorktreeRecord:
         """Continue a merge that was cut off.

@@ -15,7 +15,7 @@ NOT_ASKED = "no one answers in this run: what needs approval is denied; only a r
 class ConversationControl:
     """Takes commands by ``router``; a cancellation that comes early counts from the first prompt on.
 
-    ``board`` None: nobody is asked. ``prompted`` takes the prompts of others (None: they are refused).
+    ``board`` None: there are no requests. ``prompted`` takes the prompts of others (None: they are refused).
     """
 
     def __init__(self, board: RequestBoard | None, prompted: Callable[[str], object] | None = None) -> None:

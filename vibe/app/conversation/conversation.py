@@ -64,7 +64,7 @@ class BusyError(UsageError):
 
 
 class Lifetime:
-    """The time a conversation is open: it asks for its end, and whoever holds its parts says when they are gone."""
+    """The time a conversation is open: it asks for its end, and its owner tells when its parts are closed."""
 
     def __init__(self) -> None:
         self._ending, self._ended = anyio.Event(), anyio.Event()
@@ -312,7 +312,7 @@ class Conversation:
     async def shell(self, command: str, *, tell_model: bool = True, in_colour: bool = False) -> CommandResult | None:
         """Run the user's own command line, unconfined and with their own variables; None: it was interrupted.
 
-        The agent is told of it with the next prompt, unless it is not to be. ``in_colour``: whoever shows it can that.
+        ``tell_model``: the agent is told of it with the next prompt. ``in_colour``: the output may hold colours.
 
         Raises:
             BusyError: a prompt is being answered.
@@ -444,7 +444,7 @@ class Conversation:
             raise BusyError
 
     def _rest(self) -> None:
-        """Tell whoever waits for it that nothing is at work any more."""
+        """Wake the waiters: nothing is at work any more."""
         rested, self._rested = self._rested, anyio.Event()
         rested.set()
 

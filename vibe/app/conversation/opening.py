@@ -52,7 +52,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """Those at the other end of a conversation; None: nobody."""
+    """Those who watch and answer a conversation; None: there are none."""
 
     listeners: Sequence[EventSink] = ()
     approver: Approver | None = None

@@ -73,7 +73,7 @@ class Runtime:
         return tuple(self._conversations)
 
     async def open_conversation(self, opening: Opening, seat: Seat | None = None) -> Conversation:
-        """Open a new session, or go on with one; ``seat`` None: nobody watches or answers.
+        """Open a new session, or go on with one; ``seat`` None: no user watches or answers.
 
         Raises:
             UsageError: a flag, the agent, the model, the session or the configuration is wrong.
@@ -176,7 +176,7 @@ async def _connect(parts: ConversationParts) -> None:
 
 
 def _asking(seat: Seat) -> tuple[Seat, ConversationControl]:
-    """Return the seat with a board before whoever can be asked, and the control that serves the board."""
+    """Return the seat with a board that puts requests to everyone, and the control that serves the board."""
     if seat.approver is None and seat.user_input is None:
         return seat, ConversationControl(None, seat.prompted)
     board = RequestBoard.before(seat.approver, seat.user_input)

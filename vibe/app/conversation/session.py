@@ -212,7 +212,7 @@ class ChatSession:
         self._meta, self.folder, self._snapshots = read_meta(folder.path), folder, None
         if self._unlogged:  # what is not locked is removed by the next process
             self._unlogged.append(folder.path)
-        else:  # whoever wants may go on with the session so far
+        else:  # the session so far can be resumed
             for held in self._locks:
                 held.release()
             self._locks.clear()

@@ -1,4 +1,4 @@
-"""Publishing: the one root sink of a process run, over its bus, its log and whoever listens in this process."""
+"""Publishing: the one root sink of a process run, over its bus, its log and the listeners in this process."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class RequestOrigin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenRequest:
-    """Something somebody may say; ``details`` are what an answer needs."""
+    """Open request; ``details`` are what an answer needs."""
 
     request_id: str
     kind: str
@@ -85,7 +85,7 @@ class OpenRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Replies:
-    """Answers to an agent's questions; None: whoever was asked would rather not."""
+    """Answers to an agent's questions; None: the user declined to answer."""
 
     answers: Sequence[Answer] | None
     by: str
@@ -114,7 +114,7 @@ class _Asked(Generic[A]):
 class RequestBoard:
     """Approver and UserInput of conversations, plans and subagents: asks everyone at once, one loop long.
 
-    ``approver`` and ``user_input`` ask the person at this process's terminal (None: nobody is there); everyone else
+    ``approver`` and ``user_input`` ask the person at this process's terminal (None: no user is there); everyone else
     answers by commands. What has an answer is withdrawn from the others. Without a person a request waits for
     ``patience_s`` and is then denied, or left without an answer.
 
@@ -163,7 +163,7 @@ class RequestBoard:
                 if self._decisions.pop((event.plan_id, event.decision_id), None) is not None:
                     chosen = f"decided ({', '.join(event.selections)})" if event.selections else "left open"
                     self._remember(event.decision_id, _Said(chosen, event.by))
-            case PlanPausedEvent() | PlanCompletedEvent():  # nobody waits any more
+            case PlanPausedEvent() | PlanCompletedEvent():  # no agent waits any more
                 self._decisions = {key: each for key, each in self._decisions.items() if key[0] != event.plan_id}
             case _:
                 pass
@@ -194,7 +194,7 @@ class RequestBoard:
         return OpenRequest(request_id=request_id, kind=kind, summary=summary, origin=origin, details=dict(details))
 
     async def _first(self, asked: _Asked[A], person: Callable[[], Awaitable[A]] | None, late: A) -> A | None:
-        """Wait for the first answer, here or by a command; ``late`` is that of nobody. Cancelling withdraws it."""
+        """Wait for the first answer, here or by a command, else return ``late``. Cancelling withdraws the request."""
         self._asked[asked.about.request_id] = asked
         self._tell_changed()
         try:
@@ -300,7 +300,7 @@ class RequestBoard:
 
 
 def serve_requests(table: CommandRouter, board: RequestBoard | None, not_asked: str) -> None:
-    """Have the commands of a run about its requests go to ``board``; None: refused with why nobody is asked."""
+    """Have the commands of a run about its requests go to ``board``; None: they are refused with the reason."""
 
     async def refuse(_: Requests | Approve | AnswerQuestion) -> Reply:
         return refusal("refused", not_asked)

@@ -92,7 +92,7 @@ class ServerSettings:
     def _names(self) -> list[str]:
         try:
             document = tomllib.loads(self._settings.writer(project=self._project).text())
-        except tomllib.TOMLDecodeError:  # whoever changes it says so, with the line
+        except tomllib.TOMLDecodeError:  # the next change of it says so, with the line
             return []
         entries = cast("list[Any]", document.get(GROUP, []))
         return [str(cast("dict[str, Any]", entry).get("name")) for entry in entries if isinstance(entry, dict)]

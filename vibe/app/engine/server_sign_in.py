@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class NoSignInError(UsageError):
-    """A server that nobody can sign in to, or out of."""
+    """A server without sign-in."""
 
     def __init__(self, server: str, problem: str) -> None:
         super().__init__(f"MCP server {server!r} {problem}")
@@ -39,7 +39,7 @@ class ServerSignIns:
         """Have the user sign in, and return where that is kept; a sign-in from before is there until then.
 
         Raises:
-            UsageError: there is no such server, or nobody signs in to it.
+            UsageError: there is no such server, or it has no sign-in.
             EnvironmentFailure: it came to nothing, or can't be kept.
         """
         from vibe.core.tools.mcp.login import signed_in  # noqa: PLC0415  loads what --help must not

@@ -126,7 +126,7 @@ class Planning:
 async def planning(
     request: PlanningRequest, host: Host, listeners: Sequence[EventSink], user_input: UserInput | None = None
 ) -> AsyncGenerator[Planning]:
-    """Open a run that plans, and close it; ``user_input`` None: nobody is there to ask. It takes no signals.
+    """Open a run that plans, and close it; ``user_input`` None: no user is there to ask. It takes no signals.
 
     Raises:
         UsageError: a flag or the configuration is wrong.

@@ -1,4 +1,4 @@
-"""Changes to plans that have begun, proposed by a model for a sentence; they count once somebody says yes."""
+"""Changes to plans that have begun, proposed by a model for a sentence; they count once the user accepts them."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def _without_record(cleaned: Cleaned, root: Path, *, dry_run: bool) -> Cleaned:
 
 
 def give_up(host: Host, folder: PlanFolder) -> None:
-    """Remove the worktrees of a plan that was cancelled and that nobody runs; its branches stay. Blocks.
+    """Remove the worktrees of a plan that was cancelled and is not running; its branches stay. Blocks.
 
     Raises:
         EnvironmentFailure: git or the disk refuses.

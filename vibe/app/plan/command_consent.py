@@ -22,7 +22,7 @@ class CommandLine:
 
 
 class PlanNotAcceptedError(VibeError):
-    """A model wrote the plan, and nobody has accepted the commands in it; nothing was run or written."""
+    """A model wrote the plan, and its commands are not accepted; nothing was run or written."""
 
     def __init__(self, where: str, lines: tuple[CommandLine, ...], writes: tuple[str, ...]) -> None:
         shown = some_of((f"{one.step_id}: {one.line!r}" for one in lines), SHOWN)
@@ -58,7 +58,7 @@ def check_accepted(plan: Plan, where: str, *, accepted: bool) -> None:
     """See that a person, or a setting of theirs, said yes to a model's commands.
 
     Raises:
-        PlanNotAcceptedError: nobody did.
+        PlanNotAcceptedError: the commands are not accepted.
     """
     lines = () if accepted else model_commands(plan)
     if lines:

@@ -63,7 +63,7 @@ class NoAnswerError(EnvironmentFailure):
 
 
 class NotRunningError(UsageError):
-    """Nobody runs the plan, and only a run can do this."""
+    """The plan is not running, and only a run can do this."""
 
     def __init__(self, plan_id: str, status: PlanStatus, what: str) -> None:
         on = f"continue it with `vibe plan resume {plan_id}`" if status in RESUMABLE else "it has ended"
@@ -86,7 +86,7 @@ async def pause(host: Host, reference: str, *, grace_seconds: float | None = Non
     """Have a running plan paused.
 
     Raises:
-        UsageError: no such plan, or nobody runs it.
+        UsageError: no such plan, or it is not running.
         EnvironmentFailure, ipc.errors.IpcError: the run can't be reached.
     """
     return await _carry_out(host, reference, Pause(grace_seconds=grace_seconds), partial(_not_running, "pause"))
@@ -139,7 +139,7 @@ async def approve(host: Host, reference: str, answer: Approve) -> Done:
     """Answer an approval that a running plan waits for.
 
     Raises:
-        UsageError: no such plan, nobody runs it, or the request is not open.
+        UsageError: no such plan, it is not running, or the request is not open.
         EnvironmentFailure, ipc.errors.IpcError: the run can't be reached.
     """
     return await _carry_out(host, reference, answer, partial(_not_running, "approve"))
@@ -148,7 +148,7 @@ async def approve(host: Host, reference: str, answer: Approve) -> Done:
 async def act_on_step(host: Host, reference: str, step_id: str, action: StepAction) -> Done:
     """Cancel one step, skip it, or have it done again.
 
-    A plan that nobody runs does again by its next resume, with whatever depends on the step (``data["steps"]``).
+    A resting plan does it again with its next resume, dependants included (``data["steps"]``).
 
     Raises:
         UsageError: no such plan or step, the plan was cancelled, or it makes no sense as the step stands.
@@ -171,7 +171,7 @@ async def steer(host: Host, reference: str, step_id: str, text: str) -> Done:
     """Say something to the agent of a running step, which reads it before its next model call.
 
     Raises:
-        UsageError: no such plan, nobody runs it, or no agent of that step is at work.
+        UsageError: no such plan, it is not running, or the step has no working agent.
         EnvironmentFailure, ipc.errors.IpcError: the run can't be reached.
     """
     return await _carry_out(host, reference, Steer(step_id=step_id, text=text), partial(_not_running, "steer"))
@@ -182,7 +182,7 @@ async def revise(
 ) -> Done:
     """Change a plan; ``data["operations"]`` are those carried out. Without any, it is only said whether it runs.
 
-    ``trust``: steps may use what the .vibe of the plan's workspace brings, where nobody runs it.
+    ``trust``: steps may use the .vibe of a resting plan's workspace.
 
     Raises:
         UsageError: no such plan, it has ended, the operations don't fit, or their steps could not start.

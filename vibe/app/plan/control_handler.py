@@ -40,7 +40,7 @@ def plan_router(
 ) -> CommandRouter:
     """Return what carries out the commands for a plan's run, on its loop.
 
-    ``board`` None: nobody is asked; ``steering`` None: nobody hears what is said to steps.
+    ``board`` None: there are no requests; ``steering`` None: messages to steps are refused.
     """
     commands = _PlanCommands(control, steering or Steering(), patience_s)
     table = (

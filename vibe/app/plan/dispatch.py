@@ -48,7 +48,7 @@ from vibe.core.tools.questions import UserInput
 class Audience:
     """Audience of a run in this process: ``listeners`` get every event.
 
-    ``approver`` can say yes, ``user_input`` answers agents and ``decider`` takes the plan's decisions (None: nobody).
+    ``approver`` answers approvals, ``user_input`` agents' questions, ``decider`` decisions of the plan (None: absent).
     ``waits``: decisions and approvals are waited for in any case; they are given over the control address.
     """
 
@@ -139,7 +139,7 @@ def _plan_steps(run: HeldRun, watchdog: Watchdog) -> PlanSteps:
 
 
 def _accepted_writes(store: PlanStore) -> frozenset[str]:
-    """The files steps may edit unasked, as whoever ran the plan accepted; reads files."""
+    """Return the files that steps may edit unasked, as the user accepted; reads files."""
     if not store.settings.accept_writes:
         return frozenset()
     accepted = load_plan(store.folder.source(), where=store.plan_id).plan

@@ -65,7 +65,7 @@ class PlanDraft:
     versions: list[DraftVersion] = field(default_factory=list[DraftVersion])
     """Every one there was, the last is the proposal."""
     piped: str = ""
-    """Text that came with the goal, for whoever writes the plan."""
+    """Text that came with the goal, for the planner."""
     acted: ActResult | None = None
     """Result of the last piece of planning; None: there was none, or it was cancelled."""
 

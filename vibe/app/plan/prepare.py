@@ -142,7 +142,7 @@ def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> Prep
             store = PlanStore.create(host.home, settings, loaded.source_bytes)
         except BaseException:
             if fresh and (copy := sample_copy(settings)):
-                remove_sample_copy(copy)  # nobody else knows of it
+                remove_sample_copy(copy)  # nothing refers to it
             raise
         try:
             write_start(store, plan, start)
@@ -230,7 +230,7 @@ def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> Prep
 
 
 def _check_unchanged(store: PlanStore, revisions: int) -> None:
-    """See that nobody ended or changed the plan between the first look at it and its being held."""
+    """Check that the plan was neither ended nor changed between the first look and its being held."""
     now = store.state()
     if now.status not in RESUMABLE:
         raise PlanOverError(store.plan_id, now.status)

@@ -27,7 +27,7 @@ from vibe.system.own_places import OwnPlaces
 
 
 class NotRecordedError(UsageError):
-    """Nobody recorded the files these steps found."""
+    """The files before these steps were not recorded."""
 
     def __init__(self, plan_id: str, step_id: str) -> None:
         super().__init__(
@@ -120,7 +120,7 @@ class _Changes:
         self._taken_back = frozenset(taken_back)
 
     def blame(self, points: Sequence[Point]) -> Blame:
-        """Theirs, and others'; after a sudden end nobody knows: both."""
+        """Theirs, and others'; after a sudden end that is unknown: both."""
         mine, others = set[str](), set[str]()
         for after in points[1:]:
             if after.rewound:

@@ -78,7 +78,7 @@ class PlanSession:
         return self._prepared.loaded.plan
 
     def warn(self, code: str, message: str) -> None:
-        """Announce something to whoever watches the run; before it began nobody does."""
+        """Announce something to those who watch the run; without effect before it began."""
         if self._sink is not None:
             self._sink.publish(WarningEvent(code=code, message=message))
 
@@ -167,7 +167,7 @@ async def open_plan(plan: LoadedPlan | str, options: PlanRunOptions, host: Host,
 
 
 def _asking(audience: Audience) -> tuple[Audience, RequestBoard | None]:
-    """Return the audience whose requests a board puts to everyone, and that board; None: nobody is asked."""
+    """Return the audience whose requests a board puts to everyone, and that board (None: there are no requests)."""
     if audience.approver is None and audience.user_input is None and not audience.waits:
         return audience, None
     board = RequestBoard.before(audience.approver, audience.user_input)
