@@ -30,8 +30,8 @@ from vibe.core.tools.process.runner import (
     child_environ,
     run_command,
 )
-from vibe.core.tools.redaction import redact
 from vibe.system.programs import command_environ
+from vibe.system.redaction import redact
 
 TOOL_NAME = "command"
 MAX_EVENT_OUTPUT = 16_000

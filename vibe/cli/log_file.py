@@ -42,7 +42,7 @@ class LogFile(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one entry, whole."""
-        from vibe.core.tools.redaction import redact  # noqa: PLC0415  most runs have nothing to log
+        from vibe.system.redaction import redact  # noqa: PLC0415  most runs have nothing to log
 
         text = _CONTROL.sub(lambda found: ascii(found[0])[1:-1], redact(self.format(record), self._environ))
         with suppress(OSError):

@@ -19,9 +19,9 @@ from vibe.core.config.schema import Key, annotation_at, entry_of, leaves, parse_
 from vibe.core.config.writer import ConfigWriter, parse_key
 from vibe.core.tools.errors import ToolConfigError
 from vibe.core.tools.manager import ToolManager, ToolSources
-from vibe.core.tools.redaction import MASK, redact
 from vibe.system.errors import ConfigError, UsageError
 from vibe.system.plain_text import did_you_mean
+from vibe.system.redaction import MASK, redact
 
 _SECRET_KEY = re.compile(r"(?i)(api[_-]?key|token|secret|passw(or)?d|credential|authorization)")
 _NAMES_A_VARIABLE = frozenset({"api_key_env_var", "api_key_env", "api_key_header", "api_key_format"})

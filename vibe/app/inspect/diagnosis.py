@@ -31,10 +31,10 @@ from vibe.core.config.paths import CONFIG_FILE, VibePaths, find_project_dir, sho
 from vibe.core.llm.backend.local_server import problem_with
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.sandbox.choose import choose_sandbox
-from vibe.core.tools.redaction import redact
 from vibe.system.errors import VibeError
 from vibe.system.http import client_options, import_httpx
 from vibe.system.programs import find_program, find_ripgrep, guarded, shunned
+from vibe.system.redaction import redact
 
 PROGRAM_SECONDS = 5
 APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")

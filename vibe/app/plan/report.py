@@ -13,8 +13,8 @@ from planner.store.current_plan import current_state
 from planner.store.errors import BrokenPlanError
 from planner.store.folder import PlanFolder
 from vibe.app.plan.usage_history import revision_agents, spending_by_attempt
-from vibe.core.tools.redaction import redact
 from vibe.system.errors import UsageError
+from vibe.system.redaction import redact
 
 
 class ReportFormat(StrEnum):

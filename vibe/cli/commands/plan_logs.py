@@ -14,10 +14,10 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
 from vibe.core.session.transcript import Transcript, TranscriptError
-from vibe.core.tools.redaction import redact
 from vibe.front.event_text import one_line
 from vibe.system.errors import UsageError
 from vibe.system.plain_text import plain
+from vibe.system.redaction import redact
 
 POLL_SECONDS = 0.2
 CHUNK_BYTES = 1024 * 1024

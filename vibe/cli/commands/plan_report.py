@@ -11,10 +11,10 @@ from vibe.app.plan.report import ReportFormat, read_report, written
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
-from vibe.core.tools.redaction import redact
 from vibe.front.ci_log import write_command
 from vibe.system.errors import EnvironmentFailure, UsageError
 from vibe.system.files import put_file
+from vibe.system.redaction import redact
 
 FORMATS = {
     "md": ReportFormat.MARKDOWN,

@@ -33,7 +33,7 @@ from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.outputs import capped, encodable
 from vibe.core.tools.ports import CallOutlook
 from vibe.core.tools.questions import AnnouncedInput
-from vibe.core.tools.redaction import Mask, redact
+from vibe.system.redaction import Mask, redact
 
 __all__ = ["Approvals", "ToolBatch", "ToolExecutor"]
 

@@ -13,7 +13,7 @@ from vibe.core.config.models import ModelConfig
 from vibe.core.llm.announcing import AnswerAnnouncer, CallAnnouncer
 from vibe.core.llm.errors import ModelTransportError
 from vibe.core.llm.port import CallDelta, Delta, RetryNotice
-from vibe.core.tools.redaction import Mask
+from vibe.system.redaction import Mask
 
 MODEL = ModelConfig(name="m", provider="p", context_size=9000)
 SECRET = "zq83hfn-402jfps"  # noqa: S105  of a test

@@ -35,7 +35,6 @@ from vibe.core.tools.process.port import (
     StartedCommand,
 )
 from vibe.core.tools.process.runner import NOT_INTERACTIVE, PROCESSES, OutputLimit, child_environ
-from vibe.core.tools.redaction import Mask
 from vibe.core.tools.shell.denied_files import named_unread, unread_files
 from vibe.core.tools.shell.policy import (
     DEFAULT_ALLOWED,
@@ -49,6 +48,7 @@ from vibe.core.tools.shell.project_checks import covered_commands
 from vibe.core.tools.workspace import Workspace
 from vibe.system.plain_text import shortened
 from vibe.system.programs import find_shell
+from vibe.system.redaction import Mask
 
 SUMMARY_LENGTH = 200
 PROMPTS = Path(__file__).with_name("prompts")

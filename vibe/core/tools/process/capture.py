@@ -16,7 +16,7 @@ from anyio import to_thread
 from vibe.core.tools.files.text_files import whole_characters
 from vibe.core.tools.process.output_log import OutputLog
 from vibe.core.tools.process.screen import Screen
-from vibe.core.tools.redaction import LONGEST, safe_cut
+from vibe.system.redaction import LONGEST, safe_cut
 
 LIVE_BYTES = 8_000
 PIECE_BYTES = 256 * 1024

@@ -9,7 +9,7 @@ import pytest
 
 from vibe.core.tools.process.output_log import MAX_TAIL, OutputLog
 from vibe.core.tools.process.runner import OutputLimit, run_command
-from vibe.core.tools.redaction import MASK, redact
+from vibe.system.redaction import MASK, redact
 
 WORD = "correct-horse-battery"
 

@@ -15,7 +15,7 @@ from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.process.capture import Capture
 from vibe.core.tools.process.runner import OutputLimit, run_command
-from vibe.core.tools.redaction import LONGEST, MASK, Mask, redact, safe_cut
+from vibe.system.redaction import LONGEST, MASK, Mask, redact, safe_cut
 
 ENVIRON = {
     "PATH": "/usr/bin:/bin",
