@@ -69,3 +69,13 @@ def closest(name: str, known: Iterable[str], *, most: int = 1, cutoff: float = S
 def did_you_mean(names: Sequence[str], otherwise: str = "") -> str:
     """Return the question for the names that may have been meant; without any, ``otherwise``."""
     return f"did you mean {' or '.join(map(repr, names))}?" if names else otherwise
+
+
+def whole_characters(data: bytes) -> bytes:
+    """``data`` without a UTF-8 character cut off at its end."""
+    for back in range(1, min(4, len(data)) + 1):
+        byte = data[-back]
+        if byte & 0xC0 != 0x80:
+            width = 1 if byte < 0x80 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return data[:-back] if width > back else data
+    return data

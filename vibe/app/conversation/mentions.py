@@ -9,8 +9,9 @@ from vibe.core.messages import Image
 from vibe.core.told_files import with_files
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.files.images import MAX_IMAGE_BYTES, as_image, image_type
-from vibe.core.tools.files.text_files import decode, whole_characters
+from vibe.core.tools.files.text_files import decode
 from vibe.core.tools.workspace import Workspace
+from vibe.system.plain_text import whole_characters
 
 MAX_BYTES = 64_000
 """Bytes of all mentioned files that are shown."""

@@ -9,8 +9,9 @@ from pathlib import Path
 from vibe.core.config.paths import VibePaths
 from vibe.core.session.folder import SessionFolder
 from vibe.core.tools.errors import ToolError
-from vibe.core.tools.files.text_files import decode, whole_characters
+from vibe.core.tools.files.text_files import decode
 from vibe.system.errors import EnvironmentFailure
+from vibe.system.plain_text import whole_characters
 
 HEAD_BYTES = 48_000
 TAIL_BYTES = 16_000

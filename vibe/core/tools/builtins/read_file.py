@@ -15,8 +15,9 @@ from ipc.events import ImageDisplay
 from vibe.core.messages import Image
 from vibe.core.tools.base import Assessment, BaseTool, BaseToolState, InvokeContext, PathAccess, UnaskedConfig
 from vibe.core.tools.files.images import as_image, image_type
-from vibe.core.tools.files.text_files import FileAccessError, decode, sniff, whole_characters
+from vibe.core.tools.files.text_files import FileAccessError, decode, sniff
 from vibe.core.tools.workspace import Workspace
+from vibe.system.plain_text import whole_characters
 
 WHOLE_BYTES = 10 * 1024 * 1024
 """Files up to this size are read whole: their lines are counted, and the agent counts as having seen them."""

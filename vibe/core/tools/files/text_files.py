@@ -35,7 +35,6 @@ __all__ = [
     "read_whole",
     "replace_file",
     "sniff",
-    "whole_characters",
 ]
 
 SNIFF_BYTES = 8_192
@@ -199,16 +198,6 @@ def _single_byte_encoding(data: bytes) -> str:
     except UnicodeDecodeError:
         return "latin-1"
     return "cp1252"
-
-
-def whole_characters(data: bytes) -> bytes:
-    """``data`` without a UTF-8 character cut off at its end."""
-    for back in range(1, min(4, len(data)) + 1):
-        byte = data[-back]
-        if byte & 0xC0 != 0x80:
-            width = 1 if byte < 0x80 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-            return data[:-back] if width > back else data
-    return data
 
 
 @contextmanager

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from anyio import to_thread
 
-from vibe.core.tools.files.text_files import whole_characters
 from vibe.core.tools.process.output_log import OutputLog
 from vibe.core.tools.process.screen import Screen
+from vibe.system.plain_text import whole_characters
 from vibe.system.redaction import LONGEST, safe_cut
 
 LIVE_BYTES = 8_000
