@@ -1,4 +1,4 @@
-"""Names of files that hold secrets: one list for file tools, search, the judgement of lines, and sandboxes.
+"""Names of files that hold secrets, or decide what runs later: one list for tools, the judgement of lines, sandboxes.
 
 Kept by hand from the file signatures of gitrob (https://github.com/michenriksen/gitrob) and shhgit
 (https://github.com/eth0izzle/shhgit), without names of ordinary source and settings, and from what the tools themselves
@@ -78,6 +78,9 @@ TAILS = frozenset({
 })  # fmt: skip
 """A folder, and what in it holds secrets."""
 
+CONTROL_FOLDERS = frozenset({".agents", ".git", ".vibe"})
+"""Who writes here decides what runs later: hooks, tools, settings, skills."""
+
 
 def is_sensitive(path: PurePath) -> bool:
     """Return whether a resolved path looks like it holds secrets, whatever the case of its letters."""
@@ -96,6 +99,12 @@ def names_secret(name: str) -> bool:
     names = [*_originals(name)]
     is_public = any(one.endswith(".pub") or EXAMPLE.search(one) for one in names)
     return not is_public and any(map(_is_named, names))
+
+
+def is_control(path: PurePath) -> bool:
+    """Return whether what is written at a workspace-relative path decides what runs later."""
+    parts = [part.casefold() for part in path.parts]
+    return any(part in CONTROL_FOLDERS or part.endswith(".git") for part in parts)
 
 
 def _is_named(name: str) -> bool:

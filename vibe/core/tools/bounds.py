@@ -11,7 +11,7 @@ from pathlib import Path
 from vibe.core.config.paths import user_home_of
 from vibe.core.sandbox.confinement import Confinement
 from vibe.core.sandbox.control import control_paths
-from vibe.core.tools.permissions import CONTROL_FOLDERS, is_control, is_sensitive
+from vibe.core.sandbox.secret_names import CONTROL_FOLDERS, is_control, is_sensitive
 from vibe.system.globs import expand_braces
 
 KEYS_FILE = ".env"

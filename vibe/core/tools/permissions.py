@@ -12,9 +12,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from pathlib import PurePath
-
-from vibe.core.sandbox.secret_names import is_sensitive as is_sensitive  # noqa: PLC0414  whoever decides about calls looks here
 
 
 class ToolPermission(StrEnum):
@@ -67,9 +64,6 @@ def listed(texts: Iterable[str], allowlist: Sequence[str], denylist: Sequence[st
 
 CLOSED_RULES = frozenset({"sensitive", "control", "outside"})
 """Files that a person opens, each time, and no mode."""
-
-CONTROL_FOLDERS = frozenset({".agents", ".git", ".vibe"})
-"""Who writes here decides what runs later: hooks, tools, settings, skills."""
 
 
 READ_ONLY_RULE = "read_only"
@@ -131,12 +125,6 @@ def decide(facts: CallFacts) -> PermissionDecision:
     """Decide whether the call may be."""
     spoken = _denied(facts) or _asked_each_time(facts) or _allowed_by_rule(facts)
     return spoken or _only_reading(_by_mode(_by_default(facts), facts), facts)
-
-
-def is_control(path: PurePath) -> bool:
-    """Return whether what is written at a workspace-relative path decides what runs later."""
-    parts = [part.casefold() for part in path.parts]
-    return any(part in CONTROL_FOLDERS or part.endswith(".git") for part in parts)
 
 
 def _denied(facts: CallFacts) -> PermissionDecision | None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from vibe.core.tools.permissions import is_sensitive
+from vibe.core.sandbox.secret_names import is_sensitive
 from vibe.core.tools.shell.builtins import bare
 from vibe.core.tools.shell.carried_text import texts
 from vibe.core.tools.shell.parser import ShellLine, Word

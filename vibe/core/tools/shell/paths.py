@@ -11,9 +11,8 @@ from itertools import islice, product
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from vibe.core.sandbox.secret_names import names_secret
+from vibe.core.sandbox.secret_names import is_control, is_sensitive, names_secret
 from vibe.core.tools.errors import PathError
-from vibe.core.tools.permissions import is_control, is_sensitive
 from vibe.core.tools.shell.words import Patience
 from vibe.core.tools.workspace import Workspace
 from vibe.system.git.config_file import has_credentials

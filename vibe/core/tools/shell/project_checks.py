@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from types import MappingProxyType
 
-from vibe.core.tools.permissions import is_control
+from vibe.core.sandbox.secret_names import is_control
 from vibe.core.tools.shell.option_parsing import parse_options
 from vibe.core.tools.shell.option_specs import Reader, options_in
 from vibe.core.tools.shell.parser import parse_line
