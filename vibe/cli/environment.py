@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, TextIO
 
 from vibe.app.engine.host import Host
 from vibe.cli.streams import standard_streams
-from vibe.core.config.paths import absolute, in_utf8, user_home_of
+from vibe.core.config.paths import absolute, in_utf8
 from vibe.system.errors import EnvironmentFailure
+from vibe.system.own_places import user_home_of
 from vibe.system.programs import guarded
 
 if TYPE_CHECKING:

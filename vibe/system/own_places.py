@@ -1,4 +1,4 @@
-"""OwnPlaces: places of vibe's own that may lie in a folder it works in, and are no part of the work there."""
+"""The user's home, and places of vibe's own that may lie in a folder it works in and are no part of the work there."""
 
 from __future__ import annotations
 
@@ -43,3 +43,9 @@ class OwnPlaces:
 
 
 NO_OWN_PLACES = OwnPlaces()
+
+
+def user_home_of(environ: Mapping[str, str]) -> Path:
+    """The user's home directory as ``environ`` has it, else as the system has it."""
+    chosen = environ.get("HOME")
+    return Path(chosen) if chosen else Path.home()

@@ -15,7 +15,7 @@ from vibe.core.agents.manager import AgentManager, AgentSources
 from vibe.core.agents.models import AgentProfile
 from vibe.core.config.loader import AgentSettings, ConfigRequest, LoadedConfig, load_config, with_keyring
 from vibe.core.config.models import BackendKind, ModelConfig, Network, ProviderConfig, VibeConfig
-from vibe.core.config.paths import PROJECT_DIRECTORY, VibePaths, user_home_of
+from vibe.core.config.paths import PROJECT_DIRECTORY, VibePaths
 from vibe.core.config.trust import nested_projects
 from vibe.core.guidance import Guidance
 from vibe.core.guidance_loader import load_guidance
@@ -33,7 +33,7 @@ from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Approver, Files
 from vibe.core.tools.workspace import Workspace
-from vibe.system.own_places import OwnPlaces
+from vibe.system.own_places import OwnPlaces, user_home_of
 
 REPLAY = "replay"
 """The name of the provider and the model that a demonstration's script stands for."""

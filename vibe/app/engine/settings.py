@@ -14,12 +14,13 @@ from vibe.app.engine.host import Host
 from vibe.core.config.checks import InvalidConfigError
 from vibe.core.config.loader import ConfigRequest, LoadedConfig, load_config
 from vibe.core.config.models import VibeConfig
-from vibe.core.config.paths import CONFIG_FILE, PROJECT_DIRECTORY, VibePaths, find_project_dir, shown, user_home_of
+from vibe.core.config.paths import CONFIG_FILE, PROJECT_DIRECTORY, VibePaths, find_project_dir, shown
 from vibe.core.config.schema import Key, annotation_at, entry_of, leaves, parse_word, section_of, suggestion, written
 from vibe.core.config.writer import ConfigWriter, parse_key
 from vibe.core.tools.errors import ToolConfigError
 from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.system.errors import ConfigError, UsageError
+from vibe.system.own_places import user_home_of
 from vibe.system.plain_text import did_you_mean
 from vibe.system.redaction import MASK, redact
 

@@ -8,9 +8,9 @@ from vibe.app.engine.build import load_agents
 from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.core.config.loader import ConfigRequest, load_config
-from vibe.core.config.paths import user_home_of
 from vibe.core.config.trust import nested_projects
 from vibe.front.event_text import one_line
+from vibe.system.own_places import user_home_of
 
 SHOWN = (
     "name", "display_name", "description", "safety", "agent_type", "active_model", "system_prompt_id", "enabled_tools",

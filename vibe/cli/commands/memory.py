@@ -9,11 +9,11 @@ import msgspec
 from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.core.config.paths import user_home_of
 from vibe.core.guidance_loader import memory_store
 from vibe.core.instructions.memory import MAX_TEXT, MemoryScope, MemoryStore
 from vibe.front.event_text import one_line
 from vibe.front.listings import memory_lines
+from vibe.system.own_places import user_home_of
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:

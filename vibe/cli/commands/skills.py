@@ -9,13 +9,13 @@ from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.core.config.loader import ConfigRequest, load_config
-from vibe.core.config.paths import user_home_of
 from vibe.core.config.trust import nested_projects
 from vibe.core.guidance_loader import load_skills
 from vibe.core.instructions.project_context import GuidanceRequest
 from vibe.core.skills.manager import SkillInfo
 from vibe.front.event_text import one_line
 from vibe.front.listings import NO_SKILLS, skill_line
+from vibe.system.own_places import user_home_of
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:

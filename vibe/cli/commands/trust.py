@@ -8,9 +8,10 @@ from pathlib import Path
 from vibe.cli.arguments import existing_folder, utf8_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.core.config.paths import project_root, user_home_of
+from vibe.core.config.paths import project_root
 from vibe.core.config.trust import TrustFile
 from vibe.front.event_text import one_line
+from vibe.system.own_places import user_home_of
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:

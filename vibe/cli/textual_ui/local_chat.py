@@ -22,7 +22,7 @@ from vibe.cli.textual_ui.controllers.app_controller import ChatAbout, Stage
 from vibe.cli.textual_ui.controllers.planner_controller import PlannerController
 from vibe.cli.textual_ui.presenters.older import SavedPart
 from vibe.core.agents.models import AgentType
-from vibe.core.config.paths import CONFIG_FILE, VibePaths, project_lineage, shown, user_home_of
+from vibe.core.config.paths import CONFIG_FILE, VibePaths, project_lineage, shown
 from vibe.core.config.trust import TrustFile, TrustStore
 from vibe.core.messages import Message
 from vibe.core.outcome import Outcome
@@ -33,6 +33,7 @@ from vibe.front.event_text import one_line
 from vibe.front.slash.plan_talk import PlanTalk
 from vibe.front.slash.table import WORDS
 from vibe.system.errors import ConfigError, UsageError, VibeError
+from vibe.system.own_places import user_home_of
 
 STEERED_LENGTH = 200
 _TRUSTED = "it instructs the agent and can run programs, now and later"

@@ -16,10 +16,11 @@ from vibe.core.config.dotenv import EnvFile, read_env_file
 from vibe.core.config.foreign_keys import foreign_summary
 from vibe.core.config.layers import DEFAULT_ORIGIN, Layer, default_layer, merge, plain, read_layer
 from vibe.core.config.models import VibeConfig
-from vibe.core.config.paths import CONFIG_FILE, VibePaths, absolute, find_project_dir, shown, user_home_of
+from vibe.core.config.paths import CONFIG_FILE, VibePaths, absolute, find_project_dir, shown
 from vibe.core.config.schema import Key, annotation_at, leaves, parse_word, written
 from vibe.core.config.toml_source import TomlSource, read_toml
 from vibe.core.config.trust import TrustStore
+from vibe.system.own_places import user_home_of
 from vibe.system.programs import guarded
 
 VARIABLE_PREFIX = "VIBE_"

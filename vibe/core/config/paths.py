@@ -6,7 +6,7 @@ Those are the ones from the workspace up to the root of its repository, and belo
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,12 +95,6 @@ class VibePaths:
     def env_file(self) -> Path:
         """The user's variables, keys above all."""
         return self.home / ".env"
-
-
-def user_home_of(environ: Mapping[str, str]) -> Path:
-    """The user's home directory as ``environ`` has it, else as the system has it."""
-    chosen = environ.get("HOME")
-    return Path(chosen) if chosen else Path.home()
 
 
 def shown(path: Path, user_home: Path) -> str:

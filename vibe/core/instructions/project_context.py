@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vibe.core.config.models import ProjectContextConfig, VibeConfig
-from vibe.core.config.paths import project_lineage, user_home_of
+from vibe.core.config.paths import project_lineage
 from vibe.core.config.trust import trusting
 from vibe.core.instructions.system_prompt import PromptLibrary, filled
 from vibe.system.git.calls import GitCall, run_git, without_fetching
 from vibe.system.git.discovery import locate
 from vibe.system.git.shelter import Shelter, take_shelter
 from vibe.system.ignore import DEFAULT_IGNORES, IGNORE_FILE
-from vibe.system.own_places import OwnPlaces
+from vibe.system.own_places import OwnPlaces, user_home_of
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

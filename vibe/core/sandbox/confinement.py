@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 from anyio import CancelScope, to_thread
 
 from vibe.core.config.models import Network, SandboxConfig, SandboxMode
-from vibe.core.config.paths import user_home_of
 from vibe.core.sandbox.choose import BACKENDS, SandboxChoice, choose_sandbox
 from vibe.core.sandbox.control import (
     control_paths,
@@ -46,6 +45,7 @@ from vibe.core.sandbox.secrets import (
 )
 from vibe.core.sandbox.temporary import kept_in, temporary_folder
 from vibe.system.git.config_file import cleaned
+from vibe.system.own_places import user_home_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,7 +317,7 @@ class Confinement:
             ReadOnlyUnavailableError: the workspace holds the home, or there are too many files.
         """
         shown = tuple(Path(os.path.realpath(path)) for path in (*place.roots, *place.readable))
-        home = Path(os.path.realpath(self._environ.get("HOME") or os.path.expanduser("~")))  # noqa: PTH111
+        home = Path(os.path.realpath(user_home_of(self._environ)))
         for kept in (home, Path(os.path.realpath(self._vibe_home))):
             if any(kept.is_relative_to(path) for path in shown):
                 raise ReadOnlyUnavailableError(f"the workspace contains {str(kept)!r}")

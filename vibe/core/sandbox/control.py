@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from vibe.system.own_places import user_home_of
+
 FOLDERS = (".vibe", ".agents")
 """Of the workspace."""
 FILES = ("AGENTS.md", "AGENTS.override.md")
@@ -54,7 +56,7 @@ def inner_repositories(root: Path) -> tuple[Path, ...]:
 
 def settings_of_user(environ: Mapping[str, str]) -> tuple[Path, ...]:
     """The files of git's settings that count in all repositories, there or not."""
-    home = Path(environ.get("HOME") or os.path.expanduser("~"))  # noqa: PTH111  as in secrets
+    home = user_home_of(environ)
     named = [environ[name] for name in ("GIT_CONFIG_GLOBAL",) if environ.get(name)]
     folder = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
     return (*map(Path, named), home / ".gitconfig", folder / "git" / "config")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vibe.core.sandbox.secret_names import holds_secrets, names_secret
+from vibe.system.own_places import user_home_of
 
 IN_HOME = (
     ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".gcloud", ".config/gcloud", ".config/gh", ".config/hub", ".config/op",
@@ -58,7 +59,7 @@ EMPTY = ".empty"
 
 def hidden_paths(environ: Mapping[str, str], also: Iterable[Path] = ()) -> tuple[Path, ...]:
     """The existing files and folders that hold secrets, resolved, and ``also``. Reads the file system."""
-    home = Path(environ.get("HOME") or os.path.expanduser("~"))  # noqa: PTH111  without HOME, the user's entry
+    home = user_home_of(environ)
     candidates = [*(home / name for name in IN_HOME), *also]
     for variable in (
         "AWS_SHARED_CREDENTIALS_FILE",

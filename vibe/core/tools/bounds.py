@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from vibe.core.config.paths import user_home_of
 from vibe.core.sandbox.confinement import Confinement
 from vibe.core.sandbox.control import control_paths
 from vibe.core.sandbox.secret_names import CONTROL_FOLDERS, is_control, is_sensitive
 from vibe.system.globs import expand_braces
+from vibe.system.own_places import user_home_of
 
 KEYS_FILE = ".env"
 """In vibe's own folder: the keys of the model's provider."""

@@ -9,7 +9,6 @@ from anyio import to_thread
 
 from ipc.sink import MemorySink
 from vibe.app.inspect.permissions import PermissionCheck, given_arguments
-from vibe.core.config.paths import user_home_of
 from vibe.core.guidance_loader import memory_store
 from vibe.core.instructions.memory import MAX_TEXT, MemoryScope, MemoryStore
 from vibe.core.tools.errors import NoSuchToolError, ToolArgumentsError
@@ -28,6 +27,7 @@ from vibe.front.listings import (
 from vibe.front.slash.command import ArgumentChoice, Talk, Typed
 from vibe.front.slash.wording import setup_line, words
 from vibe.system.errors import UsageError
+from vibe.system.own_places import user_home_of
 
 COMMAND_LENGTH = 200
 PROMPT = """Write AGENTS.md in {folder}: instructions for coding agents that work on this project.
