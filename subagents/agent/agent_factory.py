@@ -15,13 +15,13 @@ from vibe.core.middleware.port import Middleware
 from vibe.core.middleware.reminders import todo_reminders
 from vibe.core.middleware.taught import Taught, taught_reminders
 from vibe.core.session.transcript import Transcript
+from vibe.core.tools.background import BackgroundCommands
 from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.executor import ToolExecutor
 from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.ports import SubagentSpawner
-from vibe.core.tools.process.background import BackgroundCommands
 from vibe.core.tools.workspace import ReadTracker
 from vibe.core.turn import SUMMARY_PROMPT, AgentKit, Fork, in_place
 

@@ -22,9 +22,9 @@ from vibe.core.config.models import SubagentsConfig
 from vibe.core.modes import ExecutionMode
 from vibe.core.outcome import NeverStop, Outcome, StopSignal
 from vibe.core.session.transcript import Transcript, TranscriptError
+from vibe.core.tools.background import BackgroundCommands, background_commands
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.ports import SubagentOrder, SubagentReport
-from vibe.core.tools.process.background import BackgroundCommands, background_commands
 from vibe.system.errors import EnvironmentFailure, VibeError
 from vibe.system.files import replace_file
 

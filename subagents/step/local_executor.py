@@ -27,10 +27,10 @@ from vibe.core.config.models import Network
 from vibe.core.outcome import Outcome
 from vibe.core.session.transcript import Transcript
 from vibe.core.session.write_turn import Turns
+from vibe.core.tools.background import BackgroundCommands, background_commands
 from vibe.core.tools.files.text_files import DISK
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.core.tools.process.background import BackgroundCommands, background_commands
 from vibe.system.process import kill_marked
 
 ATTEMPT_MARK = "_VIBE_ATTEMPT"

@@ -20,9 +20,9 @@ from vibe.core.guidance import AgentPlace
 from vibe.core.messages import Image
 from vibe.core.session.write_turn import WriteTurn
 from vibe.core.tools.approvals import Approvals
+from vibe.core.tools.background import BackgroundCommands
 from vibe.core.tools.files.text_files import FileAccessError
 from vibe.core.tools.guidance import CallGuidance
-from vibe.core.tools.process.background import BackgroundCommands
 from vibe.core.tools.workspace import ReadTracker, Workspace
 from vibe.core.turn import AgentKit
 from vibe.system.errors import UsageError

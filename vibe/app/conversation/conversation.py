@@ -43,7 +43,7 @@ from vibe.core.llm.factory import ModelCatalog
 from vibe.core.messages import Image, Message, UserMessage
 from vibe.core.outcome import Outcome, StopSignal
 from vibe.core.session.write_turn import WAITS, WriteTurn
-from vibe.core.tools.process.background import BackgroundCommands
+from vibe.core.tools.background import BackgroundCommands
 from vibe.core.tools.process.runner import CommandResult
 from vibe.core.tools.workspace import ReadTracker
 from vibe.system.errors import UsageError, VibeError

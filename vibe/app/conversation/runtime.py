@@ -26,7 +26,7 @@ from vibe.app.engine.tool_servers import ToolServers, tool_servers
 from vibe.core.config.paths import VibePaths
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.outcome import Outcome
-from vibe.core.tools.process.background import background_commands
+from vibe.core.tools.background import background_commands
 from vibe.system.errors import EnvironmentFailure, UsageError
 
 if TYPE_CHECKING:

@@ -31,10 +31,10 @@ from vibe.core.messages import Image
 from vibe.core.outcome import Denial
 from vibe.core.sandbox.confinement import Confinement
 from vibe.core.skills.manager import AgentSkills
+from vibe.core.tools.background import BackgroundCommands
 from vibe.core.tools.errors import ToolArgumentsError, ToolError
 from vibe.core.tools.permissions import Assessment, PathAccess, ToolPermission, listed
 from vibe.core.tools.ports import CallOutlook, SubagentSpawner
-from vibe.core.tools.process.background import BackgroundCommands
 from vibe.core.tools.process.port import Commands
 from vibe.core.tools.questions import UserInput
 from vibe.core.tools.schema import (

@@ -29,11 +29,11 @@ from tests.fakes.engine import BUILTIN_TOOLS
 from tests.fakes.tools import ExecutorRig, Save, ScriptedApprover, Traffic, call, passing_tools
 from vibe.core.messages import ToolMessage
 from vibe.core.tools.approvals import Approvals
+from vibe.core.tools.background import BackgroundCommands, background_commands
 from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.executor import ToolExecutor
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import ApprovalAnswer
-from vibe.core.tools.process.background import BackgroundCommands, background_commands
 from vibe.core.tools.workspace import Workspace
 
 SECRET = "hunter2-hunter2-hunter2"  # noqa: S105  of a test

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from ipc.events import CommandDisplay
+from vibe.core.tools.background import BackgroundReport
 from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolError, UnaskedConfig
-from vibe.core.tools.process.background import BackgroundReport
 
 STILL_RUNNING = "still running after"
 

@@ -17,6 +17,7 @@ from vibe.core.sandbox.confinement import Place
 from vibe.core.sandbox.port import ReadOnlyUnavailableError
 from vibe.core.sandbox.refusals import lacking
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolError, ToolStreamLine
+from vibe.core.tools.denied_files import named_unread, unread_files
 from vibe.core.tools.errors import ReadOnlyRefusedError
 from vibe.core.tools.permissions import Assessment, ToolPermission
 from vibe.core.tools.ports import CallOutlook
@@ -35,7 +36,6 @@ from vibe.core.tools.process.port import (
     StartedCommand,
 )
 from vibe.core.tools.process.runner import NOT_INTERACTIVE, PROCESSES, OutputLimit, child_environ
-from vibe.core.tools.shell.denied_files import named_unread, unread_files
 from vibe.core.tools.shell.policy import (
     DEFAULT_ALLOWED,
     DEFAULT_DENIED,

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vibe.core.tools.background import BackgroundCommands
 from vibe.core.tools.base import BaseTool, InvokeContext, ToolStreamLine
 from vibe.core.tools.files.text_files import DISK
 from vibe.core.tools.ports import Files
-from vibe.core.tools.process.background import BackgroundCommands
 from vibe.core.tools.process.port import Commands
 from vibe.core.tools.workspace import ReadTracker, Workspace
 from vibe.system.own_places import NO_OWN_PLACES, OwnPlaces

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vibe.core.tools.process.background import background_commands
+from vibe.core.tools.background import background_commands
 from vibe.core.tools.process.capture import Capture, OutputLimit
 from vibe.core.tools.process.runner import RunningCommand, run_command
 from vibe.core.tools.process.screen import Screen, shown

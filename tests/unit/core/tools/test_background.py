@@ -10,7 +10,7 @@ import pytest
 from ipc.events import BackgroundEndedEvent, BackgroundStartedEvent
 from ipc.sink import MemorySink
 from tests.unit.core.tools.watching import gone, pid_in
-from vibe.core.tools.process.background import MOST_AT_ONCE, BackgroundCommands, BackgroundError, background_commands
+from vibe.core.tools.background import MOST_AT_ONCE, BackgroundCommands, BackgroundError, background_commands
 from vibe.core.tools.process.runner import OutputLimit, RunningCommand
 
 ENVIRON = {"PATH": os.environ["PATH"]}
