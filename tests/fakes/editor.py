@@ -26,7 +26,8 @@ from anyio.lowlevel import checkpoint
 
 from vibe.core.tools.files.text_files import DISK, FileAccessError
 from vibe.core.tools.process.capture import Capture, OutputPiece
-from vibe.core.tools.process.port import CommandOrder, CommandResult, CommandStartError
+from vibe.core.tools.process.port import CommandOrder, CommandResult
+from vibe.shell.errors import CommandStartError
 
 
 class EditorFiles:

@@ -21,8 +21,9 @@ from pydantic import ValidationError
 
 from vibe.acp.channel import SessionChannel, reason_of
 from vibe.core.tools.process.capture import Capture, OutputPiece
-from vibe.core.tools.process.port import CommandOrder, CommandResult, Commands, CommandStartError, StartedCommand
+from vibe.core.tools.process.port import CommandOrder, CommandResult, Commands, StartedCommand
 from vibe.core.tools.process.runner import PROCESSES
+from vibe.shell.errors import CommandStartError
 
 OUTPUT_BYTES = 1024 * 1024
 """The end of what is printed that an editor is asked to keep."""

@@ -8,7 +8,8 @@ import pytest
 from vibe.acp.channel import SessionChannel
 from vibe.acp.terminals import EditorTerminals
 from vibe.core.tools.process.capture import OutputLimit
-from vibe.core.tools.process.port import CommandOrder, CommandStartError
+from vibe.core.tools.process.port import CommandOrder
+from vibe.shell.errors import CommandStartError
 
 
 class NoEditor:

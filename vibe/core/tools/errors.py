@@ -5,6 +5,8 @@ VibeError
 │   ├── ToolArgumentsError     arguments that don't fit the schema
 │   ├── NoSuchToolError        no tool of that name is offered
 │   ├── ReadOnlyRefusedError   a call that was let run where it can only read needs more
+│   ├── CommandTimeoutError    a command that took too long
+│   ├── CommandLostError       a command of which nobody knows how it ended
 │   └── PathError              a path that leads nowhere
 │       ├── PathOutsideError   a path that leads out of the workspace
 │       ├── PathNotClaimedError  a path the agent did not say it would write
@@ -21,6 +23,7 @@ from pathlib import Path
 from typing import Self
 
 from ipc.events import Display
+from vibe.shell.errors import CommandStartError
 from vibe.system.errors import UsageError, VibeError
 from vibe.system.plain_text import closest, did_you_mean
 
@@ -63,6 +66,24 @@ class ReadOnlyRefusedError(ToolError):
         super().__init__(f"in a read-only sandbox {lacking}\n{printed}".rstrip())
         self.lacking = lacking
         self.printed = printed
+
+
+class CommandTimeoutError(ToolError):
+    """A command that took too long; the message ends with what it had printed."""
+
+    def __init__(self, seconds: float, printed: str) -> None:
+        said = f"the command was stopped after {seconds:g} s; give a larger timeout, or make it do less"
+        super().__init__(f"{said}\n{printed}".rstrip())
+        self.seconds = seconds
+
+
+class CommandLostError(ToolError):
+    """A command of which nobody knows how it ended; the message ends with what it had printed."""
+
+    def __init__(self, problem: str, printed: str) -> None:
+        said = f"it is unknown how the command ended: {problem}; check what it has done before you run it again"
+        super().__init__(f"{said}\n{printed}".rstrip())
+        self.problem = problem
 
 
 class PathError(ToolError):
@@ -118,3 +139,7 @@ class ToolConfigError(UsageError):
         super().__init__(f"[tools.{tool}]: {'; '.join(problems)}")
         self.tool = tool
         self.problems = tuple(problems)
+
+
+TOLD = (ToolError, CommandStartError)
+"""Errors that the model reads as the result of its call."""

@@ -25,7 +25,7 @@ from vibe.core.session.write_turn import WAITS, Turns
 from vibe.core.tools import base, ui
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.arguments import parse_arguments
-from vibe.core.tools.errors import ReadOnlyRefusedError, ToolError
+from vibe.core.tools.errors import TOLD, ReadOnlyRefusedError, ToolError
 from vibe.core.tools.facts import AnyTool, CallSubject
 from vibe.core.tools.gate import Admission, ApprovalQuestion, CallRefusal, Gate
 from vibe.core.tools.guidance import CallGuidance
@@ -455,8 +455,8 @@ def _note(item: _Pending, answer: HookAnswer) -> str:
 
 
 def _failure(tool: str, error: Exception) -> str:
-    """Return what the model reads of an error; one that is no ToolError is a defect of the tool and logged in full."""
-    if isinstance(error, ToolError):
+    """Return what the model reads of an error; one not made for it is a defect of the tool and logged in full."""
+    if isinstance(error, TOLD):
         return str(error)
     logger.error("tool %s failed", tool, exc_info=error)
     return f"{tool} failed: {type(error).__name__}: {error}"

@@ -15,8 +15,9 @@ from vibe.core.tools.errors import ToolError
 from vibe.core.tools.files.text_files import DISK
 from vibe.core.tools.ports import Files
 from vibe.core.tools.process.capture import OutputLimit
-from vibe.core.tools.process.port import CommandOrder, CommandResult, Commands, CommandStartError
+from vibe.core.tools.process.port import CommandOrder, CommandResult, Commands
 from vibe.core.tools.process.runner import PROCESSES
+from vibe.shell.errors import CommandStartError
 
 
 def editor_with_it_open(path: Path) -> EditorFiles:

@@ -18,7 +18,7 @@ from vibe.core.sandbox.port import ReadOnlyUnavailableError
 from vibe.core.sandbox.refusals import lacking
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolError, ToolStreamLine
 from vibe.core.tools.denied_files import named_unread, unread_files
-from vibe.core.tools.errors import ReadOnlyRefusedError
+from vibe.core.tools.errors import CommandLostError, CommandTimeoutError, ReadOnlyRefusedError
 from vibe.core.tools.permissions import Assessment, ToolPermission
 from vibe.core.tools.ports import CallOutlook
 from vibe.core.tools.process.confined import MOST_STARTS, ConfinedCommand, shell_command
@@ -28,13 +28,7 @@ from vibe.core.tools.process.kept_state import (
     folder_problem,
     next_state,
 )
-from vibe.core.tools.process.port import (
-    CommandLostError,
-    CommandOrder,
-    CommandResult,
-    CommandTimeoutError,
-    StartedCommand,
-)
+from vibe.core.tools.process.port import CommandOrder, CommandResult, StartedCommand
 from vibe.core.tools.process.runner import NOT_INTERACTIVE, PROCESSES, OutputLimit, child_environ
 from vibe.core.tools.shell.policy import (
     DEFAULT_ALLOWED,

@@ -7,35 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from vibe.core.tools.errors import ToolError
 from vibe.core.tools.process.capture import OutputLimit, OutputPiece
-
-
-class CommandStartError(ToolError):
-    """A command could not be started at all."""
-
-    def __init__(self, cwd: Path, problem: str, advice: str = "check that the folder exists") -> None:
-        super().__init__(f"can't start a command in {str(cwd)!r}: {problem}; {advice}")
-        self.cwd = cwd
-        self.problem = problem
-
-
-class CommandTimeoutError(ToolError):
-    """A command that took too long; the message ends with what it had printed."""
-
-    def __init__(self, seconds: float, printed: str) -> None:
-        said = f"the command was stopped after {seconds:g} s; give a larger timeout, or make it do less"
-        super().__init__(f"{said}\n{printed}".rstrip())
-        self.seconds = seconds
-
-
-class CommandLostError(ToolError):
-    """A command of which nobody knows how it ended; the message ends with what it had printed."""
-
-    def __init__(self, problem: str, printed: str) -> None:
-        said = f"it is unknown how the command ended: {problem}; check what it has done before you run it again"
-        super().__init__(f"{said}\n{printed}".rstrip())
-        self.problem = problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

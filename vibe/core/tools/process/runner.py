@@ -17,8 +17,9 @@ from anyio import CancelScope, current_time, move_on_after, to_thread, wait_read
 
 from vibe.core.tools.process.capture import Capture, OutputLimit, OutputPiece
 from vibe.core.tools.process.output_log import ROOM, OutputLog
-from vibe.core.tools.process.port import CommandOrder, CommandResult, CommandStartError
+from vibe.core.tools.process.port import CommandOrder, CommandResult
 from vibe.core.tools.process.starter import WatchedCommand, start
+from vibe.shell.errors import CommandStartError
 from vibe.system.programs import command_environ, find_shell, is_internal
 
 __all__ = [

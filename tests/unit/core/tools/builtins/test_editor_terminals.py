@@ -17,10 +17,11 @@ from vibe.core.tools.background import background_commands
 from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.builtins.background import Background
 from vibe.core.tools.builtins.bash import Bash
+from vibe.core.tools.errors import CommandLostError, CommandTimeoutError
 from vibe.core.tools.executor import ToolExecutor
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.core.tools.process.port import CommandLostError, CommandStartError, CommandTimeoutError
 from vibe.core.tools.workspace import Workspace
+from vibe.shell.errors import CommandStartError
 
 LOST = "the editor closed its terminal"
 

@@ -1,0 +1,20 @@
+"""Errors of commands.
+
+VibeError
+└── CommandStartError          a command that could not be started
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vibe.system.errors import VibeError
+
+
+class CommandStartError(VibeError):
+    """A command could not be started at all."""
+
+    def __init__(self, cwd: Path, problem: str, advice: str = "check that the folder exists") -> None:
+        super().__init__(f"can't start a command in {str(cwd)!r}: {problem}; {advice}")
+        self.cwd = cwd
+        self.problem = problem
