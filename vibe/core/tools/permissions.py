@@ -13,13 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
-
-class ToolPermission(StrEnum):
-    """Level of a tool: its calls run, are refused or are asked about."""
-
-    ALWAYS = "always"
-    NEVER = "never"
-    ASK = "ask"
+from vibe.shell.port import ToolPermission
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 from vibe.core.sandbox.secrets import AGENT_SOCKETS
 from vibe.core.tools.process.runner import MOST_REPORTED
 from vibe.core.tools.shell.words import Place
-from vibe.core.tools.workspace import Workspace
+from vibe.shell.port import Roots
 
 SCRIPT = (
     "trap '__vibe=$?; trap - EXIT; "
@@ -87,7 +87,7 @@ def stateful_argv(shell: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def next_state(
-    before: ShellState, told: bytes, around: Surroundings, workspace: Workspace
+    before: ShellState, told: bytes, around: Surroundings, workspace: Roots
 ) -> tuple[ShellState, tuple[str, ...]]:
     """The state after a line, and what the model must know of it. Reads the file system."""
     folder, *entries = told.split(b"\0")
@@ -104,17 +104,17 @@ def next_state(
     return after, tuple(notes)
 
 
-def folder_problem(folder: str, workspace: Workspace) -> str:
+def folder_problem(folder: str, workspace: Roots) -> str:
     """Return why no line may begin in a folder; or nothing. Reads the file system."""
     path = workspace.root / folder
     if os.path.realpath(path) != str(path) or not path.is_dir():
         return f"{folder} is gone"
-    if workspace.bounds.is_sealed(path) or not workspace.contains(path, write=True):
+    if not workspace.contains(path, write=True):
         return f"{folder} is outside the workspace"
     return ""
 
 
-def _folder(told: str, before: ShellState, workspace: Workspace) -> tuple[str, str]:
+def _folder(told: str, before: ShellState, workspace: Roots) -> tuple[str, str]:
     if told == str(workspace.root):
         return "", ""
     folder = workspace.relative(Path(told))

@@ -15,7 +15,7 @@ from vibe.core.tools.shell.paths import MAX_PATH, path_parts
 from vibe.core.tools.shell.read_only_commands import READERS, find_reader
 from vibe.core.tools.shell.words import UNKNOWN_STEP, Patience, Place
 from vibe.core.tools.shell.wrappers import Words, name_of, positions
-from vibe.core.tools.workspace import Workspace
+from vibe.shell.port import Roots
 
 PASSING_ON = frozenset({"command", "env", "nice", "nohup", "stdbuf", "time", "timeout", "xargs"})
 """Wrappers that only run a reader differently."""
@@ -49,7 +49,7 @@ SINGLE = frozenset(row for row in READERS if " " not in row)
 
 
 def may_read_confined(
-    line: ShellLine, workspace: Workspace, start: Place, patience: Patience, *, any_program: bool
+    line: ShellLine, workspace: Roots, start: Place, patience: Patience, *, any_program: bool
 ) -> bool:
     """Return whether a line that would be asked about may run in a read-only sandbox instead.
 
@@ -104,7 +104,7 @@ def _is_reader(words: Words) -> bool:
     return find_reader(argv) is not None or (program == "git" and argv[1:2] != () and argv[1] in GIT_WHEN_CONFINED)
 
 
-def _leads_away(word: Word, folder: Path, workspace: Workspace, patience: Patience) -> bool:
+def _leads_away(word: Word, folder: Path, workspace: Roots, patience: Patience) -> bool:
     """Return whether a word names a secret, or something that is there and outside the workspace."""
     if word.text is None:
         return False

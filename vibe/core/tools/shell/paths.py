@@ -12,9 +12,9 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from vibe.core.sandbox.secret_names import is_control, is_sensitive, names_secret
-from vibe.core.tools.errors import PathError
 from vibe.core.tools.shell.words import Patience
-from vibe.core.tools.workspace import Workspace
+from vibe.shell.port import Roots
+from vibe.system.errors import VibeError
 from vibe.system.git.config_file import has_credentials
 
 MAX_EXPANSION = 500
@@ -68,9 +68,7 @@ class PathDoubt(NamedTuple):
     harmless: bool = False
 
 
-def resolved_doubt(
-    path: NamedPath, workspace: Workspace, folders: Sequence[Path], patience: Patience
-) -> PathDoubt | None:
+def resolved_doubt(path: NamedPath, workspace: Roots, folders: Sequence[Path], patience: Patience) -> PathDoubt | None:
     """Return why a word names something it should not, seen from each of ``folders``; or nothing.
 
     A doubt that is harmless counts only if there is no other, whatever the order of a folder's entries. Reads the file
@@ -90,9 +88,7 @@ def resolved_doubt(
     return harmless
 
 
-def _doubt_about(
-    candidate: str | None, part: str, folder: Path, path: NamedPath, workspace: Workspace
-) -> PathDoubt | None:
+def _doubt_about(candidate: str | None, part: str, folder: Path, path: NamedPath, workspace: Roots) -> PathDoubt | None:
     if candidate is None:
         return PathDoubt(f"{path.text!r} stands for files known only at run time", harmless=True)
     doubt = _doubt(candidate, path, workspace)
@@ -182,12 +178,12 @@ def _stands_for(step: str, name: str) -> bool:
     return not step[at:].strip("*")
 
 
-def _doubt(candidate: str, path: NamedPath, workspace: Workspace) -> PathDoubt | None:
+def _doubt(candidate: str, path: NamedPath, workspace: Roots) -> PathDoubt | None:
     if len(candidate) > MAX_PATH:
         return PathDoubt(f"{path.text!r} leads nowhere")
     try:
         resolved = workspace.resolve(candidate)
-    except PathError:
+    except VibeError:
         return PathDoubt(f"{path.text!r} leads nowhere")
     if not workspace.contains(resolved):
         return PathDoubt(f"{path.text!r} is outside the workspace")

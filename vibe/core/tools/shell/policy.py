@@ -12,7 +12,6 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from vibe.core.tools.permissions import ToolPermission
 from vibe.core.tools.shell.builtins import bare, is_shell_word, with_stand_ins
 from vibe.core.tools.shell.confined_reading import may_read_confined, places_of_git
 from vibe.core.tools.shell.deny_rules import Inspection, inspect
@@ -23,7 +22,7 @@ from vibe.core.tools.shell.paths import MAX_PATH, NamedPath, lexical_doubt, reso
 from vibe.core.tools.shell.read_only_commands import READERS, find_reader
 from vibe.core.tools.shell.words import UNKNOWN_STEP, Patience, Place, TooComplexError
 from vibe.core.tools.shell.wrappers import runs_others
-from vibe.core.tools.workspace import Workspace
+from vibe.shell.port import Roots, ToolPermission
 
 DEFAULT_ALLOWED = ("cd", *READERS)
 DEFAULT_DENIED = (
@@ -70,7 +69,7 @@ def classify(  # noqa: PLR0913  all but the lists by keyword
     denylist: Sequence[str],
     *,
     standalone: Sequence[str] = (),
-    workspace: Workspace | None = None,
+    workspace: Roots | None = None,
     confined: ConfinedReading = ConfinedReading.OFF,
     start: Place = (),
 ) -> BashVerdict:
@@ -102,7 +101,7 @@ def classify(  # noqa: PLR0913  all but the lists by keyword
 def _doubted(
     line: ShellLine,
     allowed: frozenset[tuple[str, ...]],
-    workspace: Workspace | None,
+    workspace: Roots | None,
     confined: ConfinedReading,
     start: Place,
 ) -> BashVerdict | None:
@@ -154,7 +153,7 @@ class _Doubt(NamedTuple):
 
 
 def _doubts(
-    line: ShellLine, allowed: frozenset[tuple[str, ...]], workspace: Workspace | None, patience: Patience
+    line: ShellLine, allowed: frozenset[tuple[str, ...]], workspace: Roots | None, patience: Patience
 ) -> Iterator[_Doubt]:
     """Yield every reason to ask about a line, the plainest first."""
     if line.surprises:
@@ -190,7 +189,7 @@ def _only_reads(command: ShellCommand) -> bool:
     return argv[:1] == ("cd",) or is_shell_word(command) or find_reader(argv) is not None
 
 
-def _git_doubts(places: Iterable[Place], workspace: Workspace) -> Iterator[_Doubt]:
+def _git_doubts(places: Iterable[Place], workspace: Roots) -> Iterator[_Doubt]:
     """Yield why git may run something that the repository chose."""
     folders = dict.fromkeys(_folder(place, workspace) for place in dict.fromkeys(places))
     for folder in folders:
@@ -199,9 +198,7 @@ def _git_doubts(places: Iterable[Place], workspace: Workspace) -> Iterator[_Doub
             yield _Doubt(doubt, closed=True)
 
 
-def _path_doubts(
-    named: Iterable[tuple[NamedPath, Places]], workspace: Workspace, patience: Patience
-) -> Iterator[_Doubt]:
+def _path_doubts(named: Iterable[tuple[NamedPath, Places]], workspace: Roots, patience: Patience) -> Iterator[_Doubt]:
     """Yield why what the line names may lead out."""
     folders: dict[Place, Path | None] = {}
     for path, places in named:
@@ -215,7 +212,7 @@ def _path_doubts(
             yield _Doubt(found.why, closed=not found.harmless)
 
 
-def _folder(place: Place, workspace: Workspace) -> Path | None:
+def _folder(place: Place, workspace: Roots) -> Path | None:
     """The folder that the steps of a place lead to; None unless each is there, inside, and no link."""
     root = Path(os.path.realpath(workspace.root))
     folder = root
