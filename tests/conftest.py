@@ -40,7 +40,7 @@ MAY_BLOCK = (
     ("planner/store/journal.py", {"append"}),
     ("vibe/core/session/transcript.py", {"append"}),
     # What a run left for its temporary files goes with it, whenever its garbage is collected: with another run's loop on.
-    ("vibe/core/sandbox/temporary.py", {"_end"}),
+    ("vibe/shell/sandbox/temporary.py", {"_end"}),
     # A line in the log, where something went wrong; and the events that --output-dir keeps, on their way to the disk.
     ("vibe/cli/log_file.py", {"emit", "_make_room"}),
     ("vibe/cli/output_folder.py", {"publish"}),

@@ -14,11 +14,9 @@ from subagents.agent.steering import Steering
 from subagents.executor import VERIFY_SECONDS
 from subagents.step_result import AgentUsage
 from vibe.core.agents.manager import AgentManager
-from vibe.core.config.models import Network
 from vibe.core.guidance import Guidance
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.outcome import StopSignal
-from vibe.core.sandbox.confinement import Confinement
 from vibe.core.session.write_turn import Turns
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.manager import ToolManager
@@ -26,6 +24,8 @@ from vibe.core.tools.ports import SubagentSpawner
 from vibe.core.tools.process.port import Commands
 from vibe.core.tools.questions import UserInput
 from vibe.core.tools.workspace import Workspace
+from vibe.shell.sandbox.confinement import Confinement
+from vibe.shell.sandbox.settings import Network
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,9 +16,7 @@ from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent, WarningE
 from ipc.sink import EventSink
 from subagents.executor import VERIFY_SECONDS, StepResult, StepTask
 from subagents.step.failing_lines import failing_line, failing_part
-from vibe.core.config.models import Network
 from vibe.core.outcome import Outcome
-from vibe.core.sandbox.confinement import Confinement, Place
 from vibe.core.session.write_turn import WAITS, Turns
 from vibe.core.tools.process.confined import MOST_STARTS, shell_command
 from vibe.core.tools.process.output_log import OutputLog
@@ -30,6 +28,8 @@ from vibe.core.tools.process.runner import (
     child_environ,
     run_command,
 )
+from vibe.shell.sandbox.confinement import Confinement, Place
+from vibe.shell.sandbox.settings import Network
 from vibe.system.programs import command_environ
 from vibe.system.redaction import redact
 

@@ -23,7 +23,6 @@ from subagents.step.prompts import result_files
 from subagents.step.tamper_guard import ConcurrentClaims, RunClaims, TamperGuard, record_name
 from vibe.core.agents.manager import UnknownAgentError
 from vibe.core.agents.models import AgentProfile
-from vibe.core.config.models import Network
 from vibe.core.outcome import Outcome
 from vibe.core.session.transcript import Transcript
 from vibe.core.session.write_turn import Turns
@@ -31,6 +30,7 @@ from vibe.core.tools.background import BackgroundCommands, background_commands
 from vibe.core.tools.files.text_files import DISK
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.permissions import ApprovalMode
+from vibe.shell.sandbox.settings import Network
 from vibe.system.process import kill_marked
 
 ATTEMPT_MARK = "_VIBE_ATTEMPT"

@@ -17,7 +17,7 @@ LOOK_UPS = frozenset({"execlp", "execvp", "execvpe", "popen", "posix_spawnp", "s
 ALLOWED = {
     "vibe/system/git/calls.py: git",  # with the variables of git_environ, in whose PATH no workspace lies
     "vibe/system/programs.py: which",  # the one place
-    "vibe/core/sandbox/_launch.py: execvp",  # becomes a command, confined by then
+    "vibe/shell/sandbox/_launch.py: execvp",  # becomes a command, confined by then
 }
 
 

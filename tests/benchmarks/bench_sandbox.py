@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.bench_turns import VIBE, run_vibe
-from vibe.core.config.models import SandboxConfig
-from vibe.core.sandbox.confinement import Confinement, Place
-from vibe.core.sandbox.given_files import without_shell
+from vibe.shell.sandbox.confinement import Confinement, Place
+from vibe.shell.sandbox.given_files import without_shell
+from vibe.shell.sandbox.settings import SandboxConfig
 
 COMMAND = ("bash", "-c", "true")
 BARE = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-user", "--unshare-pid", "--unshare-net")

@@ -20,7 +20,7 @@ from tests.e2e.conftest import EXAMPLES, VibeCommand, command_step, snapshot
 from tests.fakes.model_server import ModelServer, Received, Reply, ServedCall
 from tests.fakes.programs import missing
 from tests.fakes.waiting import until
-from vibe.core.sandbox.bubblewrap import find_bubblewrap
+from vibe.shell.sandbox.bubblewrap import find_bubblewrap
 
 WritePlan = Callable[..., str]
 

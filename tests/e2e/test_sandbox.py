@@ -186,7 +186,7 @@ def test_a_run_says_once_that_no_sandbox_works_here(
     def none(_backends: object, _environ: object) -> tuple[None, str]:
         return None, "the kernel has neither"
 
-    monkeypatch.setattr("vibe.core.sandbox.choose._first_that_works", none)
+    monkeypatch.setattr("vibe.shell.sandbox.choose._first_that_works", none)
     vibe.replay({"agents": {"main": {"turns": [bash("touch a"), bash("touch b"), {"text": "done"}]}}})
     vibe.configure(f'{(vibe.home / "config.toml").read_text()}\n[sandbox]\nmode = "{mode}"\n')
     (vibe.workdir / "plan.json").write_text(

@@ -21,12 +21,12 @@ from vibe.core.instructions.memory import AgentMemory, MemoryStore
 from vibe.core.instructions.project_docs import NestedDocs, ProjectDocs, Trusts
 from vibe.core.instructions.system_prompt import COMMIT_SIGNATURE, PromptLibrary, filled, subagents_section
 from vibe.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
-from vibe.core.sandbox.temporary import brief_folder
 from vibe.core.skills.command_files import CommandFiles
 from vibe.core.skills.manager import INVOKED, LOADED, AgentSkills, SkillManager
 from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.process.runner import CommandStartError, child_environ, run_command
+from vibe.shell.sandbox.temporary import brief_folder
 
 PROJECT_VARIABLE = "VIBE_PROJECT_DIR"
 """In a hook's environment: the folder whose ``.vibe`` names the hook; for the user's own, where the agent works."""

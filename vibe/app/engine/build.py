@@ -14,7 +14,7 @@ from vibe.app.engine.settings import Settings
 from vibe.core.agents.manager import AgentManager, AgentSources
 from vibe.core.agents.models import AgentProfile
 from vibe.core.config.loader import AgentSettings, ConfigRequest, LoadedConfig, load_config, with_keyring
-from vibe.core.config.models import BackendKind, ModelConfig, Network, ProviderConfig, VibeConfig
+from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
 from vibe.core.config.paths import PROJECT_DIRECTORY, VibePaths
 from vibe.core.config.trust import nested_projects
 from vibe.core.guidance import Guidance
@@ -22,10 +22,6 @@ from vibe.core.guidance_loader import load_guidance
 from vibe.core.instructions.project_context import GuidanceRequest
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.llm.limiter import CallLimiter
-from vibe.core.sandbox.confinement import Confinement, remove_abandoned_placeholders
-from vibe.core.sandbox.port import SandboxUnprovenError
-from vibe.core.sandbox.records import put_back_abandoned, records_of
-from vibe.core.sandbox.temporary import remove_abandoned
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.bounds import bounds_of
 from vibe.core.tools.files.text_files import DISK
@@ -33,6 +29,11 @@ from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Approver, Files
 from vibe.core.tools.workspace import Workspace
+from vibe.shell.sandbox.confinement import Confinement, remove_abandoned_placeholders
+from vibe.shell.sandbox.port import SandboxUnprovenError
+from vibe.shell.sandbox.records import put_back_abandoned, records_of
+from vibe.shell.sandbox.settings import Network
+from vibe.shell.sandbox.temporary import remove_abandoned
 from vibe.system.own_places import OwnPlaces, user_home_of
 
 REPLAY = "replay"

@@ -26,11 +26,12 @@ from vibe import __version__
 from vibe.app.engine.host import Host
 from vibe.app.inspect.trial import ask_once
 from vibe.core.config.loader import ConfigRequest, LoadedConfig, key_place, load_config, with_keyring
-from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, SandboxMode, VibeConfig
+from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
 from vibe.core.config.paths import CONFIG_FILE, VibePaths, find_project_dir, shown
 from vibe.core.llm.backend.local_server import problem_with
 from vibe.core.llm.factory import ModelCatalog
-from vibe.core.sandbox.choose import choose_sandbox
+from vibe.shell.sandbox.choose import choose_sandbox
+from vibe.shell.sandbox.settings import SandboxMode
 from vibe.system.errors import VibeError
 from vibe.system.http import client_options, import_httpx
 from vibe.system.own_places import user_home_of

@@ -27,8 +27,8 @@ from vibe.app.plan.reuse import ReuseRequest, ReuseStart, starting_point, variab
 from vibe.app.plan.sample_project import copy_sample, remove_sample_copy, sample_copy
 from vibe.app.plan.step_executor import DEFAULT_EXECUTOR, check_executor
 from vibe.app.plan.worktrees import check_worktrees, check_worktrees_again
-from vibe.core.sandbox.confinement import remove_abandoned_placeholders
-from vibe.core.sandbox.temporary import remove_abandoned
+from vibe.shell.sandbox.confinement import remove_abandoned_placeholders
+from vibe.shell.sandbox.temporary import remove_abandoned
 from vibe.system.errors import UsageError
 
 RESUMABLE = frozenset({PlanStatus.IDLE, PlanStatus.ACTIVE, PlanStatus.PAUSED})

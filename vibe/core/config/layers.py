@@ -9,6 +9,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
+from pydantic import BaseModel
+
 from vibe.core.config.foreign_keys import MOVED, OUR_NAMES, foreign_note, is_foreign, moved
 from vibe.core.config.models import (
     DEFAULT_MODELS,
@@ -16,7 +18,6 @@ from vibe.core.config.models import (
     LOCAL_ENGINE,
     LOCAL_MODEL,
     LOCAL_PROVIDER,
-    Section,
     ToolTable,
     VibeConfig,
 )
@@ -71,7 +72,7 @@ class _LayerReader:
     def read(self, data: Mapping[str, Any]) -> None:
         self._table(VibeConfig, data, (), ())
 
-    def _table(self, section: type[Section], data: Mapping[str, Any], raw: RawPath, key: Key) -> None:
+    def _table(self, section: type[BaseModel], data: Mapping[str, Any], raw: RawPath, key: Key) -> None:
         for given, value in data.items():
             path = (*raw, given)
             if not key and given in MOVED:
@@ -95,7 +96,7 @@ class _LayerReader:
         else:
             self._set(key, value, raw)
 
-    def _entries(self, section: type[Section], items: list[Any], raw: RawPath, key: Key) -> None:
+    def _entries(self, section: type[BaseModel], items: list[Any], raw: RawPath, key: Key) -> None:
         for index, given in enumerate(items):
             path = (*raw, index)
             item = self._filled(given, path) if key == ("providers",) else given
@@ -165,7 +166,7 @@ class _LayerReader:
     def _problem(self, raw: RawPath, problem: str) -> None:
         self.layer.problems.append(ConfigError(self._origin_of(raw), dotted(raw), problem))
 
-    def _warn_unknown(self, section: type[Section], raw: RawPath, table: Key) -> None:
+    def _warn_unknown(self, section: type[BaseModel], raw: RawPath, table: Key) -> None:
         where, name = self._origin_of(raw), str(raw[-1])
         if is_foreign(table[0] if table else "", name):
             self.layer.foreign.append(foreign_note(where, dotted(raw)))
@@ -191,7 +192,7 @@ def default_layer() -> Layer:
     is_local = importlib.util.find_spec(LOCAL_ENGINE) is not None  # imports nothing
     models = (*DEFAULT_MODELS, LOCAL_MODEL) if is_local else DEFAULT_MODELS
     providers = (*DEFAULT_PROVIDERS, LOCAL_PROVIDER) if is_local else DEFAULT_PROVIDERS
-    groups: tuple[tuple[str, Iterable[tuple[str, Section]]], ...] = (
+    groups: tuple[tuple[str, Iterable[tuple[str, BaseModel]]], ...] = (
         ("models", ((model.key, model) for model in models)),
         ("providers", ((provider.name, provider) for provider in providers)),
     )

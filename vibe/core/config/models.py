@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from vibe.core.extensions import BACKENDS, extension_names
+from vibe.shell.sandbox.settings import SandboxConfig
 
 PositiveInt = Annotated[int, Field(ge=1)]
 PositiveSeconds = Annotated[float, Field(gt=0)]
@@ -311,44 +312,6 @@ class IpcConfig(Section):
     """The address to listen on; empty: a socket in a private run directory."""
     listeners: tuple[str, ...] = ()
     """Listeners of installed packages that hear each run's events, by name."""
-
-
-class SandboxMode(StrEnum):
-    """Use of the sandbox."""
-
-    AUTO = "auto"
-    REQUIRED = "required"
-    OFF = "off"
-
-
-class Network(StrEnum):
-    """Reach of a confined program."""
-
-    LOOPBACK = "loopback"
-    ON = "on"
-
-
-class SandboxConfig(Section):
-    """Confinement of commands that a model runs, and of a plan's checks."""
-
-    mode: SandboxMode = SandboxMode.AUTO
-    """`auto` confines where the system can, `required` fails (exit code 3) where it can't, `off` never does."""
-    network: Network = Network.LOOPBACK
-    """`loopback` lets programs reach only servers they started themselves, on localhost; `on` lets them reach
-    everything."""
-    unix_sockets: bool = False
-    """Let programs use Unix sockets, such as those of a database that a test starts (bubblewrap only): then they may
-    also reach one that another program opens in a place they can read, while they run."""
-    writable: tuple[str, ...] = ()
-    """Folders that may be written besides the workspace and temporary files; `~` is your home."""
-    readable: tuple[str, ...] = ()
-    """Files and folders that may be read despite holding secrets, such as `~/.npmrc`."""
-    max_processes: NonNegativeInt = 4_096
-    """The most processes and threads a command may have at once (in bubblewrap, and not as root); 0: no limit."""
-    max_memory_mb: NonNegativeInt = 16_384
-    """The data memory of each process, in MB; 0: no limit."""
-    max_file_mb: NonNegativeInt = 16_384
-    """The size of a file a command writes, in MB; 0: no limit."""
 
 
 class ToolTable(BaseModel):

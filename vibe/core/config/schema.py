@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_orig
 
 from pydantic import BaseModel
 
-from vibe.core.config.models import Section, VibeConfig
+from vibe.core.config.models import VibeConfig
 from vibe.system.plain_text import closest
 
 Key: TypeAlias = tuple[str, ...]
@@ -28,12 +28,12 @@ def written(key: Key) -> str:
     return ".".join(key).replace(".[", "[")
 
 
-def section_of(annotation: Any) -> type[Section] | None:
+def section_of(annotation: Any) -> type[BaseModel] | None:
     """The model of a table."""
-    return annotation if isinstance(annotation, type) and issubclass(annotation, Section) else None
+    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
 
 
-def entry_of(annotation: Any) -> type[Section] | None:
+def entry_of(annotation: Any) -> type[BaseModel] | None:
     """The model of the entries of a list of tables."""
     return section_of(get_args(annotation)[0]) if get_origin(annotation) is tuple else None
 
@@ -81,7 +81,7 @@ def annotation_at(key: Key) -> Any:
     """The type of a setting, None if there is no such setting, Any below a tool."""
     if len(key) > 2 and key[0] == TOOLS:
         return Any
-    section: type[Section] | None = VibeConfig
+    section: type[BaseModel] | None = VibeConfig
     annotation: Any = None
     for name in key:
         if section is None or name not in section.model_fields:

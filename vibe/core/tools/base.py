@@ -25,11 +25,9 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ipc.events import Display
-from vibe.core.config.models import Network
 from vibe.core.instructions.memory import AgentMemory
 from vibe.core.messages import Image
 from vibe.core.outcome import Denial
-from vibe.core.sandbox.confinement import Confinement
 from vibe.core.skills.manager import AgentSkills
 from vibe.core.tools.background import BackgroundCommands
 from vibe.core.tools.errors import ToolArgumentsError, ToolError
@@ -47,6 +45,8 @@ from vibe.core.tools.schema import (
     type_argument,
 )
 from vibe.core.tools.workspace import ReadTracker, Workspace
+from vibe.shell.sandbox.confinement import Confinement
+from vibe.shell.sandbox.settings import Network
 from vibe.system.plain_text import shortened
 
 __all__ = [

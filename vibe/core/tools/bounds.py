@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from vibe.core.sandbox.confinement import Confinement
-from vibe.core.sandbox.control import control_paths
-from vibe.core.sandbox.secret_names import CONTROL_FOLDERS, is_control, is_sensitive
+from vibe.shell.sandbox.confinement import Confinement
+from vibe.shell.sandbox.control import control_paths
+from vibe.shell.sandbox.secret_names import CONTROL_FOLDERS, is_control, is_sensitive
 from vibe.system.globs import expand_braces
 from vibe.system.own_places import user_home_of
 

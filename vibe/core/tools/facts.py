@@ -11,14 +11,14 @@ from typing import Any, TypeAlias, cast
 
 from pydantic import BaseModel
 
-from vibe.core.sandbox.confinement import Confinement
-from vibe.core.sandbox.secret_names import is_control, is_sensitive
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.base import BaseTool, MistralHooks, assess_by_hooks
 from vibe.core.tools.bounds import any_matches, glob_matches
 from vibe.core.tools.errors import PathSealedError
 from vibe.core.tools.permissions import Assessment, CallFacts, PathAccess, ToolPermission
 from vibe.core.tools.workspace import Workspace
+from vibe.shell.sandbox.confinement import Confinement
+from vibe.shell.sandbox.secret_names import is_control, is_sensitive
 
 AnyTool: TypeAlias = BaseTool[Any, Any, Any, Any]
 

@@ -20,13 +20,13 @@ from ipc.events import (
     WarningEvent,
 )
 from ipc.sink import EventSink
-from vibe.core.sandbox.confinement import Confinement
 from vibe.core.tools.approvals import ALL_EDITS, BESIDE, Approvals
 from vibe.core.tools.base import ToolError
 from vibe.core.tools.facts import AnyTool, CallSubject, gather, subject_of
 from vibe.core.tools.permissions import READ_ONLY_RULE, ApprovalMode, Assessment, PermissionDecision, Ruling, decide
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope, Approver, CallOutlook
 from vibe.core.tools.workspace import Workspace
+from vibe.shell.sandbox.confinement import Confinement
 from vibe.system.errors import VibeError
 
 JUDGING_SECONDS = 5

@@ -15,13 +15,14 @@ from pydantic import BaseModel, ValidationError
 
 from vibe.core.agents.manager import BrokenAgentError
 from vibe.core.agents.models import AgentProfile, AgentSafety
-from vibe.core.config.models import SandboxMode, VibeConfig
+from vibe.core.config.models import VibeConfig
 from vibe.core.config.patterns import TOOL_ALIASES, NamePatterns, canonical_tool_name, tool_spellings
 from vibe.core.llm.port import ToolSchema
 from vibe.core.tools.base import BaseTool, BaseToolConfig, ToolPermission
 from vibe.core.tools.errors import NoSuchToolError, ToolConfigError
 from vibe.core.tools.loading import BUILTIN, Discovery, ToolClass, ToolSources, ToolWarning, discover
 from vibe.core.tools.schema import describe_problems
+from vibe.shell.sandbox.settings import SandboxMode
 from vibe.system.errors import ConfigError
 from vibe.system.plain_text import closest, did_you_mean
 

@@ -143,7 +143,7 @@ def attempt() -> None:
     import anyio  # noqa: PLC0415  the processes on the way here need none of it
 
     from tests.integration.core.sandbox.conftest import Cell  # noqa: PLC0415
-    from vibe.core.config.models import SandboxConfig  # noqa: PLC0415
+    from vibe.shell.sandbox.settings import SandboxConfig  # noqa: PLC0415
 
     work = json.load(sys.stdin)
     for folder in ("work", "home/.ssh", "home/.vibe"):

@@ -12,8 +12,8 @@ import pytest
 
 from tests.integration.core.sandbox.conftest import Cell
 from vibe.core.config.models import SandboxConfig
-from vibe.core.sandbox.limits import bounded
-from vibe.core.sandbox.port import ResourceLimits
+from vibe.shell.sandbox.limits import bounded
+from vibe.shell.sandbox.port import ResourceLimits
 
 BASH = "/usr/bin/bash"
 SHOWN = "ulimit -Su; ulimit -Hu; ulimit -Sd; ulimit -Hd; ulimit -Sf; ulimit -Hf"

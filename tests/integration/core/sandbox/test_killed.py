@@ -13,7 +13,7 @@ import pytest
 from tests.fakes.waiting import until
 from tests.integration.core.sandbox.conftest import Cell
 from tests.integration.core.sandbox.plain import run_plain
-from vibe.core.sandbox.records import put_back_abandoned, records_of
+from vibe.shell.sandbox.records import put_back_abandoned, records_of
 
 PROGRAM = """
 import sys

@@ -9,16 +9,16 @@ import pytest
 
 from tests.integration.core.sandbox.conftest import Cell
 from tests.integration.core.sandbox.plain import run_plain
-from vibe.core.sandbox.confinement import Place, remove_abandoned_placeholders
-from vibe.core.sandbox.records import records_of
+from vibe.shell.sandbox.confinement import Place, remove_abandoned_placeholders
+from vibe.shell.sandbox.records import records_of
 
 FOLDERS = (".vibe", ".agents")
 WORKTREE_SETTINGS = "git init -q . && git config extensions.worktreeConfig true"
 HOLD = """
 import sys
 from pathlib import Path
-from vibe.core.config.models import SandboxConfig
-from vibe.core.sandbox.confinement import Confinement, Place
+from vibe.shell.sandbox.settings import SandboxConfig
+from vibe.shell.sandbox.confinement import Confinement, Place
 root = Path(sys.argv[1])
 guard = Confinement(SandboxConfig(), {}, root.parent / "home").guard(Place(roots=(root,)))
 print("held", flush=True)

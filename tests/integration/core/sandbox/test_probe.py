@@ -12,11 +12,11 @@ import pytest
 
 from tests.fakes.programs import missing
 from vibe.core.config.models import SandboxConfig, SandboxMode
-from vibe.core.sandbox import bubblewrap, probe
-from vibe.core.sandbox.choose import choose_sandbox
-from vibe.core.sandbox.confinement import Confinement
-from vibe.core.sandbox.port import Confined, SandboxUnprovenError
-from vibe.core.sandbox.probe import failure
+from vibe.shell.sandbox import bubblewrap, probe
+from vibe.shell.sandbox.choose import choose_sandbox
+from vibe.shell.sandbox.confinement import Confinement
+from vibe.shell.sandbox.port import Confined, SandboxUnprovenError
+from vibe.shell.sandbox.probe import failure
 
 
 def probed(program: str) -> str:
@@ -84,9 +84,9 @@ def test_the_next_command_tries_again(tmp_path: Path, monkeypatch: pytest.Monkey
 FEW_FILES = """
 import os, resource, sys
 from pathlib import Path
-from vibe.core.config.models import SandboxConfig
-from vibe.core.sandbox.confinement import Confinement
-from vibe.core.sandbox.port import SandboxUnprovenError
+from vibe.shell.sandbox.settings import SandboxConfig
+from vibe.shell.sandbox.confinement import Confinement
+from vibe.shell.sandbox.port import SandboxUnprovenError
 confinement = Confinement(SandboxConfig(), {"TMPDIR": sys.argv[1]}, Path(sys.argv[1]), backends=[sys.argv[2]])
 highest = max(map(int, os.listdir("/proc/self/fd")))
 tried = set()

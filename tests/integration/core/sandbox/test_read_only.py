@@ -12,11 +12,12 @@ from tests.integration.core.sandbox.conftest import Cell
 from tests.integration.core.sandbox.lab import tried
 from tests.integration.core.sandbox.plain import run_plain
 from vibe.core.config.models import Network, SandboxConfig, SandboxMode
-from vibe.core.sandbox import secrets
-from vibe.core.sandbox.confinement import Confinement, Place
-from vibe.core.sandbox.port import ReadOnlyUnavailableError
 from vibe.core.tools.process.confined import shell_command
 from vibe.core.tools.process.runner import CommandResult, child_environ, run_command
+from vibe.shell.sandbox import secrets
+from vibe.shell.sandbox.confinement import Confinement, Place
+from vibe.shell.sandbox.port import ReadOnlyUnavailableError
+from vibe.shell.sandbox.settings import Network, SandboxConfig, SandboxMode
 
 
 def kept_by_the_system() -> list[Path]:

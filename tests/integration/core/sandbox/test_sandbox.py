@@ -9,9 +9,9 @@ import pytest
 
 from tests.integration.core.sandbox.conftest import Cell
 from vibe.core.config.models import Network, SandboxConfig, SandboxMode
-from vibe.core.sandbox.confinement import Confinement
-from vibe.core.sandbox.port import SandboxUnavailableError
-from vibe.core.sandbox.records import records_of
+from vibe.shell.sandbox.confinement import Confinement
+from vibe.shell.sandbox.port import SandboxUnavailableError
+from vibe.shell.sandbox.records import records_of
 
 
 def _at_home(cell: Cell) -> list[Path]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from vibe.core.sandbox.temporary import PREFIX, temporary_folder
+from vibe.shell.sandbox.temporary import PREFIX, temporary_folder
 
 VIBE = Path(sysconfig.get_path("scripts")) / "vibe"
 
@@ -20,7 +20,7 @@ class Owner:
 OWNER = Owner()
 
 PROGRAM = (
-    "import sys; from vibe.core.sandbox.temporary import temporary_folder\n"
+    "import sys; from vibe.shell.sandbox.temporary import temporary_folder\n"
     "(temporary_folder(sys.argv[1], sys) / 'file').write_text('x'); print('there', flush=True); sys.stdin.read()"
 )
 
@@ -73,7 +73,7 @@ def test_the_next_process_removes_those_of_the_dead_and_no_others(tmp_path: Path
 
 def test_one_that_got_no_name_before_its_process_was_killed_is_removed(tmp_path: Path) -> None:
     program = (
-        "import os, signal, sys; from pathlib import Path; from vibe.core.sandbox.temporary import temporary_folder\n"
+        "import os, signal, sys; from pathlib import Path; from vibe.shell.sandbox.temporary import temporary_folder\n"
         "Path.rename = lambda *_: os.kill(os.getpid(), signal.SIGKILL); temporary_folder(sys.argv[1], sys)"
     )
     subprocess.run([sys.executable, "-c", program, tmp_path], check=False)

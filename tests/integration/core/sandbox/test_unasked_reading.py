@@ -16,7 +16,6 @@ from tests.fakes.tools import ScriptedApprover, call
 from tests.integration.core.sandbox.conftest import Cell
 from vibe.core.config.models import SandboxConfig, SandboxMode, VibeConfig
 from vibe.core.messages import ToolMessage
-from vibe.core.sandbox.confinement import Confinement
 from vibe.core.session.write_turn import Tell
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.base import InvokeContext
@@ -25,6 +24,8 @@ from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.workspace import Workspace
+from vibe.shell.sandbox.confinement import Confinement
+from vibe.shell.sandbox.settings import SandboxConfig, SandboxMode
 
 YES, NO = ApprovalAnswer(allow=True), ApprovalAnswer(allow=False, reason="not today")
 UNASKED = "[ran without approval in a read-only sandbox"

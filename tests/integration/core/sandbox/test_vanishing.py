@@ -13,13 +13,14 @@ from subagents.step.command_runner import HostCommands, KeptOutput, Purpose
 from tests.fakes.programs import missing
 from tests.integration.core.session.repository import git, repository
 from vibe.core.config.models import SandboxConfig
-from vibe.core.sandbox import bubblewrap
-from vibe.core.sandbox.confinement import Confinement
-from vibe.core.sandbox.given_files import SECOND, without_shell
-from vibe.core.sandbox.port import SandboxPolicy
 from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.builtins.bash import Bash, BashArgs, BashConfig, BashResult, BashState
 from vibe.core.tools.workspace import ReadTracker, Workspace
+from vibe.shell.sandbox import bubblewrap
+from vibe.shell.sandbox.confinement import Confinement
+from vibe.shell.sandbox.given_files import SECOND, without_shell
+from vibe.shell.sandbox.port import SandboxPolicy
+from vibe.shell.sandbox.settings import SandboxConfig
 
 SHIM = """#!/bin/sh
 if [ -e {gone} ] && [ "$1" != --version ]; then

@@ -13,8 +13,7 @@ from anyio import to_thread
 
 from ipc.sink import MemorySink
 from tests.fakes.tools import ScriptedApprover, call
-from vibe.core.config.models import SandboxConfig, VibeConfig
-from vibe.core.sandbox.confinement import Confinement
+from vibe.core.config.models import VibeConfig
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.bounds import bounds_of
@@ -23,6 +22,8 @@ from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 from vibe.core.tools.workspace import Workspace
+from vibe.shell.sandbox.confinement import Confinement
+from vibe.shell.sandbox.settings import SandboxConfig
 
 
 @dataclass(kw_only=True)

@@ -11,14 +11,15 @@ import pytest
 from ipc.sink import MemorySink
 from tests.fakes.programs import missing
 from tests.fakes.tools import call
-from vibe.core.config.models import SandboxConfig, VibeConfig
-from vibe.core.sandbox.confinement import Confinement
+from vibe.core.config.models import VibeConfig
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.executor import ToolBatch, ToolExecutor
 from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.workspace import Workspace
+from vibe.shell.sandbox.confinement import Confinement
+from vibe.shell.sandbox.settings import SandboxConfig
 
 ENVIRON = {"PATH": os.environ["PATH"]}
 TABLE = {"read_file": {"denylist": ["private", "*.dump", "docs/plan.md"]}}

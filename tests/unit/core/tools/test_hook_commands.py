@@ -12,7 +12,7 @@ from tests.unit.core.tools.watching import gone, pid_in
 from vibe.core.guidance import ShellHooks
 from vibe.core.hooks.models import Hook, HookEvent
 from vibe.core.hooks.runner import HookRun, HookStartError
-from vibe.core.sandbox.temporary import PREFIX
+from vibe.shell.sandbox.temporary import PREFIX
 
 
 def hook(command: str, *, timeout: float = 120, project_dir: Path | None = None) -> Hook:

@@ -8,9 +8,9 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from vibe.core.sandbox.secret_names import is_control, is_sensitive
 from vibe.core.tools.base import ToolPermission
 from vibe.core.tools.permissions import ApprovalMode, CallFacts, Ruling, decide
+from vibe.shell.sandbox.secret_names import is_control, is_sensitive
 
 ALWAYS, ASK, NEVER = ToolPermission.ALWAYS, ToolPermission.ASK, ToolPermission.NEVER
 MODES = tuple(ApprovalMode)

@@ -13,9 +13,6 @@ from msgspec.structs import replace as replace_display
 from pydantic import BaseModel, ConfigDict, Field
 
 from ipc.events import CommandDisplay
-from vibe.core.sandbox.confinement import Place
-from vibe.core.sandbox.port import ReadOnlyUnavailableError
-from vibe.core.sandbox.refusals import lacking
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolError, ToolStreamLine
 from vibe.core.tools.denied_files import named_unread, unread_files
 from vibe.core.tools.errors import CommandLostError, CommandTimeoutError, ReadOnlyRefusedError
@@ -40,6 +37,9 @@ from vibe.core.tools.shell.policy import (
 )
 from vibe.core.tools.shell.project_checks import covered_commands
 from vibe.core.tools.workspace import Workspace
+from vibe.shell.sandbox.confinement import Place
+from vibe.shell.sandbox.port import ReadOnlyUnavailableError
+from vibe.shell.sandbox.refusals import lacking
 from vibe.system.plain_text import shortened
 from vibe.system.programs import find_shell
 from vibe.system.redaction import Mask

@@ -8,11 +8,11 @@ from functools import partial
 
 from anyio import to_thread
 
-from vibe.core.sandbox.confinement import Confinement, Guard, Place
-from vibe.core.sandbox.port import Confined, ReadOnlyUnavailableError
-from vibe.core.sandbox.refusals import is_unbegun
 from vibe.core.tools.process.kept_state import stateful_argv
 from vibe.core.tools.process.runner import CommandResult, shell_argv
+from vibe.shell.sandbox.confinement import Confinement, Guard, Place
+from vibe.shell.sandbox.port import Confined, ReadOnlyUnavailableError
+from vibe.shell.sandbox.refusals import is_unbegun
 from vibe.system.shield import shielded
 
 MOST_STARTS = 4

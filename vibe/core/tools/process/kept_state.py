@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from vibe.core.sandbox.secrets import AGENT_SOCKETS
 from vibe.core.tools.process.runner import MOST_REPORTED
 from vibe.core.tools.shell.words import Place
 from vibe.shell.port import Roots
+from vibe.shell.sandbox.secrets import AGENT_SOCKETS
 
 SCRIPT = (
     "trap '__vibe=$?; trap - EXIT; "

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from anyio import to_thread, wait_readable
 
-from vibe.core.sandbox.landlock import LAUNCHER
 from vibe.core.tools.process.watch import AT_ONCE, WITH_DAEMONS
+from vibe.shell.sandbox.landlock import LAUNCHER
 from vibe.system.process import end_session
 
 PROGRAM = (

@@ -28,8 +28,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from vibe.core.sandbox.given_files import without_shell
 from vibe.core.tools.process.watch import LISTS_PROCESSES, MONITOR, Watch, adopt, tell
+from vibe.shell.sandbox.given_files import without_shell
 
 LENGTH = struct.Struct("!I")
 REPORT = 9
@@ -131,8 +131,8 @@ class Service:
 
     def _launch(self, wanted: CommandSpec, descriptors: list[int]) -> None:
         """Have a fork of this process watch over a command that confines itself in another."""
-        from vibe.core.sandbox import _launch
-        from vibe.core.sandbox.records import UnderWay  # noqa: PLC0415  only where Landlock confines
+        from vibe.shell.sandbox import _launch
+        from vibe.shell.sandbox.records import UnderWay  # noqa: PLC0415  only where Landlock confines
 
         watcher = os.fork()
         if watcher:

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from vibe.core.sandbox.secret_names import is_sensitive
 from vibe.core.tools.shell.builtins import bare
 from vibe.core.tools.shell.carried_text import texts
 from vibe.core.tools.shell.parser import ShellLine, Word
@@ -16,6 +15,7 @@ from vibe.core.tools.shell.read_only_commands import READERS, find_reader
 from vibe.core.tools.shell.words import UNKNOWN_STEP, Patience, Place
 from vibe.core.tools.shell.wrappers import Words, name_of, positions
 from vibe.shell.port import Roots
+from vibe.shell.sandbox.secret_names import is_sensitive
 
 PASSING_ON = frozenset({"command", "env", "nice", "nohup", "stdbuf", "time", "timeout", "xargs"})
 """Wrappers that only run a reader differently."""

@@ -11,9 +11,9 @@ from itertools import islice, product
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from vibe.core.sandbox.secret_names import is_control, is_sensitive, names_secret
 from vibe.core.tools.shell.words import Patience
 from vibe.shell.port import Roots
+from vibe.shell.sandbox.secret_names import is_control, is_sensitive, names_secret
 from vibe.system.errors import VibeError
 from vibe.system.git.config_file import has_credentials
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from types import MappingProxyType
 
-from vibe.core.sandbox.secret_names import is_control
 from vibe.core.tools.shell.option_parsing import parse_options
 from vibe.core.tools.shell.option_specs import Reader, options_in
 from vibe.core.tools.shell.parser import parse_line
 from vibe.core.tools.shell.paths import NamedPath, lexical_doubt
 from vibe.core.tools.shell.policy import reads_only_its_input
 from vibe.core.tools.shell.wrappers import runs_others
+from vibe.shell.sandbox.secret_names import is_control
 
 PLAIN = re.compile(r"[\w.*/][\w.*/:,\[\]()+ <>=!'\"-]*")
 """A word that names tests, files or what is looked for: no file of arguments (``@FILE``), nothing for a shell."""

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from vibe.core.config.models import Network
-from vibe.core.sandbox.refusals import is_unbegun, refusal_note
+from vibe.shell.sandbox.refusals import is_unbegun, refusal_note
+from vibe.shell.sandbox.settings import Network
 
 
 @pytest.mark.parametrize(

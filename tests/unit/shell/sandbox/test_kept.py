@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from vibe.core.sandbox.control import OF_GIT
-from vibe.core.sandbox.kept import Kept
+from vibe.shell.sandbox.control import OF_GIT
+from vibe.shell.sandbox.kept import Kept
 
 
 def worktree(folder: Path) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from vibe.core.config.models import Network
+from vibe.shell.sandbox.settings import Network
 
 
 def _pattern(phrases: str, codes: str) -> re.Pattern[str]:

@@ -14,9 +14,8 @@ from typing import Any, TypeAlias
 
 from anyio import CancelScope, to_thread
 
-from vibe.core.config.models import Network, SandboxConfig, SandboxMode
-from vibe.core.sandbox.choose import BACKENDS, SandboxChoice, choose_sandbox
-from vibe.core.sandbox.control import (
+from vibe.shell.sandbox.choose import BACKENDS, SandboxChoice, choose_sandbox
+from vibe.shell.sandbox.control import (
     control_paths,
     fillable,
     fillable_of_repository,
@@ -24,18 +23,18 @@ from vibe.core.sandbox.control import (
     of_repository,
     settings_of_user,
 )
-from vibe.core.sandbox.kept import Kept
-from vibe.core.sandbox.placeholders import Placeholders, remove_abandoned
-from vibe.core.sandbox.port import (
+from vibe.shell.sandbox.kept import Kept
+from vibe.shell.sandbox.placeholders import Placeholders, remove_abandoned
+from vibe.shell.sandbox.port import (
     READING,
     Confined,
     ReadOnlyUnavailableError,
     ResourceLimits,
     SandboxPolicy,
 )
-from vibe.core.sandbox.records import Record, records_of
-from vibe.core.sandbox.refusals import refusal_note
-from vibe.core.sandbox.secrets import (
+from vibe.shell.sandbox.records import Record, records_of
+from vibe.shell.sandbox.refusals import refusal_note
+from vibe.shell.sandbox.secrets import (
     MOST_ENTRIES,
     OF_THE_SYSTEM,
     SecretSearch,
@@ -43,7 +42,8 @@ from vibe.core.sandbox.secrets import (
     mount_points,
     secrets_of_system,
 )
-from vibe.core.sandbox.temporary import kept_in, temporary_folder
+from vibe.shell.sandbox.settings import Network, SandboxConfig, SandboxMode
+from vibe.shell.sandbox.temporary import kept_in, temporary_folder
 from vibe.system.git.config_file import cleaned
 from vibe.system.own_places import user_home_of
 

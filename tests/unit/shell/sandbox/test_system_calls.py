@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from vibe.core.sandbox.system_calls import AF_NETLINK, AF_UNIX, OF_NETWORKS, call_filter
+from vibe.shell.sandbox.system_calls import AF_NETLINK, AF_UNIX, OF_NETWORKS, call_filter
 
 ALLOWED, KILLED = 0, -1
 X86_64, I386, AARCH64, ARM = 0xC000003E, 0x40000003, 0xC00000B7, 0x40000028

@@ -12,7 +12,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from vibe.core.sandbox.secrets import EMPTY
+from vibe.shell.sandbox.secrets import EMPTY
 from vibe.system.locks import is_alive, try_lock
 
 PREFIX = "vibe-run-"

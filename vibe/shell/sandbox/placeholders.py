@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from vibe.core.sandbox.control import FOLDERS
+from vibe.shell.sandbox.control import FOLDERS
 from vibe.system.locks import try_lock, wait_for_lock
 
 LOCK_SECONDS = 5.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from vibe.core.sandbox.port import ResourceLimits
+from vibe.shell.sandbox.port import ResourceLimits
 
 BASH = frozenset({"/usr/bin/bash", "/bin/bash"})
 """Those of the system: one that is found elsewhere may be anything, and then sets no bounds."""

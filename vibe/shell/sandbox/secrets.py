@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from vibe.core.sandbox.secret_names import holds_secrets, names_secret
+from vibe.shell.sandbox.secret_names import holds_secrets, names_secret
 from vibe.system.own_places import user_home_of
 
 IN_HOME = (

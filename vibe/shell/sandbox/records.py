@@ -118,7 +118,7 @@ def _is_abandoned(path: Path) -> bool:
 
 
 def _put_back(path: Path) -> list[str]:
-    from vibe.core.sandbox.kept import Kept  # noqa: PLC0415  mostly there is nothing to put back
+    from vibe.shell.sandbox.kept import Kept  # noqa: PLC0415  mostly there is nothing to put back
 
     try:
         record = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -15,15 +15,16 @@ from pathlib import Path
 import pytest
 
 from vibe.app.engine import host
-from vibe.core.config.models import SandboxMode, VibeConfig
-from vibe.core.sandbox import landlock, probe
-from vibe.core.sandbox.choose import choose_sandbox
-from vibe.core.sandbox.port import Sandbox
+from vibe.core.config.models import VibeConfig
 from vibe.core.tools.builtins import bash as bash_tool
 from vibe.core.tools.builtins.bash import Bash, BashConfig
 from vibe.core.tools.loading import ToolSources
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.process import watch
+from vibe.shell.sandbox import landlock, probe
+from vibe.shell.sandbox.choose import choose_sandbox
+from vibe.shell.sandbox.port import Sandbox
+from vibe.shell.sandbox.settings import SandboxMode
 from vibe.system import files
 
 
@@ -71,7 +72,7 @@ def test_landlock_goes_without_a_network_of_its_own_where_that_is_of_no_use(monk
 
 
 def test_a_command_asks_for_no_network_of_its_own_where_it_is_of_no_use(tmp_path: Path) -> None:
-    from vibe.core.sandbox.port import SandboxPolicy  # noqa: PLC0415  here alone
+    from vibe.shell.sandbox.port import SandboxPolicy  # noqa: PLC0415  here alone
 
     for loopback in (True, False):
         sandbox = landlock.Landlock(6, loopback=loopback)
@@ -81,7 +82,7 @@ def test_a_command_asks_for_no_network_of_its_own_where_it_is_of_no_use(tmp_path
 
 
 def test_it_is_told_why_the_sandbox_before_was_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vibe.core.sandbox.bubblewrap.find_bubblewrap", lambda _: "bwrap: Permission denied")
+    monkeypatch.setattr("vibe.shell.sandbox.bubblewrap.find_bubblewrap", lambda _: "bwrap: Permission denied")
     choice = choose_sandbox(SandboxMode.AUTO, {})
     assert choice.sandbox is not None
     assert choice.passed_over == "bwrap: Permission denied"

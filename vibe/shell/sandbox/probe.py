@@ -12,8 +12,8 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from vibe.core.sandbox.port import Confined, Sandbox, SandboxPolicy, SandboxUnprovenError
-from vibe.core.sandbox.temporary import brief_folder
+from vibe.shell.sandbox.port import Confined, Sandbox, SandboxPolicy, SandboxUnprovenError
+from vibe.shell.sandbox.temporary import brief_folder
 from vibe.system.errors import shortage
 
 PROBE_SECONDS = 10

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from vibe.core.config.models import SandboxMode
-from vibe.core.sandbox.port import Sandbox, SandboxUnavailableError, SandboxUnprovenError
+from vibe.shell.sandbox.port import Sandbox, SandboxUnavailableError, SandboxUnprovenError
+from vibe.shell.sandbox.settings import SandboxMode
 
 BACKENDS = ("bubblewrap", "landlock")
 """In the order of preference."""
@@ -47,8 +47,8 @@ def choose_sandbox(mode: SandboxMode, environ: Mapping[str, str], backends: Sequ
 
 
 def _first_that_works(backends: Sequence[str], environ: Mapping[str, str]) -> tuple[Sandbox | None, str]:
-    from vibe.core.sandbox.bubblewrap import find_bubblewrap
-    from vibe.core.sandbox.landlock import find_landlock  # noqa: PLC0415  only once one is looked for
+    from vibe.shell.sandbox.bubblewrap import find_bubblewrap
+    from vibe.shell.sandbox.landlock import find_landlock  # noqa: PLC0415  only once one is looked for
 
     problems: list[str] = []
     for name, find in zip(BACKENDS, (partial(find_bubblewrap, environ), find_landlock), strict=True):

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from vibe.core.sandbox.control import OF_GIT
-from vibe.core.sandbox.port import Network, SandboxPolicy
-from vibe.core.sandbox.secrets import EMPTY, PRIVATE_TEMP, sockets_of_others
+from vibe.shell.sandbox.control import OF_GIT
+from vibe.shell.sandbox.port import Network, SandboxPolicy
+from vibe.shell.sandbox.secrets import EMPTY, PRIVATE_TEMP, sockets_of_others
 
 RUN = Path("/run")
 SHARED_TEMP = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108  they are what is replaced

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from vibe.core.config.models import Network
+from vibe.shell.sandbox.settings import Network
 from vibe.system.errors import EnvironmentFailure
 
 __all__ = [

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from vibe.core.sandbox.control import OF_WORKTREE
+from vibe.shell.sandbox.control import OF_WORKTREE
 
 MOST_BYTES = 1024 * 1024
 """Of a file that is put back."""

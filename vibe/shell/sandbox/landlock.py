@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from vibe.core.sandbox.limits import bounded
-from vibe.core.sandbox.mounts import MEMORY, RUN, shared_folders, shown_in_shared
-from vibe.core.sandbox.port import Confined, ReadOnlyUnavailableError, SandboxPolicy
-from vibe.core.sandbox.probe import TRUE, failure_of
-from vibe.core.sandbox.secrets import confined_environ
-from vibe.core.sandbox.system_calls import OF_NETWORKS, call_filter
-from vibe.core.sandbox.temporary import prepare_temp
+from vibe.shell.sandbox.limits import bounded
+from vibe.shell.sandbox.mounts import MEMORY, RUN, shared_folders, shown_in_shared
+from vibe.shell.sandbox.port import Confined, ReadOnlyUnavailableError, SandboxPolicy
+from vibe.shell.sandbox.probe import TRUE, failure_of
+from vibe.shell.sandbox.secrets import confined_environ
+from vibe.shell.sandbox.system_calls import OF_NETWORKS, call_filter
+from vibe.shell.sandbox.temporary import prepare_temp
 
 LAUNCHER = (sys.executable, "-I", "-S", str(Path(__file__).with_name("_launch.py")))
 """The words that a confined command begins with. Whoever starts many of them need not start an
@@ -116,7 +116,7 @@ def find_landlock() -> Landlock | str:
     """
     if not sys.platform.startswith("linux"):
         return f"Landlock is part of Linux, and this is {platform.system()}"
-    from vibe.core.sandbox import _launch
+    from vibe.shell.sandbox import _launch
 
     if not call_filter((), alone=False):
         return f"Landlock: {NO_FILTER}"
