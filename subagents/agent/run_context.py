@@ -21,9 +21,9 @@ from vibe.core.session.write_turn import Turns
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.ports import SubagentSpawner
-from vibe.core.tools.process.port import Commands
 from vibe.core.tools.questions import UserInput
 from vibe.core.tools.workspace import Workspace
+from vibe.shell.process.port import Commands
 from vibe.shell.sandbox.confinement import Confinement
 from vibe.shell.sandbox.settings import Network
 

@@ -18,9 +18,9 @@ from subagents.executor import VERIFY_SECONDS, StepResult, StepTask
 from subagents.step.failing_lines import failing_line, failing_part
 from vibe.core.outcome import Outcome
 from vibe.core.session.write_turn import WAITS, Turns
-from vibe.core.tools.process.confined import MOST_STARTS, shell_command
-from vibe.core.tools.process.output_log import OutputLog
-from vibe.core.tools.process.runner import (
+from vibe.shell.process.confined import MOST_STARTS, shell_command
+from vibe.shell.process.output_log import OutputLog
+from vibe.shell.process.runner import (
     NOT_INTERACTIVE,
     CommandResult,
     OutputLimit,

@@ -10,12 +10,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.unit.core.tools.shell import shell_lab
-from tests.unit.core.tools.shell.bash_lines import EVASIONS, EVERYDAY
-from vibe.core.tools.shell.deny_rules import inspect
-from vibe.core.tools.shell.parser import parse_line
-from vibe.core.tools.shell.policy import DEFAULT_ALLOWED, DEFAULT_DENIED, DEFAULT_DENIED_STANDALONE, classify
+from tests.unit.shell.policy import shell_lab
+from tests.unit.shell.policy.bash_lines import EVASIONS, EVERYDAY
 from vibe.core.tools.workspace import Workspace
+from vibe.shell.policy.deny_rules import inspect
+from vibe.shell.policy.parser import parse_line
+from vibe.shell.policy.verdict import DEFAULT_ALLOWED, DEFAULT_DENIED, DEFAULT_DENIED_STANDALONE, classify
 
 BOUND_MS = 1.0
 

@@ -25,9 +25,9 @@ from anyio.abc import Process
 from anyio.lowlevel import checkpoint
 
 from vibe.core.tools.files.text_files import DISK, FileAccessError
-from vibe.core.tools.process.capture import Capture, OutputPiece
-from vibe.core.tools.process.port import CommandOrder, CommandResult
 from vibe.shell.errors import CommandStartError
+from vibe.shell.process.capture import Capture, OutputPiece
+from vibe.shell.process.port import CommandOrder, CommandResult
 
 
 class EditorFiles:

@@ -20,10 +20,10 @@ from anyio.lowlevel import checkpoint
 from pydantic import ValidationError
 
 from vibe.acp.channel import SessionChannel, reason_of
-from vibe.core.tools.process.capture import Capture, OutputPiece
-from vibe.core.tools.process.port import CommandOrder, CommandResult, Commands, StartedCommand
-from vibe.core.tools.process.runner import PROCESSES
 from vibe.shell.errors import CommandStartError
+from vibe.shell.process.capture import Capture, OutputPiece
+from vibe.shell.process.port import CommandOrder, CommandResult, Commands, StartedCommand
+from vibe.shell.process.runner import PROCESSES
 
 OUTPUT_BYTES = 1024 * 1024
 """The end of what is printed that an editor is asked to keep."""

@@ -20,7 +20,6 @@ from vibe.app.plan import commands
 from vibe.app.plan.run import PlanRun
 from vibe.core.outcome import Outcome
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.core.tools.process.runner import OwnProcesses
 from vibe.mcp_server.client import BY_CLIENT, SCOPES, CallProgress, ClientPrompter, answer_command
 from vibe.mcp_server.plan_status import cut, no_run_result, saved_result, saved_status, served_status
 from vibe.mcp_server.served_plan import NoRun, PlanOrder, ServedPlan, read_document
@@ -35,6 +34,7 @@ from vibe.mcp_server.tools import (
     PlanStatusArguments,
     ToolAnswer,
 )
+from vibe.shell.process.runner import OwnProcesses
 from vibe.system.process import kill_marked
 from vibe.system.racing import unless
 

@@ -7,9 +7,9 @@ import pytest
 
 from vibe.acp.channel import SessionChannel
 from vibe.acp.terminals import EditorTerminals
-from vibe.core.tools.process.capture import OutputLimit
-from vibe.core.tools.process.port import CommandOrder
 from vibe.shell.errors import CommandStartError
+from vibe.shell.process.capture import OutputLimit
+from vibe.shell.process.port import CommandOrder
 
 
 class NoEditor:

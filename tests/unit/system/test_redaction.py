@@ -13,8 +13,8 @@ from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent
 from tests.fakes.tools import ExecutorRig, call
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.core.tools.process.capture import Capture
-from vibe.core.tools.process.runner import OutputLimit, run_command
+from vibe.shell.process.capture import Capture
+from vibe.shell.process.runner import OutputLimit, run_command
 from vibe.system.redaction import LONGEST, MASK, Mask, redact, safe_cut
 
 ENVIRON = {

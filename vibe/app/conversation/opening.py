@@ -14,8 +14,8 @@ from vibe.core.config.models import McpServerConfig, Thinking
 from vibe.core.messages import Usage
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Approver, Files
-from vibe.core.tools.process.port import Commands
 from vibe.core.tools.questions import UserInput
+from vibe.shell.process.port import Commands
 from vibe.system.errors import UsageError
 
 

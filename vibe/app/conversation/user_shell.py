@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from ipc.sink import EventSink
 from ipc.tool_events import CommandDisplay, ToolCallEvent, ToolResultEvent, ToolStreamEvent
-from vibe.core.tools.process.runner import (
+from vibe.shell.process.runner import (
     CommandResult,
     OutputLimit,
     OutputPiece,
@@ -19,7 +19,7 @@ from vibe.core.tools.process.runner import (
     run_to_end,
     shell_argv,
 )
-from vibe.core.tools.process.screen import shown
+from vibe.shell.process.screen import shown
 from vibe.system.plain_text import plain
 from vibe.system.programs import command_environ
 

@@ -21,7 +21,7 @@ from vibe import __version__
 from vibe.app.engine.host import Host
 from vibe.core.config.models import UpdatesConfig
 from vibe.core.config.paths import VibePaths
-from vibe.core.tools.process.runner import CommandStartError, run_command
+from vibe.shell.process.runner import CommandStartError, run_command
 from vibe.system.files import replace_file
 from vibe.system.programs import find_program
 

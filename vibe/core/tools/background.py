@@ -14,8 +14,8 @@ from pydantic import BaseModel
 from ipc.events import BackgroundEndedEvent, BackgroundStartedEvent
 from ipc.sink import EventSink
 from vibe.core.tools.errors import ToolError
-from vibe.core.tools.process.port import StartedCommand
-from vibe.core.tools.process.screen import Screen
+from vibe.shell.process.port import StartedCommand
+from vibe.shell.process.screen import Screen
 
 MOST_AT_ONCE = 8
 KEPT_CHARACTERS = 16_000

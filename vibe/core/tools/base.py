@@ -33,7 +33,6 @@ from vibe.core.tools.background import BackgroundCommands
 from vibe.core.tools.errors import ToolArgumentsError, ToolError
 from vibe.core.tools.permissions import Assessment, PathAccess, ToolPermission, listed
 from vibe.core.tools.ports import CallOutlook, SubagentSpawner
-from vibe.core.tools.process.port import Commands
 from vibe.core.tools.questions import UserInput
 from vibe.core.tools.schema import (
     CONTEXT_PARAMETER,
@@ -45,6 +44,7 @@ from vibe.core.tools.schema import (
     type_argument,
 )
 from vibe.core.tools.workspace import ReadTracker, Workspace
+from vibe.shell.process.port import Commands
 from vibe.shell.sandbox.confinement import Confinement
 from vibe.shell.sandbox.settings import Network
 from vibe.system.plain_text import shortened

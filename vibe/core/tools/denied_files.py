@@ -8,10 +8,10 @@ from itertools import islice
 from pathlib import Path
 
 from vibe.core.tools.errors import PathError
-from vibe.core.tools.shell.parser import parse_line
-from vibe.core.tools.shell.paths import SKIPPED_FOLDERS, candidates, path_parts
-from vibe.core.tools.shell.words import Place
 from vibe.core.tools.workspace import Workspace
+from vibe.shell.policy.parser import parse_line
+from vibe.shell.policy.paths import SKIPPED_FOLDERS, candidates, path_parts
+from vibe.shell.policy.words import Place
 
 MOST_FOLDERS = 64
 MOST_ENTRIES = 20_000

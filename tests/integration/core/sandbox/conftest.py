@@ -11,8 +11,8 @@ import pytest
 
 from tests.fakes.programs import missing
 from vibe.core.config.models import Network, SandboxConfig
-from vibe.core.tools.process.confined import shell_command
-from vibe.core.tools.process.runner import CommandResult, child_environ, run_command
+from vibe.shell.process.confined import shell_command
+from vibe.shell.process.runner import CommandResult, child_environ, run_command
 from vibe.shell.sandbox.confinement import Confinement, Place
 from vibe.shell.sandbox.settings import Network, SandboxConfig
 

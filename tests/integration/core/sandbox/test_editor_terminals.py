@@ -9,9 +9,9 @@ from tests.fakes.editor import ScriptedTerminals, SystemTerminals
 from tests.integration.core.sandbox.conftest import Cell
 from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.builtins.bash import Bash, BashArgs, BashConfig, BashResult, BashState
-from vibe.core.tools.process.port import Commands
 from vibe.core.tools.workspace import ReadTracker, Workspace
 from vibe.shell.errors import CommandStartError
+from vibe.shell.process.port import Commands
 from vibe.shell.sandbox.records import records_of
 
 

@@ -12,8 +12,8 @@ from tests.integration.core.sandbox.conftest import Cell
 from tests.integration.core.sandbox.lab import tried
 from tests.integration.core.sandbox.plain import run_plain
 from vibe.core.config.models import Network, SandboxConfig, SandboxMode
-from vibe.core.tools.process.confined import shell_command
-from vibe.core.tools.process.runner import CommandResult, child_environ, run_command
+from vibe.shell.process.confined import shell_command
+from vibe.shell.process.runner import CommandResult, child_environ, run_command
 from vibe.shell.sandbox import secrets
 from vibe.shell.sandbox.confinement import Confinement, Place
 from vibe.shell.sandbox.port import ReadOnlyUnavailableError

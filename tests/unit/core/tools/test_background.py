@@ -11,7 +11,7 @@ from ipc.events import BackgroundEndedEvent, BackgroundStartedEvent
 from ipc.sink import MemorySink
 from tests.unit.core.tools.watching import gone, pid_in
 from vibe.core.tools.background import MOST_AT_ONCE, BackgroundCommands, BackgroundError, background_commands
-from vibe.core.tools.process.runner import OutputLimit, RunningCommand
+from vibe.shell.process.runner import OutputLimit, RunningCommand
 
 ENVIRON = {"PATH": os.environ["PATH"]}
 WAIT = "echo $$ > pid; sleep 300; :"

@@ -14,10 +14,10 @@ from tests.unit.core.tools.watching import gone, pid_in
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.files.text_files import DISK
 from vibe.core.tools.ports import Files
-from vibe.core.tools.process.capture import OutputLimit
-from vibe.core.tools.process.port import CommandOrder, CommandResult, Commands
-from vibe.core.tools.process.runner import PROCESSES
 from vibe.shell.errors import CommandStartError
+from vibe.shell.process.capture import OutputLimit
+from vibe.shell.process.port import CommandOrder, CommandResult, Commands
+from vibe.shell.process.runner import PROCESSES
 
 
 def editor_with_it_open(path: Path) -> EditorFiles:

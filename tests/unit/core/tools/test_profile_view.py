@@ -16,8 +16,8 @@ from vibe.core.tools.gate import Gate
 from vibe.core.tools.manager import ToolManager, ToolSources, profile_view, unattended
 from vibe.core.tools.permissions import ApprovalMode, Ruling
 from vibe.core.tools.questions import Choice
-from vibe.core.tools.shell.policy import DEFAULT_ALLOWED
 from vibe.core.tools.workspace import Workspace
+from vibe.shell.policy.verdict import DEFAULT_ALLOWED
 
 
 def tools(root: Path, tables: Mapping[str, dict[str, Any]] | None = None) -> ToolManager:

@@ -362,7 +362,7 @@ class StatusLine:
         self._ticker.run_worker(self._run(self._told), group="status")
 
     async def _run(self, document: str) -> None:
-        from vibe.core.tools.process.runner import (  # noqa: PLC0415  after the first frame
+        from vibe.shell.process.runner import (  # noqa: PLC0415  after the first frame
             CommandStartError,
             OutputLimit,
             run_command,

@@ -18,16 +18,9 @@ from vibe.core.tools.denied_files import named_unread, unread_files
 from vibe.core.tools.errors import CommandLostError, CommandTimeoutError, ReadOnlyRefusedError
 from vibe.core.tools.permissions import Assessment, ToolPermission
 from vibe.core.tools.ports import CallOutlook
-from vibe.core.tools.process.confined import MOST_STARTS, ConfinedCommand, shell_command
-from vibe.core.tools.process.kept_state import (
-    ShellState,
-    Surroundings,
-    folder_problem,
-    next_state,
-)
-from vibe.core.tools.process.port import CommandOrder, CommandResult, StartedCommand
-from vibe.core.tools.process.runner import NOT_INTERACTIVE, PROCESSES, OutputLimit, child_environ
-from vibe.core.tools.shell.policy import (
+from vibe.core.tools.workspace import Workspace
+from vibe.shell.policy.project_checks import covered_commands
+from vibe.shell.policy.verdict import (
     DEFAULT_ALLOWED,
     DEFAULT_DENIED,
     DEFAULT_DENIED_STANDALONE,
@@ -35,8 +28,15 @@ from vibe.core.tools.shell.policy import (
     ConfinedReading,
     classify,
 )
-from vibe.core.tools.shell.project_checks import covered_commands
-from vibe.core.tools.workspace import Workspace
+from vibe.shell.process.confined import MOST_STARTS, ConfinedCommand, shell_command
+from vibe.shell.process.kept_state import (
+    ShellState,
+    Surroundings,
+    folder_problem,
+    next_state,
+)
+from vibe.shell.process.port import CommandOrder, CommandResult, StartedCommand
+from vibe.shell.process.runner import NOT_INTERACTIVE, PROCESSES, OutputLimit, child_environ
 from vibe.shell.sandbox.confinement import Place
 from vibe.shell.sandbox.port import ReadOnlyUnavailableError
 from vibe.shell.sandbox.refusals import lacking

@@ -12,8 +12,8 @@ from vibe.core.tools.background import BackgroundCommands
 from vibe.core.tools.base import BaseTool, InvokeContext, ToolStreamLine
 from vibe.core.tools.files.text_files import DISK
 from vibe.core.tools.ports import Files
-from vibe.core.tools.process.port import Commands
 from vibe.core.tools.workspace import ReadTracker, Workspace
+from vibe.shell.process.port import Commands
 from vibe.system.own_places import NO_OWN_PLACES, OwnPlaces
 
 PATH = os.environ["PATH"]

@@ -22,8 +22,8 @@ from vibe.core.tools.builtins.todo import Todo
 from vibe.core.tools.builtins.write_file import WriteFile
 from vibe.core.tools.errors import ToolArgumentsError
 from vibe.core.tools.gate import Gate
-from vibe.core.tools.shell.policy import BashVerdict, classify
 from vibe.core.tools.workspace import Workspace
+from vibe.shell.policy.verdict import BashVerdict, classify
 
 
 async def test_it_runs_in_the_workspace_and_a_failure_is_a_result(tmp_path: Path) -> None:

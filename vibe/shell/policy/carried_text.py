@@ -1,0 +1,226 @@
+"""Shell text that a command carries in its words: scripts, aliases, and programs that options and settings name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from types import MappingProxyType
+
+from vibe.shell.policy.words import substitutions
+from vibe.shell.policy.wrappers import RUNNERS, SHELLS, Words, name_of, within
+
+TEXT_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    "bat": ("--pager",), "batcat": ("--pager",), "delta": ("--pager",), "sort": ("--compress-program",),
+    "split": ("--filter",), "rg": ("--pre", "--hostname-bin"), "scp": ("-S",), "sftp": ("-S",), "ssh": ("-o",),
+    "nc": ("-e", "-c"), "ncat": ("-e", "-c", "--exec", "--sh-exec"), "netcat": ("-e", "-c"), "tcpdump": ("-z",),
+    "fc": ("-e",), "cargo": ("-x", "-s", "--exec", "--shell"), "docker": ("--entrypoint",),
+    "podman": ("--entrypoint",), "sbatch": ("--wrap",), "vagrant": ("-c", "--command"),
+    "asciinema": ("-c", "--command"), "nodemon": ("-x", "--exec"), "chokidar": ("-c", "--command"), "stap": ("-c",),
+    "bpftrace": ("-c",), "fly": ("-C",), "just": ("--command",), "ansible": ("-a",),
+    "hyperfine": ("-p", "-s", "-c", "--prepare", "--setup", "--cleanup"), "entr": ("-s",), "gnome-terminal": ("-e",),
+    "konsole": ("-e",), "alacritty": ("-e",), "nix": ("-c", "--command"), "rustup": ("-c",),
+    "man": ("-P", "--pager"), "su": ("-c", "--command", "--session-command"),
+    "runuser": ("-c", "--command", "--session-command"), "script": ("-c", "--command"), "flock": ("-c", "--command"),
+    "sg": ("-c",), "nix-shell": ("--run", "--command"),
+    "git": ("-x", "--exec", "--extcmd", "--tree-filter", "--index-filter", "--msg-filter", "--env-filter", "-O",
+        "--open-files-in-pager", "--upload-pack", "--receive-pack", "--smtp-server", "--sendmail-cmd",
+        "--browser", "--tool", "--parent-filter", "--commit-filter", "--tag-name-filter",
+        "--subdirectory-filter"),
+    "tar": ("-I", "-F", "--to-command", "--use-compress-program", "--rsh-command", "--info-script",
+        "--checkpoint-action"),
+    "rsync": ("-e", "--rsh", "--rsync-path"), "mapfile": ("-C",), "readarray": ("-C",), "complete": ("-C",),
+    "compgen": ("-C",), "hash": ("-p",), "xterm": ("-e",), "npx": ("-c", "--call"), "npm": ("-c", "--call"),
+    "sudo": ("-s", "-i", "--shell", "--login"), "capsh": ("-c",),
+})  # fmt: skip
+"""Options whose value is shell text, by program."""
+
+JOINED = frozenset({"concurrently", "eval", "parallel", "watch", "sg", "hyperfine", "entr", "sem", "ssh"})
+"""Programs that hand their words to a shell as one text."""
+
+CARRIERS = frozenset({*SHELLS, *TEXT_OPTIONS, *JOINED, "trap", "env", "alias", "bind"})
+
+GIT_KEY = (
+    r"(?i:alias\..*|pager\..*|.*(?:editor|sshcommand|askpass|proxy|fsmonitor|pager|cmd|program|external|helper|"
+    r"textconv|clean|smudge|process|driver|command|tool|viewer|browser|\.path|hook|uploadpack|receivepack))"
+)
+GIT_RUNNING_KEY = re.compile(rf"(?:-c)?{GIT_KEY}=")
+GIT_TOOLS = {"difftool": "-t", "mergetool": "-t", "web--browse": "-b", "clone": "-u"}
+GIT_SETTING = re.compile(GIT_KEY)
+RUNNING_OPTION = re.compile(
+    r"--?(?:[\w-]*-)?(?:command|cmd|exec|execute|program|pager|editor|shell|rsh|wrapper|"
+    r"askpass|browser|invoke|eval|toolexec|vettool|TT|entrypoint|launcher|runner|Command)"
+)
+RUNNING_SETTING = re.compile(
+    r"(?i:[\w.:-]*(?:editor|pager|browser|command|askpass|shell|wrapper|runner|launcher)|"
+    r"(?:-[a-z]|[\w.:-]*[_.:-])?(?:visual|ssh|rsh|diff|lessopen|lessclose|cc|cxx|ld|program|cmd|opener|terminal|exec|"
+    r"system|(?:pre|post)-invoke:*+|git_config_value_\d++))"
+)
+"""Options and names of settings and variables whose value is a program."""
+OPTION_VARIABLE = re.compile(r".*(?:OPTIONS|OPTS|PARAMETERS)")
+EVALUATING = frozenset({
+    "[", "compgen", "complete", "declare", "export", "getopts", "let", "local", "mapfile", "printf",
+    "read", "readarray", "readonly", "test", "typeset", "unset", "wait",
+})  # fmt: skip
+"""They evaluate the subscripts in their words."""
+RUNS_ITS_WORDS = re.compile(r"(?:^|[;&|({]|\b(?:exec|eval|command|env|then|do))\s*\"?\$\{?[@*0-9]")
+"""A script that runs what comes after it."""
+SHELL_VALUED = frozenset({"--rcfile", "--init-file"})
+
+
+def texts(words: Words) -> Iterator[str]:
+    """The shell text that the command which ``words`` begin with carries in its arguments."""
+    program = name_of(words[0])
+    if program not in CARRIERS:
+        return
+    known = [word for word in words[1:] if word is not None]
+    if program in SHELLS:
+        yield from _shell_text(known)
+    elif program == "trap":
+        yield from [word for word in known if word not in {"--", "-", "-p", "-l"}][:1]
+    elif program == "env":
+        yield from _split_string(known)
+    elif program == "alias":
+        yield from (word.partition("=")[2] for word in known)
+    elif program == "bind":
+        yield from (word.rpartition(":")[2].strip("\"' ") for word in known if ":" in word)
+    elif program == "git":
+        yield from _git_text(known)
+    for option in TEXT_OPTIONS.get(program, ()):
+        yield from (text.removeprefix("exec=") for text in _values(known, option))
+    if program in JOINED:
+        yield from _joined(words, program)
+
+
+def _shell_text(words: Sequence[str]) -> Iterator[str]:
+    """``-c TEXT``, in a cluster, with ``--`` or other options between."""
+    wanted = False
+    index = 0
+    while index < len(words):
+        word = words[index]
+        index += 1
+        if word in {"-", "--"}:
+            break
+        if not word.startswith(("-", "+")):
+            index -= 1
+            break
+        if word.startswith("--"):
+            wanted |= word.startswith("--command")
+            index += word in SHELL_VALUED
+            if "=" in word and word.startswith("--command"):
+                yield word.partition("=")[2]
+        else:
+            wanted |= bool(set(word) & {"c", "C"}) and word.startswith("-")
+            index += word.count("o") + word.count("O")
+    if wanted:
+        # What an option may have taken for its value is read as well.
+        yield from words[max(index - 1, 0) : index + 1]
+        if any(RUNS_ITS_WORDS.search(word) for word in words[index : index + 1]):
+            yield " ".join(words[index + 1 :])
+            yield " ".join(words[index + 2 :])
+
+
+def _split_string(words: Sequence[str]) -> Iterator[str]:
+    for index, word in enumerate(words):
+        short = re.match(r"-[i0v]*S", word)
+        if short:
+            yield " ".join(("env", word[short.end() :], *words[index + 1 :]))
+        elif word.startswith("--s"):
+            yield " ".join(("env", word.partition("=")[2], *words[index + 1 :]))
+
+
+def _git_text(words: Sequence[str]) -> Iterator[str]:
+    """Aliases and programs named in settings, and what ``bisect run`` and ``submodule foreach`` run."""
+    seen: set[str] = set()
+    for index, word in enumerate(words):
+        if word in seen:
+            continue  # what follows was looked at with the first
+        if GIT_RUNNING_KEY.match(word):
+            yield word.partition("=")[2].removeprefix("!")
+        elif word.startswith("!"):
+            yield word[1:]
+        elif word in GIT_TOOLS:
+            seen.add(word)
+            yield from _values(words[index + 1 :], GIT_TOOLS[word])
+        elif word == "config":
+            seen.add(word)
+            yield from _git_setting(words[index + 1 :])
+        elif word.startswith("ext::"):
+            yield word.removeprefix("ext::")
+        elif word in {"run", "foreach"}:
+            yield " ".join(one for one in words[index + 1 :] if not one.startswith("--"))
+
+
+def _given_to_parallel(words: Words, starts: Sequence[int]) -> Iterator[str]:
+    """Yield what follows ``:::``, where it is the command or takes its place."""
+    given = next((index for index, word in enumerate(words) if word and re.fullmatch(r":::\+?", word)), len(words))
+    if not starts or any(start >= given or (words[start] or "").startswith("{") for start in starts):
+        yield from (word for word in words[given:] if word is not None)
+
+
+def _git_setting(words: Sequence[str]) -> Iterator[str]:
+    """The program that ``git config KEY VALUE`` names."""
+    for key, value in pairwise(words):
+        if GIT_SETTING.fullmatch(key) and not value.startswith("-"):
+            yield value.removeprefix("!")
+
+
+def likely_texts(words: Words) -> Iterator[str]:
+    """Yield what may be shell text or a program in the options and settings that any command is given."""
+    program = name_of(words[0])
+    if program in {"echo", "grep", "egrep", "fgrep"}:
+        return
+    known = [word or "" for word in words[1:]]
+    configures = "config" in known
+    for word, after in pairwise([*known, ""]):
+        name, equals, value = word.partition("=")
+        if RUNNING_OPTION.fullmatch(name) or (configures and RUNNING_SETTING.fullmatch(word)):
+            yield value if equals else after
+        elif equals:
+            yield from setting_texts(name, value.strip("\"'"))
+        elif setting := re.match(r"(?:-o)?(\w+Command)\s+(.*)", word):
+            yield setting[2]
+        elif program == "socat" and (run := re.match(r"(?i)(?:EXEC|SYSTEM):([^,]*)", word)):
+            yield run[1]
+
+
+def setting_texts(name: str, value: str) -> Iterator[str]:
+    """Yield what a setting or variable makes others run."""
+    if RUNNING_SETTING.fullmatch(name):
+        yield value.lstrip("|-! ")
+    elif OPTION_VARIABLE.fullmatch(name):
+        parts = ("", *(part.strip("\"'") for part in value.split()))
+        yield from likely_texts(tuple(part for part in parts if not OPTION_VARIABLE.match(part.partition("=")[0])))
+
+
+def evaluated_texts(words: Words) -> Iterator[str]:
+    """Yield what the shell runs where a name may have a subscript."""
+    if name_of(words[0]) in EVALUATING:
+        for word in words[1:]:
+            yield from substitutions(word or "")
+
+
+def _values(words: Sequence[str], option: str) -> Iterator[str]:
+    """Yield what may be the value of an option: the next word, or what is attached to it."""
+    for index, word in enumerate(words):
+        if option.startswith("--"):
+            name, equals, value = word.partition("=")
+            if len(name) > 3 and option.startswith(name):
+                yield value if equals else "".join(words[index + 1 : index + 2])
+        elif re.match(r"-\w", word) and option[1] in word:
+            yield word[word.index(option[1]) + 1 :] or "".join(words[index + 1 : index + 2])
+
+
+def _joined(words: Words, program: str) -> Iterator[str]:
+    """The words as one text, from wherever the command may start."""
+    if program in RUNNERS:
+        starts = list(within(words, 0, RUNNERS[program], set()))
+    else:
+        plain = [index for index in range(1, len(words)) if not (words[index] or "").startswith("-")]
+        starts = plain[: 2 if program == "sg" else 1]
+    if program in {"concurrently", "hyperfine"}:
+        yield from (word for word in words[1:] if word is not None)
+    elif program == "parallel":
+        yield from _given_to_parallel(words, starts)
+    for start in starts:
+        yield " ".join(word for word in words[start:] if word is not None)

@@ -1,0 +1,309 @@
+"""Programs that a shell line must never run, and those that act as another user: seen through wrappers and scripts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import TypeAlias
+
+from vibe.shell.policy.carried_text import setting_texts, texts
+from vibe.shell.policy.detours import Feed, fed_texts, guessed_texts, runs_unknown, taken_from_input, values_run
+from vibe.shell.policy.parser import ShellCommand, ShellLine, parse_line
+from vibe.shell.policy.words import TOO_COMPLEX, Patience
+from vibe.shell.policy.wrappers import MAX_POSITIONS, Words, name_of, positions, unversioned, without_git_options
+
+MAX_DEPTH = 5
+"""The depth to which scripts within scripts are read."""
+MAX_GROWTH = 5
+SPARE_TEXT = 4_000
+"""The length of such scripts that is read: so many times the length of the line, and some characters more."""
+MAX_BRACES = 64
+MAX_PATTERN = 64
+"""A longer pattern is taken to stand for anything."""
+
+TOO_DEEP = "its scripts are nested too deeply to check"
+
+BECOMES_ANOTHER = frozenset({
+    "calife", "capsh", "chpst", "doas", "gksu", "gksudo", "gosu", "kdesu", "kdesudo", "machinectl", "newgrp",
+    "newuidmap", "pkexec", "run0", "runuser", "s6-setuidgid", "setuidgid", "sg", "su", "su-exec", "sudo", "sudo-rs",
+    "sudoedit", "sux",
+})  # fmt: skip
+BECOMES_ANOTHER_WITH = {
+    "setpriv": re.compile(r"(?s)--(?:re?[ug]|ru|rg|eu|eg|gr|init-g|cl|k).*"),
+    "chroot": re.compile(r"(?s)--[ug].*"),
+    "nsenter": re.compile(r"(?s)-[^-]*[SG].*|--setu.*|--setg.*"),
+    "unshare": re.compile(r"(?s)-[^-]*[SG].*|--setu.*|--setgi.*"),
+    "start-stop-daemon": re.compile(r"(?s)-[^-]*[cg].*|--(?:chu|g).*"),
+    "systemd-run": re.compile(r"(?s)--ui.*|--gi.*|-[^-]*p.*|--pr.*|-[^-]*M.*|--ma.*"),
+}
+"""Programs that do so with one of these options."""
+
+AMBIGUOUS = frozenset({"screen", "top", "view"})
+"""Everyday words, too: no reason to deny where it is not sure that a program is meant."""
+
+PAGERS = frozenset({"less", "more"})
+SHOWS_A_FILE = re.compile(r"\s*(?:less|more)(?:\s+-[A-Za-z]+)*\s+[\w./][\w./-]*\s*")
+"""A pager that is all of a line: without a terminal it prints the file and ends."""
+
+INTERACTIVE_FLAG = re.compile(r"-[ilq]+|--login|--interactive|--norc|--noprofile")
+SAME_OPTION = {"--force": "f", "--recursive": "r", "-R": "r", "--delete": "d", "--remove": "d"}
+"""Long names of the options that deny lists mostly name."""
+
+Entries: TypeAlias = "frozenset[tuple[str, ...]]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """The reasons not to run a line; each is blank where there is none.
+
+    It must never run; one of its programs acts as another user; neither can be told.
+
+    Or nothing.
+    """
+
+    denied: str = ""
+    other: str = ""
+    opaque: str = ""
+
+
+@lru_cache(maxsize=256)
+def inspect(line: str, denied: Entries, standalone: frozenset[str]) -> Inspection:
+    """Look at every command that a line could run. The work grows with its length and no faster."""
+    parsed = parse_line(line)
+    if SHOWS_A_FILE.fullmatch(line):
+        standalone -= PAGERS
+    looker = _Looker(denied, standalone, MAX_GROWTH * len(line) + SPARE_TEXT)
+    if parsed.opaque:
+        return looker.unread(line, parsed.opaque)
+    looker.look(parsed, *([parse_line(line.replace("\\\n", ""))] if "\\\n" in line else []))
+    if looker.opaque and not looker.denied:
+        return looker.unread(line, looker.opaque, each_time=True)
+    return Inspection(denied=looker.denied, other=looker.other)
+
+
+class _Looker:
+    """Goes through a line and the scripts in it, each text once, and notes the first of each kind."""
+
+    def __init__(self, entries: Entries, standalone: frozenset[str], limit: int) -> None:
+        self._entries: dict[str, list[tuple[str, ...]]] = {}
+        for entry in entries:
+            self._entries.setdefault(entry[0], []).append(entry)
+        self._standalone = standalone
+        self._seen: set[tuple[str, bool]] = set()
+        self._unread = limit
+        self._patience = Patience()
+        self.denied = ""
+        self.other = ""
+        self.opaque = ""
+
+    def unread(self, line: str, why: str, *, each_time: bool = False) -> Inspection:
+        """Return what the bare words of a line say that is too much to be read."""
+        words = {name_of(word) for word in re.findall(r"[\w./+-]+", line)}
+        other = next(iter(sorted(words & BECOMES_ANOTHER)), "")
+        listed = next(iter(sorted(words & self._entries.keys())), "")
+        if listed:
+            why = f"{why}, and {listed!r} is in it"
+        return Inspection(other=other, opaque=why if listed or each_time else "")
+
+    def look(self, *lines: ShellLine) -> None:
+        """Note what is in lines; stops at a denial, and where there is too much to read."""
+        pending = [(line, 0, True) for line in lines]
+        while pending:
+            current, depth, sure = pending.pop()
+            for text, certain in self._texts(current, sure=sure):
+                inner = self._script(text, depth, sure=certain)
+                if self.denied or self.opaque:
+                    return
+                if inner is not None:
+                    pending.append((inner, depth + 1, certain))
+            if self.denied or self.opaque:
+                return
+
+    def _texts(self, line: ShellLine, *, sure: bool) -> Iterator[tuple[str, bool]]:
+        """Judge the commands of a line and those they run; the shell text in it, and whether it surely is such."""
+        feeds: dict[Feed, None] = {}
+        readings = {(words, command.fed): None for command in line.commands for words in _readings(command)}
+        runs_values = False
+        for words, fed in readings:
+            if self._patience.is_over():
+                self.opaque = TOO_COMPLEX
+                return
+            starts = positions(words)
+            if len(starts) > MAX_POSITIONS:
+                self.opaque = "its programs are nested too deeply to check"
+                return
+            for inner in (words[start:] for start in starts):
+                self._judge(inner, fed=fed, sure=sure)
+                feeds.update(dict.fromkeys(taken_from_input(inner, fed=fed)))
+                runs_values = runs_values or runs_unknown(inner)
+                yield from ((text, sure) for text in texts(inner))
+                if self._unread >= 0:
+                    yield from ((text, False) for text in guessed_texts(inner, line))
+        if runs_values:
+            yield from ((text, False) for text in values_run(line))
+        yield from ((text, sure) for text in line.nested)
+        yield from ((text, sure) for name, value in line.assigned for text in setting_texts(name, value))
+        for feed in feeds:
+            yield from ((text, sure and feed is Feed.SHELL) for text in fed_texts(line, feed))
+
+    def _script(self, text: str, depth: int, *, sure: bool) -> ShellLine | None:
+        """Shell text as a line, unless it was read before; too much of it makes the whole line opaque."""
+        if not text or text.isspace() or (text, sure) in self._seen:
+            return None
+        self._unread -= len(text)
+        if self._unread < 0:
+            self.opaque = TOO_DEEP if sure else self.opaque
+            return None
+        if self._patience.is_over():
+            self.opaque = TOO_COMPLEX
+            return None
+        self._seen.add((text, sure))
+        inner = parse_line(text)
+        if depth == MAX_DEPTH or inner.opaque:
+            self.opaque = TOO_DEEP if sure else self.opaque
+            return None
+        return inner
+
+    def _judge(self, words: Words, *, fed: bool, sure: bool) -> None:
+        first = words[0]
+        if not first:
+            return
+        program = name_of(first)
+        if not sure and program in AMBIGUOUS:
+            return
+        entries = [entry for name in {first, program, unversioned(program)} for entry in self._entries.get(name, ())]
+        if any(_is_entry(words, entry) for entry in entries):
+            self.denied = self.denied or f"{' '.join(_known(words[:3]))!r} is on the deny list"
+        elif sure and self._standalone & {program, unversioned(program)} and _waits_for_typing(words, fed=fed):
+            waits = f"{program!r} would wait for someone to type; give it a script, a file or -c"
+            self.denied = self.denied or waits
+        if not sure and program not in {"sudo", "doas", "pkexec"}:
+            return
+        options = BECOMES_ANOTHER_WITH.get(program)
+        if (
+            program in BECOMES_ANOTHER
+            or _may_be_another(program)
+            or (options and any(options.fullmatch(word) for word in words if word is not None))
+        ):
+            self.other = self.other or program
+
+
+def _readings(command: ShellCommand) -> Iterator[Words]:
+    """The words as they stand, and with their braces expanded."""
+    words = tuple(word.text for word in command.words)
+    yield words
+    if any(word.text is None and word.guess for word in command.words):
+        guessed = tuple(word.guess or None if word.text is None else word.text for word in command.words)
+        yield guessed
+        first = (guessed[0] or "").split()
+        if len(first) > 1:
+            yield (*first, *guessed[1:])
+    if any(word.pattern and word.text and "{" in word.text for word in command.words):
+        yield tuple(
+            text
+            for word in command.words
+            for text in (_braces(word.text) if word.pattern and word.text else [word.text])
+        )
+
+
+def _braces(text: str) -> list[str]:
+    """``a{b,c}`` as ``ab ac``; what is too much stays as it is."""
+    found = [text]
+    done: list[str] = []
+    while found and len(found) + len(done) <= MAX_BRACES:
+        current = found.pop(0)
+        inner = re.search(r"\{([^{},]*+,[^{}]*+)\}", current)
+        if inner is None:
+            done.append(current)
+            continue
+        found[:0] = [current[: inner.start()] + part + current[inner.end() :] for part in inner[1].split(",")]
+    return [one for one in (*done, *found) if one]
+
+
+def _known(words: Words) -> tuple[str, ...]:
+    """The words up to the first that is not known."""
+    end = next((index for index, word in enumerate(words) if word is None), len(words))
+    return tuple(word for word in words[:end] if word is not None)
+
+
+def _is_entry(words: Words, entry: tuple[str, ...]) -> bool:
+    """Return whether a command is what an entry of the deny list names, however its options are written."""
+    if name_of(words[0]) == "git":
+        words = without_git_options(words)
+    known = _known(words)
+    if known[1 : len(entry)] == entry[1:]:
+        return True
+    operands = [word for word in entry[1:] if not word.startswith("-")]
+    options = [word for word in entry[1:] if word.startswith("-")]
+    if not options:
+        return _leads_with([word for word in words[1:] if word is not None], operands)
+    given = [word for word in words[1:] if word is not None]
+    valued = len(options) == 1 and re.fullmatch(r"-\w", options[0]) and entry[-1] != options[0]
+    if valued:  # python -m pdb
+        return _has_value(given, options[0], entry[entry.index(options[0]) + 1])
+    return _leads_with(given, operands) and all(_has_option(given, option) for option in options)
+
+
+def _leads_with(words: Sequence[str], operands: Sequence[str]) -> bool:
+    """Return whether the first operands among the words are these; an option may have taken the word after it."""
+    at = {0}
+    for operand in operands:
+        reached: set[int] = set()
+        pending = list(at)
+        while pending:
+            index = pending.pop()
+            if index >= len(words) or index in reached:
+                continue
+            if words[index].startswith("-"):
+                pending += [index + 1, index + 2]
+            elif words[index] == operand:
+                reached.add(index + 1)
+        at = reached
+    return bool(at)
+
+
+def _has_option(words: Sequence[str], option: str) -> bool:
+    """Return whether all letters of an option, or its long name or a beginning of it, are among the words."""
+    if option.startswith("--"):
+        short = SAME_OPTION.get(option)
+        return any(
+            len(name) > 2 and option.startswith(name) for word in words for name in (word.partition("=")[0],)
+        ) or (short is not None and _has_option(words, f"-{short}"))
+    letters = {letter for word in words if re.match(r"-\w", word) for letter in word[1:]}
+    letters |= {
+        short
+        for name, short in SAME_OPTION.items()
+        for word in words
+        if word == name or (len(word) > 3 and name.startswith(word))
+    }
+    return all(letter in letters or (letter in "rR" and letters & {"r", "R"}) for letter in option[1:])
+
+
+def _has_value(words: Sequence[str], option: str, value: str) -> bool:
+    for index, word in enumerate(words):
+        if re.match(r"-\w", word) and option[1] in word:
+            attached = word[word.index(option[1]) + 1 :]
+            if value in {attached, *(words[index + 1 : index + 2] if not attached else ())}:
+                return True
+    return False
+
+
+def _may_be_another(name: str) -> bool:
+    """Return whether a pattern may stand for such a program."""
+    if not re.search(r"[*?\[]", name) or not re.search(r"\w", name):
+        return False
+    return len(name) > MAX_PATTERN or any(fnmatchcase(program, name) for program in BECOMES_ANOTHER)
+
+
+def _waits_for_typing(words: Words, *, fed: bool) -> bool:
+    if words[0] is not None and name_of(words[0]) in PAGERS:
+        return True
+    if fed or any(word is None for word in words):
+        return False
+    rest = [word for word in words[1:] if word is not None and not INTERACTIVE_FLAG.fullmatch(word)]
+    if name_of(words[0]) == "ssh":
+        return len([word for word in rest if not word.startswith("-")]) < 2 and "-V" not in rest
+    return not rest

@@ -1,0 +1,230 @@
+"""The words of a program that only reads, told apart: options, their values, and what the others name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from vibe.shell.policy.option_specs import Operands, Reader
+from vibe.shell.policy.parser import ShellCommand, Word
+from vibe.shell.policy.paths import NamedPath
+from vibe.shell.policy.read_only_commands import PATTERN_SAFE
+
+PUBLIC = frozenset({
+    "-", "/etc/debian_version", "/etc/lsb-release", "/etc/os-release", "/etc/timezone", "/proc/cpuinfo",
+    "/proc/loadavg", "/proc/meminfo", "/proc/uptime", "/proc/version", "/usr/lib/os-release",
+})  # fmt: skip
+"""Files that may be read outside the workspace: they say what system this is, and nothing of who uses it."""
+
+
+HEEDS_NAMES = frozenset({"[", "bat", "batcat", "git", "less", "more", "seq", "shuf", "strings", "test", "xxd", "zcat"})
+"""Programs for which the name of a file may mean more than the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The judgement of a command: what is wrong with it, or nothing; the paths it names; whether it is git."""
+
+    doubt: str = ""
+    paths: tuple[NamedPath, ...] = ()
+    git: bool = False
+
+
+def judge_reader(command: ShellCommand, reader: Reader, length: int) -> Judged:
+    """Return whether all words after the first ``length`` are options it may have and operands of its kind."""
+    argv = command.argv
+    if len(argv) < len(command.words):
+        return Judged(f"an argument of {argv[0]!r} is known only at run time")
+    words = argv[length:]
+    unsafe = next((w for w in command.words[length:] if w.pattern and _may_become_option(w, argv[0], reader)), None)
+    if unsafe is not None:
+        return Judged(f"{unsafe.text!r} may become an option")
+    doubt = reader.check(words) if reader.check else ""
+    if doubt:
+        return Judged(doubt)
+    if reader.fixed_first and command.words[length : length + 1] and command.words[length].pattern:
+        return Judged(f"{words[0]!r} may become the name of a file, and that names a variable")
+    if reader.own is not None:
+        doubt, named = reader.own(words)
+        return Judged(doubt, (*_named(named, command), *_expanded(command)))
+    if reader.operands is Operands.WORDS:
+        return Judged(paths=_expanded(command))
+    parsed = parse_options(words, reader)
+    if isinstance(parsed, str):
+        return Judged(f"'{' '.join(argv[:length])} {parsed}' may do more than look")
+    doubt = (
+        _doubt_operands(parsed, reader, command.words)
+        or _doubt_patterns(parsed, reader, command.words)
+        or _doubt_scripts(parsed, reader)
+    )
+    return Judged(
+        doubt and f"'{' '.join(argv[:length])}' {doubt}", _reader_paths(parsed, reader, command), argv[0] == "git"
+    )
+
+
+def begins_with_pattern(command: ShellCommand) -> bool:
+    """Return whether only a look at the files can tell that no word of it becomes an option."""
+    open_words = (word for word in command.words if word.pattern and (word.text or "")[:1] in {"*", "?"})
+    return command.argv[:1] != () and command.argv[0] not in PATTERN_SAFE and any(open_words)
+
+
+def _may_become_option(word: Word, program: str, reader: Reader) -> bool:
+    """Return whether a file named like an option could stand where the pattern stood, and that would matter.
+
+    Where a program takes plain paths, the names that the pattern stands for are looked at instead.
+    """
+    text = word.text or ""
+    if program in PATTERN_SAFE or re.match(r"[\w./@]|--[\w-]+=", text):
+        return False
+    takes_paths = reader.operands in {Operands.PATHS, Operands.PATTERN} and reader.own is None
+    return not takes_paths or program in HEEDS_NAMES or text[:1] not in {"*", "?"}
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """The options given, their values, the other words, and the values that are patterns."""
+
+    given: frozenset[str]
+    values: tuple[str, ...]
+    operands: tuple[str, ...]
+    patterns: tuple[str, ...]
+
+
+def parse_options(words: Sequence[str], reader: Reader) -> Parsed | str:
+    """The words as a program's own parser would take them; else the first option that is not known.
+
+    A value that looks like an option is none: should the program take it for one after all, it would be overlooked.
+    """
+    given: set[str] = set()
+    values: list[str] = []
+    operands: list[str] = []
+    patterns: list[str] = []
+    index = 0
+    while index < len(words):
+        word = words[index]
+        index += 1
+        if word == "--":
+            operands += words[index:]
+            break
+        if not word.startswith("-") or word == "-":
+            operands.append(word)
+            if reader.stops:
+                operands += words[index:]
+                break
+            continue
+        if "-#" in reader.options and re.fullmatch(r"-\d+", word):
+            continue
+        taken = _take_long(word, reader) if word.startswith("--") else _take_short(word, reader)
+        if taken is None:
+            return word
+        names, value, needs = taken
+        found = _values(value, words[index : index + 1]) if needs or value else []
+        if found is None:
+            return f"{word} {words[index]}"
+        index += needs
+        given |= names
+        values += found
+        if names & reader.patterns:
+            patterns += found
+    return Parsed(frozenset(given), tuple(values), tuple(operands), tuple(patterns))
+
+
+OPTION_LIKE = re.compile(r"-(?!$|[0-9]+$)")
+"""Not ``-``, which stands for a stream, and no number, which does no harm as an option."""
+
+
+def _values(glued: str, following: Sequence[str]) -> list[str] | None:
+    """Return what an option takes; None if that looks like another option."""
+    if glued:
+        return [glued]
+    return None if any(OPTION_LIKE.match(value) for value in following) else list(following)
+
+
+_Taken: TypeAlias = "tuple[frozenset[str], str, bool] | None"
+"""Option names, an attached value, whether the next word is the value."""
+
+
+def _take_long(word: str, reader: Reader) -> _Taken:
+    name, equals, value = word.partition("=")
+    kind = reader.options.get(name)
+    if kind is None or (equals and not kind):
+        return None
+    return frozenset({name}), value, kind in {"=", ":"} and not equals
+
+
+def _take_short(word: str, reader: Reader) -> _Taken:
+    names: set[str] = set()
+    for position in range(1, len(word)):
+        name = f"-{word[position]}"
+        kind = reader.options.get(name)
+        rest = word[position + 1 :]
+        if kind is None or (rest and (kind == ":" or (not kind and not reader.clusters))):
+            return (frozenset({word}), "", False) if reader.options.get(word) == "" else None
+        names.add(name)
+        if kind:
+            return frozenset(names), rest, kind != "?" and not rest
+    return frozenset(names), "", False
+
+
+def _doubt_operands(parsed: Parsed, reader: Reader, words: Sequence[Word]) -> str:
+    operands = parsed.operands
+    if reader.listing and operands and not parsed.given & reader.listing:
+        return f"with {operands[0]!r} may create it"
+    if reader.operands is Operands.NONE and operands:
+        return f"with {operands[0]!r} may do more than look"
+    if reader.operands is Operands.ONE_PATH and len(operands) > 1:
+        return f"writes to {operands[1]!r}"
+    if reader.operands is Operands.ONE_PATH and any(word.pattern for word in words):
+        return "writes to the second of the names that a pattern stands for"
+    return ""
+
+
+def _doubt_patterns(parsed: Parsed, reader: Reader, words: Sequence[Word]) -> str:
+    """Return whether a name that a pattern stands for may take the script's place, or make another word take it."""
+    if reader.script is None:
+        return ""
+    files = parsed.operands if parsed.given & reader.patterns else parsed.operands[1:]
+    moving = any(word.pattern and word.text not in files for word in words)
+    return "runs a script that may become the name of a file" if moving else ""
+
+
+def _doubt_scripts(parsed: Parsed, reader: Reader) -> str:
+    if reader.script is None:
+        return ""
+    scripts = parsed.patterns if parsed.given & reader.patterns else parsed.operands[:1]
+    return next((doubt for script in scripts if (doubt := reader.script(script))), "") if scripts else "has no script"
+
+
+def _named(texts: Sequence[str], command: ShellCommand) -> list[NamedPath]:
+    patterns = {word.text for word in command.words if word.pattern}
+    return [NamedPath(text=text, pattern=text in patterns) for text in texts]
+
+
+def _expanded(command: ShellCommand) -> tuple[NamedPath, ...]:
+    """The words that become names of files, though the program takes them for text."""
+    return tuple(NamedPath(text=word.text or "", pattern=True) for word in command.words if word.pattern)
+
+
+def _reader_paths(parsed: Parsed, reader: Reader, command: ShellCommand) -> tuple[NamedPath, ...]:
+    if reader.operands in {Operands.TEXT, Operands.NONE}:
+        return _expanded(command)
+    operands = list(parsed.operands)
+    if reader.operands is Operands.PATTERN and not parsed.given & reader.patterns:
+        operands = operands[1:]
+    whole = "*" in reader.recursive or bool(parsed.given & reader.recursive)
+    if whole and not operands and not (command.fed and "*" in reader.recursive):
+        operands.append(".")
+    patterns = {word.text for word in command.words if word.pattern}
+    visible = reader.visible and not parsed.given & {"-g", "--glob", "--iglob", "-.", "--hidden"}
+    follows = "*" in reader.follows or bool(parsed.given & reader.follows)
+    paths = [
+        NamedPath(text=text, pattern=text in patterns, whole=whole, visible=visible, follows=follows)
+        for text in operands
+        if text not in PUBLIC
+    ]
+    paths += _expanded(command)
+    if reader.operands is Operands.PATTERN:
+        return tuple(paths)
+    return (*paths, *(NamedPath(text=value) for value in parsed.values if value not in PUBLIC))

@@ -1,0 +1,290 @@
+"""Which shell lines run without asking, which never: decided for every command a line holds, wherever it stands."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from vibe.shell.policy.builtins import bare, is_shell_word, with_stand_ins
+from vibe.shell.policy.confined_reading import may_read_confined, places_of_git
+from vibe.shell.policy.deny_rules import Inspection, inspect
+from vibe.shell.policy.git_risks import repository_doubt
+from vibe.shell.policy.option_parsing import Judged, begins_with_pattern, judge_reader
+from vibe.shell.policy.parser import ShellCommand, ShellLine, parse_line
+from vibe.shell.policy.paths import MAX_PATH, NamedPath, lexical_doubt, resolved_doubt
+from vibe.shell.policy.read_only_commands import READERS, find_reader
+from vibe.shell.policy.words import UNKNOWN_STEP, Patience, Place, TooComplexError
+from vibe.shell.policy.wrappers import runs_others
+from vibe.shell.port import Roots, ToolPermission
+
+DEFAULT_ALLOWED = ("cd", *READERS)
+DEFAULT_DENIED = (
+    "emacs", "gdb", "htop", "lldb", "nano", "nvim", "pdb", "pico", "python -m pdb", "python3 -m pdb", "screen",
+    "tmux", "top", "vi", "view", "vim", "vimdiff",
+)  # fmt: skip
+DEFAULT_DENIED_STANDALONE = (
+    "bash", "dash", "fish", "ipython", "irb", "ksh", "less", "more", "node", "python", "python3", "sh", "ssh", "zsh",
+)  # fmt: skip
+"""An allow list entry that names one of these alone would allow anything; with a further word it counts."""
+
+EXTENDED_GIT = re.compile(r"-[cCp]|--(?:git-dir|work-tree|exec-path|config-env|namespace|paginate|super-prefix).*")
+
+MAX_WORDS = 16
+"""The longest entry of an allow list, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BashVerdict:
+    """The policy's answer for a line; ``permission`` None leaves it to the configured level.
+
+    ``read_only``: it may run unasked where it can only read. ``only_reads``: it does nothing else anywhere.
+    ``each_time``: why a person must say yes to it each time.
+    """
+
+    permission: ToolPermission | None
+    reason: str
+    read_only: bool = False
+    only_reads: bool = False
+    each_time: str = ""
+
+
+class ConfinedReading(StrEnum):
+    """Which lines that would be asked about run in a read-only sandbox instead: of programs that read, all, or none."""
+
+    READERS = "readers"
+    ALL = "all"
+    OFF = "off"
+
+
+def classify(  # noqa: PLR0913  all but the lists by keyword
+    line: str,
+    allowlist: Sequence[str],
+    denylist: Sequence[str],
+    *,
+    standalone: Sequence[str] = (),
+    workspace: Roots | None = None,
+    confined: ConfinedReading = ConfinedReading.OFF,
+    start: Place = (),
+) -> BashVerdict:
+    """NEVER if any command is denied, ALWAYS if every command is allowed and nothing else happens, else None.
+
+    Entries are argv prefixes (``git log``), compared word by word after quotes are removed; what a built-in entry may
+    be given is written in ``read_only_commands``. ``standalone`` programs are denied only where they would wait for
+    someone to type. With ``workspace`` the paths in the line are resolved in it; without, only their letters are
+    judged. ``start`` is the folder in which the line begins.
+    """
+    found = inspect(line, _prefixes(denylist), frozenset(standalone))
+    if found.denied:
+        return BashVerdict(permission=ToolPermission.NEVER, reason=found.denied)
+    parsed = parse_line(line, start) if start else parse_line(line)  # the same as elsewhere, so that it is parsed once
+    other = _each_time(found)
+    if other:
+        return BashVerdict(permission=None, reason=other, each_time=other)
+    try:
+        verdict = _doubted(parsed, _prefixes(allowlist), workspace, confined, start)
+    except TooComplexError as error:
+        verdict = BashVerdict(permission=None, reason=str(error))
+    if verdict is not None:
+        return verdict
+    only_reads = all(_only_reads(with_stand_ins(bare(command))) for command in parsed.commands)
+    reason = "every command is on the allow list"
+    return BashVerdict(permission=ToolPermission.ALWAYS, reason=reason, only_reads=only_reads)
+
+
+def _doubted(
+    line: ShellLine,
+    allowed: frozenset[tuple[str, ...]],
+    workspace: Roots | None,
+    confined: ConfinedReading,
+    start: Place,
+) -> BashVerdict | None:
+    """Return the verdict where there is a reason to ask: of all reasons the gravest counts, not the first.
+
+    Raises:
+        TooComplexError: there is too much to look at.
+    """
+    patience = Patience()
+    doubts = _doubts(line, allowed, workspace, patience)
+    first = next(doubts, None)
+    if first is None:
+        return None
+    if confined is ConfinedReading.OFF or workspace is None:
+        return BashVerdict(permission=None, reason=first.why)
+    any_program = confined is ConfinedReading.ALL
+    git = _git_doubts(places_of_git(line), workspace)
+    closed = next((doubt for doubt in chain([first], doubts, git) if doubt.closed), None)
+    read_only = closed is None and may_read_confined(line, workspace, start, patience, any_program=any_program)
+    return BashVerdict(permission=None, reason=(closed or first).why, read_only=read_only)
+
+
+def _each_time(found: Inspection) -> str:
+    return f"{found.other!r} acts as another user" if found.other else found.opaque
+
+
+def _prefixes(entries: Sequence[str]) -> frozenset[tuple[str, ...]]:
+    return _split_entries(tuple(entries))
+
+
+@lru_cache(maxsize=64)
+def _split_entries(entries: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
+    return frozenset(tuple(words) for entry in entries if (words := entry.split()))
+
+
+def _matching(argv: tuple[str, ...], entries: frozenset[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The entries a command begins with."""
+    return [argv[:length] for length in range(1, min(len(argv), MAX_WORDS) + 1) if argv[:length] in entries]
+
+
+Places: TypeAlias = "frozenset[Place]"
+
+
+class _Doubt(NamedTuple):
+    """The reason to ask about a line. ``closed``: it holds even where the line could only read."""
+
+    why: str
+    closed: bool = False
+
+
+def _doubts(
+    line: ShellLine, allowed: frozenset[tuple[str, ...]], workspace: Roots | None, patience: Patience
+) -> Iterator[_Doubt]:
+    """Yield every reason to ask about a line, the plainest first."""
+    if line.surprises:
+        yield _Doubt(line.surprises[0])
+    if not line.commands:
+        yield _Doubt("it contains no command", closed=True)
+        return
+    commands = [bare(command) for command in line.commands]
+    judged = [(command, _judge(command, allowed)) for command in commands]
+    for command, one in judged:
+        if one.doubt:
+            yield _Doubt(one.doubt)
+        elif not line.plain and not _only_reads(command):
+            yield _Doubt(f"{command.argv[0]!r} is mixed with variables or conditions")
+    everywhere = frozenset(place for command in line.commands for place in command.places)
+    named = [(path, command.places) for command, one in judged for path in one.paths]
+    named += [(NamedPath(text=text, fed=True), everywhere) for text in line.inputs]
+    if workspace is None:
+        open_patterns = (command for command, _ in judged if begins_with_pattern(command))
+        if (command := next(open_patterns, None)) is not None:
+            yield _Doubt(f"an argument of {command.argv[0]!r} may become an option")
+        steps = [NamedPath(text=step) for place in everywhere for step in place]
+        paths = [*steps, *(path for path, _ in named)]
+        yield from (_Doubt(doubt) for path in paths if (doubt := lexical_doubt(path)))
+        return
+    git = (place for command, one in judged if one.git for place in command.places)
+    yield from _git_doubts(git, workspace)
+    yield from _path_doubts(dict.fromkeys(named), workspace, patience)
+
+
+def _only_reads(command: ShellCommand) -> bool:
+    argv = command.argv
+    return argv[:1] == ("cd",) or is_shell_word(command) or find_reader(argv) is not None
+
+
+def _git_doubts(places: Iterable[Place], workspace: Roots) -> Iterator[_Doubt]:
+    """Yield why git may run something that the repository chose."""
+    folders = dict.fromkeys(_folder(place, workspace) for place in dict.fromkeys(places))
+    for folder in folders:
+        doubt = "it runs git in a folder known only at run time" if folder is None else repository_doubt(folder)
+        if doubt:
+            yield _Doubt(doubt, closed=True)
+
+
+def _path_doubts(named: Iterable[tuple[NamedPath, Places]], workspace: Roots, patience: Patience) -> Iterator[_Doubt]:
+    """Yield why what the line names may lead out."""
+    folders: dict[Place, Path | None] = {}
+    for path, places in named:
+        for place in places - folders.keys():
+            folders[place] = _folder(place, workspace)
+            if folders[place] is None:
+                yield _Doubt(f"{'/'.join(place).strip(UNKNOWN_STEP)!r} leads to a place known only at run time")
+        inside = [folder for place in sorted(places) if (folder := folders[place]) is not None]
+        found = resolved_doubt(path, workspace, inside or [workspace.root], patience)
+        if found is not None:
+            yield _Doubt(found.why, closed=not found.harmless)
+
+
+def _folder(place: Place, workspace: Roots) -> Path | None:
+    """The folder that the steps of a place lead to; None unless each is there, inside, and no link."""
+    root = Path(os.path.realpath(workspace.root))
+    folder = root
+    for step in place:
+        if UNKNOWN_STEP in step or len(step) > MAX_PATH:
+            return None
+        folder = Path(os.path.normpath(folder / step))
+        if os.path.realpath(folder) != str(folder) or not workspace.contains(folder):
+            return None
+        if not folder.is_dir() or not os.access(folder, os.X_OK):
+            return None  # the line would go on where it was
+    return folder
+
+
+def _judge(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) -> Judged:
+    command = with_stand_ins(command)
+    argv = command.argv
+    if not argv or command.words[0].pattern or "/" in argv[0]:
+        return Judged("what it runs is known only at run time" if not argv else f"{argv[0]!r} is not a plain name")
+    if is_shell_word(command):
+        return Judged()
+    program = argv[0]
+    found = find_reader(argv)
+    if found is not None and _matching(argv, allowed):
+        return judge_reader(command, *found)
+    if program == "cd":
+        return _judge_cd(command, allowed)
+    return _judge_listed(command, allowed)
+
+
+def _judge_listed(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) -> Judged:
+    """A command that is no reader, by the allow list."""
+    argv = command.argv
+    program = argv[0]
+    if runs_others(argv):
+        return Judged(f"{program!r} runs what it is given")
+    matching = [prefix for prefix in _matching(argv, allowed) if " ".join(prefix) not in READERS]
+    if not matching:
+        return Judged(_not_listed(argv))
+    if program == "git" and any(EXTENDED_GIT.fullmatch(word) for word in argv[1:2]):
+        return Judged(f"'git {argv[1]}' may change what git runs")
+    rest = command.words[max(map(len, matching)) :]
+    unknown = next((word for word in rest if word.text is None), None)
+    if unknown is not None:
+        return Judged(f"an argument of {program!r} is known only at run time")
+    return Judged(
+        paths=tuple(NamedPath(text=word.text or "", pattern=word.pattern, written=True) for word in rest),
+        git=program == "git",
+    )
+
+
+def _not_listed(argv: Sequence[str]) -> str:
+    if argv[0] == "git" and len(argv) > 1 and argv[1].startswith("-"):
+        return f"'git {argv[1]}' may change what git runs"
+    return f"{' '.join(argv[:2])!r} is not on the allow list"
+
+
+def _judge_cd(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) -> Judged:
+    if (
+        ("cd",) not in allowed
+        or len(command.words) != 2
+        or len(command.argv) != 2
+        or command.argv[1].startswith("-")
+        or command.words[1].pattern
+    ):
+        return Judged(f"{' '.join(command.argv)!r} leads to a place known only at run time")
+    return Judged(paths=(NamedPath(text=command.argv[1]),))
+
+
+def reads_only_its_input(command: ShellCommand) -> bool:
+    """Return whether it reads nothing but what is piped into it."""
+    if not command.fed:
+        return False
+    judged = _judge(bare(command), _prefixes(DEFAULT_ALLOWED))
+    return not judged.doubt and not judged.paths and not judged.git and command.argv[:1] != ("cd",)

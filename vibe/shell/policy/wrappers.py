@@ -1,0 +1,321 @@
+"""The programs that run what they are given: at which words a command may start, and which are shell text.
+
+A position counts if the program could run what stands there. Of an option whose value is not known, both readings
+count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TypeAlias
+
+from vibe.shell.policy.option_specs import options_in
+
+SHELLS = frozenset({
+    "ash", "bash", "csh", "dash", "elvish", "fish", "ksh", "mksh", "nu", "posh", "pwsh", "rbash",
+    "sh", "tcsh", "xonsh", "yash", "zsh",
+})  # fmt: skip
+
+Words: TypeAlias = "Sequence[str | None]"
+"""None is a word that only running tells."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runner:
+    """A program that runs the command among its words.
+
+    ``before`` words of its own come first, ``perhaps`` more may. ``after`` are the words one of which must come before
+    any command: subcommands, or options such as ``-exec``. ``anywhere``: its options are too many to be told apart from
+    a command. ``assigns``: ``NAME=VALUE`` may come first, too.
+    """
+
+    options: Mapping[str, str] = field(default_factory=dict[str, str])
+    before: int = 0
+    perhaps: int = 0
+    after: frozenset[str] = frozenset()
+    anywhere: bool = False
+    assigns: bool = False
+
+
+def _runner(row: str = "", before: int = 0, *, perhaps: int = 0, after: str = "", assigns: bool = False) -> Runner:
+    return Runner(
+        options=options_in(row), before=before, perhaps=perhaps, after=frozenset(after.split()), assigns=assigns
+    )
+
+
+PLAIN = _runner()
+LOADER = _runner("--library-path= --inhibit-rpath= --audit= --preload= --argv0= --list --verify --inhibit-cache")
+ANYWHERE = Runner(anywhere=True)
+CONTAINER = (
+    "-v= -e= -p= -w= -u= -l= -h= -m= -c= -a= -itdTP --name= --volume= --env= --publish= --workdir= --user= --network= "
+    "--entrypoint= --mount= --rm --init --platform= --env-file= --memory= --cpus= --gpus= --hostname= --label= --tty "
+    "--interactive --detach --privileged --pull= --no-deps --shm-size= --cap-add= --add-host="
+)
+POD = "-n= -c= -it --namespace= --container= --context="
+SETARCH = "-BFILRSTXZ3v --4gb --addr-compat-layout --addr-no-randomize --verbose --list --uname-2.6"
+
+RUNNERS: Mapping[str, Runner] = MappingProxyType({
+    # words of the shell
+    "builtin": PLAIN,
+    "command": _runner("-p"),
+    "coproc": _runner(perhaps=1),
+    "exec": _runner("-a= -cl"),
+    "time": _runner("-f= -o= -apqvV --format= --output= --append --portability --quiet --verbose"),
+    # how and as whom it runs
+    "chrt": _runner(
+        "-T= -P= -D= -abdefiomprRv --sched-runtime= --sched-period= --sched-deadline= --all-tasks --batch --deadline "
+        "--fifo --idle --other --rr --reset-on-fork --max --pid --verbose",
+        perhaps=1,
+    ),
+    "chroot": _runner("--userspec= --groups= --skip-chdir", 1),
+    "doas": _runner("-C= -a= -u= -nsL", assigns=True),
+    "env": _runner(
+        "-C= -u= -S= -a= -i0v --argv0= --chdir= --split-string= --unset= --ignore-environment --null --debug "
+        "--block-signal? --default-signal? --ignore-signal? --list-signal-handling",
+        assigns=True,
+    ),
+    "flock": _runner(
+        "-w= -E= -c= -senouxFv --timeout= --wait= --conflict-exit-code= --command= --shared --exclusive --nonblock "
+        "--nb --unlock --close --no-fork --fcntl --verbose",
+        1,
+    ),
+    "ionice": _runner("-c= -n= -p= -P= -u= -t --class= --classdata= --pid= --pgid= --uid= --ignore"),
+    "nice": _runner("-n= --adjustment="),
+    "nohup": PLAIN,
+    "nsenter": _runner(
+        "-t= -S= -G= -N= -W= -mFauinpUCTrweZ --target= --setuid= --setgid= --net-socket= --all --no-fork "
+        "--follow-context --preserve-credentials --keep-caps --mount? --uts? --ipc? --net? --pid? --cgroup? --user? "
+        "--time? --root? --wd? --wdns= --env --join-cgroup --user-parent"
+    ),
+    "numactl": _runner(
+        "-i= -p= -P= -w= -m= -N= -C= -l --interleave= --preferred= --membind= --cpunodebind= --physcpubind="
+    ),
+    "pkexec": _runner("--user= --disable-internal-agent --keep-cwd"),
+    "prlimit": _runner("-p= -o= -cdefilmnqrstuvxy --pid= --output= --noheadings --raw --verbose"),
+    "setpriv": _runner(
+        "-d --ambient-caps= --inh-caps= --bounding-set= --ruid= --euid= --rgid= --egid= --reuid= --regid= --groups= "
+        "--securebits= --pdeathsig= --selinux-label= --apparmor-profile= --landlock-access= --landlock-rule= "
+        "--ptracer= --clear-groups --keep-groups --init-groups --no-new-privs --nnp --reset-env --dump --list-caps"
+    ),
+    "setsid": _runner("-cfw --ctty --fork --wait"),
+    "stdbuf": _runner("-i= -o= -e= --input= --output= --error="),
+    "sudo": _runner(
+        "-C= -D= -R= -T= -U= -a= -c= -g= -h= -p= -r= -t= -u= -AbBEeHiKklNnPSsVv --close-from= --chdir= --chroot= "
+        "--command-timeout= --other-user= --auth-type= --login-class= --group= --host= --prompt= --role= --type= "
+        "--user= --askpass --background --bell --edit --set-home --login --remove-timestamp --reset-timestamp --list "
+        "--non-interactive --preserve-groups --stdin --shell --validate --no-update --preserve-env?",
+        assigns=True,
+    ),
+    "taskset": _runner("-acp --all-tasks --cpu-list --pid", 1),
+    "timeout": _runner("-s= -k= -fpv --signal= --kill-after= --foreground --preserve-status --verbose", 1),
+    "unshare": _runner(
+        "-S= -G= -R= -w= -l= -mufinpUCTrc --setuid= --setgid= --root= --wd= --propagation= --setgroups= --map-user= "
+        "--map-group= --map-users= --map-groups= --monotonic= --boottime= --load-interp= --owner= --fork --mount? "
+        "--uts? --ipc? --net? --pid? --user? --cgroup? --time? --map-root-user --map-current-user --map-auto "
+        "--keep-caps --forward-signals --kill-child? --mount-proc? --mount-binfmt?"
+    ),
+    **dict.fromkeys(("arch", "setarch"), _runner(SETARCH, perhaps=1)),
+    **dict.fromkeys(("i386", "linux32", "linux64", "uname26", "x86_64"), _runner(SETARCH)),
+    **dict.fromkeys(("gosu", "su-exec", "setuidgid", "s6-setuidgid"), _runner(before=1)),
+    **dict.fromkeys(("cgexec", "chpst", "cpulimit", "run0", "runuser", "s6-softlimit", "softlimit"), PLAIN),
+    "systemd-run": PLAIN,
+    **dict.fromkeys(("capsh", "machinectl", "start-stop-daemon", "daemonize", "daemon"), ANYWHERE),
+    **dict.fromkeys(("bwrap", "firejail", "minijail0", "nsjail", "proot", "systemd-nspawn"), ANYWHERE),
+    # with what around it
+    "busybox": PLAIN,
+    "toybox": PLAIN,
+    "find": _runner(after="-exec -execdir -ok -okdir"),
+    **dict.fromkeys(("fd", "fdfind"), _runner(after="-x -X --exec --exec-batch")),
+    "parallel": _runner(
+        "-j= -n= -N= -L= -I= -S= -a= -d= -E= -l= -s= -P= -0kmquvXtp --jobs= --max-args= --colsep= --joblog="
+    ),
+    "script": _runner("-c= -E= -I= -O= -B= -T= -m= -o= -aefq --command= --log-io=", perhaps=1),
+    "strace": _runner(
+        "-o= -e= -p= -P= -s= -a= -b= -E= -I= -O= -S= -u= -U= -X= -cCdDfFhiknNqrtTvVwxyYzZ --output= --trace= --attach= "
+        "--user= --env= --string-limit= --columns= --follow-forks --seccomp-bpf --summary-only --summary"
+    ),
+    "ltrace": _runner("-o= -e= -p= -s= -a= -A= -D= -l= -n= -u= -w= -x= -F= -bcCfiLrStTV"),
+    "watch": _runner(
+        "-n= -q= -s= -bcCdegprtwx --interval= --equexit= --differences? --beep --color --errexit --chgexit "
+        "--precise --no-title --no-wrap --exec"
+    ),
+    "xargs": _runner(
+        "-a= -d= -E= -I= -L= -n= -P= -s= -e? -i? -l? -0oprtx --arg-file= --delimiter= --eof? --replace? --max-lines? "
+        "--max-args= --max-procs= --max-chars= --process-slot-var= --null --open-tty --interactive --no-run-if-empty "
+        "--verbose --exit --show-limits"
+    ),
+    "perf": _runner(after="record stat trace kmem lock sched"),
+    "valgrind": _runner("-dqv"),
+    "entr": _runner("-acdnprsz"),
+    "faketime": _runner("-fm --exclude-monotonic", 1),
+    "fakeroot": _runner("-l= -s= -i= -b= -uhv --lib= --faked= --unknown-is-real"),
+    **dict.fromkeys(("chronic", "dbus-run-session", "eatmydata", "proxychains", "proxychains4", "rlwrap"), PLAIN),
+    "setlock": PLAIN,
+    **dict.fromkeys(("systemd-inhibit", "torsocks", "unbuffer", "winpty", "xvfb-run", "catchsegv", "hyperfine"), PLAIN),
+    # tools that run within an environment of a project
+    **dict.fromkeys(("bunx", "npx", "uvx", "nocorrect", "noglob"), PLAIN),
+    **dict.fromkeys(("conda", "hatch", "mamba", "pdm", "pipenv", "pixi", "poetry", "rye", "uv"), _runner(after="run")),
+    **dict.fromkeys(("asdf", "bundle", "mise", "npm", "pnpm", "yarn"), _runner(after="exec x dlx")),
+    "direnv": _runner(before=1, after="exec"),
+    **dict.fromkeys(
+        ("dotenv", "doppler", "micromamba", "op", "pipx", "pyenv", "rbenv", "rr"), _runner(after="run exec record")
+    ),
+    "aws-vault": _runner(before=1, after="exec"),
+    **dict.fromkeys(("aa-exec", "bear", "caffeinate", "catatonit", "ccache", "choom", "distcc", "dumb-init"), PLAIN),
+    "heaptrack": PLAIN,
+    **dict.fromkeys(("ifne", "nq", "retry", "sem", "timelimit", "tini", "torify", "tsp", "uclampset"), PLAIN),
+    **dict.fromkeys(("envdir", "runcon", "s6-envdir"), _runner(before=1)),
+    "nix": _runner(after="-c --command"),
+    "ssh": _runner(before=1),
+    "rustup": _runner(before=1, after="run"),
+    **dict.fromkeys(("docker", "docker-compose", "nerdctl", "podman"), _runner(CONTAINER, 1, after="run exec")),
+    **dict.fromkeys(("kubectl", "oc"), _runner(POD, 1, after="exec debug run rsh")),
+    **dict.fromkeys(("adb", "lxc", "apptainer", "singularity"), _runner(perhaps=1, after="shell exec")),
+    **dict.fromkeys(("flatpak", "foreman", "heroku", "honcho", "snap", "toolbox"), _runner(after="run start")),
+    "wezterm": _runner(after="start"),
+    "distrobox": _runner(before=1, after="enter"),
+    "ip": _runner(before=2, after="netns"),
+    "jobs": _runner(after="-x"),
+    "cmake": _runner(perhaps=1, assigns=True, after="env time"),
+    "cargo": _runner(after="watch"),
+    "dtach": _runner(before=1),
+    "abduco": _runner(before=1),
+    **dict.fromkeys(("mosh", "rsh"), _runner(before=1)),
+    **dict.fromkeys(("kitty", "mpirun", "openvt", "salloc", "srun", "ssh-agent", "wine", "wsl", "xterm"), PLAIN),
+})  # fmt: skip
+"""By name. What only looks something up (``command -v``) is left out by ``positions``."""
+
+OTHER_RUNNERS = frozenset({
+    ".", "alias", "bind", "complete", "enable", "eval", "fc", "hash", "let", "mapfile", "read", "readarray", "set",
+    "shopt", "source", "ssh", "su", "sudoedit", "sg", "newgrp", "trap", "unalias", *SHELLS,
+})  # fmt: skip
+"""Builtins that run their words, or change what later words mean."""
+
+MAX_POSITIONS = 40
+"""The most positions in one command; no honest line nests that many wrappers."""
+
+RESERVED = frozenset({"{", "(", "!", "if", "then", "elif", "else", "while", "until", "do", "time"})
+"""Words that commands may follow where a line is no shell the parser knows."""
+
+GIT_VALUED = options_in("-C= -c= --git-dir= --work-tree= --namespace= --exec-path? --config-env= --super-prefix= "
+                        "--attr-source= --list-cmds=")  # fmt: skip
+
+
+def name_of(word: str | None) -> str:
+    """The name of a program without its folder."""
+    return (word or "").rsplit("/", 1)[-1]
+
+
+def unversioned(program: str) -> str:
+    """``python3.11`` as ``python``."""
+    return program.rstrip("0123456789.")
+
+
+def runner_of(program: str) -> Runner | None:
+    """Return how a program takes the command it runs; a loader of programs by any of its names."""
+    return LOADER if re.fullmatch(r"ld(?:-[\w.-]+)?\.so[\d.]*", program) else RUNNERS.get(program)
+
+
+def positions(words: Words) -> list[int]:
+    """Return at which words of a command one may start, the first included: 0, 1, 2 for ``sudo env vim``.
+
+    More than ``MAX_POSITIONS`` are not counted.
+    """
+    seen: set[tuple[str, int, int]] = set()
+    found: dict[int, None] = {}
+    pending = [0]
+    while pending and len(found) <= MAX_POSITIONS:
+        start = pending.pop()
+        if start in found or start >= len(words):
+            continue
+        found[start] = None
+        if words[start] in RESERVED:
+            pending.append(start + 1)
+        runner = runner_of(name_of(words[start]))
+        if runner is not None:
+            pending += within(words, start, runner, seen)
+    return sorted(found)
+
+
+def within(words: Words, start: int, runner: Runner, seen: set[tuple[str, int, int]]) -> Iterator[int]:
+    """Yield at which words a command of the runner at ``start`` may start.
+
+    ``seen`` saves work that another reading has done already.
+    """
+    name = name_of(words[start])
+    if name == "command" and _looks_up(words[start + 1 :]):
+        return
+    if runner.anywhere:
+        yield from range(start + 1, len(words))
+        return
+    starts = [index + 1 for index in range(start + 1, len(words)) if words[index] in runner.after]
+    pending = [(first, runner.before + runner.perhaps) for first in (starts if runner.after else [start + 1])]
+    while pending:
+        index, left = pending.pop()
+        if index >= len(words) or (name, index, left) in seen:
+            continue
+        seen.add((name, index, left))
+        word = words[index]
+        if word is None or word in RESERVED:
+            pending += [(index + 1, left), (index + 1, max(left - 1, 0))]
+        elif word in {"--", "-"} or (runner.assigns and re.match(r"\w+\+?=", word)):
+            pending.append((index + 1, left))
+        elif word.startswith("-"):
+            takes = _takes_next(word, runner.options)
+            pending += [(index + step, left) for step in (1, 2) if takes is not (step == 1)]
+        else:
+            yield from [index] if left <= runner.perhaps else []
+            pending += [(index + 1, left - 1)] if left else []
+
+
+def _looks_up(words: Words) -> bool:
+    """Return whether ``command`` only says what a name stands for."""
+    for word in words:
+        if word is None or not word.startswith("-") or word == "--":
+            return False
+        if set(word) & {"v", "V"}:
+            return True
+    return False
+
+
+def _takes_next(word: str, options: Mapping[str, str]) -> bool | None:
+    """Return whether the word after an option is its value; None if that is not known."""
+    if word.startswith("--"):
+        if "=" in word:
+            return False
+        marks = {mark for name, mark in options.items() if name == word} or {
+            mark for name, mark in options.items() if name.startswith(word)
+        }
+        return marks == {"="} if marks and ("=" not in marks or marks == {"="}) else None
+    for index, letter in enumerate(word[1:], 1):
+        mark = options.get(f"-{letter}")
+        if mark is None:
+            return False if re.fullmatch(r"-\d+", word) else None
+        if mark:
+            return mark == "=" and index == len(word) - 1
+    return False
+
+
+def without_git_options(words: Words) -> Words:
+    """``git -C x push`` as ``git push``."""
+    index = 1
+    while index < len(words) and (words[index] or "-").startswith("-"):
+        index += 2 if _takes_next(words[index] or "", GIT_VALUED) else 1
+    return (words[0], *words[index:])
+
+
+def runs_others(words: Sequence[str]) -> bool:
+    """Return whether a command runs its words, or changes what later words mean.
+
+    Those that run something only by a subcommand or an option are told from their words, like any program.
+    """
+    program = name_of(words[0]) if words else ""
+    runner = runner_of(program)
+    return program in OTHER_RUNNERS or (runner is not None and not runner.after and program not in OF_A_PROJECT)
+
+
+OF_A_PROJECT = frozenset({"arch", "bunx", "npx", "uvx"})
+"""Their first word is part of what a person names in an allow list: ``npx jest``."""

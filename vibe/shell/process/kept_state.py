@@ -1,0 +1,153 @@
+"""State a shell keeps from one call to the next: its folder, and the variables it exports.
+
+A shell tells both as it ends, on a descriptor that what it starts does not get. What it tells is believed no more than
+a line is: the folder must lie in the workspace, and of the variables those are kept that a command would be given.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from vibe.shell.policy.words import Place
+from vibe.shell.port import Roots
+from vibe.shell.process.runner import MOST_REPORTED
+from vibe.shell.sandbox.secrets import AGENT_SOCKETS
+
+SCRIPT = (
+    "trap '__vibe=$?; trap - EXIT; "
+    '{ command pwd -P; printf "\\0"; /usr/bin/env -0; } 2>/dev/null >&9; '
+    "exit $__vibe' EXIT; "
+    '__vibe=$1; shift; eval "$__vibe" 9>&-'
+)
+"""A line is evaluated without the descriptor; at its end, however it comes to it, the shell tells."""
+OF_THE_SHELL = re.compile(r"_|PWD|OLDPWD|SHLVL|__vibe")
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+STEERING = re.compile(r"(?:LD|DYLD|GIT|BASH)_.*|ENV|IFS|PS4|PROMPT_COMMAND")
+"""Variables of the loader, of git and of the shell."""
+UNHEEDED = re.compile(r"[a-z][a-z0-9]{0,30}")
+"""Exported or not, no program heeds these; with an underscore some do (``https_proxy``, ``pnpm_config_shell``)."""
+SHOWN_NAMES = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellState:
+    """Folder of the next line, seen from the workspace's root, and how its variables differ; None: there is none."""
+
+    folder: str = ""
+    variables: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
+
+    @property
+    def heeded(self) -> tuple[str, ...]:
+        """The variables that a program may heed: a line does no more than its words say only without them."""
+        return tuple(sorted(name for name in self.variables if not UNHEEDED.fullmatch(name)))
+
+    @property
+    def place(self) -> Place:
+        """The folder as the policy takes it."""
+        return (self.folder,) if self.folder else ()
+
+    def described(self, *, variables: bool = True) -> str:
+        """Return what is to be known of it beside a line: ``in src, with PATH``; empty for a fresh one."""
+        names = self.heeded if variables else ()
+        shown = [*names[:SHOWN_NAMES], *([f"{len(names) - SHOWN_NAMES} more"] if len(names) > SHOWN_NAMES else [])]
+        parts = [f"in {self.folder}" if self.folder else "", f"with {', '.join(shown)}" if shown else ""]
+        return ", ".join(filter(None, parts))
+
+    def key(self) -> str:
+        """Return what a lasting yes that is given here is bound to; empty for a fresh one."""
+        values = "\0".join(f"{name}={self.variables[name]!r}" for name in self.heeded)
+        digest = f"variables {hashlib.blake2b(os.fsencode(values), digest_size=8).hexdigest()}" if values else ""
+        return ", ".join(filter(None, (f"in {self.folder}" if self.folder else "", digest)))
+
+    def given(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """The variables of a line: ``environ`` with what is kept."""
+        merged = {**environ, **self.variables}
+        return {name: value for name, value in merged.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """Variables of a line: without the kept ones, with them, all it had in the end; ``passing`` says which may pass."""
+
+    base: Mapping[str, str]
+    wanted: Mapping[str, str]
+    had: Mapping[str, str]
+    passing: Callable[[Mapping[str, str]], Mapping[str, str]]
+
+
+def stateful_argv(shell: tuple[str, ...]) -> tuple[str, ...]:
+    """``[shell, "-c", line]`` as a shell that tells what it came to."""
+    program, option, line = shell
+    return (program, option, SCRIPT, program, line)
+
+
+def next_state(
+    before: ShellState, told: bytes, around: Surroundings, workspace: Roots
+) -> tuple[ShellState, tuple[str, ...]]:
+    """The state after a line, and what the model must know of it. Reads the file system."""
+    folder, *entries = told.split(b"\0")
+    if not entries or len(told) > MOST_REPORTED or entries[-1]:
+        return before, ("the shell did not tell its folder and variables: they stay as they were before this call",)
+    variables, dropped = _variables(before, entries, around)
+    notes = [f"not kept for later calls: {', '.join(dropped)}"] if dropped else []
+    place, problem = _folder(os.fsdecode(folder).removesuffix("\n"), before, workspace)
+    after = ShellState(folder=place, variables=variables)
+    if problem:
+        notes.append(problem)
+    elif place != before.folder:
+        notes.append(f"the next call starts in {place or 'the workspace root'}")
+    return after, tuple(notes)
+
+
+def folder_problem(folder: str, workspace: Roots) -> str:
+    """Return why no line may begin in a folder; or nothing. Reads the file system."""
+    path = workspace.root / folder
+    if os.path.realpath(path) != str(path) or not path.is_dir():
+        return f"{folder} is gone"
+    if not workspace.contains(path, write=True):
+        return f"{folder} is outside the workspace"
+    return ""
+
+
+def _folder(told: str, before: ShellState, workspace: Roots) -> tuple[str, str]:
+    if told == str(workspace.root):
+        return "", ""
+    folder = workspace.relative(Path(told))
+    problem = folder_problem(folder, workspace) if told.startswith("/") else "the folder it ended in is gone"
+    if not problem:
+        return folder, ""
+    stays = before.folder if before.folder and not folder_problem(before.folder, workspace) else ""
+    return stays, f"{problem}: the next call starts in {stays or 'the workspace root'}"
+
+
+def _variables(
+    before: ShellState, entries: list[bytes], around: Surroundings
+) -> tuple[dict[str, str | None], list[str]]:
+    """Return what is kept, and the names of what is not."""
+    now = dict(_told(entries))
+    changed: dict[str, str | None] = {name: value for name, value in now.items() if around.had.get(name) != value}
+    changed |= {name: None for name in around.had if name not in now}
+    dropped = sorted(name for name, value in changed.items() if not _passes(name, value, around))
+    kept = {**before.variables, **{name: value for name, value in changed.items() if name not in dropped}}
+    return {name: value for name, value in kept.items() if around.base.get(name) != value}, dropped
+
+
+def _told(entries: list[bytes]) -> Iterator[tuple[str, str]]:
+    for entry in entries:
+        name, equals, value = os.fsdecode(entry).partition("=")
+        if equals and not OF_THE_SHELL.fullmatch(name):
+            yield name, value
+
+
+def _passes(name: str, value: str | None, around: Surroundings) -> bool:
+    """Return whether a command would be given it: what the sandbox sets, or keeps away, it would not."""
+    if not NAME.fullmatch(name) or STEERING.fullmatch(name) or name in AGENT_SOCKETS:
+        return False
+    if name in around.had and around.had[name] != around.wanted.get(name):
+        return False
+    return around.passing({name: value or ""}).get(name) == (value or "")

@@ -1,0 +1,401 @@
+"""Child processes: started in a session of their own, bounded in memory, and never left behind."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import selectors
+import tempfile
+import termios
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from fnmatch import translate
+from pathlib import Path
+
+from anyio import CancelScope, current_time, move_on_after, to_thread, wait_readable
+
+from vibe.shell.errors import CommandStartError
+from vibe.shell.process.capture import Capture, OutputLimit, OutputPiece
+from vibe.shell.process.output_log import ROOM, OutputLog
+from vibe.shell.process.port import CommandOrder, CommandResult
+from vibe.shell.process.starter import WatchedCommand, start
+from vibe.system.programs import command_environ, find_shell, is_internal
+
+__all__ = [
+    "NOT_INTERACTIVE",
+    "PROCESSES",
+    "SECRET_NAMES",
+    "CommandResult",
+    "CommandStartError",
+    "OutputLimit",
+    "OutputPiece",
+    "OwnProcesses",
+    "RunningCommand",
+    "TerminalCommand",
+    "child_environ",
+    "run_command",
+    "run_to_end",
+    "shell_argv",
+]
+
+NOT_INTERACTIVE = {
+    "CI": "true",
+    "NONINTERACTIVE": "1",
+    "NO_TTY": "1",
+    "TERM": "dumb",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+"""Variables that tell programs that nobody is there to answer."""
+
+SECRET_NAMES = (
+    "*API_KEY*", "*APIKEY*", "*_KEY", "*TOKEN*", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*", "*CREDENTIAL*",
+    "*PRIVATE_KEY*", "*ACCESS_KEY*", "*_PAT", "*_PWD",
+)  # fmt: skip
+"""Variables that commands a model writes don't get to see."""
+
+MISLEADING_NAMES = frozenset({
+    "BASHOPTS",
+    "CDPATH",
+    "GLOBIGNORE",
+    "POSIXLY_CORRECT",
+    "RIPGREP_CONFIG_PATH",
+    "SHELLOPTS",
+})
+"""Variables by which a command would go, or look, elsewhere than its words say."""
+
+TICK_SECONDS = 0.1
+LAST_EXIT_SECONDS = 5.0
+"""Longer than whoever watches over a command takes to end all of it."""
+LAST_OUTPUT_SECONDS = 0.5
+CHUNK_BYTES = 64 * 1024
+MOST_REPORTED = 128 * 1024
+"""Of a report that is longer one byte more is read."""
+KILLED = 137
+TERMINAL_SIZE = (24, 76)
+"""Rows and columns of the terminal that a command may print to."""
+
+
+IS_SECRET = re.compile("|".join(translate(pattern) for pattern in SECRET_NAMES))
+
+
+def child_environ(environ: Mapping[str, str], *, by_vibe: bool = False) -> dict[str, str]:
+    """``environ`` without secrets and what misleads, with what tells programs that nobody is there to answer.
+
+    ``by_vibe``: vibe starts the command unasked and unconfined, so that it finds no programs in a workspace.
+    """
+    given = environ if by_vibe else command_environ(environ)
+    kept = {
+        name: value
+        for name, value in given.items()
+        if name not in MISLEADING_NAMES and not is_internal(name) and not IS_SECRET.match(name.upper())
+    }
+    return kept | NOT_INTERACTIVE
+
+
+async def _unheard(_: OutputPiece) -> None:
+    """Nobody looks at what is printed before the end."""
+
+
+async def run_command(
+    command: str | Sequence[str],
+    *,
+    cwd: Path,
+    environ: Mapping[str, str],
+    timeout: float | None = None,  # noqa: ASYNC109  a caller's own deadline would lose what was printed
+    on_output: Callable[[OutputPiece], Awaitable[None]] = _unheard,
+    limit: OutputLimit | None = None,
+) -> CommandResult:
+    """Run a shell line (or an argv) to its end and return what it printed.
+
+    Standard input is empty, there is no terminal, and ``environ`` is all the command gets (see ``child_environ``).
+    When it ends, runs past ``timeout`` seconds or the call is cancelled, everything it started in its session is
+    stopped: SIGTERM, SIGKILL after 2 s. If this process is killed, the session is killed too. ``on_output`` gets
+    whole lines about ten times a second; where output comes faster than that, only the end of it.
+
+    Raises:
+        CommandStartError: there is no such folder, or the system refuses a process.
+    """
+    running = await RunningCommand.start(command, cwd=cwd, environ=environ, timeout=timeout, limit=limit)
+    return await run_to_end(running, on_output)
+
+
+async def run_to_end(running: RunningCommand, on_output: Callable[[OutputPiece], Awaitable[None]]) -> CommandResult:
+    """Wait for a command's end and return what it printed; see ``run_command``."""
+    try:
+        while (pieces := await running.next_output()) is not None:
+            for piece in pieces:
+                await on_output(piece)
+    finally:
+        await running.stop()
+    return running.result()
+
+
+class RunningCommand:
+    """A command under way, for callers that can't hand over a callback: read ``next_output`` until it is None."""
+
+    def __init__(
+        self,
+        process: WatchedCommand,
+        pipes: tuple[int, int],
+        limits: tuple[OutputLimit, float | None],
+        report: int | None = None,
+    ) -> None:
+        limit, timeout = limits
+        self.patience: float | None = None
+        """Seconds between TERM and KILL when it is ended; None: as usual."""
+        self.ends_daemons = False
+        """What left its session ends with it, if it is ended before it ends by itself."""
+        self._process = process
+        self._report = report
+        self._told: bytes | None = None
+        self._log = limit.log
+        self._streams = (Capture("stdout", limit), Capture("stderr", limit))
+        self._pipes = tuple(zip(pipes, self._streams, strict=True))
+        # One place to wait at for all of it, which has a descriptor of its own where we run.
+        self._news: selectors.DefaultSelector = selectors.DefaultSelector()
+        self._news.register(process.status, selectors.EVENT_READ)
+        for pipe, stream in self._pipes:
+            self._news.register(pipe, selectors.EVENT_READ, stream)
+        self._started = time.monotonic()
+        self._deadline = None if timeout is None else current_time() + timeout
+        self._timed_out = False
+        self._stopped = False
+        self._duration = 0.0
+
+    @classmethod
+    async def start(
+        cls,
+        command: str | Sequence[str],
+        *,
+        cwd: Path,
+        environ: Mapping[str, str],
+        timeout: float | None = None,  # noqa: ASYNC109  it limits the command, not this call
+        limit: OutputLimit | None = None,
+        reports: bool = False,
+    ) -> RunningCommand:
+        """Start it; the caller must ``stop`` it, whatever happens.
+
+        One that ``reports`` gets a file to do so as its descriptor 9.
+
+        Raises:
+            CommandStartError: there is no such folder, or the system refuses a process.
+        """
+        argv = shell_argv(command) if isinstance(command, str) else list(command)
+        ours, theirs = cls._ends()
+        report = await to_thread.run_sync(_open_report) if reports else None
+        try:
+            process = await start(argv, cwd, environ, theirs, report)
+        except (OSError, ValueError) as error:
+            _close(*ours, report)
+            problem = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise CommandStartError(cwd, problem) from error
+        except BaseException:
+            _close(*ours, report)
+            raise
+        finally:
+            _close(*theirs)
+        return cls(process, ours, (limit or OutputLimit(), timeout), report)
+
+    @staticmethod
+    def _ends() -> tuple[tuple[int, int], tuple[int, int]]:
+        """Our ends of stdout and stderr, and the child's."""
+        stdout, child_out = os.pipe()
+        stderr, child_err = os.pipe()
+        os.set_blocking(stdout, False)
+        os.set_blocking(stderr, False)
+        return (stdout, stderr), (child_out, child_err)
+
+    async def next_output(self) -> Sequence[OutputPiece] | None:
+        """Return what it printed since the last call, in whole lines, after about 0.1 s; None once it has ended."""
+        if self._stopped:
+            return None
+        wait = TICK_SECONDS if self._deadline is None else min(TICK_SECONDS, self._deadline - current_time())
+        with move_on_after(max(wait, 0)):
+            await self._read_until(lambda: self._process.has_ended)
+        if not self._process.has_ended:
+            await _written(self._log)
+            if self._deadline is None or current_time() < self._deadline:
+                return self._live(final=False)
+            self._timed_out = True
+        await self.stop()
+        return self._live(final=True)
+
+    async def stop(self) -> None:
+        """End everything it started and read what is left to read; shielded from cancellation, harmless twice."""
+        if self._stopped:
+            return
+        self._duration = time.monotonic() - self._started
+        with CancelScope(shield=True):
+            if not (self._process.is_gone and self._process.code is not None and self._is_read()):
+                await self._end()
+            self._stopped = True
+            self._news.close()
+            self._process.close()
+            for pipe, stream in self._pipes:
+                os.close(pipe)
+                await stream.finish()
+            if self._report is not None:
+                self._told = await to_thread.run_sync(_read_report, self._report)
+
+    def result(self) -> CommandResult:
+        """Return the result, once ``stop`` has returned."""
+        code = KILLED if self._process.code is None else self._process.code
+        out, err = self._streams
+        return CommandResult(
+            exit_code=code if code >= 0 else 128 - code,
+            stdout=out.text(),
+            stderr=err.text(),
+            timed_out=self._timed_out,
+            duration_s=self._duration,
+            stdout_dropped=out.dropped,
+            output_files=tuple(stream.file for stream in self._streams if stream.file is not None),
+            report=self._told,
+            left=self._process.left,
+        )
+
+    def _live(self, *, final: bool) -> Sequence[OutputPiece]:
+        taken = (stream.take_live(final=final) for stream in self._streams)
+        return [piece for piece in taken if piece.text]
+
+    async def _read_until(self, condition: Callable[[], bool]) -> None:
+        """Take in what it prints, and what its watcher tells of it."""
+        while not condition():
+            await wait_readable(self._news.fileno())
+            for key, _ in self._news.select(0):
+                await (self._hear() if key.data is None else self._read(key.fd, key.data))
+
+    async def _hear(self) -> None:
+        self._process.hear()
+        if self._process.is_gone:
+            self._news.unregister(self._process.status)
+
+    async def _read(self, pipe: int, stream: Capture) -> None:
+        _take(pipe, stream)
+        if stream.ended:
+            self._news.unregister(pipe)
+        if stream.is_waiting:
+            with CancelScope(shield=True):
+                await to_thread.run_sync(stream.keep)
+        await _written(self._log, ROOM)
+
+    def _is_read(self) -> bool:
+        """Read what is there; whether that was all, and none of it has to be written before more is read."""
+        for pipe, stream in self._pipes:
+            while not (stream.ended or stream.is_waiting) and _take(pipe, stream):
+                pass
+        return self._is_heard() and (self._log is None or self._log.waiting <= ROOM)
+
+    def _is_heard(self) -> bool:
+        return all(stream.ended for stream in self._streams)
+
+    async def _end(self) -> None:
+        with move_on_after(LAST_EXIT_SECONDS):
+            self._process.end(daemons=self.ends_daemons)
+            with move_on_after(self.patience):
+                await self._read_until(lambda: self._process.is_gone)
+            self._process.kill()
+            await self._read_until(lambda: self._process.is_gone)
+            await self._process.end_unwatched()
+        with move_on_after(LAST_OUTPUT_SECONDS):
+            await self._read_until(self._is_heard)
+
+
+class TerminalCommand(RunningCommand):
+    """A command that prints to a terminal, so in colour; it can't read from one."""
+
+    @staticmethod
+    def _ends() -> tuple[tuple[int, int], tuple[int, int]]:
+        (stdout, child_out), (stderr, child_err) = _terminal(), _terminal()
+        return (stdout, stderr), (child_out, child_err)
+
+
+class OwnProcesses:
+    """Commands as processes of our own; ``patience`` is how long they have between TERM and KILL (None: as usual).
+
+    With a ``mark``, a variable and its value, all that they start carries it; what leaves a command's session ends with
+    the command, if that is ended.
+    """
+
+    def __init__(self, patience: float | None = None, mark: tuple[str, str] | None = None) -> None:
+        self._patience = patience
+        self._mark = mark
+
+    async def start(self, order: CommandOrder) -> RunningCommand:
+        """Start one; the caller must ``stop`` it, whatever happens.
+
+        Raises:
+            CommandStartError: there is no such folder, or the system refuses a process.
+        """
+        running = await RunningCommand.start(
+            order.argv,
+            cwd=order.cwd,
+            environ=order.environ if self._mark is None else {**order.environ, self._mark[0]: self._mark[1]},
+            timeout=order.timeout,
+            limit=order.limit,
+            reports=order.reports,
+        )
+        running.patience, running.ends_daemons = self._patience, self._mark is not None
+        return running
+
+
+PROCESSES = OwnProcesses()
+
+
+async def _written(log: OutputLog | None, room: int = 0) -> None:
+    """Have a log on disk in which more than ``room`` bytes wait."""
+    if log is not None and log.waiting > room:
+        with CancelScope(shield=True):
+            await to_thread.run_sync(log.write)
+
+
+def _take(pipe: int, stream: Capture) -> bool:
+    """Read once; false if there was nothing yet."""
+    try:
+        stream.feed(os.read(pipe, CHUNK_BYTES))
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        stream.feed(b"")  # the end of a terminal
+    return True
+
+
+def _terminal() -> tuple[int, int]:
+    """Our end of a terminal, and the child's, which changes nothing of what is printed."""
+    ours, theirs = os.openpty()
+    os.set_blocking(ours, False)
+    attributes = termios.tcgetattr(theirs)
+    attributes[1] &= ~termios.OPOST
+    termios.tcsetattr(theirs, termios.TCSANOW, attributes)
+    termios.tcsetwinsize(theirs, TERMINAL_SIZE)
+    return ours, theirs
+
+
+def shell_argv(command: str) -> list[str]:
+    """The shell that runs a line, with it."""
+    return [find_shell(), "-c", command]
+
+
+def _open_report() -> int:
+    """A file without a name."""
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _read_report(descriptor: int) -> bytes:
+    """All of it, or a byte more than the most; the file goes."""
+    try:
+        return os.pread(descriptor, MOST_REPORTED + 1, 0)
+    finally:
+        os.close(descriptor)
+
+
+def _close(*descriptors: int | None) -> None:
+    for descriptor in descriptors:
+        if descriptor is not None:
+            os.close(descriptor)

@@ -1,0 +1,231 @@
+"""Program of its own (``python -I -S``) that starts commands for the process at the end of a socket, and watches them.
+
+Whatever of a command loses its parent falls to this program, in whatever session that is. So it knows that all has
+ended without looking at processes that are not its own, and ends all when it is told to, when the command has ended, or
+when nobody holds the command's line, or the socket, any more, because the process that wanted the command is gone. That
+way none outlives a process that is killed, at whatever instant. What is confined with Landlock may leave its session,
+and has no namespace that ends with it: a fork of this program watches over each of those.
+
+A request is its length, then JSON (``argv``, ``environ``, ``cwd``), with four descriptors: standard output and error,
+where is told how it goes (``pid N``, ``code N``, ``gone 0`` or ``error N``, a line each), and its line: a byte there
+means end it politely. A fifth, if there is one, is the command's ``REPORT``.
+
+It imports next to nothing: it has to be there soon, and to be small. What confines with Landlock is run in it, once a
+command begins with that, rather than in an interpreter that is started for it.
+"""
+
+from __future__ import annotations
+
+import errno
+import gc
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from vibe.shell.process.watch import LISTS_PROCESSES, MONITOR, Watch, adopt, tell
+from vibe.shell.sandbox.given_files import without_shell
+
+LENGTH = struct.Struct("!I")
+REPORT = 9
+"""The descriptor by which a command may tell something: the highest that every shell can name."""
+IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+RESTORED = tuple(getattr(signal, name) for name in ("SIGPIPE", "SIGXFSZ", "SIGCHLD") if hasattr(signal, name))
+
+
+class CommandSpec(NamedTuple):
+    """A command: what to start, with which variables, where."""
+
+    argv: list[str]
+    environ: dict[str, str]
+    cwd: str
+
+
+def main(descriptor: int, prefix: list[str]) -> int:
+    """Serve until the socket is closed. What begins with ``prefix`` is the launcher's."""
+    for number in IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    os.set_inheritable(descriptor, False)  # noqa: FBT003  the library's own parameter
+    gc.freeze()  # a fork then copies less of what it does not change
+    with socket.socket(fileno=descriptor) as link:
+        Service(link, prefix).watch.keep()
+    return 0
+
+
+class Service:
+    """Takes the requests that come over a socket; ``watch`` is over what it starts."""
+
+    def __init__(self, link: socket.socket, prefix: list[str]) -> None:
+        self._link = link
+        self._prefix = prefix
+        self.watch = Watch((link.fileno(), self._serve))
+
+    def _serve(self) -> bool:
+        """Start what is wanted; False if nobody asks any more."""
+        request = _receive(self._link)
+        if request is None:
+            return False
+        wanted, descriptors = request
+        kept: list[int] = []
+        try:
+            kept = self._start(wanted, descriptors)
+        except (OSError, ValueError) as error:
+            tell(descriptors[2], f"error {getattr(error, 'errno', errno.EINVAL)}")
+        finally:
+            for one in descriptors:
+                if one not in kept:
+                    os.close(one)
+        return True
+
+    def _start(self, wanted: CommandSpec, descriptors: list[int]) -> list[int]:
+        """Start a command and return the descriptors that are needed further on."""
+        status, line = descriptors[2:4]
+        os.chdir(wanted.cwd)  # noqa: TID251  it is where the command begins, whoever of us becomes it
+        try:
+            if wanted.argv[: len(self._prefix)] == self._prefix:
+                self._launch(wanted, descriptors)
+                return []
+            program, _ = without_shell(wanted.argv)
+            is_box = os.path.basename(program[0]) == MONITOR  # noqa: PTH119  no pathlib here
+            try:
+                child = _spawn(wanted, descriptors, setsid=True) if is_box else self._fork(wanted, descriptors)
+            except NotImplementedError:  # no session of its own that way
+                child = self._fork(wanted, descriptors)
+            except OSError as error:
+                if error.errno in {errno.EAGAIN, errno.ENOMEM}:
+                    raise
+                _complain(descriptors[1], wanted, error)
+                child = 0
+        finally:
+            os.chdir("/")  # noqa: TID251  as above: no folder is held
+        if child:
+            self.watch.add(child, status, line, is_confined=is_box)
+            tell(status, f"pid {child}")
+            return [status, line]
+        tell(status, "code 127\ngone 0")
+        return []
+
+    def _fork(self, wanted: CommandSpec, descriptors: list[int]) -> int:
+        """Start a command as the child of a process of its own: if it kills its parent, it harms no other."""
+        parent = os.fork()
+        if parent:
+            return parent
+        code = 127
+        try:
+            self._let_go()
+            os.setsid()
+            adopt()  # so that it is seen below this process for as long as it runs, in whatever session it is
+            # A group is all that is known of it where none are listed: then it is the same.
+            child = _spawn(wanted, descriptors, **({"setpgroup": 0} if LISTS_PROCESSES else {}))
+            _, ended = os.waitpid(child, 0)
+            code = os.waitstatus_to_exitcode(ended)
+        except OSError as error:
+            _complain(descriptors[1], wanted, error)
+        finally:
+            os._exit(code if code >= 0 else 128 - code)
+
+    def _launch(self, wanted: CommandSpec, descriptors: list[int]) -> None:
+        """Have a fork of this process watch over a command that confines itself in another."""
+        from vibe.shell.sandbox import _launch
+        from vibe.shell.sandbox.records import UnderWay  # noqa: PLC0415  only where Landlock confines
+
+        watcher = os.fork()
+        if watcher:
+            self.watch.leave_to(watcher)
+            return
+        stdout, stderr, status, line, *report = descriptors
+        code = 1
+        try:
+            self._let_go()
+            watch = Watch()
+            under_way = UnderWay(json.loads(wanted.argv[len(self._prefix)])["records"])
+            child = os.fork()
+            if child == 0:
+                _become(wanted, descriptors, lambda: _launch.main(wanted.argv[len(self._prefix) :]))
+            for one in (stdout, stderr, *report):
+                os.close(one)
+            watch.add(child, status, line, is_confined=True)
+            watch.keep()
+            under_way.end()
+            code = 0
+        except BaseException as error:  # noqa: BLE001  a fork of the program never goes back into its loop
+            tell(status, f"error {getattr(error, 'errno', 0) or 0}")
+        finally:
+            os._exit(code)
+
+    def _let_go(self) -> None:
+        """In a fork: be no party to what the other process does."""
+        signal.set_wakeup_fd(-1)
+        self._link.close()
+        self.watch.let_go()
+
+
+def _receive(link: socket.socket) -> tuple[CommandSpec, list[int]] | None:
+    head, descriptors, _, _ = socket.recv_fds(link, LENGTH.size, 5, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
+    if not head:
+        return None
+    for one in descriptors:
+        os.set_inheritable(one, False)  # noqa: FBT003  the library's own parameter
+    (length,) = LENGTH.unpack(head)
+    data = bytearray()
+    while len(data) < length:
+        piece = link.recv(min(length - len(data), 1 << 20))
+        if not piece:
+            return None
+        data += piece
+    return CommandSpec(**json.loads(data)), descriptors
+
+
+def _spawn(wanted: CommandSpec, descriptors: list[int], **where: Any) -> int:
+    """Start a command without a copy of this process."""
+    stdout, stderr, _, _, *report = descriptors
+    argv, files = without_shell(wanted.argv)
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_DUP2, stdout, 1),
+        (os.POSIX_SPAWN_DUP2, stderr, 2),
+        *((os.POSIX_SPAWN_DUP2, source, REPORT) for source in report),
+        *((os.POSIX_SPAWN_OPEN, number, path, os.O_RDONLY, 0) for number, path in files.items()),
+    ]
+    signals = (*RESTORED, *IGNORED)
+    return os.posix_spawn(argv[0], argv, wanted.environ, file_actions=actions, setsigdef=signals, **where)
+
+
+def _become(wanted: CommandSpec, descriptors: list[int], launch: Callable[[], int]) -> None:
+    """Be the command, in a process that was forked for it; ``launch`` confines it and becomes it."""
+    stdout, stderr, status, _, *report = descriptors
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (*RESTORED, *IGNORED):
+            signal.signal(number, signal.SIG_DFL)
+        os.setsid()
+    except OSError as error:
+        tell(status, f"error {error.errno}")
+        os._exit(127)
+    tell(status, f"pid {os.getpid()}")  # said by itself, for it may kill its watcher
+    try:
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        for source, target in ((nothing, 0), (stdout, 1), (stderr, 2)):
+            os.dup2(source, target)
+        for source in report:
+            os.dup2(source, REPORT)
+            os.set_inheritable(REPORT, True)  # noqa: FBT003  the library's own parameter
+        os.environ.clear()
+        os.environ.update(wanted.environ)
+        ended = launch()
+        sys.stderr.flush()
+        os._exit(ended)
+    except OSError as error:
+        _complain(2, wanted, error)
+    finally:
+        os._exit(127)
+
+
+def _complain(stderr: int, wanted: CommandSpec, error: OSError) -> None:
+    with suppress(OSError):
+        os.write(stderr, f"vibe: {wanted.argv[0]}: {error.strerror}\n".encode())
