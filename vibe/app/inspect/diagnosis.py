@@ -30,8 +30,7 @@ from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, Vi
 from vibe.core.config.paths import CONFIG_FILE, VibePaths, find_project_dir, shown
 from vibe.core.llm.backend.local_server import problem_with
 from vibe.core.llm.factory import ModelCatalog
-from vibe.shell.sandbox.choose import choose_sandbox
-from vibe.shell.sandbox.settings import SandboxMode
+from vibe.shell.sandbox.choose import SandboxMode, choose_sandbox
 from vibe.system.errors import VibeError
 from vibe.system.http import client_options, import_httpx
 from vibe.system.own_places import user_home_of
