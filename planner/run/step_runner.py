@@ -26,7 +26,7 @@ from subagents.step_result import AgentUsage
 from vibe.core.messages import Spending
 from vibe.core.modes import ExecutionMode
 from vibe.core.outcome import Outcome
-from vibe.shell.process.runner import CommandStartError
+from vibe.shell.errors import CommandStartError
 from vibe.system.errors import innermost
 
 

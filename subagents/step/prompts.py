@@ -13,7 +13,7 @@ from subagents.executor import StepInput, StepTask
 from subagents.step.command_runner import ending_of
 from subagents.step.config_files import ConfigChange
 from vibe.core.tools.hand_in import HAND_IN
-from vibe.shell.process.runner import CommandResult
+from vibe.shell.process.port import CommandResult
 from vibe.system.plain_text import beginning, both_ends
 
 CHARACTERS_PER_TOKEN = 4

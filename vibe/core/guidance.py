@@ -25,7 +25,8 @@ from vibe.core.skills.command_files import CommandFiles
 from vibe.core.skills.manager import INVOKED, LOADED, AgentSkills, SkillManager
 from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.manager import ToolManager
-from vibe.shell.process.runner import CommandStartError, child_environ, run_command
+from vibe.shell.errors import CommandStartError
+from vibe.shell.process.runner import child_environ, run_command
 from vibe.shell.sandbox.temporary import brief_folder
 
 PROJECT_VARIABLE = "VIBE_PROJECT_DIR"

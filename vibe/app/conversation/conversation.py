@@ -45,7 +45,7 @@ from vibe.core.outcome import Outcome, StopSignal
 from vibe.core.session.write_turn import WAITS, WriteTurn
 from vibe.core.tools.background import BackgroundCommands
 from vibe.core.tools.workspace import ReadTracker
-from vibe.shell.process.runner import CommandResult
+from vibe.shell.process.port import CommandResult
 from vibe.system.errors import UsageError, VibeError
 from vibe.system.shield import shielded
 

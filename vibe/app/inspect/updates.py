@@ -21,7 +21,8 @@ from vibe import __version__
 from vibe.app.engine.host import Host
 from vibe.core.config.models import UpdatesConfig
 from vibe.core.config.paths import VibePaths
-from vibe.shell.process.runner import CommandStartError, run_command
+from vibe.shell.errors import CommandStartError
+from vibe.shell.process.runner import run_command
 from vibe.system.files import replace_file
 from vibe.system.programs import find_program
 

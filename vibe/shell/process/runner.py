@@ -22,23 +22,6 @@ from vibe.shell.process.port import CommandOrder, CommandResult
 from vibe.shell.process.starter import WatchedCommand, start
 from vibe.system.programs import command_environ, find_shell, is_internal
 
-__all__ = [
-    "NOT_INTERACTIVE",
-    "PROCESSES",
-    "SECRET_NAMES",
-    "CommandResult",
-    "CommandStartError",
-    "OutputLimit",
-    "OutputPiece",
-    "OwnProcesses",
-    "RunningCommand",
-    "TerminalCommand",
-    "child_environ",
-    "run_command",
-    "run_to_end",
-    "shell_argv",
-]
-
 NOT_INTERACTIVE = {
     "CI": "true",
     "NONINTERACTIVE": "1",

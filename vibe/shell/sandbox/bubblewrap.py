@@ -11,9 +11,10 @@ from pathlib import Path
 from vibe.shell.sandbox.given_files import FIRST, SECOND, with_files
 from vibe.shell.sandbox.limits import bounded
 from vibe.shell.sandbox.mounts import file_system
-from vibe.shell.sandbox.port import Confined, Network, SandboxPolicy
+from vibe.shell.sandbox.port import Confined, SandboxPolicy
 from vibe.shell.sandbox.probe import PROBE_SECONDS, TRUE, failure_of, only_evidence
 from vibe.shell.sandbox.secrets import confined_environ, reading_environ
+from vibe.shell.sandbox.settings import Network
 from vibe.shell.sandbox.system_calls import AF_UNIX, OF_NETWORKS, call_filter
 from vibe.shell.sandbox.temporary import kept_in, prepare_temp
 from vibe.system.programs import find_program

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from vibe.shell.sandbox.control import OF_GIT
-from vibe.shell.sandbox.port import Network, SandboxPolicy
+from vibe.shell.sandbox.port import SandboxPolicy
 from vibe.shell.sandbox.secrets import EMPTY, PRIVATE_TEMP, sockets_of_others
+from vibe.shell.sandbox.settings import Network
 
 RUN = Path("/run")
 SHARED_TEMP = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108  they are what is replaced

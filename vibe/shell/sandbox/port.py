@@ -10,18 +10,6 @@ from typing import Protocol
 from vibe.shell.sandbox.settings import Network
 from vibe.system.errors import EnvironmentFailure
 
-__all__ = [
-    "READING",
-    "Confined",
-    "Network",
-    "ReadOnlyUnavailableError",
-    "ResourceLimits",
-    "Sandbox",
-    "SandboxPolicy",
-    "SandboxUnavailableError",
-    "SandboxUnprovenError",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceLimits:

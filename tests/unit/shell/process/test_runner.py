@@ -14,10 +14,10 @@ import pytest
 from anyio import CancelScope, create_task_group, fail_after, to_thread
 
 from tests.unit.core.tools.watching import alive, gone, pid_in
+from vibe.shell.errors import CommandStartError
 from vibe.shell.process.port import CommandOrder
 from vibe.shell.process.runner import (
     CommandResult,
-    CommandStartError,
     OutputLimit,
     OutputPiece,
     OwnProcesses,
