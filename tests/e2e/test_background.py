@@ -1,4 +1,4 @@
-"""Covers ``vibe.core.tools.process``."""
+"""Covers ``vibe.shell.process``."""
 
 from __future__ import annotations
 

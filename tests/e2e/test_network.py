@@ -1,6 +1,6 @@
 """Who may open the network to confined commands: the user, for a run, and a plan, for a step.
 
-Covers ``vibe.core.sandbox``.
+Covers ``vibe.shell.sandbox``.
 """
 
 from __future__ import annotations

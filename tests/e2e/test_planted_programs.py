@@ -1,6 +1,6 @@
 """Programs that a confined command may have left where PATH leads into the workspace: vibe starts none of them.
 
-Covers ``vibe.core.tools.process``, ``vibe.system``.
+Covers ``vibe.shell.process``, ``vibe.system``.
 """
 
 from __future__ import annotations

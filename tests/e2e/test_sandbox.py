@@ -1,4 +1,4 @@
-"""Covers ``vibe.core.sandbox``."""
+"""Covers ``vibe.shell.sandbox``."""
 
 from __future__ import annotations
 

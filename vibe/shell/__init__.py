@@ -1,3 +1,3 @@
-"""What a command line may do, and how it is run confined; of agents nothing is known here."""
+"""The shell: judges what a command line may do, and runs it confined; it knows no agents."""
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.core.tools.shell import shell_lab
-from tests.unit.core.tools.shell.shell_lab import ShellLab
+from tests.unit.shell.policy import shell_lab
+from tests.unit.shell.policy.shell_lab import ShellLab
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,8 @@ import pytest
 from ipc.events import ApprovalDecisionEvent, ApprovalRequestEvent
 from ipc.sink import MemorySink
 from tests.fakes.tools import ScriptedApprover, call
-from tests.integration.core.sandbox.conftest import Cell
-from vibe.core.config.models import SandboxConfig, SandboxMode, VibeConfig
+from tests.integration.shell.sandbox.conftest import Cell
+from vibe.core.config.models import VibeConfig
 from vibe.core.messages import ToolMessage
 from vibe.core.session.write_turn import Tell
 from vibe.core.tools.approvals import Approvals

@@ -7,8 +7,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.integration.core.sandbox.conftest import Cell
-from tests.integration.core.sandbox.plain import run_plain
+from tests.integration.shell.sandbox.conftest import Cell
+from tests.integration.shell.sandbox.plain import run_plain
 from vibe.shell.sandbox.confinement import Place, remove_abandoned_placeholders
 from vibe.shell.sandbox.records import records_of
 

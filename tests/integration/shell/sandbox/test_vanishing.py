@@ -12,7 +12,6 @@ from ipc.sink import MemorySink
 from subagents.step.command_runner import HostCommands, KeptOutput, Purpose
 from tests.fakes.programs import missing
 from tests.integration.core.session.repository import git, repository
-from vibe.core.config.models import SandboxConfig
 from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.builtins.bash import Bash, BashArgs, BashConfig, BashResult, BashState
 from vibe.core.tools.workspace import ReadTracker, Workspace

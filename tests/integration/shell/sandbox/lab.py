@@ -62,7 +62,7 @@ def tried(
     read_only: bool = False,
 ) -> Tried:
     """Run ``lines`` confined in the lab, as its root or as a user of it; ``before`` prepares the disk, unconfined."""
-    program = [sys.executable, "-P", "-m", "tests.integration.core.sandbox.lab"]
+    program = [sys.executable, "-P", "-m", "tests.integration.shell.sandbox.lab"]
     outside = ["unshare", "--mount", *program, "open", *NOBODY] if os.geteuid() == 0 else []
     work = json.dumps({
         "backend": backend,
@@ -142,7 +142,7 @@ def attempt() -> None:
     """Run the lines that standard input names."""
     import anyio  # noqa: PLC0415  the processes on the way here need none of it
 
-    from tests.integration.core.sandbox.conftest import Cell  # noqa: PLC0415
+    from tests.integration.shell.sandbox.conftest import Cell  # noqa: PLC0415
     from vibe.shell.sandbox.settings import SandboxConfig  # noqa: PLC0415
 
     work = json.load(sys.stdin)

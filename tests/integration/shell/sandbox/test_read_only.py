@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.core.sandbox.conftest import Cell
-from tests.integration.core.sandbox.lab import tried
-from tests.integration.core.sandbox.plain import run_plain
-from vibe.core.config.models import Network, SandboxConfig, SandboxMode
+from tests.integration.shell.sandbox.conftest import Cell
+from tests.integration.shell.sandbox.lab import tried
+from tests.integration.shell.sandbox.plain import run_plain
 from vibe.shell.process.confined import shell_command
 from vibe.shell.process.runner import CommandResult, child_environ, run_command
 from vibe.shell.sandbox import secrets

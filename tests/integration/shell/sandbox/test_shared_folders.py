@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from anyio import to_thread
 
-from tests.integration.core.sandbox.conftest import Cell
-from tests.integration.core.sandbox.lab import tried
-from tests.integration.core.sandbox.plain import run_plain
-from vibe.core.config.models import Network, SandboxConfig
+from tests.integration.shell.sandbox.conftest import Cell
+from tests.integration.shell.sandbox.lab import tried
+from tests.integration.shell.sandbox.plain import run_plain
+from vibe.shell.sandbox.settings import Network, SandboxConfig
 
 CONNECT = (
     "import socket, sys\n"

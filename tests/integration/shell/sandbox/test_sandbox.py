@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.core.sandbox.conftest import Cell
-from vibe.core.config.models import Network, SandboxConfig, SandboxMode
+from tests.integration.shell.sandbox.conftest import Cell
 from vibe.shell.sandbox.confinement import Confinement
 from vibe.shell.sandbox.port import SandboxUnavailableError
 from vibe.shell.sandbox.records import records_of
+from vibe.shell.sandbox.settings import Network, SandboxConfig, SandboxMode
 
 
 def _at_home(cell: Cell) -> list[Path]:

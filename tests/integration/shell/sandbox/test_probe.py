@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.programs import missing
-from vibe.core.config.models import SandboxConfig, SandboxMode
 from vibe.shell.sandbox import bubblewrap, probe
 from vibe.shell.sandbox.choose import choose_sandbox
 from vibe.shell.sandbox.confinement import Confinement
 from vibe.shell.sandbox.port import Confined, SandboxUnprovenError
 from vibe.shell.sandbox.probe import failure
+from vibe.shell.sandbox.settings import SandboxConfig, SandboxMode
 
 
 def probed(program: str) -> str:

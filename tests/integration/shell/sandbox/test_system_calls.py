@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from tests.integration.core.sandbox.conftest import Cell
-from tests.integration.core.sandbox.lab import tried
+from tests.integration.shell.sandbox.conftest import Cell
+from tests.integration.shell.sandbox.lab import tried
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="there are sandboxes for Linux only"),

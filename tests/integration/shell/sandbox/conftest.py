@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.programs import missing
-from vibe.core.config.models import Network, SandboxConfig
 from vibe.shell.process.confined import shell_command
 from vibe.shell.process.runner import CommandResult, child_environ, run_command
 from vibe.shell.sandbox.confinement import Confinement, Place

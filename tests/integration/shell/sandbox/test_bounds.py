@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.core.sandbox.conftest import Cell
-from vibe.core.config.models import SandboxConfig
+from tests.integration.shell.sandbox.conftest import Cell
 from vibe.shell.sandbox.limits import bounded
 from vibe.shell.sandbox.port import ResourceLimits
+from vibe.shell.sandbox.settings import SandboxConfig
 
 BASH = "/usr/bin/bash"
 SHOWN = "ulimit -Su; ulimit -Hu; ulimit -Sd; ulimit -Hd; ulimit -Sf; ulimit -Hf"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.core.sandbox.conftest import Cell
-from tests.integration.core.sandbox.plain import run_plain
+from tests.integration.shell.sandbox.conftest import Cell
+from tests.integration.shell.sandbox.plain import run_plain
 
 SERVER = """
 import http.server, threading, urllib.request
