@@ -236,7 +236,7 @@ async def _opening(
     workdir = await to_thread.run_sync(folder_of, cwd, "cwd")
     roots = [await to_thread.run_sync(folder_of, one, "additionalDirectories") for one in additional_directories or ()]
     brought = tuple(map(server_of, mcp_servers or ()))
-    waits = bool(brought)  # whoever brings them has them in mind already
+    waits = bool(brought)  # the user who brings them knows them already
     return Opening(workdir=workdir, extra_roots=tuple(roots), servers=brought, wait_for_servers=waits)
 
 

@@ -74,7 +74,7 @@ class SessionChannel:
                     await self._send(self._waiting.popleft())
                 self._rest.set()
         except ConnectionError:
-            return  # whoever serves the editor hears of it, too
+            return  # the server learns of it, too
         finally:
             self._is_over = True
             self._waiting.clear()

@@ -30,7 +30,7 @@ class UnsavedTextError(FileAccessError):
 
 
 class EditorFiles:
-    """The ``Files`` of one session; called in worker threads, and cancelled with whoever calls."""
+    """The ``Files`` of one session; called in worker threads, and cancelled with the caller."""
 
     def __init__(self, channel: SessionChannel, can: EditorAbilities) -> None:
         self._client, self._channel = channel.client, channel

@@ -24,8 +24,8 @@ LoadCommands: TypeAlias = "Callable[[], SlashPort]"
 async def serve_editor(wire: Wire, host: Host, load: LoadCommands, on_gone: Callable[[], object]) -> None:
     """Serve the editor at the other end until it is gone; its conversations are interrupted and saved then.
 
-    ``load`` loads the slash commands of sessions. ``on_gone`` is called as soon as nobody waits any more for what is
-    still at work.
+    ``load`` loads the slash commands of sessions. ``on_gone`` is called as soon as the client no longer waits for what
+    is still at work.
     """
     transport = LineTransport(wire)
     async with create_task_group() as reading:

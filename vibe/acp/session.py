@@ -66,7 +66,7 @@ class SessionBusyError(UsageError):
 
 
 class SessionCommands(ABC):
-    """The slash commands of one session; whoever starts the server brings them."""
+    """The slash commands of one session, given at the server's start."""
 
     @abstractmethod
     async def renew(self) -> list[AvailableCommand]:
@@ -211,7 +211,7 @@ class EditorSession:
         self.channel.put(*replayed(self.conversation.messages, self.opening.workdir))
 
     def publish(self, event: Event) -> None:
-        """Tell the editor of settings and commands that have changed, whoever changed them."""
+        """Tell the editor of settings and commands that have changed, here or elsewhere."""
         if isinstance(event, ToolServerEvent):
             self._tasks.start_soon(self.offer_commands)
         if isinstance(event, ConversationConfiguredEvent):

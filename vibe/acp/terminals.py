@@ -44,7 +44,7 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class EditorTerminals:
-    """The ``Commands`` of one session; whatever nobody was asked about runs in processes of our own."""
+    """The ``Commands`` of one session; commands that were not asked about run in processes of our own."""
 
     def __init__(self, channel: SessionChannel, others: Commands = PROCESSES) -> None:
         self._channel = channel
@@ -73,7 +73,7 @@ class EditorTerminals:
             raise CommandStartError(order.cwd, problem, "free space in the folder for temporary files") from error
         made: CreateTerminalResponse | None = None
         try:
-            # Shielded: a terminal whose id nobody has heard could not be stopped.
+            # Shielded: a terminal whose id got lost could not be stopped.
             with move_on_after(OPENING_SECONDS, shield=True):
                 made = await channel.client.create_terminal(
                     channel.session_id,

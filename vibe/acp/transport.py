@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32602, -32603
 LINES_AHEAD = 16
-"""Lines that are read before they are asked for; whoever sends more has to wait."""
+"""Lines read ahead; a client that sends more has to wait."""
 META = ("_meta", "field_meta")
 """Parameters that are not for us. The library would pass what is in them on as parameters of the same names."""
 SERVERS = "mcpServers"
@@ -25,7 +25,7 @@ PROMPT, CANCEL, DELETE = "session/prompt", "session/cancel", "session/delete"
 UNROUTED = (DELETE,)
 """Requests of the protocol that the library hands over as if they were extensions of it only."""
 CANCEL_REQUEST, OPTIONAL = "$/cancel_request", "$/"
-"""Notifications with this beginning may be ignored by whoever does not know them."""
+"""Notifications with this beginning may be ignored where they are unknown."""
 MOST_PROBLEMS = 3
 PROBLEM_LENGTH = 200
 

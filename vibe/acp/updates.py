@@ -71,7 +71,7 @@ NEW_FILE = "write_file"
 class SessionUpdates:
     """Takes the events of one session in, one after the other; paths are told as from ``root``.
 
-    Of subagents and the agents of steps only their tool calls are told, under the name of whoever makes them.
+    Of subagents and the agents of steps only the tool calls are told, under the caller's name.
     """
 
     def __init__(self, root: Path) -> None:

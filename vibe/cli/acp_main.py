@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _serve() -> int:
-    """Serve whoever is at standard input and output; the exit code is 0, or that of the signal.
+    """Serve the client at standard input and output; the exit code is 0, or that of the signal.
 
     Raises:
         UsageError: a person is there.

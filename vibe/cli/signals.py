@@ -70,7 +70,7 @@ async def handled_signals(host: Host, on_signal: Callable[[signal.Signals, int],
 
 
 LAST_SECONDS = 0.7
-"""The time work has to end once nobody waits for it; what watches over its processes kills them with ours then."""
+"""The time unwanted work has to end; after it, the guard of its processes kills them with ours."""
 
 
 class ProcessEnd:
@@ -83,7 +83,7 @@ class ProcessEnd:
             atexit.register(self._leave)  # after all that is registered later; taking objects apart takes long
 
     def is_near(self, code: int) -> None:
-        """Say that nobody waits any more for what is still at work."""
+        """Note that the results of work in progress are no longer wanted."""
         self.code = code
         if self._is_ours:
             late = threading.Timer(LAST_SECONDS, self._leave)

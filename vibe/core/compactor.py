@@ -181,7 +181,7 @@ _REQUEST = re.compile(r"<request>\n(.*?)\n</request>", re.DOTALL)
 def split_recent(messages: Sequence[Message], keep_tokens: int) -> int:
     """Return where the recent turns begin that fit into ``keep_tokens``; a call is never parted from its results.
 
-    What the user said and nobody has answered yet is always among them.
+    The user's unanswered messages are always among them.
     """
     start = len(messages)
     tokens = 0

@@ -61,7 +61,7 @@ class ShellHooks:
 
 
 def _keep(payload: str, kept: ExitStack) -> Path:
-    """The payload in a file that nobody else may read, until ``kept`` is closed or this process is gone."""
+    """The payload in a file that only the user can read, until ``kept`` is closed or this process is gone."""
     try:
         file = kept.enter_context(brief_folder()) / "payload.json"
         file.write_text(payload, encoding="utf-8", errors="replace")
@@ -74,7 +74,7 @@ SKILL_TOOL = "skill"
 MEMORY_TOOL = "memory"
 
 
-def nobody(_folder: Path) -> bool:
+def no_folder(_folder: Path) -> bool:
     """Trusts no folder."""
     return False
 
@@ -111,7 +111,7 @@ class Guidance:
 
     ``context``, ``memory_section`` and ``docs`` are as they were at the start, so that prompts stay the same.
     ``commit_signature``, ``model_info`` and ``prompt_detail`` say which layers a system prompt has. ``session_id`` is
-    for hooks; ``parent_skills`` restrict whoever is started by the agent they belong to.
+    for hooks; ``parent_skills`` restrict the agents started by their owner.
     """
 
     workdir: Path | None = None
@@ -125,7 +125,7 @@ class Guidance:
     commands: CommandFiles = field(default_factory=CommandFiles)
     hooks: tuple[Hook, ...] = ()
     docs: ProjectDocs = field(default_factory=ProjectDocs)
-    trusts: Trusts = nobody
+    trusts: Trusts = no_folder
     memory: MemoryStore | None = None
     memory_section: str = ""
     context: str = ""

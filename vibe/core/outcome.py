@@ -14,7 +14,7 @@ class Outcome(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     BLOCKED = "blocked"
-    """A decision or an approval was needed and nobody could give it."""
+    """A decision or an approval was needed, and no user was there to give it."""
     LIMIT = "limit"
     """Turns, tokens, price, time or the provider's quota ended it."""
     INTERRUPTED = "interrupted"
@@ -25,7 +25,7 @@ BUSY = "busy"
 
 
 class Denial(Struct, frozen=True):
-    """A tool call that was not allowed. ``by``: ``rule``, ``headless`` (nobody there to ask) or ``user``.
+    """A tool call that was not allowed. ``by``: ``rule``, ``headless`` (no user there to ask) or ``user``.
 
     ``busy``: others wrote in the folder for too long.
     """
@@ -46,6 +46,6 @@ class StopSignal(Protocol):
 
 
 class NeverStop:
-    """The signal of work nobody pauses."""
+    """The signal of work that is never paused."""
 
     requested = False

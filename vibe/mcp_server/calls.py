@@ -247,7 +247,7 @@ async def _stopped(plan: ServedPlan, *, for_good: bool) -> str:
 
 
 async def _decide_at_rest(plans: ServedPlans, args: PlanDecideArguments) -> str:
-    """Decide for a plan that nobody runs; return what became of it."""
+    """Decide for a plan that is not running; return the result."""
     host = plans.runtime.host
     folder = await to_thread.run_sync(find_plan, host.home, args.plan_id)
     pid = await to_thread.run_sync(folder.holder)

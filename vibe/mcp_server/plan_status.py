@@ -211,7 +211,7 @@ def _step_text(step: StepReportLine) -> str:
 
 
 def _most_telling(steps: Iterable[StepState]) -> list[StepState]:
-    """Return the steps in their order; of too many those that run, wait for somebody, or failed, come before others."""
+    """Return the steps in their order; of too many, those that run, wait for an answer, or failed come first."""
     known = list(steps)
     if len(known) <= MOST_STEPS:
         return known

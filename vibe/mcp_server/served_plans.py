@@ -109,7 +109,7 @@ class ServedPlans:
 
 
 async def attend(plan: ServedPlan, caller: Caller, seconds: float) -> None:
-    """Wait until a plan has an end, or waits for an answer that nobody here gives, but no longer than ``seconds``.
+    """Wait until a plan has an end, or waits for an answer from elsewhere, but no longer than ``seconds``.
 
     The client is told meanwhile how it goes, and its person is asked what the plan waits for.
     """

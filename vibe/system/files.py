@@ -1,4 +1,4 @@
-"""Files: written so that nobody ever sees half of one, read whatever is in them."""
+"""Files: written as a whole or not at all, and read whatever they hold."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def overwrite(
 
 @contextmanager
 def trial_file(path: Path, data: bytes) -> Generator[Path]:
-    """A file with ``data`` beside ``path``, for whoever looks at it before it counts; gone afterwards. Blocks.
+    """A file with ``data`` beside ``path``, to be checked before it counts; removed afterwards. Blocks.
 
     Raises:
         OSError: the disk is full or refuses, or the folder is missing.

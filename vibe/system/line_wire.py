@@ -26,7 +26,7 @@ LONGEST_MESSAGE = 32 * 1024 * 1024
 
 
 class Wire:
-    """The way to the client: lines in, lines out, by descriptors that nobody else has."""
+    """The way to the client: lines in, lines out, by descriptors that nothing else uses."""
 
     def __init__(self, reading: int, writing: int) -> None:
         self.reading = reading
@@ -44,7 +44,7 @@ class Wire:
                 await write_whole(self.writing, line)
 
     async def receive(self, into: MemoryObjectSendStream[bytes]) -> None:
-        """Pass on the lines of the client until it closes its end, or nobody listens any more; blank: one too long."""
+        """Pass on the client's lines until it, or the reader, closes its end; a blank one means a line too long."""
         lines = LineSplitter()
         with into, suppress(ClosedResourceError, BrokenResourceError, OSError):
             while chunk := await read_ready(self.reading):
@@ -105,7 +105,7 @@ def claimed_wire() -> Generator[Wire]:
 
 
 def _pass_on(printed: int, stderr: int) -> None:
-    """Pass on what is printed as long as the client reads it; what it does not take is dropped, and holds nobody up."""
+    """Pass on what is printed as long as the client reads it; what it does not take is dropped without delay."""
     with suppress(OSError):
         while chunk := os.read(printed, AT_ONCE_BYTES):
             if select.select([], [stderr], [], 0)[1]:
@@ -125,7 +125,7 @@ async def write_whole(target: int, data: bytes) -> None:
     """Write all of it to a pipe; what is there of it when this is cancelled stays there.
 
     Raises:
-        OSError: nobody reads it any more.
+        OSError: the client reads no more.
     """
     view = memoryview(data)
     while view:

@@ -173,7 +173,7 @@ def holder_of(path: Path) -> int | None:
 
 
 def is_alive(pid: int) -> bool:
-    """Return whether there is a process of that number, whoever's."""
+    """Return whether there is a process of that number, of any user."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

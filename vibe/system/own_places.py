@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 STATE = (".env", "git", "locks", "logs", "plans", "run")
-"""Parts of a home that vibe alone keeps; whoever works in that very folder works on the rest."""
+"""Parts of a home that vibe alone keeps; work in that very folder is work on the rest."""
 TEMPORARY = "vibe-*"
 """The names of a run's own temporary files and folders."""
 

@@ -1,4 +1,4 @@
-"""Awaiting what must come to its end even if whoever wants it is cancelled meanwhile."""
+"""Awaiting work that must come to its end even if the caller is cancelled meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The view as plain data, all of it or a part by its key, for whoever sends it on as JSON."""
+"""The view as plain data, all of it or a part by its key, to be sent on as JSON."""
 
 from __future__ import annotations
 

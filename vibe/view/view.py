@@ -1,9 +1,9 @@
 """The one view: events in, runs, plans, agents, open requests and totals out; no clock, no I/O, no terminal.
 
 ``apply`` takes one event in and returns the keys of what it changed. An event whose number is not higher than the
-highest taken from its source changes nothing, so a repeated or late one does no harm, and whoever reads a run's journal
-from its beginning and then its live events has the view of one who was there all the time. Events of several runs of
-one plan are to be applied in the order of the runs. Whoever shows time computes it from the events' ``ts``.
+highest taken from its source changes nothing, so a repeated or late one does no harm, and a reader of a run's
+journal and then its live events has the same view as one who was there all the time. Events of several runs of one plan
+are to be applied in the order of the runs. Front ends compute times from the events' ``ts``.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class View(Struct, kw_only=True, eq=False):
 
     @property
     def main(self) -> AgentView | None:
-        """The first agent that is nobody's subagent and works on no plan: the one a person talks to."""
+        """The first agent without a parent and a plan: the one the user talks to."""
         free = (agent for agent in self.agents.values() if agent.plan_id is None and agent.parent_id is None)
         return next(free, None)
 
@@ -421,7 +421,7 @@ def _settled(
 
 
 def _said_elsewhere(event: e.ApprovalDecisionEvent | e.AnswerEvent | e.RequestWithdrawnEvent) -> str:
-    """Return a sentence about an answer that came from elsewhere; empty: it came from here, or nobody gave any."""
+    """Return a sentence about an answer that came from elsewhere; empty: it came from here, or there is none."""
     if isinstance(event, e.RequestWithdrawnEvent) or event.by in OWN_ANSWERS:
         return ""
     said = f": {event.decision}" if isinstance(event, e.ApprovalDecisionEvent) else ""
@@ -445,7 +445,7 @@ def _withdrawn(view: View, request_ids: Iterable[str]) -> Changed:
 
 
 def _quiet(view: View, agents: Collection[AgentView]) -> Changed:
-    """Have agents rest, and nobody asked for them; return the keys of what that changed."""
+    """Set agents to rest and withdraw their requests; return the changed keys."""
     resting = [key for agent in agents for key in agent.rest()]
     asked = _withdrawn(view, [request_id for agent in agents for request_id in list(agent.requests)])
     steps = [step.key for agent in agents if (step := view.step_of(agent)) is not None]

@@ -49,7 +49,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         bus_address=args.bus,
     )
     forgive(env.stdout)
-    watched = args.output == "text" and env.stderr.isatty()  # whoever waits for minutes should see that it works
+    watched = args.output == "text" and env.stderr.isatty()  # it takes minutes: show that it works
     trouble = (WarningEvent,) if args.output == "text" else TROUBLE  # text ends with a sentence on errors
     listener = LineSink(env.stderr, (*trouble, ToolCallEvent) if watched else trouble)
     listeners = [listener, _Refusals(env.stderr)] if args.output == "text" else [listener]

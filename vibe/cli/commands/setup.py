@@ -100,16 +100,16 @@ def _selection(flow: FirstUse, choice: ProviderChoice | None, key: str, model: s
     Raises:
         CommandLineError: one is left open, and there is no terminal to ask.
     """
-    nobody = "there is no terminal to ask"
+    why = "there is no terminal to ask"
     if choice is None:
         names = ", ".join(one.name for one in flow.choices)
-        raise CommandLineError(f"--provider is missing, and {nobody}: name one of {names}")
+        raise CommandLineError(f"--provider is missing, and {why}: name one of {names}")
     if choice.lacks_key and not key:
         raise CommandLineError(
-            f"--key-from is missing, and {nobody}: name the variable that holds the key of {choice.name!r}, or -"
+            f"--key-from is missing, and {why}: name the variable that holds the key of {choice.name!r}, or -"
         )
     if model is None:
-        raise CommandLineError(f"--model is missing, and {nobody}: name a model of {choice.name!r}")
+        raise CommandLineError(f"--model is missing, and {why}: name a model of {choice.name!r}")
     return SetupSelection(choice=choice, model=model, key=key)
 
 

@@ -27,7 +27,7 @@ class LineInput:
 
     @property
     def out(self) -> TextIO:
-        """The same for whoever writes to a stream."""
+        """The same as a stream."""
         return cast("TextIO", self._out)
 
     def write(self, text: str) -> None:

@@ -111,7 +111,7 @@ class TerminalPerson:
             group.cancel_scope.cancel()
 
     async def _count(self, conversation: Dialogue, decision: PlanDecisionEvent, number: int) -> None:
-        with suppress(OSError):  # whoever reads the answer notices
+        with suppress(OSError):  # reading the answer fails then
             while True:
                 await anyio.sleep(1.0)
                 await conversation.change_line(number, time_left(decision, self._clock()))

@@ -112,7 +112,7 @@ class PromptQueue:
     def publish(self, event: Event) -> None:
         """Print that the run pauses, if a question is open: the picture is away then.
 
-        Without a picture, print too that somebody answered from elsewhere; a picture says so itself.
+        Without a picture, print too that the answer came from elsewhere; a picture says so itself.
         """
         match event:
             case WarningEvent(code=code) if code == PAUSING and self._is_asking:

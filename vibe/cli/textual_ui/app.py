@@ -344,7 +344,7 @@ class VibeApp(App[None]):
             self.bell()
 
     def _flush_soon(self) -> None:
-        """Show what changed, in a task of Textual's: whoever changed it may be in another."""
+        """Show what changed, in a task of Textual's: the change may come from another."""
         self.call_later(self._show_changes_in_time)
 
     def _show_changes_in_time(self) -> None:
@@ -359,7 +359,7 @@ class VibeApp(App[None]):
         self.store.flush()
 
     def _fatal_error(self) -> None:
-        """Show no picture of the stack: whoever opened the screen says what broke, and how to go on."""
+        """Show no picture of the stack: the command says what broke, and how to go on."""
         _log.error("the screen broke down", exc_info=self._exception)
         self._close_messages_no_wait()
 

@@ -332,7 +332,7 @@ async def hold_chat(host: Host, talk: tuple[Opening, PromptLimits], stage: Stage
 
 
 async def _ask_for_trust(host: Host, workdir: Path, stage: Stage) -> None:
-    """Ask once whether the project's own settings and instructions may be loaded, if nobody has said so yet."""
+    """Ask once whether the project's own settings and instructions may be loaded, if that is undecided."""
     user_home = user_home_of(host.environ)
     try:
         found = await to_thread.run_sync(TrustStore(host.home, user_home=user_home).undecided, workdir)

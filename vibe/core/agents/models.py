@@ -12,7 +12,7 @@ from vibe.core.config.toml_source import TomlSource
 
 BUILTIN_SOURCE = "built-in"
 DELEGATED_SETTINGS = frozenset({"auto_compact_threshold", "context_warnings", "memory_soft_limit_ratio"})
-"""Settings a profile may have for itself, whoever chose it."""
+"""Settings that any profile may have for itself."""
 
 
 class AgentSafety(StrEnum):

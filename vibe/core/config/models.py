@@ -160,7 +160,7 @@ class ProviderConfig(Section):
 
     @property
     def silence_seconds(self) -> float:
-        """The longest silence, whoever set that."""
+        """The longest silence, set or by default."""
         return self.timeout_seconds or API_TIMEOUT
 
 

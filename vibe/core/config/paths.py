@@ -117,8 +117,8 @@ def absolute(text: str, base: Path, user_home: Path) -> str:
 def find_project_dir(workdir: Path, *, home: Path, user_home: Path) -> Path | None:
     """The ``.vibe`` folder of ``workdir`` or of its nearest ancestor inside the same git repository or home.
 
-    The user's own vibe folder is nobody's project. Outside a repository and the home directory only ``workdir`` itself
-    is looked at: what lies above belongs to others. An empty one configures nothing; one stands wherever commands run.
+    The user's own vibe folder belongs to no project. Outside a repository and the home directory only ``workdir``
+    itself counts: folders above belong to others. Empty ones, made wherever commands run, configure nothing.
     """
     start, own = workdir.resolve(), home.resolve()
     for folder in project_lineage(start, user_home):
@@ -152,7 +152,7 @@ def project_lineage(workdir: Path, user_home: Path) -> list[Path]:
     """``workdir`` and the folders above it that belong to the same project, nearest first; all are resolved.
 
     A project ends at its git root. Outside a repository only ``workdir`` itself counts: what lies above belongs to
-    others. The user's home directory is nobody's project.
+    others. The user's home directory is no project.
     """
     start, home = workdir.resolve(), user_home.resolve()
     lineage = [start, *start.parents]

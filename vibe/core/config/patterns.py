@@ -114,7 +114,7 @@ TOOL_ALIASES = MappingProxyType({
 
 
 def canonical_tool_name(name: str) -> str:
-    """Our name of the tool; a pattern, and a name nobody else uses, stay as they are."""
+    """Our name of the tool; a pattern, and a name only vibe uses, stay as they are."""
     return TOOL_ALIASES.get(name, name)
 
 

@@ -65,7 +65,7 @@ def filled(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return an entry of ``[[providers]]`` with what its preset says and it does not; one without a preset as it is.
 
     Raises:
-        PresetError: there is no such preset, or its key would go to somebody else.
+        PresetError: there is no such preset, or its key would go to another host.
     """
     name = entry.get("preset")
     if name is None:

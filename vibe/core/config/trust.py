@@ -36,7 +36,7 @@ class TrustStore:
         return self._verdict(folder) is True
 
     def undecided(self, workdir: Path) -> list[Path]:
-        """Return the files of the project around ``workdir`` that are not loaded as nobody said whether they may be.
+        """Return the files of the project around ``workdir`` that are not loaded because trust is undecided.
 
         Raises:
             ConfigError: The list is not valid.
@@ -111,7 +111,7 @@ def trusting(home: Path, workdir: Path, user_home: Path, *, trust_workdir: bool)
 
 
 def nested_projects(home: Path, workdir: Path, user_home: Path, *, trust_workdir: bool) -> tuple[Path, ...]:
-    """The folders below a trusted workspace that teach those who work in it; the user's home is nobody's project."""
+    """The folders below a trusted workspace that teach those who work in it; the user's home is no project."""
     if not project_lineage(workdir, user_home):
         return ()
     return nested_folders(workdir, trusting(home, workdir, user_home, trust_workdir=trust_workdir))

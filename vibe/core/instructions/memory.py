@@ -174,7 +174,7 @@ class MemoryStore:
 
     @contextmanager
     def _locked(self, scope: MemoryScope) -> Generator[_File]:
-        """The file, which nobody else changes in the meantime."""
+        """The file, locked against changes by others."""
         path = self._path(scope)
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)

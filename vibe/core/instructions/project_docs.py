@@ -122,7 +122,7 @@ def _notice(doc: ProjectDoc, folder: Path) -> str:
 
 
 def _file_in(folder: Path, trusts: Trusts, warnings: list[str]) -> Path | None:
-    """The folder's file, unless it is a link to what nobody trusts."""
+    """The folder's file, unless it is a link to an untrusted place."""
     for name in DOCS:
         path = folder / name
         try:

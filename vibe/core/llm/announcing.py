@@ -85,7 +85,7 @@ class CallAnnouncer:
             )
 
     def delta(self, delta: Delta) -> None:
-        """Nobody watches this answer grow; only when it began is told."""
+        """This answer is not shown while it grows; only its start is told."""
         if self._first is None:
             self._first = monotonic() - self._started
         self._attempt = delta.attempt

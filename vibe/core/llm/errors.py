@@ -42,7 +42,7 @@ class ModelError(VibeError):
 
 
 class ModelTransportError(ModelError):
-    """The wire failed. ``unreachable``: nobody answered at the address at all."""
+    """The wire failed. ``unreachable``: the address did not answer at all."""
 
     retryable = True
     unreachable = False

@@ -30,8 +30,8 @@ class CallLimiter(Protocol):
 class ProviderLimiter:
     """At most ``max_concurrency`` calls at once, and a pause that all of them share.
 
-    ``max_pause_seconds`` bounds how long one provider's word can hold up everyone: a longer wait stops nobody else,
-    each call then hears it for itself.
+    ``max_pause_seconds`` bounds the pause that one answer of the provider imposes on all calls: a longer wait stops
+    only its own call.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The model port: what an agent asks of a model, whoever serves it."""
+"""The model port: what an agent asks of a model, with any provider."""
 
 from __future__ import annotations
 

@@ -17,9 +17,9 @@ class RetryPolicy:
     """Waits between tries and when to give up; times in seconds.
 
     ``max_total_seconds`` counts from the first failure, so that a call which failed by a long silence still gets
-    another try; 0 means that nothing is repeated. Where nobody was ever reached, ``unreached_seconds`` from the first
-    try on are enough: more likely the address is wrong than that a server is about to start there. ``jitter`` is the
-    share by which a wait may be longer or shorter.
+    another try; 0 means that nothing is repeated. If no server was ever reached, ``unreached_seconds`` from the first
+    try on are the limit: a wrong address is more likely than a server that is about to start. ``jitter`` is the share
+    by which a wait may be longer or shorter.
     """
 
     initial_seconds: float = 0.5
@@ -69,7 +69,7 @@ class _Answers:
 
 
 class _AttemptObserver:
-    """Marks what one attempt shows, so that whoever draws it can drop what earlier ones showed.
+    """Marks what one attempt shows, so that a screen can drop what earlier ones showed.
 
     ``answered`` is called with the first that comes.
     """

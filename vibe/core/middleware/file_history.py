@@ -39,7 +39,7 @@ class FileHistory(Middleware):
         self._place = 0
         """The number of messages once all calls of this turn are answered."""
         self._looks_after_others = False
-        """Commands in the background may have changed files, in nobody's turn."""
+        """Commands in the background may have changed files between turns."""
         self._off = False
         self._unsaid: list[Warn] = []
         self._recording: _Recording | None = None

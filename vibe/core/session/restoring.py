@@ -117,7 +117,7 @@ class _Way:
         self._skipped = {path: NOT_KEPT for path, kept in plan.wanted.items() if kept and not kept.is_whole}
         self._conflicts: list[FileConflict] = []
         self._stay: set[str] = set()
-        """Folders that were to go, with files in them that nobody recorded."""
+        """Folders that were to go, with unrecorded files in them."""
         self._modes: dict[str, int] = {}
         """Rights of folders, once all is done."""
 

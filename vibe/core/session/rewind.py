@@ -124,7 +124,7 @@ def _point_at(points: Sequence[Point], message_index: int) -> int | None:
 
 
 def _who_changed_what(since: Sequence[Point]) -> Blame:
-    """Changes of the agent and of others; after a turn that was cut off, nobody knows: both."""
+    """Changes of the agent and of others; after a turn that was cut off that is unknown: both."""
     by_agent, by_others = set[str](), set[str]()
     for before, after in pairwise(since):
         if before.found or not after.found:

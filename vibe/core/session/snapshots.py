@@ -303,7 +303,7 @@ class Snapshots:
         return kept
 
     def _hollow(self, folder: str, listed: AbstractSet[str]) -> Iterator[str]:
-        """The folders below a folder that nobody listed, and that hold nothing but folders."""
+        """The unlisted folders below a folder that hold nothing but folders."""
         try:
             with os.scandir(f"{self.workspace}/{folder}") as entries:
                 folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
@@ -362,7 +362,7 @@ class Snapshots:
         return {}
 
     def _write_known(self) -> None:
-        """Leave it for later ones; what nobody used for long goes. A disk that refuses is no failure."""
+        """Save it for later ones, without entries unused for long. Errors of the disk are ignored."""
         file = self._known_file
         if file is None or not self._learnt:
             return
@@ -454,7 +454,7 @@ def _content(path: str, found: os.stat_result) -> tuple[bytes | None, os.stat_re
             data = file.read(MOST_BYTES + 1)
             after = os.fstat(descriptor)
         if len(data) == after.st_size and after.st_mtime_ns == found.st_mtime_ns:
-            break  # nobody wrote meanwhile
+            break  # unchanged meanwhile
     return data, found
 
 

@@ -62,7 +62,7 @@ class Transcript:
     ``messages`` is another list once the conversation was restarted. ``path`` None keeps them in memory only.
     ``dropped_bytes`` is the length of a torn tail cut at opening; ``prompts`` are what was ever said to the
     agent, whatever was shortened since. ``remembered`` is what tools knew when that was last done, ``memories`` what
-    they know now (None: nobody can tell).
+    they know now (None: unknown).
     """
 
     def __init__(self, records: Sequence[Record] = (), *, path: Path | None = None, dropped_bytes: int = 0) -> None:

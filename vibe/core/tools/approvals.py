@@ -34,7 +34,7 @@ class _Tree:
 class Approvals:
     """Answers to questions about tool calls.
 
-    ``approver`` None: nobody is there, so what would be asked is denied. Views of one tree share the approver, the
+    ``approver`` None: no user is there, so what would be asked is denied. Views of one tree share the approver, the
     lasting yeses and ``queue``, which is held while a question is open: one at a time. ``remembered`` are the yeses of
     earlier runs; ``keep`` writes those down that are to last beyond this one (None: they last as long as the run).
     """
@@ -66,7 +66,7 @@ class Approvals:
         self._tree.queue = queue
 
     def neighbours(self) -> tuple[str, ...]:
-        """Return the names of others at work in the same folder whose company nobody has said yes to."""
+        """Return the names of others at work in the same folder whose company is not approved."""
         return tuple(name for name in self._tree.neighbours() if not self.remembers([BESIDE + name]))
 
     def heed(self, neighbours: Callable[[], Sequence[str]]) -> None:

@@ -1,4 +1,4 @@
-"""BaseTool: what every tool is, whoever wrote it.
+"""BaseTool: the base of all tools, our own and others'.
 
 A tool's ``run`` has one of three shapes:
 
@@ -126,11 +126,11 @@ class InvokeContext:
 
     ``workspace`` is the agent's own root (the process has no directory to rely on), ``reads`` which version of which
     file it has seen, ``output_dir`` where a truncated output is kept whole, ``environ`` what child processes get.
-    ``skills`` and ``memory`` are None where the agent has none. ``user_input_callback`` None: nobody is there to ask;
+    ``skills`` and ``memory`` are None where the agent has none. ``user_input_callback`` None: no user is there to ask;
     ``subagents`` None: none can be started. ``commands`` None: they are processes of our own; ``background`` None: none
     can run on after its call; ``confinement`` None: they run as the user would run them; ``network`` None: they reach
     what the settings let them.
-    ``sees_images``: the model takes pictures. ``read_only``: nobody was asked, as it only reads.
+    ``sees_images``: the model takes pictures. ``read_only``: the call was allowed unasked because it only reads.
     """
 
     tool_call_id: str = ""

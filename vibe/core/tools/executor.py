@@ -87,7 +87,7 @@ class _Pending:
 
     @property
     def read_only(self) -> bool:
-        """Return whether it may run beside others; what can't be run disturbs nobody."""
+        """Return whether it may run beside others; what can't be run disturbs no other."""
         return self.tool is None or bool(self.problem) or self.tool.read_only
 
 
@@ -110,7 +110,7 @@ class ToolExecutor:
 
     Consecutive read-only calls run side by side; all others one after the other, in call order. A tool that fails is
     a result; so is a call that is not allowed. ``context`` is what each call gets, as far as it is allowed; ``turns``
-    None: what the calls write is nobody else's.
+    None: no other agent writes where the calls do.
     """
 
     def __init__(

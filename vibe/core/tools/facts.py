@@ -133,7 +133,7 @@ def _narrowed(tool: MistralHooks, args: Any, own: Assessment) -> Assessment:
 
 
 def _impossible(accesses: Sequence[ResolvedAccess], workspace: Workspace) -> str:
-    """Return why the call can't be, whoever says yes; or nothing."""
+    """Return why no approval can allow the call; or an empty string."""
     for access in accesses:
         if workspace.bounds.is_sealed(access.path):
             return str(PathSealedError(access.written))

@@ -1,4 +1,4 @@
-"""Gate: lets a call pass, asks whoever can be asked, or says why not."""
+"""Gate: lets a call pass, asks the user if there is one, or says why not."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class CallRefusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """A call may be; ``read_only``: where it can only read, as nobody was asked."""
+    """An allowed call; ``read_only``: it must run where it can only read, because it was not asked about."""
 
     subject: CallSubject
     read_only: bool = False
@@ -89,7 +89,7 @@ class Gate:
         return decide(gather(subject, self._workspace, self._approvals, self._confinement))
 
     async def admit(self, tool: AnyTool, args: BaseModel, question: ApprovalQuestion) -> CallRefusal | Admission:
-        """Let the call be, or say why not. Waits for a person where the decision is to ask and somebody is there.
+        """Let the call be, or say why not. Waits for the user where the decision is to ask, if there is one.
 
         Raises:
             PathError: a path of the call leads nowhere.
@@ -117,7 +117,7 @@ class Gate:
     async def _put(
         self, subject: CallSubject, question: ApprovalQuestion, decision: PermissionDecision
     ) -> CallRefusal | Admission:
-        """Ask whoever can be asked."""
+        """Ask the user."""
         if self._approvals.approver is None:
             reason = f"{decision.reason}, and no one can approve in this run"
             # Where everything is approved that can be, what is still refused is refused by the rules, person or not.
@@ -143,7 +143,7 @@ class Gate:
                 preview = await to_thread.run_sync(question.preview, subject)
             except ToolError:
                 if _is_open_edit(subject, decision):
-                    raise  # it would fail so: nobody need say yes to it
+                    raise  # it would fail anyway: approval is not needed
                 preview = self._unseen()
             request = _request(subject, question, decision, preview)
             return await self._ask(self._approvals.approver, request) or Admission(subject=subject)

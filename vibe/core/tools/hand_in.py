@@ -34,7 +34,7 @@ Check = Callable[[Any], str | None]
 
 
 class HandInArgs(BaseModel):
-    """``value`` is the result itself; ``summary`` says in prose what whoever uses it should know."""
+    """``value`` is the result itself; ``summary`` says in prose what its readers should know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -418,7 +418,7 @@ def observing(tools: ToolManager) -> ToolManager:
 
 
 def unattended(tools: ToolManager) -> ToolManager:
-    """The tools of an agent that nobody watches: without those that need a person at the prompt."""
+    """The tools of an agent without a user: without those that need one at the prompt."""
     return tools.only(lambda cls: not cls.interactive)
 
 

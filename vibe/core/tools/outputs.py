@@ -46,7 +46,7 @@ async def _keep(data: bytes, tool_call_id: str, output_dir: Path | None) -> str:
 
 
 async def keep_file(data: bytes, tool_call_id: str, output_dir: Path, suffix: str) -> Path:
-    """Keep a file of a call's result, which nobody but the user may read.
+    """Keep a file of a call's result, which only the user may read.
 
     Raises:
         OSError: the disk is full or refuses.

@@ -37,7 +37,7 @@ class Assessment:
     reason: str = ""
     """Why it is refused or needs a yes, as a phrase ("it reaches example.com"); empty: the rule says it all."""
     must_ask: str = ""
-    """Why a person must say yes to this very call, whatever else was approved; empty: nobody need."""
+    """Why a person must say yes to this very call, whatever else was approved; empty: approval is not needed."""
     covers: tuple[str, ...] = ()
     """The calls a lasting yes covers (the commands of a line); empty: its resolved paths, else its exact arguments."""
     read_only: bool = False

@@ -1,4 +1,4 @@
-"""Needs of tools from above: somebody who says yes and answers questions, starts subagents, and has the files."""
+"""Ports of tools to the layers above: approvals, answers to questions, subagents, and files."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class SubagentSpawner(Protocol):
 class Files(Protocol):
     """The files that tools read and write: those on disk, or an editor's with what is not saved yet.
 
-    ``path`` is resolved, and whoever calls was let go there; errors call it ``name``. Called in worker threads.
+    ``path`` is resolved, and the caller is allowed there; errors call it ``name``. Called in worker threads.
     Searches and commands see the disk, so what is written stands there, too, when the call returns. An editor has its
     text in UTF-8, and leaves to the disk what it has no text of.
     """

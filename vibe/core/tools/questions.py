@@ -26,7 +26,7 @@ class Choice(BaseModel):
 
 
 class Question(BaseModel):
-    """A question with two to four answers; whoever asks adds a free one of their own."""
+    """A question with two to four answers; the front end adds a free one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -79,7 +79,7 @@ class AnnouncedInput:
         return AnnouncedInput(self._ask, self._sink, self._queue, tool_call_id)
 
     async def __call__(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
-        """Ask, once nobody else does."""
+        """Ask, once no other question is open."""
         async with self._queue:
             request_id = request_id or uuid4().hex
             asked = tuple(question.model_dump(mode="json") for question in questions)

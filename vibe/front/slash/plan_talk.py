@@ -33,7 +33,7 @@ class VerdictKind(StrEnum):
     SAVE = "save"
     """Write it to the file ``text``; the question stays open."""
     LATER = "later"
-    """Leave it at that for now: whoever answers so will propose it again."""
+    """Leave it at that for now; it will be proposed again."""
 
 
 @dataclass(frozen=True, slots=True)

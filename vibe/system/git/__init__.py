@@ -1,3 +1,3 @@
-"""Running git so that nothing runs which a repository, or whoever can write to it, chose."""
+"""Running git without the programs that a repository, or a user who can write to it, chose."""
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ COMMAND_MARK = "/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatAbout:
-    """A chat, for whoever shows it. ``session_id`` is to go on with another time (blank: it is not this screen's).
+    """A chat, as its screen shows it. ``session_id`` is for a later resume (blank: it is not this screen's).
 
     ``folder`` has the files that can be named with ``@``, ``saved`` are the messages it was resumed with, and
     ``commands`` its slash commands: name, usage and purpose.

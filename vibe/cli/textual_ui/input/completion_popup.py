@@ -223,7 +223,7 @@ class Completer:
         return found
 
     def find(self, word: CompletedWord, is_stale: Callable[[], bool]) -> list[Candidate] | None:
-        """The arguments or files that fit; None: nobody wants to know any more. Blocks."""
+        """The arguments or files that fit; None: the question is outdated. Blocks."""
         if word.kind is CompletionKind.ARGUMENT:
             names = [plain_line(name) for name in self._arguments(word.command, word.text)]
             return [Candidate(insert=names[place], label=names[place]) for place in best(word.typed, names)[:MOST]]

@@ -174,7 +174,7 @@ class FileIndex:
         return True
 
     def search(self, typed: str, most: int, is_stale: Callable[[], bool]) -> list[str] | None:
-        """The paths that fit best; None: nobody wants to know any more."""
+        """The paths that fit best; None: the question is outdated."""
         files = self._files
         if files is None:
             return []
@@ -195,7 +195,7 @@ class FileIndex:
         return [files.paths[place] for _, place in top]
 
     def _masked(self, files: IndexedFiles, query: str, is_stale: Callable[[], bool]) -> Sequence[int] | None:
-        """The places of the files that have the letters of the query; None: nobody wants to know any more."""
+        """The places of the files that have the letters of the query; None: the question is outdated."""
         past = self._past
         wanted, masks = letters(query), files.masks
         places: Sequence[int] = range(len(masks))

@@ -133,7 +133,7 @@ class SheetView(ScrollView):
             self.screen.selections = {widget: s for widget, s in self.screen.selections.items() if widget is not self}
 
     def _scroll_to(self, x: float | None = None, y: float | None = None, **options: Any) -> bool:  # noqa: ARG002  as Textual calls it
-        """Textual's own ways to move: wheel, scrollbar and whoever asks; all at once, as rows change while it moves."""
+        """Textual's own ways to move: wheel, scrollbar and calls; all at once, as rows change while it moves."""
         before = self.scroll_offset.y
         if y is not None:
             self._move(round(y) - before)

@@ -396,7 +396,7 @@ class StatusLine:
 
 
 def status_document(view: View, agent: AgentView, folder: str) -> dict[str, Any]:
-    """Return all that the command is told; a number that nobody knows is null, and so is ``plan`` without a plan."""
+    """Return all that the command is told; an unknown number is null, and so is ``plan`` without a plan."""
     plan, run = view.plan, view.runs.get(agent.source)
     return {
         "session_id": agent.session_id,

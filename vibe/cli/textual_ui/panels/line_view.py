@@ -62,7 +62,7 @@ def row_starts(text: str, width: int, *, words: bool) -> list[int]:
 
 
 class LineView(ScrollView, can_focus=True, inherit_bindings=False):
-    """Shows lines; whoever owns it scrolls it. Whole lines can be marked with the mouse, and copied."""
+    """Shows lines; its owner scrolls it. Whole lines can be marked with the mouse, and copied."""
 
     DEFAULT_CSS = """
     LineView {

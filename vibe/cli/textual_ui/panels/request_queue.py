@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 RequestPayload: TypeAlias = ApprovalRequestEvent | QuestionEvent | PlanDecisionEvent
 RequestReply: TypeAlias = Approve | AnswerQuestion | Decide
-"""The command that gives it; who does is left to whoever sends it."""
+"""The command that gives it; its sender fills in ``by``."""
 RemoteAnswer: TypeAlias = Callable[[RequestReply], Awaitable[str]]
 """Sends a reply to another process; returns why it was refused, or nothing."""
 R = TypeVar("R", Approve, AnswerQuestion, Decide)
@@ -153,7 +153,7 @@ class RequestQueue:
             self._add(PendingRequest(id=request.id, event=request.event, step_of=self._step_of, give=answer))
 
     def withdraw(self, request_id: str) -> None:
-        """Take a request away that another answered, or that nobody waits for any more; one unknown is none."""
+        """Take a request away that was answered elsewhere or withdrawn; an unknown one is ignored."""
         found = self._pending.get(request_id)
         if found is not None:
             self._remove(found)

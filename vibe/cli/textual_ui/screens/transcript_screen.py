@@ -51,8 +51,8 @@ class TranscriptLog(ChatLog):
 class TranscriptScreen(Screen[None]):
     """Shows one agent, or with ``step_id`` the agents of a step, of which left and right choose one.
 
-    ``on_steer`` and ``on_act`` carry out the person's wishes, ``read`` finds what the view does not keep. Whoever opens
-    it hands it each change by ``present``.
+    ``on_steer`` and ``on_act`` carry out the person's wishes, ``read`` finds what the view does not keep. Its
+    owner passes each change to ``present``.
     """
 
     DEFAULT_CSS = """

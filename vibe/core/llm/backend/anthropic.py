@@ -1,4 +1,4 @@
-"""Talks to Anthropic's Messages API, and to whoever else speaks it."""
+"""Talks to Anthropic's Messages API, and to other servers of it."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class HttpBackend:
     Proxy variables and the system's CA store are honoured.
 
     ``encode`` words a request's body, ``reader`` reads the answer; redirects are not followed, so that ``headers``,
-    the key among them, reach nobody else. ``timeout_seconds`` of the provider bounds the silence between two bytes,
+    the key among them, reach no other host. ``timeout_seconds`` of the provider bounds the silence between two bytes,
     not the whole answer.
     """
 

@@ -1,8 +1,8 @@
 """Program of its own (``python -I``): serves one model file over HTTP on this machine until its standard input ends.
 
 It imports nothing of ours. The first line of its input is JSON: ``model_path``, ``context``, ``threads`` and
-``token``, without which it answers nobody. Its output is one line of JSON: the ``address`` or the ``problem``. Whoever
-started it holds the other end of its input: when that process is gone, however it went, so is this one.
+``token``, which each request must carry. Its output is one line of JSON: the ``address`` or the ``problem``. Its
+parent holds the other end of its input: when that process is gone, however it went, so is this one.
 """
 
 from __future__ import annotations

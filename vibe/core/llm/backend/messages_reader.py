@@ -186,7 +186,7 @@ class _MessageTaker:
             return
         piece = decoded(_piece, event.delta)
         block = self._open.get(self._last if event.index is None else event.index)
-        # Text of a block that was never opened is still text; what belongs to no call or thought is nobody's.
+        # Text of a block that was never opened is still text; what belongs to no call or thought is dropped.
         self._add(block or _OpenBlock(index=-1, kind="text"), piece)
 
     def _add(self, block: _OpenBlock, piece: _Piece) -> None:

@@ -291,7 +291,7 @@ def decoded(decoder: msgspec.json.Decoder[_Event], data: str | msgspec.Raw) -> _
 
     Half a surrogate pair, which no text can hold, becomes a character of private use: the other half may come with the
     next event, and ``AnswerBuilder`` puts them together, or U+FFFD in their place; NaN and infinity, which
-    belong to numbers nobody reads here, become null; control characters in a string stay what they are.
+    belong to numbers unused here, become null; control characters in a string stay what they are.
     """
     try:
         return decoder.decode(data)

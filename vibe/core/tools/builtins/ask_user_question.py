@@ -36,7 +36,7 @@ class AskUserQuestion(BaseTool[AskUserQuestionArgs, AskUserQuestionResult, Unask
         """Ask and wait.
 
         Raises:
-            ToolError: nobody is there.
+            ToolError: no user is there.
         """
         if ctx.user_input_callback is None:
             raise ToolError(

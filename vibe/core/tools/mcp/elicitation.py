@@ -273,7 +273,7 @@ SCHEMES = frozenset({"http", "https"})
 
 
 class CallUnderWay:
-    """A request to a server that has no answer yet: ``ask`` is who its questions go to (None: nobody).
+    """A request to a server that has no answer yet: ``ask`` asks the user its questions (None: they are declined).
 
     ``patience`` ends it once the server has taken ``seconds``, without the time for which a person was waited for.
     """

@@ -268,7 +268,7 @@ class Loopback:
                 async with stream:
                     await self._exchange(stream)
             except (BrokenResourceError, EndOfStream, ValueError):
-                pass  # whoever asked has gone, or speaks something else; an answer that came is kept
+                pass  # the client is gone, or speaks something else; an answer that came is kept
         if self._answer:
             self._answered.set()
 

@@ -1,4 +1,4 @@
-"""The sign-ins to MCP servers by address: their tokens in the keyring, or in a file that nobody but the user can read.
+"""The sign-ins to MCP servers by address: their tokens in the keyring, or in a file that only the user can read.
 
 The file lists them all; of one whose tokens are in the keyring it holds the rest.
 """
@@ -144,7 +144,7 @@ class SignInStore:
 
     @contextmanager
     def _held(self) -> Generator[None]:
-        """Nobody else changes the file meanwhile."""
+        """Hold the file's lock."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             lock = FileLock.acquire(self.path.with_name(f".{self.path.name}.lock"), LOCK_SECONDS)

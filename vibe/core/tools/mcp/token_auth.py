@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from urllib.parse import quote, urlsplit
 
-import httpx2  # noqa: TID253  whoever imports this has loaded it: it is a base class here
+import httpx2  # noqa: TID253  loaded by every importer anyway: it is a base class here
 from anyio import to_thread
 from pydantic import BaseModel, ValidationError
 
@@ -59,7 +59,7 @@ class TokenAuth(httpx2.Auth):
 
     async def _renewed(self, used: str) -> SignIn | None:
         """Return a sign-in whose token is another than ``used``; None if there is none to be had."""
-        # Whoever no longer waits leaves it to its thread, so that the new tokens are kept: the old ones are spent.
+        # On cancellation the thread goes on, so that the new tokens are kept: the old ones are spent.
         renewal = (self._store.renewed, self._key, used, renewed_tokens)
         return await to_thread.run_sync(_obtained, *renewal, abandon_on_cancel=True)
 
