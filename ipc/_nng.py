@@ -120,7 +120,7 @@ class RepSocket:
             return b""
 
     def answer(self, data: bytes) -> None:
-        """Answer the request received last. An asker that is gone is no error: it asks again if it still lives."""
+        """Answer the request received last. An asker that is gone is ignored: it asks again if it still lives."""
         with suppress(load().exceptions.NNGException):
             self._socket.send(data)
 
@@ -138,7 +138,7 @@ class ReceivedRequest:
         self.data: bytes = message.bytes
 
     def answer(self, data: bytes) -> None:
-        """Answer it, once, without waiting. An asker that is gone is no error: it asks again if it still lives."""
+        """Answer it, once, without waiting. An asker that is gone is ignored: it asks again if it still lives."""
         pynng, message = load(), self._message
         body = message._nng_msg  # noqa: SLF001  pynng has no other way to keep its header
         pynng.lib.nng_msg_clear(body)

@@ -211,7 +211,7 @@ def decode_answer(data: bytes) -> tuple[ReplayHeader, list[bytes]]:
     """The header of a replay answer and the bodies that follow it.
 
     Raises:
-        CodecError: The bytes are no such answer, or of another version of the wire.
+        CodecError: The bytes are not a valid answer, or are of another version of the wire.
     """
     line, _, rest = data.partition(b"\n")
     try:

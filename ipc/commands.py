@@ -249,7 +249,7 @@ def decode_command(data: bytes) -> Command:
     """The request in some bytes; look at its envelope first.
 
     Raises:
-        RequestInvalidError: It is no request of this version.
+        RequestInvalidError: It is not a valid request of this version.
     """
     try:
         command = _command_decoder.decode(data)

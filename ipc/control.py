@@ -141,7 +141,7 @@ class _ControlServer:
                 tasks.start_soon(self._serve, request, taken)
 
     def _taken(self, data: bytes) -> RunCommand | Reply:
-        """Return the command in a request, or the reply to what is none."""
+        """Return the command in a request, or the reply to an invalid request."""
         try:
             envelope = decode_envelope(data)
             if not self._entry.allows(envelope.token):
@@ -241,8 +241,8 @@ async def send_command(entry: Entry, command: Command) -> Reply:
     Raises:
         RunGoneError: It ended before it answered; what it did of the command is not known.
         RequestInvalidError: The command holds what is no JSON, or is too large.
-        CodecError: The answer is none.
-        BusUnavailableError: pynng can't be loaded, or the address is none.
+        CodecError: The answer is invalid.
+        BusUnavailableError: pynng can't be loaded, or the address is invalid.
     """
     question = encode_command(msgspec.structs.replace(command, token=entry.token))
     socket = await to_thread.run_sync(lambda: ReqSocket(entry.control, once=True))

@@ -3,7 +3,7 @@
 Names, tags and fields are public: fields are only ever added, with a default. Values are plain data (names and
 numbers), so that any language can read them. The header (``event_id`` ... ``ts``) is filled in by
 ``ipc.sink.StampingSink``; the identity (``session_id`` ... ``subagent_step_id``) by ``ipc.sink.TaggingSink``.
-Whoever announces a fact only fills in the fields below them.
+The announcer of a fact only fills in the fields below them.
 """
 
 from __future__ import annotations

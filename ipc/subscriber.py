@@ -179,7 +179,7 @@ class Subscription:
             await self._turn_to_journal()
 
     def _take(self, frame: bytes) -> None:
-        """Note what a message says. What is no message of ours is passed over: a lost event shows as a hole."""
+        """Take in a message. Foreign messages are ignored; a lost event shows as a gap."""
         if self._ending is not None:
             return
         try:

@@ -53,10 +53,10 @@ class PlanDecision:
 
 
 class PlanState:
-    """A plan whose steps a program of the user's carries out and reports; ``sink`` gets its events.
+    """A plan whose steps a program of the user's runs and reports; ``sink`` gets its events.
 
-    A step that failed is offered again at once while it has ``retries`` left: nobody waits here. Nobody is there to
-    revise the plan either, so ``on_failure: replan`` is a failure.
+    A failed step with ``retries`` left is offered again at once, without a wait. Without a reviser, ``on_failure:
+    replan`` means failure.
     """
 
     def __init__(

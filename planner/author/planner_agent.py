@@ -111,7 +111,7 @@ PlanningLimits = ReaderLimits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """Result of planning; ``plan`` is None if there is none, and ``acted`` says why."""
+    """Result of planning; ``plan`` is None if planning failed, and ``acted`` says why."""
 
     acted: ActResult
     plan: Repaired | None = None
@@ -119,7 +119,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundChange:
-    """Operations that were asked for, and the plan after them (None: there are none, and ``reason`` may say why)."""
+    """The requested operations and the plan after them; None: there are no operations, and ``reason`` may say why."""
 
     acted: ActResult
     operations: tuple[Operation, ...] = ()
@@ -242,7 +242,7 @@ class PlannerAgent:
         """Start a plan for the goal: the caller asks for its steps, does them and reports.
 
         Raises:
-            NoPlanError: there is none.
+            NoPlanError: planning gave no plan.
         """
         draft = await self.plan(goal)
         if draft.plan is None:

@@ -98,7 +98,7 @@ def read_plan_file(path: Path) -> LoadedPlan:
     """Read and check a plan file: YAML where its name says so, else JSON.
 
     Raises:
-        PlanInvalidError: no such file, it can't be read, or it is no valid plan.
+        PlanInvalidError: the file is missing or unreadable, or the plan is invalid.
     """
     form = YAML if path.suffix.lower() in YAML_SUFFIXES else JSON
     return load_plan(_read(path), where=in_utf8(path), form=form)

@@ -55,7 +55,7 @@ class RemoveEdge(PlanModel):
 
 
 class SetBudget(PlanModel):
-    """The limits of the whole plan are these from now on (None: there are none); what was spent before counts."""
+    """New limits of the whole plan from now on (None: no limits); earlier spending counts."""
 
     op: Literal["set_budget"] = "set_budget"
     budget: PlanBudget | None
@@ -86,7 +86,7 @@ def read_operations(raw: object) -> tuple[Operation, ...]:
     """Operations from plain data: what a model handed in, a person wrote, or a journal kept.
 
     Raises:
-        RevisionInvalidError: it is no list of operations; every problem at once.
+        RevisionInvalidError: the list is invalid; all problems at once.
     """
     try:
         entries = parse(json.dumps(raw, ensure_ascii=False))

@@ -28,7 +28,7 @@ class JsonRefused(Exception):
 
 
 def shown_path(path: JsonPath) -> str:
-    """``steps[2].depends_on[0]``; keys that are no names are quoted."""
+    """``steps[2].depends_on[0]``; keys other than names are quoted."""
     text = ""
     for part in path:
         shown = shown_part(part)

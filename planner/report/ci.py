@@ -12,7 +12,7 @@ Mask = Callable[[str], str]
 """Takes the secrets out of a text."""
 
 SKIPPED = frozenset({"skipped", "cancelled", "pending", "blocked", "needs_decision", "in_progress"})
-"""Statuses that are no result for JUnit."""
+"""Statuses without a result for JUnit."""
 MESSAGE_LENGTH = 4_000
 
 

@@ -37,7 +37,7 @@ class Selection:
     """Choice of steps a run is about.
 
     ``taken``: results taken over, by step; ``runs`` says of each step that is left to run why it is (blank: it was
-    asked for, or all were); ``left_out``: steps that are no part of the run.
+    asked for, or all were); ``left_out``: steps that the run excludes.
     """
 
     taken: Mapping[str, StepResult] = field(default_factory=dict[str, StepResult])
@@ -67,7 +67,7 @@ def select(plan: Plan, dag: Dag, only: Collection[str]) -> Selection:
     """The steps named in ``only`` and all they depend on; none named: every step.
 
     Raises:
-        UnknownStepError: one is no step of the plan.
+        UnknownStepError: the plan lacks one of the steps.
     """
     known = {step.id for step in plan.steps}
     for step_id in only:

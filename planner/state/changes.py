@@ -192,7 +192,7 @@ def do_again(state: State, command: c.Retry, at: float) -> Decided | Refusal:
 def with_dependants(loaded: LoadedPlan, state: State, step_ids: Collection[str]) -> tuple[str, ...]:
     """These steps and all that depend on them, however remotely; in topological order.
 
-    What the run was not to do, see ``--only``, is none of them unless it is named.
+    Steps excluded by ``--only`` are left out unless they are named.
     """
     chosen = set(step_ids)
     for step_id in loaded.dag.order:

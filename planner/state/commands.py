@@ -86,7 +86,7 @@ class Revised(Struct, frozen=True, kw_only=True):
 
 
 class RevisionRefused(Struct, frozen=True):
-    """AskReviser brought nothing that can be carried out: the step has failed. ``detail`` says why there is none."""
+    """AskReviser led to no better plan: the step has failed. ``detail`` says why."""
 
     step_id: str
     detail: str = ""

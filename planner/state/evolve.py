@@ -262,7 +262,7 @@ def _reset(state: State, fact: e.PlanResetEvent) -> None:
 
 
 def _begin_again(state: State, step: StepState, *, is_begun: bool) -> None:
-    """Forget what an attempt began or came to: it is no longer wanted."""
+    """Forget an attempt's start and result."""
     for decision_id in (failed_id(step.outline.id, step.attempt), interrupted_id(step.outline.id, step.attempt)):
         state.decisions.pop(decision_id, None)
     if step.status in FINAL or step.asked is not None:

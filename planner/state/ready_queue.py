@@ -150,7 +150,7 @@ class ReadyQueue:
             heappush(self._free, rank)
 
     def best(self) -> str | None:
-        """The best step that meets no running one; it stays. None: there is none."""
+        """The best step that conflicts with no running one; it stays queued. None: all do."""
         if not self._size:
             return None
         writer = self._writers.best()

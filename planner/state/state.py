@@ -123,7 +123,7 @@ class StepState:
 
     @property
     def said(self) -> StepResult:
-        """The last attempt's result; one that says nothing if there is none."""
+        """The last attempt's result; an empty one before the first."""
         return self.result or _NOTHING_SAID
 
     @property
@@ -286,7 +286,7 @@ def removed_by(fact: e.PlanRevisedEvent) -> frozenset[str]:
 
 
 def changed_by(fact: e.PlanRevisedEvent) -> frozenset[str]:
-    """The steps that were there before and are no longer what they were, or come after others."""
+    """The earlier steps whose content or dependencies changed."""
     return _named(fact, "id", "update_step") | _named(fact, "step", "add_edge", "remove_edge")
 
 

@@ -141,7 +141,7 @@ class PlanFolder:
             raise BrokenPlanError(str(self.path / JOURNAL_FILE), str(error)) from error
 
     def snapshot(self) -> PlanSnapshot | None:
-        """The latest snapshot, or None where there is none that can be read: it is a convenience, never the truth."""
+        """The latest snapshot, or None if it is missing or unreadable: only the journal is authoritative."""
         try:
             return _snapshot_decoder.decode(read_file(self.path / SNAPSHOT_FILE))
         except (BrokenPlanError, *INVALID_JSON):
@@ -151,7 +151,7 @@ class PlanFolder:
         """Return where a step's conversation and result are kept; the folder need not exist.
 
         Raises:
-            BrokenPlanError: that is no id of a step, as a journal that was tampered with may hold it.
+            BrokenPlanError: the id is invalid, as in a journal that was tampered with.
         """
         if not _STEP_ID.fullmatch(step_id):
             raise BrokenPlanError(str(self.path / JOURNAL_FILE), f"names {step_id[:80]!r}, which is not a step id")
@@ -198,7 +198,7 @@ def find_plan(home: Path, reference: str) -> PlanFolder:
     """The plan of that id, or the only one whose id begins so, or the one that was begun last (``latest``).
 
     Raises:
-        UnknownPlanError: there is none.
+        UnknownPlanError: there is no such plan.
         AmbiguousPlanError: there are several.
     """
     root = plans_folder(home)

@@ -64,7 +64,7 @@ class AgentContext:
     workspace: Workspace
     approvals: Approvals
     user_input: UserInput | None = None
-    """Asks a person; None: there is no one to ask."""
+    """Asks the user; None: no user is there."""
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
     """For the processes it starts."""
     network: Network | None = None

@@ -27,7 +27,7 @@ class RunServices:
     limiter_of: Callable[[str], CallLimiter]
     """The limiter that lets calls to a provider begin, by the provider's name."""
     user_input: UserInput | None = None
-    """None: there is no one to answer agents."""
+    """Answers agents; None: no user is there."""
     steering: Steering = field(default_factory=Steering)
     turns: Turns | None = None
     """Turns to write in the shared workspace; None: no other process writes there."""

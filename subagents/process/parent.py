@@ -60,7 +60,7 @@ from vibe.system.errors import EnvironmentFailure
 
 
 class NotLentError(Exception):
-    """There is no such thing to lend."""
+    """The requested resource is unknown."""
 
 
 @dataclass(slots=True, eq=False)
@@ -125,7 +125,7 @@ class StepServer:
         ``leaving``: the process was told to leave, so that its calls were cut off, not lost.
 
         Raises:
-            LinkError: one of them is none.
+            LinkError: one of them is invalid.
         """
         flaw: LinkError | None = None
         async with anyio.create_task_group() as group:

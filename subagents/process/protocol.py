@@ -40,7 +40,7 @@ M = TypeVar("M")
 
 
 class LinkError(Exception):
-    """A line that came over the link is no message."""
+    """A line that came over the link is not a valid message."""
 
 
 class MismatchError(LinkError):
@@ -233,7 +233,7 @@ class Granted(Struct, frozen=True, omit_defaults=True, tag="granted"):
 
 
 class Refused(Struct, frozen=True, omit_defaults=True, tag="refused"):
-    """There is no lease. ``message`` says why; for room in the ledger ``account``, ``limit`` and ``spent`` do."""
+    """A lease was refused. ``message`` says why; if the ledger has no room, ``account``, ``limit`` and ``spent`` do."""
 
     lease: int
     message: str = ""
@@ -295,7 +295,7 @@ def from_step(line: bytes) -> FromStep:
     """The message of a step's process in a line.
 
     Raises:
-        LinkError: there is none.
+        LinkError: the line is invalid.
     """
     return _decoded(_from_step, line)
 
@@ -304,7 +304,7 @@ def to_step(line: bytes) -> ToStep:
     """The message to a step's process in a line.
 
     Raises:
-        LinkError: there is none.
+        LinkError: the line is invalid.
     """
     return _decoded(_to_step, line)
 

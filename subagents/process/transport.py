@@ -13,7 +13,7 @@ from subagents.process.protocol import LinkError
 
 CHUNK_BYTES = 256 * 1024
 LONGEST_LINE = 64 * 1024 * 1024
-"""Bytes; a longer message is none of ours."""
+"""Bytes; a longer message is invalid."""
 
 
 class Transport(Protocol):

@@ -24,7 +24,7 @@ _HARMLESS = re.compile(
 
 
 def failing_line(output: str) -> str:
-    """The first line that says what went wrong; where none does, the last there is (blank: there is none)."""
+    """The first line that names an error, else the last line (blank: there is no output)."""
     lines = _lines(output)
     at = _first(lines)
     return (lines[-1] if at is None else lines[at]).strip()[:LINE_LENGTH] if lines else ""

@@ -47,7 +47,7 @@ T = TypeVar("T")
 class LocalExecutor:
     """Does steps in this process. ``step_folder`` says where a step keeps its conversation.
 
-    ``claims`` knows the steps of the run that other executors do (None: there are none).
+    ``claims`` knows the steps of the run that other executors run (None: there are no other executors).
     """
 
     def __init__(

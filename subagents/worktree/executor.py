@@ -51,7 +51,7 @@ from vibe.system.shield import shielded
 class KeptWork:
     """A step's work that was not merged: its ``branch``, the files it ``changed``, and a ``folder`` with all of them.
 
-    ``folder`` stands for the workspace; it is in ``top``, a copy that is no repository.
+    ``folder`` stands for the workspace; it is in ``top``, a copy without a repository.
     """
 
     branch: str

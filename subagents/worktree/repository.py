@@ -157,7 +157,7 @@ class Base(Struct, frozen=True, kw_only=True):
 
 
 class Change(Struct, frozen=True, array_like=True):
-    """A path whose entry goes from one mode and object to others; mode ``000000``: there is none."""
+    """A path whose entry goes from one mode and object to others; mode ``000000``: there is no entry."""
 
     path: str
     old_mode: str
@@ -185,7 +185,7 @@ class Repository:
     """A repository and the workspace in it. Everything here blocks: call it in a thread.
 
     ``prefix`` is the workspace's path from ``top``, with a ``/`` at its end if it is not the top itself. ``own``
-    are places that are no part of the user's work though they may lie below ``top``; ``keep`` is
+    are places that don't belong to the user's work though they may lie below ``top``; ``keep`` is
     where git's settings are (see ``take_shelter``), ``left_out`` are those of the repository's own that would have git
     run programs, and that it does not go by. ``share`` are paths of the workspace that worktrees get links to.
     """
@@ -387,7 +387,7 @@ def _check_head(workspace: Path, located: Located, git: Git) -> None:
 
 
 def check_startable(repository: Repository, *, allow_dirty: bool, not_counted: Sequence[Path] = ()) -> None:
-    """See that a plan with worktree steps may start; ``not_counted`` are files whose being new is no matter.
+    """Check that a plan with worktree steps may start; new files in ``not_counted`` are ignored.
 
     Raises:
         WorktreeRefusedError: something is under way, there are changes that were not allowed to be carried along, or

@@ -78,7 +78,7 @@ def _text_of(name: str, workspace: Workspace, room: int) -> tuple[str, bool] | N
 
 
 def _bytes_of(name: str, workspace: Workspace, most: int) -> bytes:
-    """Return the beginning of a file; nothing of one that is not there, may hold secrets or may not be read."""
+    """Return the beginning of a file; empty if it is missing, may hold secrets or may not be read."""
     try:
         path = workspace.readable(name)
         if workspace.is_secret(path) or workspace.is_unread(path, name):

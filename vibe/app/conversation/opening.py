@@ -111,7 +111,7 @@ def named_folder(given: str, named: str, wanted: str = "a folder") -> Path:
     """Return the folder that a client ``named`` so; reads the file system.
 
     Raises:
-        UsageError: it is not absolute, or is none.
+        UsageError: it is relative or missing.
     """
     if not Path(given).is_absolute():
         raise UsageError(f"{named} is relative: give the absolute path of {wanted}")

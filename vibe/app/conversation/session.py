@@ -137,12 +137,12 @@ class ChatSession:
         await anyio.to_thread.run_sync(self.fork_now, restart)
 
     def close(self, outcome: Outcome) -> None:
-        """Write the outcome; a disk that refuses is no failure."""
+        """Write the outcome; errors of the disk are ignored."""
         with suppress(OSError):
             write_meta(self.folder.path, self._as_of_now(outcome.value))
 
     def release(self) -> None:
-        """Let other processes continue the session; one that is not kept, or in which nothing was said, is removed."""
+        """Let other processes continue the session; an unsaved or empty one is removed."""
         nothing_said = () if self.transcript.messages else (self.folder.path,)
         for folder in (*self._unlogged, *nothing_said):
             shutil.rmtree(folder, ignore_errors=True)
@@ -150,7 +150,7 @@ class ChatSession:
             lock.release()
 
     def entitle(self, title: str) -> None:
-        """Give it a title; a disk that refuses is no failure."""
+        """Give it a title; errors of the disk are ignored."""
         self._meta = structs.replace(self._meta, title=title)
         with suppress(OSError):
             write_meta(self.folder.path, self._meta)
@@ -336,7 +336,7 @@ def begins_with_summary(messages: Sequence[Message]) -> bool:
 
 
 def before_summary(paths: VibePaths, session_id: str) -> EarlierMessages | None:
-    """Return the messages that the summary at the beginning of a session stands in for; None: there are none.
+    """Return the messages that the summary at the beginning of a session stands in for; None: there is no summary.
 
     Sessions that it was forked from or taken back from begin with the same summary, and are passed by. Reads files.
 

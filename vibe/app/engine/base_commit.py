@@ -35,7 +35,7 @@ def files_of(folder: Path, environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _asked(folder: Path, environ: Mapping[str, str], *words: str) -> GitOutput | None:
-    """Return git's answer in the folder's repository; None: there is none, or git refuses."""
+    """Return git's answer in the folder's repository; None: there is no repository, or git refuses."""
     try:
         located = locate(folder)
         if located is None:

@@ -49,7 +49,7 @@ class EngineRequest:
     flags: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Values by dotted configuration key."""
     agent: str | None = None
-    """The profile a person chose, which may set anything. Empty: the default one; None: there was no choice."""
+    """The profile the user chose, which may set anything. Empty: the default one; None: no choice was made."""
     trust: bool = False
     replay: Path | None = None
     """A script that serves as the model."""
@@ -74,11 +74,11 @@ class Engine:
     base_prompt: str
     confinement: Confinement
     approvals: Callable[[ApprovalMode, Approver | None], Approvals]
-    """Makes a run's approvals from its mode and the person who can be asked (None: there is none)."""
+    """Makes a run's approvals from its mode and the user who can be asked (None: no user is there)."""
     warnings: tuple[str, ...]
     """Sentences for the user."""
     own_places: OwnPlaces
-    """The places in a workspace that are no part of the work."""
+    """The places in a workspace that belong to vibe, not to the work."""
 
     @property
     def config(self) -> VibeConfig:

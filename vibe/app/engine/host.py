@@ -103,7 +103,7 @@ class Host:
 
     @property
     def own_places(self) -> OwnPlaces:
-        """The places where its runs keep what is no part of anyone's work."""
+        """The places where its runs keep their own files, apart from the user's work."""
         return OwnPlaces(home=self.home, environ=self.environ, results=self.results)
 
     def beside(self, folders: Iterable[Path]) -> Host:
@@ -168,7 +168,7 @@ class NestedTooDeepError(UsageError):
 
 
 def depth_of(environ: Mapping[str, str]) -> int:
-    """Return how many vibes there are above; what is no number counts as none."""
+    """Return the number of vibes above this one; 0 if the value is invalid."""
     said = environ.get(DEPTH_VARIABLE, "")
     return int(said) if said.isascii() and said.isdigit() else 0
 

@@ -32,7 +32,7 @@ BY_PERSON = "user"
 BY_NOBODY = "nobody"
 BY_TIMEOUT = "timeout"
 SECONDS_WITHOUT_PERSON = 3_600.0
-"""A request waits that long if there is no person at the terminal."""
+"""The time a request waits if no user is at the terminal."""
 ANNOUNCED_SECONDS = 2.0
 """A request is asked within that time after it was announced: an agent in another process sends one after the other."""
 MOST_REMEMBERED = 1_000
@@ -354,7 +354,7 @@ def _answers(questions: Sequence[Mapping[str, Any]], command: AnswerQuestion) ->
     """Return the answers as the agent gets them.
 
     Raises:
-        ValueError: they are none to these questions.
+        ValueError: they don't fit these questions.
     """
     if command.answers and len(command.answers) != len(questions):
         raise ValueError(f"give one answer per question: {len(questions)} expected, {len(command.answers)} given")

@@ -85,7 +85,7 @@ class Settings:
         return shown(path, self._user_home)
 
     def writer(self, *, project: bool, key: str = "") -> ConfigWriter:
-        """Return the writer of one of the files; it refuses a draft that is no valid file.
+        """Return the writer of one of the files; it refuses an invalid draft.
 
         ``key`` is the one that will be changed: older faults that have nothing to do with it don't count.
         """
@@ -174,7 +174,7 @@ def _annotation(key: Key) -> Any:
     """The type of a setting.
 
     Raises:
-        UnknownSettingError: there is none.
+        UnknownSettingError: there is no such setting.
     """
     section: Any = VibeConfig
     if len(key) == 3 and key[1].startswith("["):

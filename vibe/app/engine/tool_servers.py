@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vibe.core.tools.mcp.servers import McpServers, ServerState
 
 STARTING, FAILED = "starting", "failed"
-"""Two of ``ServerStatus``, which is not imported where there are no servers."""
+"""Two values of ``ServerStatus``, which is imported only if there are servers."""
 
 
 class ToolServers:

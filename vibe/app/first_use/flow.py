@@ -192,7 +192,7 @@ class FirstUse:
         """Return the provider of that name.
 
         Raises:
-            UnknownProviderError: there is none to set up.
+            UnknownProviderError: there is no such provider to set up.
         """
         for choice in self.choices:
             if choice.name == name:
@@ -238,7 +238,7 @@ class FirstUse:
 
         Raises:
             ConfigError: the settings would not do with it.
-            BadKeyError: the key is none.
+            BadKeyError: the key is malformed.
             KeyringError: it was to be in the keyring, which can't be used; nothing was changed.
             ConfigWriteError, ConfigBusyError: a file can't be written.
         """

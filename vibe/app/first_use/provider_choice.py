@@ -15,7 +15,7 @@ SHOWN_OF_KEY = 4
 SHORTEST_SHOWN = 20
 """Of a shorter key nothing is shown."""
 SHORTEST_HIDDEN = 8
-"""Shorter ones are no secrets, but what local servers are given; they would tear holes in every message."""
+"""Characters. Shorter keys, as for local servers, are not masked: masking would hide parts of other words."""
 
 ALSO_FOR_OTHERS = frozenset({"HF_TOKEN"})
 """Variables that people have for other things, as to download: they say nothing of whom one would talk to."""

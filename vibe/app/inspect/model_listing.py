@@ -140,7 +140,7 @@ def _can_be_asked(provider: ProviderConfig, environ: Mapping[str, str]) -> bool:
 
 
 def offer_of(provider: ProviderConfig, environ: Mapping[str, str]) -> ModelOffer:
-    """Ask a provider for its models; one that is no server offers none. Blocks, for some seconds at most."""
+    """Ask a provider for its models; one without a server offers none. Blocks, for some seconds at most."""
     if not provider.is_server:
         return ModelOffer(provider=provider.name)
     try:

@@ -125,7 +125,7 @@ async def _attend(link: StepLink, step_id: str, scope: anyio.CancelScope) -> Non
 
 
 def _engine(link: StepLink, document: StepDocument) -> Engine | VibeError:
-    """Return what agents are made of, or why there is none: the run is told once it asks for an attempt."""
+    """Return the engine, or the error: the run is told once it asks for an attempt."""
     request = replace(document.request, limiter_of=partial(LinkedLimiter, link))
     try:
         return build_engine(_host(document), request)

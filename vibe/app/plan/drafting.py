@@ -67,14 +67,14 @@ class PlanDraft:
     piped: str = ""
     """Text that came with the goal, for the planner."""
     acted: ActResult | None = None
-    """Result of the last piece of planning; None: there was none, or it was cancelled."""
+    """Result of the last planning; None before the first, or if it was cancelled."""
 
     @property
     def loaded(self) -> LoadedPlan:
         """The proposal.
 
         Raises:
-            NoVersionError: there is none yet.
+            NoVersionError: the plan has no version yet.
         """
         if not self.versions:
             raise NoVersionError
@@ -85,7 +85,7 @@ class PlanDraft:
         """The bounds of the proposal.
 
         Raises:
-            NoVersionError: there is none yet.
+            NoVersionError: the plan has no version yet.
         """
         if not self.versions:
             raise NoVersionError
@@ -96,12 +96,12 @@ class PlanDraft:
         """Return what to know of the proposal before it runs.
 
         Raises:
-            NoVersionError: there is none yet.
+            NoVersionError: the plan has no version yet.
         """
         return notes(self.estimate)
 
     async def write(self, stop: StopSignal | None = None) -> DraftVersion | None:
-        """Have the plan written for the goal; None: there is none, and ``acted`` says why.
+        """Have the plan written for the goal; None: planning failed, and ``acted`` says why.
 
         Raises:
             UsageError: the model can't be had.
@@ -126,7 +126,7 @@ class PlanDraft:
         """Take a person's own document as the next version.
 
         Raises:
-            PlanInvalidError: it is no plan; every problem is told.
+            PlanInvalidError: the plan is invalid; all problems at once.
         """
         if not isinstance(document, LoadedPlan):
             document = await to_thread.run_sync(partial(load_plan, document, where="the plan"))

@@ -1,4 +1,4 @@
-"""Context of the agents of a plan's steps, the same in the run's process and in a step's own; what that one is told."""
+"""Context of the agents of a plan's steps, in the run's process or a step's own, and the document for the latter."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class StepPlace(Struct, frozen=True, kw_only=True):
 
     workspace: str
     model: str | None = None
-    """Of the steps that name none; None: the configured one."""
+    """The model of steps that name none; None: the configured one."""
     sample: bool = False
-    """A demonstration's, whose agents are taught nothing."""
+    """True for a demonstration, whose agents get no guidance."""
     session_id: str = ""
     accepted_writes: frozenset[str] = frozenset()
 
 
 def step_context(engine: Engine, place: StepPlace, services: RunServices) -> AgentContext:
-    """Return what each agent of the plan's steps has."""
+    """Return the context of each agent of the plan's steps."""
     return AgentContext(
         run=RunContext(
             base_prompt=engine.base_prompt,
@@ -56,7 +56,7 @@ def step_context(engine: Engine, place: StepPlace, services: RunServices) -> Age
 
 
 class StepDocument(Struct, frozen=True, kw_only=True):
-    """Everything a step's process builds its engine from; paths as text.
+    """The document that a step's process builds its engine from; paths as text.
 
     ``workdir``, ``flags``, ``trust`` and ``replay`` are those of ``EngineRequest``. ``steps`` is the folder of the
     steps' folders. ``limits`` are the plan's.
@@ -74,7 +74,7 @@ class StepDocument(Struct, frozen=True, kw_only=True):
 
     @property
     def request(self) -> EngineRequest:
-        """Request by which the run's own engine was built."""
+        """The request that the run's own engine was built from."""
         replay = None if self.replay is None else Path(self.replay)
         return EngineRequest(workdir=Path(self.workdir), flags=self.flags, trust=self.trust, replay=replay)
 
@@ -88,6 +88,6 @@ def decode_document(body: bytes) -> StepDocument:
     """The document in some JSON.
 
     Raises:
-        msgspec.DecodeError: there is none.
+        msgspec.DecodeError: the JSON is invalid.
     """
     return msgspec.json.decode(body, type=StepDocument)

@@ -49,7 +49,7 @@ def check_executor(name: str) -> None:
     """See that there is an executor of this name.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is no such executor.
     """
     if name not in EXECUTORS and name not in (known := extension_names(extensions.EXECUTORS)):
         raise UsageError(f"--executor {name!r}: no such executor; choose from {', '.join([*EXECUTORS, *known])}")

@@ -62,7 +62,7 @@ def _open(workspace: Path, host: Host, engine: Engine) -> Repository:
     """The repository; programs it chose for git run only where the user trusts it.
 
     Raises:
-        UsageError: there is none, or it names such programs and is not trusted.
+        UsageError: there is no repository, or it names such programs and is not trusted.
     """
     trusted = engine.request.trust or TrustStore(host.home).is_trusted(workspace)
     keep = git_folder(host.home)
