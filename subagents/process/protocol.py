@@ -72,7 +72,7 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello"):
         )
 
     def check(self, other: Hello, needed: Collection[str] = ()) -> None:
-        """See that this process, whose hello this is, can work with the other end.
+        """Check that this process, whose hello this is, can work with the other end.
 
         Raises:
             MismatchError: the other is of another version, or lacks a capability that is ``needed``.

@@ -375,7 +375,7 @@ def _located(workspace: Path) -> Located:
 
 
 def _check_head(workspace: Path, located: Located, git: Git) -> None:
-    """See that there is a commit, and that it can be read."""
+    """Check that there is a commit, and that it can be read."""
     named = git.ask("rev-parse", "--verify", "--quiet", "HEAD")
     branch = small_text(located.git_dir / "HEAD").removeprefix("ref:").strip()
     if named.code != 0 and not (located.common_dir / branch).exists():
@@ -407,7 +407,7 @@ def check_startable(repository: Repository, *, allow_dirty: bool, not_counted: S
 
 
 def _check_objects(repository: Repository) -> None:
-    """See that a partial clone lacks nothing that can't be fetched: of its remotes, those of other protocols are gone.
+    """Check that a partial clone lacks nothing unfetchable: its remotes of other protocols are disabled.
 
     Raises:
         WorktreeRefusedError: it does.

@@ -51,7 +51,7 @@ class Answering:
         account.renew(Limits(max_tokens=limits.max_tokens, max_price=limits.max_price))
 
     def steer(self, text: str) -> bool:
-        """Say something to the agent; False: it has not begun, or has ended."""
+        """Send a message to the agent; False: it has not begun, or has ended."""
         return self._loop is not None and self._loop.steer(text)
 
     def interrupt(self) -> None:

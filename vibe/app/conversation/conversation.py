@@ -94,7 +94,7 @@ class Lifetime:
 
 
 class ClosedError(UsageError):
-    """A conversation that was closed takes nothing more."""
+    """The conversation is closed."""
 
     def __init__(self, session_id: str) -> None:
         super().__init__(f"the conversation is closed: resume session {session_id}")

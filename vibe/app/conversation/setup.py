@@ -66,7 +66,7 @@ class Setup:
 
 
 def set_up(host: Host, opening: Opening, *, attended: bool) -> Setup:
-    """See that a conversation can be held so; reads files. ``attended``: a person answers the agent's questions.
+    """Check that a conversation can be held so; reads files. ``attended``: a person answers the agent's questions.
 
     Raises:
         UsageError: a flag, the agent, the model, the prompt or the configuration is wrong.

@@ -1,4 +1,4 @@
-"""The commit a workspace's repository stands at, and what lies between two."""
+"""The commit of a workspace's repository, and the changes between two."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class EngineRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """The parts agents are made of."""
+    """The parts that agents are built from."""
 
     request: EngineRequest
     loaded: LoadedConfig

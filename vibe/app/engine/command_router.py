@@ -1,4 +1,4 @@
-"""CommandRouter: the one place where commands for a run find the functions that carry them out."""
+"""CommandRouter: passes commands for a run to the functions that carry them out."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ TOLD: Final = (
         "duration_s",
     ),
 )
-"""The fields that a line tells, where they say something; of reasons only the stable words, not the sentences."""
+"""The fields in a log line, if not empty; of reasons only the stable words."""
 
 _TOO_MANY: Final = (AssistantDeltaEvent, ReasoningDeltaEvent, ToolArgumentsEvent, ToolStreamEvent)
 
@@ -79,9 +79,9 @@ def _told(event: Event) -> str:
 
 
 KEPT_WARNINGS = 100
-"""So many different ones go into a record; the others are counted."""
+"""Different warnings in a record; the others are counted."""
 PASSING = frozenset({"pausing", "budget.wait", "budget.waited", "model.wait", "model.waited", "write.wait"})
-"""Codes of warnings that only tell how things stand for the moment."""
+"""Codes of warnings about a passing state."""
 
 
 class WarningLog:
@@ -142,7 +142,7 @@ class _Guarded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publishing:
-    """The way of a run's events to its listeners."""
+    """The channel of a run's events to its listeners."""
 
     sink: EventSink
     """Takes the run's events."""

@@ -1,4 +1,4 @@
-"""RequestBoard: what agents and plans wait for, asked of everyone at once; the first answer holds."""
+"""RequestBoard: open requests of agents and plans, put to all front ends at once; the first answer counts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SECONDS_WITHOUT_PERSON = 3_600.0
 ANNOUNCED_SECONDS = 2.0
 """A request is asked within that time after it was announced: an agent in another process sends one after the other."""
 MOST_REMEMBERED = 1_000
-"""Answers that are remembered, to tell the second who answers what the first said."""
+"""Answers that are remembered, to tell later answerers the first one."""
 SHORTEST = 4
 """Characters of a request's id that may stand for it."""
 SHOWN_ID = 8
@@ -52,7 +52,7 @@ ANSWERED_WITH = {APPROVAL: tag_of(Approve), QUESTION: tag_of(AnswerQuestion), DE
 
 @dataclass(frozen=True, slots=True)
 class RequestOrigin:
-    """The place a request comes from; None: not known, or of no plan, step or subagent."""
+    """The place a request comes from; None: unknown, or outside plans, steps and subagents."""
 
     session_id: str | None = None
     plan_id: str | None = None
@@ -93,7 +93,7 @@ class _Replies:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """Words on what became of a request, and who said so."""
+    """The outcome of a request in words, and who decided it."""
 
     words: str
     by: str
@@ -150,7 +150,7 @@ class RequestBoard:
         return [*asked, *self._decisions.values()]
 
     def publish(self, event: Event) -> None:
-        """Hear of a request, or of a decision."""
+        """Note a request, an answer or a decision."""
         match event:
             case ApprovalRequestEvent() | QuestionEvent():
                 self._origins[event.request_id] = _origin(event)
@@ -244,7 +244,7 @@ class RequestBoard:
         return Reply(ok=True, message=count, data={"requests": requests})
 
     async def answer_approval(self, command: Approve) -> Reply:
-        """Take an answer about a call, or say why not."""
+        """Take an answer about a call, or refuse it with the reason."""
         await self._announced_are_asked()
         key = self._meant(command.request_id, APPROVAL)
         if isinstance(key, Reply):
@@ -257,7 +257,7 @@ class RequestBoard:
         )
 
     async def answer_question(self, command: AnswerQuestion) -> Reply:
-        """Take the answers to an agent's questions, or say why not."""
+        """Take the answers to an agent's questions, or refuse them with the reason."""
         await self._announced_are_asked()
         key = self._meant(command.request_id, QUESTION)
         if isinstance(key, Reply):

@@ -65,13 +65,13 @@ class RunRecord:
     reason: str | None = None
     """A stable word for why it did not complete."""
     detail: str = ""
-    """The same as a sentence."""
+    """The reason as a sentence."""
     plan_id: str | None = None
     steps: Sequence[StepState] | None = None
     removed_steps: Sequence[tuple[RemovedStep, Spent]] = ()
-    """Those that revisions took out of the plan, and what they took."""
+    """Steps that revisions removed, with their spending."""
     agents: Sequence[tuple[str | None, AgentUsage]] = ()
-    """Each with the step it worked for; None: for none."""
+    """Agents, each with its step; None: it worked for no step."""
     denied: Sequence[Denial] = ()
     warnings: Sequence[str] = ()
     exit_code: int = 0

@@ -30,12 +30,12 @@ _NAMES_A_VARIABLE = frozenset({"api_key_env_var", "api_key_env", "api_key_header
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownSetting:
-    """A setting as it is."""
+    """A setting with its value and origin."""
 
     key: str
-    """Dotted."""
+    """Dotted name."""
     value: Any
-    """As JSON has it; a secret is masked."""
+    """JSON value; a secret is masked."""
     origin: str
     """The file, variable or flag that sets it, or ``default``."""
 

@@ -36,7 +36,7 @@ TITLE_LENGTH = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanningRequest:
-    """A run that plans: what for, where, and how far to go. None: as configured; ``max_price`` in USD.
+    """Options of a run that plans: goal, folder and limits (None: as configured; ``max_price`` in USD).
 
     ``subject`` is its title: the goal, or the sentence that changes a plan. ``wanted_by`` is the command line that
     wants a model to plan.
@@ -152,7 +152,7 @@ async def planning(
 
 
 def _prepare(request: PlanningRequest, host: Host) -> tuple[Engine, ModelConfig, PlanningLimits]:
-    """See that planning can start; reads files."""
+    """Check that planning can start; reads files."""
     engine = build_engine(host, EngineRequest(workdir=request.workdir, trust=request.trust, snapshot=True))
     check_enabled(engine, request.wanted_by)
     model = engine.models.resolve_priced(request.model) if request.max_price else engine.models.resolve(request.model)

@@ -25,7 +25,7 @@ from vibe.core.outcome import StopSignal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposedChange:
-    """A change to a begun plan, for a person to say yes to; nothing is changed by it.
+    """A proposed revision of a begun plan, which the user may accept; by itself it changes nothing.
 
     ``operations`` are for ``vibe.app.plan.commands.revise`` or a run's ``PlanControl.revise`` (none: there is nothing
     to change), ``reason`` is the planner's. ``commands`` are lines that no step ran before. ``acted`` says what went
@@ -48,7 +48,7 @@ class ProposedChange:
 async def propose_change(
     plan: PlanFolder, sentence: str, context: AgentContext, limits: PlanningLimits, stop: StopSignal | None = None
 ) -> ProposedChange:
-    """Have a model say how a plan that has begun, running or not, would change as a sentence wishes.
+    """Have a model propose the revision that a sentence asks for, of a begun plan, running or not.
 
     ``context`` as for ``PlanDraft``. Steps that run, or are done, stay as they are.
 

@@ -50,13 +50,13 @@ logger = logging.getLogger(__name__)
 
 PR_SET_PDEATHSIG = 1
 ORPHAN_SECONDS = 5
-"""The time a process has to leave whose run is gone, where the kernel does not end it."""
+"""The time a process has to end after its run is gone, where the kernel does not end it."""
 ORPHANED = 1
 MISMATCH = 3
 
 
 class _QuietServers:
-    """Passes events on but for those about servers of tools: the run has announced its own of the same names."""
+    """Passes events on, except those about tool servers: the run has announced its own of the same names."""
 
     def __init__(self, link: StepLink) -> None:
         self._link = link

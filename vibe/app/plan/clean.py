@@ -44,7 +44,7 @@ class Cleaned:
 def clean_plans(
     host: Host, references: Sequence[str], *, cwd: Path, dry_run: bool, records: bool = False
 ) -> list[Cleaned]:
-    """Clean the plans named, or all that have ended where none is; plans with nothing left are not in the answer.
+    """Clean the named plans, or all that have ended; plans with nothing to clean are not in the answer.
 
     Blocks. What a plan whose folder is gone left is found in the repository that ``cwd`` is in; work of it that was not
     merged goes only if it was named.

@@ -55,7 +55,7 @@ def command_lines(plan: Plan) -> tuple[CommandLine, ...]:
 
 
 def check_accepted(plan: Plan, where: str, *, accepted: bool) -> None:
-    """See that a person, or a setting of theirs, said yes to a model's commands.
+    """Check that a person, or a setting of theirs, said yes to a model's commands.
 
     Raises:
         PlanNotAcceptedError: the commands are not accepted.

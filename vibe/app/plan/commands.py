@@ -52,7 +52,7 @@ class CommandRefusedError(UsageError):
 
 
 class NoAnswerError(EnvironmentFailure):
-    """The run that has the plan did not answer in time; whether it will do what was asked is not known."""
+    """The run that has the plan did not answer in time; it may still carry out the command."""
 
     def __init__(self, plan_id: str, entry: Entry) -> None:
         super().__init__(
@@ -74,7 +74,7 @@ class NotRunningError(UsageError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """Result of a command: one sentence, and what a program may want to know. ``running``: a process has the plan."""
+    """Result of a command: one sentence, and data for programs. ``running``: a process has the plan."""
 
     plan_id: str
     message: str
@@ -93,7 +93,7 @@ async def pause(host: Host, reference: str, *, grace_seconds: float | None = Non
 
 
 async def cancel(host: Host, reference: str) -> Done:
-    """Give a plan up; one that is running is stopped first, and gone when this returns (or it says so).
+    """Cancel a plan; a running one is stopped first, and has ended when this returns (or the answer says otherwise).
 
     Its worktrees go; what was not merged is kept on branches, which the message names.
 
@@ -168,7 +168,7 @@ async def act_on_step(host: Host, reference: str, step_id: str, action: StepActi
 
 
 async def steer(host: Host, reference: str, step_id: str, text: str) -> Done:
-    """Say something to the agent of a running step, which reads it before its next model call.
+    """Send a message to the agent of a running step, which reads it before its next model call.
 
     Raises:
         UsageError: no such plan, it is not running, or the step has no working agent.
@@ -180,7 +180,7 @@ async def steer(host: Host, reference: str, step_id: str, text: str) -> Done:
 async def revise(
     host: Host, reference: str, operations: Sequence[Operation], reason: str = "", *, trust: bool = False
 ) -> Done:
-    """Change a plan; ``data["operations"]`` are those carried out. Without any, it is only said whether it runs.
+    """Revise a plan; ``data["operations"]`` are those carried out. Without any, only tell whether it runs.
 
     ``trust``: steps may use the .vibe of a resting plan's workspace.
 
@@ -208,7 +208,7 @@ async def revise(
 
 
 def plan_as_it_stands(host: Host, reference: str) -> LoadedPlan:
-    """A plan with every change that was made to it; reads files.
+    """Return a plan with all its revisions; reads files.
 
     Raises:
         UsageError: no such plan.
@@ -248,7 +248,7 @@ async def _carry_out(host: Host, reference: str, command: RunCommand, in_folder:
 
 
 def _check_start(before: Plan, after: Plan, settings: RunSettings, host: Host, *, trust: bool) -> None:
-    """See that what a change brings could start, as the next resume will.
+    """Check that what a change brings could start, as the next resume will.
 
     What stood in the way before is not its fault.
     """

@@ -1,4 +1,4 @@
-"""Commands that reach a run of a plan over its control address, and what becomes of them."""
+"""Commands that reach a run of a plan over its control address, carried out and answered."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def plan_router(
 
 
 class _PlanCommands:
-    """Hands commands to the PlanControl of a plan's run, and words to its agents."""
+    """Passes commands to the PlanControl of a plan's run, and messages to its agents."""
 
     def __init__(self, control: PlanControl, steering: Steering, patience_s: float) -> None:
         self._control = control
@@ -110,7 +110,7 @@ class _PlanCommands:
         return refusal("refused", NO_AGENT.format(step_id))
 
     async def _verdict(self, done: Reply, command: Asked) -> Reply:
-        """Wait for what the run says."""
+        """Wait for the run's reply."""
         verdicts: list[str | None] = []
         told = anyio.Event()
 

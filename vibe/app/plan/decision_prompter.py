@@ -1,4 +1,4 @@
-"""DecisionPrompter: puts a plan's decisions to a person as they open, one after another, while other steps go on."""
+"""DecisionPrompter: asks the user a plan's decisions as they open, one at a time, while other steps go on."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class DecisionAsker(Protocol):
     """Asks a person to take a decision. Cancelling the call withdraws the question."""
 
     async def __call__(self, decision: PlanDecisionEvent) -> Sequence[str] | None:
-        """The ids of the options picked; None: the person would rather not, for now."""
+        """Return the ids of the chosen options; None: the user leaves it open for now."""
         ...
 
 
 class DecisionPrompter:
-    """An EventSink that hears of decisions and has them taken while it is ``at_work``.
+    """An EventSink that has decisions taken as their events come, while it is ``at_work``.
 
     One run of a plan, one event loop.
 
@@ -41,7 +41,7 @@ class DecisionPrompter:
         self._news = anyio.Event()
 
     def publish(self, event: Event) -> None:
-        """Hear of what happens to the plan."""
+        """Note the plan's decisions."""
         match event:
             case PlanDecisionEvent(selections=(), by=""):
                 self._waiting[event.decision_id] = event

@@ -1,4 +1,4 @@
-"""Plans as proposals: drafted for a goal, drafted anew by a sentence, or replaced by a document; nothing runs."""
+"""Plans as proposals: drafted for a goal, redrafted by a sentence, or replaced by a document; nothing runs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class PlanDraft:
     config: VibeConfig
     agents: AgentManager
     versions: list[DraftVersion] = field(default_factory=list[DraftVersion])
-    """Every one there was, the last is the proposal."""
+    """All versions; the last is the proposal."""
     piped: str = ""
     """Text that came with the goal, for the planner."""
     acted: ActResult | None = None

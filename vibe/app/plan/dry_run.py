@@ -1,4 +1,4 @@
-"""Dry run of a plan: order, bounds, what each step needs and whether it is there; nothing is run or written."""
+"""Dry run of a plan: order, limits, and the needs of each step, met or not; nothing is run or written."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepNeeds:
-    """Needs of one step. ``model`` and ``tools`` are blank for a command; ``problem`` says why it could not start."""
+    """Needs of one step. ``model`` and ``tools`` are blank for a command; ``problem``: the reason it can't start."""
 
     id: str
     mode: str
@@ -102,7 +102,7 @@ class DryRun:
 
 
 def dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> DryRun:
-    """Look at everything a run would look at before it starts; reads files, writes none, calls no model.
+    """Check everything that a run checks before it starts; reads files, writes none, calls no model.
 
     Raises:
         UsageError: a flag or the configuration is wrong.
@@ -154,7 +154,7 @@ class _Needs:
     _known: dict[tuple[object, ...], tuple[Any, str]] = field(default_factory=dict[Any, Any])
 
     def see(self, check: Callable[[], object]) -> None:
-        """Keep what a check of the run's start says is wrong."""
+        """Call a check of the run's start, and keep its error."""
         try:
             check()
         except VibeError as error:

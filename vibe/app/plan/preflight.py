@@ -18,7 +18,7 @@ StepParts: TypeAlias = Engine | AgentContext
 
 
 def check_surroundings(plan: Plan, parts: StepParts, default_model: str | None) -> None:
-    """See that every step could start; nothing is written or sent.
+    """Check that every step could start; nothing is written or sent.
 
     Raises:
         UsageError: a model, agent or tool is unknown, or a price limit can't be held.
@@ -51,7 +51,7 @@ def _check_model_of(step: Step, parts: StepParts, default_model: str | None, *, 
 
 
 def check_decisions(plan: Plan, given: Mapping[str, tuple[str, ...]]) -> None:
-    """See that what the flags decide is there to be decided.
+    """Check that the decisions given by flags exist in the plan.
 
     Raises:
         UsageError: a decision or option is unknown, or one too many was chosen.
@@ -95,7 +95,7 @@ def _check_answers(decisions: Iterable[Decision], given: Mapping[str, tuple[str,
 
 
 def check_model(step: Step, parts: StepParts, default_model: str | None, *, priced: bool) -> str:
-    """The name of the step's model, which is there, with its key and, if ``priced``, its price.
+    """Return the name of the step's model, after a check of its key and, if ``priced``, its price.
 
     Raises:
         UsageError: the model or agent is unknown, or it has no price.

@@ -56,7 +56,7 @@ class PlanChangedError(UsageError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRunOptions:
-    """Choices of a person for this run; None: the plan's or the configuration's own.
+    """Choices of the user for this run; None: the plan's or the configuration's own.
 
     ``plan_folder`` is where the plan file lies: a sample's files are found beside it. ``only``: the steps asked for
     (none: all); ``reuse``: the plan whose results are taken over; ``allow_dirty``: worktrees may start from what is not
@@ -93,7 +93,7 @@ class PreparedRun:
 
 
 def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> PreparedRun:
-    """A new plan's run; nothing is written yet.
+    """Prepare a new plan's run; nothing is written yet.
 
     Raises:
         UsageError: the plan, a flag or the configuration is wrong.
@@ -190,7 +190,7 @@ def choose_start(loaded: LoadedPlan, options: PlanRunOptions, host: Host, engine
 
 
 def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> PreparedRun:
-    """The rest of a plan's run, with what is said now put over its settings; nothing is written yet.
+    """Prepare a resume of a plan, whose settings the present choices override; nothing is written yet.
 
     Raises:
         UsageError: no such plan, or it has ended.

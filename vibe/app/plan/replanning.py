@@ -30,7 +30,7 @@ class PlannerDisabledError(UsageError):
 
 
 def check_enabled(engine: Engine, wanted: str) -> None:
-    """See that a model may plan; ``wanted`` is what asks for it.
+    """Check that a model may plan; ``wanted`` is what asks for it.
 
     Raises:
         PlannerDisabledError: it may not.
@@ -40,7 +40,7 @@ def check_enabled(engine: Engine, wanted: str) -> None:
 
 
 def check_replans(plan: Plan, engine: Engine) -> None:
-    """See that steps which want the plan revised when they fail can have that.
+    """Check that models may plan if a step has ``on_failure: replan``.
 
     Raises:
         PlannerDisabledError: they can't.
@@ -83,7 +83,7 @@ def replan_policy(
 
 
 def check_revised(context: AgentContext, config: PlannerConfig, plan: Plan) -> None:
-    """See that every step of a plan that was changed while it runs could start; waits for git.
+    """Check that every step of a plan that was changed while it runs could start; waits for git.
 
     Whether a merge is under way is not asked: it may be that of one of the plan's own steps.
 
@@ -101,7 +101,7 @@ def check_revised(context: AgentContext, config: PlannerConfig, plan: Plan) -> N
 
 
 def with_decision_timeout(loaded: LoadedPlan, seconds: float) -> LoadedPlan:
-    """The plan with that time in every decision that names none of its own (0: for ever)."""
+    """Return the plan with that timeout in every decision without its own (0: for ever)."""
     plan = loaded.plan
     if not seconds or all("timeout_seconds" in decision.model_fields_set for decision in plan.decisions):
         return loaded

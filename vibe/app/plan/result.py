@@ -73,7 +73,7 @@ def broken_off_record(
 
 
 def _closing_words(outcome: RunResult) -> str:
-    """The summary of the plan's last completed step if it completed, else what stands in its way."""
+    """Return the summary of the last completed step if the plan completed, else the reason why it did not."""
     if outcome.status is PlanStatus.COMPLETED:
         done = [step.result for step in outcome.steps if step.status is StepStatus.COMPLETED and step.result]
         return done[-1].summary if done else ""

@@ -1,4 +1,4 @@
-"""Reuse: what a new plan takes over from one that was run, and which of its steps it runs."""
+"""Reuse: results that a new plan takes over from an earlier one, and the steps it runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _WIDE = re.compile(r"(?:\./)*[^/]*[*?\[]")
 
 
 class OtherWorkspaceError(UsageError):
-    """Results were asked to be taken over whose files are elsewhere."""
+    """The results to reuse have their files elsewhere."""
 
     def __init__(self, earlier: str, there: str, here: Path) -> None:
         super().__init__(
@@ -188,7 +188,7 @@ def variables_of(steps: Iterable[Step], environ: Mapping[str, str]) -> dict[str,
 
 
 def read_earlier(folder: PlanFolder) -> Earlier:
-    """A plan that was run, as it stood when it was left; reads files.
+    """Return the last state of an earlier plan; reads files.
 
     Raises:
         BrokenPlanError: it can't be read back.
@@ -213,7 +213,7 @@ class Side:
 
 
 def comparable(one: Side, other: Side, environ: Mapping[str, str]) -> tuple[KeyedPlan, KeyedPlan]:
-    """Both with what their results hang on; a document is looked at as ``--reuse`` of the other would.
+    """Return both with the keys of their results; a document is keyed as by ``--reuse`` of the other.
 
     Raises:
         BrokenPlanError: a plan that was run can't be read back.

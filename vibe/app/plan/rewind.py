@@ -50,7 +50,7 @@ class PlanRewind:
 def recorded(
     executor: StepExecutor, store: PlanStore, engine: Engine, plan: Plan, sink: EventSink, turn: WriteTurn
 ) -> StepExecutor:
-    """The executor with the files recorded around its steps, where an agent may change any: commands alone repeat."""
+    """Return the executor, with files recorded around its steps if agents may change any: commands can be repeated."""
     if not any(step.command is None and step.workspace == "shared" and may_write(step) for step in plan.steps):
         return executor
     snapshots = _snapshots(store, engine.environ, engine.own_places)
@@ -112,7 +112,7 @@ def first_point(points: Sequence[Point], step_ids: Collection[str]) -> int | Non
 
 
 class _Changes:
-    """Tells whose the changes between points are, seen from the steps that are taken back."""
+    """Tells which changes between points are those of the steps to be taken back."""
 
     def __init__(self, loaded: LoadedPlan, results: Mapping[str, StepResult], taken_back: Collection[str]) -> None:
         self._steps = {step.id: step for step in loaded.plan.steps}

@@ -55,7 +55,7 @@ class PlanRun:
 
 
 class PlanSession:
-    """A plan that can be run, once, and the control over that: it takes commands before the run, too.
+    """One run of a plan, and the control over it, which takes commands before the run, too.
 
     It owns neither signals nor the process; several may run side by side in one process, each on its own workspace.
     """
@@ -64,7 +64,7 @@ class PlanSession:
         self.control = PlanControl()
         """Pauses and cancels the run, decides, revises the plan, and acts on single steps."""
         self.steering = Steering()
-        """Says things to the agents of running steps."""
+        """Sends messages to the agents of running steps."""
         self.plan_id: str | None = None
         """The plan's id, once it has one."""
         self._prepared = prepared
@@ -83,7 +83,7 @@ class PlanSession:
             self._sink.publish(WarningEvent(code=code, message=message))
 
     async def run(self, before_start: Callable[[], object] | None = None) -> PlanRun:
-        """Run the plan until it ends or pauses; ``before_start`` is called once all is there, before its first step.
+        """Run the plan until it ends or pauses; ``before_start`` is called when all is ready, before the first step.
 
         Raises:
             UsageError: the plan has ended, or its workspace is in use.
@@ -189,7 +189,7 @@ def _removed(store: PlanStore) -> list[tuple[RemovedStep, Spending]]:
 
 
 def _open_account(plan: Plan, store: PlanStore) -> Account:
-    """The plan's account with all that earlier runs spent; reads files."""
+    """Return the plan's account, charged with the spending of earlier runs; reads files."""
     account = Account("the plan", plan_limits(plan))
     earlier = earlier_spending(plan, store.state(), store.folder)
     account.book(earlier.usage, earlier.cost_usd)

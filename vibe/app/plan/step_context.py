@@ -1,4 +1,4 @@
-"""Context of the agents of a plan's steps, in the run's process or a step's own, and the document for the latter."""
+"""Context of the agents of a plan's steps, and the document from which a step's own process builds it."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class PlanSteps:
 
 
 def check_executor(name: str) -> None:
-    """See that there is an executor of this name.
+    """Check that there is an executor of this name.
 
     Raises:
         UsageError: there is no such executor.

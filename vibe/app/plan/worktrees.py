@@ -30,7 +30,7 @@ def worktrees_folder(folder: PlanFolder) -> Path:
 
 
 def check_worktrees(plan: Plan, workspace: Path, host: Host, engine: Engine, *, allow_dirty: bool, where: str) -> None:
-    """See that the steps that want worktrees can have them.
+    """Check that the steps that want worktrees can have them.
 
     ``where`` is the plan's file, which may be new in the repository.
 

@@ -96,7 +96,7 @@ def _front(args: argparse.Namespace, env: CliEnvironment) -> _Front:
 
 
 def _check_attach(args: argparse.Namespace, env: CliEnvironment, *, can: bool) -> None:
-    """See that a run elsewhere can be shown.
+    """Check that a run elsewhere can be shown.
 
     Raises:
         CommandLineError: it can't.

@@ -35,7 +35,7 @@ class LineInput:
         self._out.write(text)
 
     def flush(self) -> None:
-        """See that lines are on their way."""
+        """Make sure that lines are being read."""
         self._out.flush()
 
     def refresh(self) -> None:

@@ -213,7 +213,7 @@ class _Way:
         file.chmod(stat.S_IMODE(mode))
 
     def _open_folders(self, path: str) -> None:
-        """See that the folders on the way are there and let us in, until all is done.
+        """Make the folders on the way exist and accessible, until all is done.
 
         Raises:
             OSError: something else is in their place, or they are others'.

@@ -169,7 +169,7 @@ class Snapshots:
         return found
 
     def check_readable(self) -> None:
-        """See that no earlier version recorded files here.
+        """Check that no earlier version recorded files here.
 
         Raises:
             SnapshotError: one did.

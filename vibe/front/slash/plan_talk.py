@@ -73,7 +73,7 @@ class PlanTalk:
         self.is_taken = True
 
     def check_free(self) -> None:
-        """See that no plan is proposed or runs.
+        """Check that no plan is proposed or runs.
 
         Raises:
             UsageError: one is or does.
