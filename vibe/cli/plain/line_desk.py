@@ -35,7 +35,7 @@ class LineInput:
         self._out.write(text)
 
     def flush(self) -> None:
-        """Make sure that lines are being read."""
+        """Flush the output."""
         self._out.flush()
 
     def refresh(self) -> None:
