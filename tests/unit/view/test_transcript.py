@@ -100,6 +100,45 @@ def test_a_call_is_written_waits_runs_prints_and_ends_as_one_entry() -> None:
     assert (call.source, call.first, call.last, agent.open_calls) == ("run", 1, 4, {})
 
 
+def writing(text: str, attempt: int = 1, index: int = 0) -> e.ToolArgumentsEvent:
+    return e.ToolArgumentsEvent(message_id="m", index=index, tool="bash", text=text, attempt=attempt, **WHO)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "kept"),
+    [
+        ([writing('{"com'), writing('mand":'), writing(' "ls"}')], '{"command": "ls"}'),
+        ([writing('{"wrong"'), writing('{"ri', 2), writing("lower"), writing('ght"', 2)], '{"right"'),
+    ],
+    ids=["one after another", "a retry begins anew"],
+)
+def test_pieces_of_a_calls_arguments_join(pieces: list[e.ToolArgumentsEvent], kept: str) -> None:
+    (call,) = agent_of(*pieces).entries.values()
+    assert isinstance(call, CallView)
+    assert (call.written, call.status, call.last, call.attempt) == (kept, "writing", len(pieces), pieces[-1].attempt)
+
+
+def test_pieces_of_two_calls_are_told_apart() -> None:
+    entries = agent_of(writing("a"), writing("x", index=1), writing("b"), writing("y", index=1)).entries.values()
+    assert [entry.written for entry in entries if isinstance(entry, CallView)] == ["ab", "xy"]
+
+
+def test_the_end_of_long_arguments_is_kept_while_they_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transcript, "ARGUMENT_CHARACTERS", 5)
+    (call,) = agent_of(writing("abc"), writing("defg")).entries.values()
+    assert isinstance(call, CallView)
+    assert call.written == "cdefg"
+
+
+@pytest.mark.parametrize("late", [writing("late"), writing("late", 2)], ids=["same attempt", "next attempt"])
+def test_a_piece_that_comes_once_the_call_runs_changes_nothing(late: e.ToolArgumentsEvent) -> None:
+    seen = view_of(structs.replace(writing("early"), tool_call_id="c"), CALL)
+    before = look(seen, ("agents", "agent", "entries", "1"))
+    apply(seen, structs.replace(late, tool_call_id="c", source="run", seq=3, ts=3.0))
+    assert look(seen, ("agents", "agent", "entries", "1")) == before
+    assert len(seen.agents["agent"].entries) == 1
+
+
 def test_what_went_on_when_its_agent_ended_goes_on_no_more() -> None:
     ended = e.SubAgentFinishedEvent(outcome="failed", reason=None, tokens=1, turns=1, duration_s=1.0, **WHO)
     asked = e.QuestionEvent(request_id="q", questions=(), **WHO)
