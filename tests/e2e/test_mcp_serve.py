@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -536,6 +537,15 @@ def test_over_http_only_who_has_the_token_and_comes_from_here_is_served(vibe: Vi
     assert (tools[0], text(answer)) == ("call_vibe", "by HTTP")
     assert late.structured_content["status"] == "timed_out"
     assert process.wait(60) == 143
+
+
+def test_a_port_that_is_taken_is_said(vibe: VibeCommand) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = vibe("mcp", "serve", "--http", str(port))
+
+    assert (ended.code, ended.out, ended.err.count("\n")) == (3, "", 1)
+    assert f"127.0.0.1:{port} can't be listened on (Address already in use): give another port" in ended.err
 
 
 def test_only_this_machine_is_listened_to(vibe: VibeCommand) -> None:

@@ -41,9 +41,13 @@ class Guarded:
         return self.vibe.home / "mcp_sign_ins.json"
 
     @property
-    def granted(self) -> list[str]:
+    def log(self) -> list[str]:
         log = self.rules_file.with_suffix(".log")
         return [line.split()[0] for line in log.read_text().splitlines()] if log.exists() else []
+
+    @property
+    def granted(self) -> list[str]:
+        return [word for word in self.log if word != "left"]
 
     def rules(self, **rules: Any) -> None:
         self.rules_file.write_text(json.dumps(rules))
@@ -112,6 +116,12 @@ def test_who_signs_in_has_the_servers_tools_until_they_sign_out(guarded: Guarded
     assert (logout.code, logout.out, guarded.kept()) == (0, "signed out of vault: its tokens are revoked\n", {})
     assert guarded.granted[-2:] == ["revoked", "revoked"]
     assert "run `vibe mcp login vault`" in after.out
+
+
+def test_the_session_that_asked_whether_to_sign_in_is_ended(guarded: Guarded) -> None:
+    login = guarded.log_in()
+
+    assert (login.code, guarded.log) == (0, ["authorization_code", "left"]), login.err
 
 
 def test_tokens_that_the_server_does_not_revoke_are_forgotten_all_the_same_and_that_is_told(guarded: Guarded) -> None:

@@ -2,7 +2,7 @@
 
 ``RULES`` is a JSON file that is read at each turn: ``deny`` refuses the user, ``lifetime`` is that of a token in seconds,
 ``epoch`` ends the tokens of every other one, ``renew``, ``register`` and ``revoke`` may be false. What was granted is
-appended to ``rules.log``.
+appended to ``rules.log``, and ``left`` for each session that its client ends.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import uvicorn
 from mcp.server.auth.provider import (
     AccessToken,
     AuthorizationCode,
@@ -154,5 +155,12 @@ def secret() -> str:
     return "forty-two"
 
 
+async def logged(scope: Any, receive: Any, send: Any) -> None:
+    if scope.get("method") == "DELETE":
+        log("left")
+    await application(scope, receive, send)
+
+
 if __name__ == "__main__":
-    server.run("streamable-http", host="127.0.0.1", port=PORT)
+    application = server.streamable_http_app(host="127.0.0.1")
+    uvicorn.run(logged, host="127.0.0.1", port=PORT, log_level="warning")

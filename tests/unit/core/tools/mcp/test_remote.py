@@ -4,15 +4,30 @@ import json
 from typing import Any
 
 import pytest
+from mcp.types import GetPromptResult
 
 from vibe.core.tools.mcp.remote import (
     DESCRIPTION_LENGTH,
+    LONGEST_TEXT,
     NAME_LENGTH,
     SCHEMA_BYTES,
     UnusableToolError,
     proxy_names,
     remote_tool,
+    text_of_prompt,
 )
+
+
+def prompted(*texts: str) -> GetPromptResult:
+    messages = [{"role": "user", "content": {"type": "text", "text": text}} for text in texts]
+    return GetPromptResult.model_validate({"messages": messages})
+
+
+def test_a_prompt_of_the_greatest_length_is_whole_and_a_longer_one_ends_with_an_ellipsis() -> None:
+    assert text_of_prompt(prompted("x" * LONGEST_TEXT)) == "x" * LONGEST_TEXT
+    assert text_of_prompt(prompted("x" * (LONGEST_TEXT + 1))) == "x" * (LONGEST_TEXT - 1) + "…"
+    assert text_of_prompt(prompted("x" * LONGEST_TEXT, "y")) == "x" * (LONGEST_TEXT - 1) + "…"
+
 
 ECHO: dict[str, Any] = {"type": "object", "properties": {"text": {"type": "string"}}}
 
