@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -384,3 +387,23 @@ async def test_an_index_held_for_a_moment_is_waited_for(rig: Rig) -> None:
     assert (result.outcome, rig.read("b.txt")) == (Outcome.COMPLETED, "x\n")
     assert waiting[0].wait(timeout=120) == 0
     assert rig.leftovers() == []
+
+
+async def test_what_a_merge_is_about_to_do_is_on_the_disk_before_it_does_it(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[str, str]] = []
+    fsync = os.fsync
+
+    def watched(descriptor: int) -> None:
+        fsync(descriptor)
+        with suppress(ValueError, KeyError):
+            record = json.loads(Path(f"/proc/self/fd/{descriptor}").read_bytes())
+            synced.append((record["phase"], rig.read("b.txt")))
+
+    monkeypatch.setattr(os, "fsync", watched)
+
+    await run(rig, writes("b.txt", "x\n"))
+
+    assert synced == [("finished", "b\n"), ("merging", "b\n")]
+    assert rig.read("b.txt") == "x\n"

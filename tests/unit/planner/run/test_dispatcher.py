@@ -190,6 +190,25 @@ async def test_pause_lets_running_steps_stop_and_a_resume_repeats_nothing_that_w
     assert [step.status for step in resumed.steps] == ["completed", "pending", "completed", "pending"]
 
 
+async def test_a_resumed_plan_says_why_steps_failed_and_were_skipped(tmp_path: Path) -> None:
+    steps: dict[str, Any] = {"bad": [], "spared": {"on_failure": "ask"}, "asked": {"decision": "choice"}, "fine": []}
+    bench = Bench(tmp_path, plan_of(steps, decisions=[CHOICE]))
+    await bench.run(ScriptedExecutor({"bad": failed(detail="no luck"), "spared": failed()}))
+    await bench.edit(lambda store: store.decide("failed:spared:1", ["skip"]))
+    outcome = await bench.run(ScriptedExecutor())
+    assert outcome.status is PlanStatus.PAUSED
+
+    await bench.run(ScriptedExecutor())
+    resumed = bench.memory.events[0]
+    assert isinstance(resumed, PlanResumedEvent)
+    assert [(each.id, each.status, each.reason) for each in resumed.steps] == [
+        ("bad", "failed", "verify"),
+        ("spared", "skipped", "waived"),
+        ("asked", "pending", None),
+        ("fine", "completed", None),
+    ]
+
+
 async def test_a_pause_before_the_run_starts_nothing_that_works(tmp_path: Path) -> None:
     bench = Bench(tmp_path, plan_of({"a": [], "b": ["a"]}))
 
