@@ -145,6 +145,29 @@ def test_a_long_session_opens_with_its_newest_messages_older_ones_come_and_words
     tmux.wait_for("EXIT 0")
 
 
+def test_another_session_is_picked_or_none(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.replay(turns({"text": "Hello."}, {"text": "Welcome back."}))
+    session_id = vibe("--output", "json", "-p", "an old question").document["session_id"]
+    start(tmux, vibe, "a new question")
+    tmux.wait_for("Hello.")
+
+    tmux.type("/resume")
+    tmux.wait_for(f"{session_id[:8]}  an old question")
+    tmux.press("Escape")
+    until(lambda: not any("Esc back" in line for line in tmux.screen()))
+    tmux.wait_for("> a new question")
+    tmux.type("/resume")
+    tmux.wait_for(f"{session_id[:8]}  an old question")
+    tmux.press("Enter")
+    tmux.wait_for("> an old question")
+    assert not any("a new question" in line for line in tmux.screen())
+    tmux.type("go on")
+    tmux.wait_for("Hello.")
+    tmux.press("C-d")
+    tmux.wait_for(f"continue with: vibe --resume {session_id[:8]}")
+    tmux.wait_for("EXIT 0")
+
+
 def test_a_terminal_that_is_closed_leaves_a_saved_session_and_no_process(vibe: VibeCommand, tmux: Tmux) -> None:
     vibe.replay(turns(bash("sleep 6332"), {"text": "Back again."}))
     vibe.at(tmux, "--auto-approve", "wait")

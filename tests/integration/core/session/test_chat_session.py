@@ -78,6 +78,24 @@ def test_what_was_said_before_summaries_is_found_in_the_sessions_that_have_it(tm
     session.release()
 
 
+@pytest.mark.parametrize("kept", range(4))
+def test_what_stands_behind_a_summary_word_for_word_is_not_found_before_it_too(
+    kept: int, tmp_path: Path, vibe_home: Path
+) -> None:
+    session = begun(vibe_home, tmp_path)
+    for text in ("one", "two"):
+        session.transcript.append(UserMessage(text))
+    messages = list(session.transcript.messages)
+    behind = messages[len(messages) - kept :]
+    session.fork_now(partial(session.transcript.restart, [stand_in("in short", "", ()), *behind]))
+
+    earlier = before_summary(VibePaths(vibe_home), session.session_id)
+
+    assert earlier is not None
+    assert [*earlier.messages, *behind] == messages
+    session.release()
+
+
 def test_a_fork_that_cannot_be_written_leaves_the_session_as_it_is(tmp_path: Path, vibe_home: Path) -> None:
     session = begun(vibe_home, tmp_path)
 
