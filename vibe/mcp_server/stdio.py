@@ -45,7 +45,7 @@ async def serve_stdio(wire: Wire, runtime: LazyRuntime) -> None:
     """
     handshake = Handshake(runtime.prepare)
     into, lines = create_memory_object_stream[bytes](0)
-    async with create_task_group() as group:
+    async with lines, create_task_group() as group:
         group.start_soon(wire.receive, into)
         greeting = partial(_greet, wire, handshake, lines)
         made = await unless(greeting, lambda: to_thread.run_sync(load_server, runtime, abandon_on_cancel=True))
