@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from _pytest.assertion import rewrite
 from blockbuster import BlockBuster, blockbuster_ctx
 from hypothesis import settings
 
@@ -28,6 +29,19 @@ os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Have pictures of the screen taken anew."""
     parser.addoption(ACCEPT, action="store_true", help="the screen is as it should be: keep its pictures")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """In a fresh checkout each worker would rewrite the assertions of all files: of a whole run it does its share."""
+    worker, count = os.environ.get("PYTEST_XDIST_WORKER", ""), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    here = Path(__file__).parent
+    if not worker or sys.dont_write_bytecode or [here] != [Path(one).resolve() for one in session.config.args]:
+        return
+    for path in sorted(here.rglob("test_*.py"))[int(worker.removeprefix("gw")) :: count]:
+        rewritten = rewrite.get_cache_dir(path) / f"{path.stem}{rewrite.PYC_TAIL}"
+        if not rewritten.exists() and rewrite.try_makedirs(rewritten.parent):
+            found, code = rewrite._rewrite_test(path, session.config)  # pyright: ignore[reportPrivateUsage]
+            rewrite._write_pyc(session.config.stash[rewrite.assertstate_key], code, found, rewritten)  # pyright: ignore[reportPrivateUsage]
 
 
 OUR_PACKAGES = ["vibe", "planner", "subagents", "ipc"]

@@ -68,7 +68,9 @@ REFUSED = {
 def test_a_refused_call_on_the_way_costs_no_finished_answer(vibe: VibeCommand, call: dict[str, Any]) -> None:
     vibe.replay({"agents": {"main": {"turns": [{"tool_calls": [call]}, {"text": ANSWER}]}}})
 
-    assert Client(vibe).execute("set the service up") == ANSWER
+    ended = vibe("--auto-approve", "-p", "set the service up")
+
+    assert (ended.code, ended.out.strip()) == (0, ANSWER)
 
 
 def test_what_was_refused_is_listed_as_refused_by_rule(vibe: VibeCommand) -> None:

@@ -149,8 +149,8 @@ def test_links_out_of_the_workspace_are_neither_read_nor_written(
 
 
 FLOODS = {
-    "200 MB": "head -c 200000000 /dev/zero | tr '\\0' x",
-    "lines": "yes '\x1b[31mred' | head -n 2000000",
+    "40 MB": "head -c 40000000 /dev/zero | tr '\\0' x",
+    "lines": "yes '\x1b[31mred' | head -n 400000",
     "no UTF-8": "head -c 3000000 /dev/urandom",
     "no newline": "for i in 1 2 3 4 5; do printf 'part %s ' $i; sleep 0.15; done",
 }

@@ -115,7 +115,7 @@ def test_unquoted_colons_are_taken_as_text(tmp_path: Path) -> None:
         ("---\nname: x\ndescription: [a]\n---\n", "has no description"),
         ("---\n- a\n- b\n---\n", "not a list of `key: value` lines"),
         ("---\n[x\ndescription: y\n---\n", "not valid YAML (line"),
-        ("---\na: " + "[" * 3000 + "\n---\n", "has no description"),
+        ("---\na: " + "[" * 600 + "\n---\n", "has no description"),
     ],
 )
 def test_a_skill_that_cannot_be_used_is_refused_with_its_path(tmp_path: Path, text: str, problem: str) -> None:

@@ -48,7 +48,7 @@ async def test_a_check_that_will_not_end_fails_the_step_and_nothing_else(tmp_pat
 
 async def test_a_flood_of_output_is_cut_to_what_a_repair_needs(tmp_path: Path) -> None:
     bench = StepBench(home=tmp_path, answers=[answer("done"), answer("mended")])
-    flood = "head -c 200000000 /dev/zero | tr '\\0' x; echo; echo the end; exit 1"
+    flood = "head -c 20000000 /dev/zero | tr '\\0' x; echo; echo the end; exit 1"
 
     result = await bench.run(task_of(verify=(flood,), max_repairs=1))
 
