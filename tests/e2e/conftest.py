@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -207,7 +207,8 @@ def server(vibe: VibeCommand) -> Iterator[ModelServer]:
 @pytest.fixture
 def tmux(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Tmux]:
     """A window; a module may say its columns and rows as ``WINDOW``."""
-    with Tmux(tmp_path, *getattr(request.module, "WINDOW", ())) as window:
+    module = cast("object", request.module)  # pyright: ignore[reportUnknownMemberType]
+    with Tmux(tmp_path, *getattr(module, "WINDOW", ())) as window:
         yield window
 
 

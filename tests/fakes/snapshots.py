@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from html import unescape
 from itertools import groupby
 from pathlib import Path
+from typing import Any, cast
 
 from rich.cells import cell_len
 from textual._compositor import LayoutUpdate
@@ -74,8 +75,8 @@ def picture_of(app: App[None]) -> str:
 
 def rows_of(app: App[None]) -> list[str]:
     """Return the words of the screen in their places, whatever colours they have."""
-    behind = app._background_screens  # pyright: ignore[reportPrivateUsage]
-    drawn = app.screen._compositor.render_update(full=True, screen_stack=behind)  # pyright: ignore[reportPrivateUsage]
+    behind = cast("Any", app)._background_screens
+    drawn: Any = cast("Any", app).screen._compositor.render_update(full=True, screen_stack=behind)
     assert isinstance(drawn, LayoutUpdate)
     return ["".join(strip.text for strip in row) for row in drawn.strips]
 
