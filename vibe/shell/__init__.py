@@ -1,3 +1,3 @@
-"""The shell: judges what a command line may do, and runs it confined; it knows no agents."""
+"""Command lines: what they may do, and how they are run confined; of agents nothing is known here."""
 
 from __future__ import annotations
