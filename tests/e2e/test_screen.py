@@ -148,7 +148,7 @@ def test_a_long_session_opens_with_its_newest_messages_older_ones_come_and_words
 def test_another_session_is_picked_or_none(vibe: VibeCommand, tmux: Tmux) -> None:
     vibe.replay(turns({"text": "Hello."}, {"text": "Welcome back."}))
     session_id = vibe("--output", "json", "-p", "an old question").document["session_id"]
-    start(tmux, vibe, "a new question")
+    vibe.at(tmux, "a new question")
     tmux.wait_for("Hello.")
 
     tmux.type("/resume")

@@ -21,7 +21,7 @@ class OneFolder:
         return (self.root / path).resolve()
 
     def contains(self, resolved: Path, *, write: bool = False) -> bool:
-        return resolved.is_relative_to(self.root)
+        return resolved.is_relative_to(self.root) and not write
 
     def relative(self, path: Path) -> str:
         return str(path.relative_to(self.root))
