@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, Self, TypeVar
 
 import anyio
 from anyio import to_thread
@@ -20,6 +20,7 @@ from ipc.events import WarningEvent, WorktreeEvent
 from ipc.sink import EventSink
 from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal, unserved
 from subagents.step.local_executor import transcript_name
+from subagents.step_result import KeptWork
 from subagents.worktree.apply import held, lock_repository
 from subagents.worktree.conflict import Resolving, check_task, joined, other_side
 from subagents.worktree.errors import MergeRefusedError, WorktreeError, WorktreeRefusedError, name_some
@@ -45,23 +46,6 @@ from vibe.core.outcome import Outcome
 from vibe.core.session.write_turn import WAITS, Turns
 from vibe.system.locks import FileLock
 from vibe.system.shield import shielded
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptWork:
-    """A step's work that was not merged: its ``branch``, the files it ``changed``, and a ``folder`` with all of them.
-
-    ``folder`` stands for the workspace; it is in ``top``, a copy without a repository.
-    """
-
-    branch: str
-    changed: tuple[str, ...]
-    folder: Path
-    top: Path
-
-
-KeptBy: TypeAlias = Callable[[str], AbstractAsyncContextManager[KeptWork | None]]
-"""Has the work of a step for as long as it is open; None: it kept none."""
 
 
 def write_out(repository: Repository, record: WorktreeRecord, folder: Path, step_id: str) -> KeptWork | None:

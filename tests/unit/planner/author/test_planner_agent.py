@@ -22,7 +22,7 @@ from subagents.agent.budget import Account, Limits
 from subagents.agent.reader import ReadOnlyAgent
 from subagents.agent.run_context import AgentContext, RunContext
 from subagents.executor import StepResult
-from subagents.worktree.executor import KeptBy, KeptWork
+from subagents.step_result import KeptBy, KeptWork
 from tests.fakes.engine import BUILTIN_TOOLS
 from tests.fakes.models import MODEL, FakeModel, answer, calling
 from tests.unit.planner.scripted_run import make_plan, step
