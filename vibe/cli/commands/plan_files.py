@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from planner.plan.diagnostics import PlanInvalidError, Problem
-from planner.plan.loader import YAML_SUFFIXES, LoadedPlan, plan_json_schema
+from planner.plan.loader import JSON, YAML_SUFFIXES, LoadedPlan, load_plan, plan_json_schema, read_plan_file
 from planner.plan.model import Decision, Plan, Step, StepStatus
 from planner.plan.status import MARKS, REUSED_MARK
 from planner.report.graph_text import dot, mermaid, tree
@@ -18,13 +19,12 @@ from planner.store.current_plan import current_state, open_decisions
 from planner.store.errors import UnknownPlanError
 from planner.store.folder import PlanFolder, find_plan
 from vibe.app.plan.reuse import Side, comparable
-from vibe.cli.commands.plan_run import read_plan
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.front.event_text import counted, one_line
 from vibe.front.next_command import decision_documents, decision_lines
 from vibe.front.revision_text import revision_documents, revision_lines
-from vibe.system.errors import UsageError
+from vibe.system.errors import EnvironmentFailure, UsageError
 from vibe.system.plain_text import plain
 
 WHERE_LENGTH = 1_000
@@ -220,6 +220,9 @@ def _limit_note(found: PlanDiff, step_id: str) -> str:
     return f" (only limits differ: {', '.join(names)})" if names else ""
 
 
+QUICKSTART = "quickstart.json"
+
+
 class NeitherFileNorPlanError(UsageError):
     """The reference names neither a file nor a plan."""
 
@@ -243,3 +246,27 @@ def folder_of(reference: str, env: CliEnvironment) -> PlanFolder | None:
         if "/" in reference or Path(reference).suffix in {".json", *YAML_SUFFIXES}:
             return None
         raise NeitherFileNorPlanError(reference) from error
+
+
+def read_plan(file: str | None, env: CliEnvironment) -> LoadedPlan:
+    """The plan of a FILE argument: a path, ``-`` for stdin, None for the built-in demonstration.
+
+    Raises:
+        PlanInvalidError: it is no valid plan.
+    """
+    if file == "-":
+        return load_plan(env.stdin.buffer.read(), where="standard input", form=JSON)
+    return read_plan_file(quickstart_file() if file is None else env.cwd / Path(file).expanduser())
+
+
+def quickstart_file() -> Path:
+    """Return the file of the built-in demonstration: in the installed package, or in the checkout it runs from.
+
+    Raises:
+        EnvironmentFailure: it is in neither.
+    """
+    package = Path(str(resources.files("vibe")))
+    for folder in (package / "examples", package.parent / "plans-examples"):
+        if (folder / QUICKSTART).is_file():
+            return folder / QUICKSTART
+    raise EnvironmentFailure("the built-in demonstration is missing from this installation: name a plan file instead")

@@ -10,10 +10,9 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from importlib import resources
 from pathlib import Path
 
-from planner.plan.loader import JSON, LoadedPlan, load_plan, read_plan_file
+from planner.plan.loader import LoadedPlan
 from planner.store.folder import find_plan
 from planner.store.records import ApprovalSetting
 from vibe.app.engine.host import Host, allow_open_files
@@ -22,6 +21,7 @@ from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.prepare import unfinished_run
 from vibe.app.plan.run import PlanRun, PlanRunOptions, PlanSession, open_plan
 from vibe.cli.arguments import existing_folder
+from vibe.cli.commands.plan_files import quickstart_file, read_plan
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
@@ -32,9 +32,7 @@ from vibe.front.output import TROUBLE, JsonLinesSink, LineSink, write_record
 from vibe.front.plan_summary import write_summary
 from vibe.front.progress import ProgressLines
 from vibe.system.awake_loop import run_awake
-from vibe.system.errors import EnvironmentFailure
 
-QUICKSTART = "quickstart.json"
 NO_PLAN = (
     "no plan given: name its file (`vibe plan run plan.json`), write one (`vibe plan new GOAL -o plan.json`), or try "
     "the demonstration (`vibe plan run --demo`)"
@@ -145,30 +143,6 @@ def _dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host, output: st
     else:
         env.stdout.write(json.dumps(found.as_document(), indent=2 if output == "json" else None) + "\n")
     return found.exit_code
-
-
-def read_plan(file: str | None, env: CliEnvironment) -> LoadedPlan:
-    """The plan of a FILE argument: a path, ``-`` for stdin, None for the built-in demonstration.
-
-    Raises:
-        PlanInvalidError: it is no valid plan.
-    """
-    if file == "-":
-        return load_plan(env.stdin.buffer.read(), where="standard input", form=JSON)
-    return read_plan_file(quickstart_file() if file is None else env.cwd / Path(file).expanduser())
-
-
-def quickstart_file() -> Path:
-    """Return the file of the built-in demonstration: in the installed package, or in the checkout it runs from.
-
-    Raises:
-        EnvironmentFailure: it is in neither.
-    """
-    package = Path(str(resources.files("vibe")))
-    for folder in (package / "examples", package.parent / "plans-examples"):
-        if (folder / QUICKSTART).is_file():
-            return folder / QUICKSTART
-    raise EnvironmentFailure("the built-in demonstration is missing from this installation: name a plan file instead")
 
 
 def _options(args: argparse.Namespace, env: CliEnvironment) -> PlanRunOptions:

@@ -1,0 +1,56 @@
+"""A command that looks at a file does not load what runs agents.
+
+Covers ``vibe.cli``, ``vibe.cli.commands``.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.e2e.conftest import VibeCommand
+from tests.e2e.test_prompt import turns
+
+COUNT = """
+import sys
+from vibe.cli.main import main
+try:
+    main(sys.argv[1:])
+finally:
+    own = [name for name in sys.modules if name.partition(".")[0] in ("vibe", "ipc", "planner", "subagents")]
+    print(len(own), file=sys.__stderr__)
+"""
+PLAN = {"version": 1, "goal": "g", "steps": [{"id": "a", "title": "t", "mode": "run", "command": "true"}]}
+
+
+@pytest.mark.parametrize(
+    ("most", "words"),
+    [
+        (40, ["plan", "run", "--help"]),
+        (130, ["plan", "validate", "plan.json"]),
+        (130, ["plan", "graph", "plan.json"]),
+        (130, ["plan", "diff", "plan.json", "plan.json"]),
+        (150, ["plan", "list"]),
+        (110, ["doctor"]),
+        (360, ["plan", "run", "plan.json", "--auto-approve"]),  # the tools and the sandbox of its agents are most of it
+        (290, ["-p", "go"]),
+    ],
+    ids=str,
+)
+def test_a_command_loads_no_more_than_it_needs(vibe: VibeCommand, most: int, words: list[str]) -> None:
+    vibe.replay(turns({"text": "fine"}))
+    (vibe.workdir / "plan.json").write_text(json.dumps(PLAN))
+
+    ended = subprocess.run(
+        [sys.executable, "-c", COUNT, *words],
+        cwd=vibe.workdir,
+        env=vibe.variables(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert int(ended.stderr.split()[-1]) <= most
