@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -90,3 +94,20 @@ class StepExecutor(Protocol):
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
         """Do the step. A step that fails is a result, never an exception."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptWork:
+    """A step's work that was not merged: its ``branch``, the files it ``changed``, and a ``folder`` with all of them.
+
+    ``folder`` stands for the workspace; it is in ``top``, a copy without a repository.
+    """
+
+    branch: str
+    changed: tuple[str, ...]
+    folder: Path
+    top: Path
+
+
+KeptBy: TypeAlias = Callable[[str], AbstractAsyncContextManager[KeptWork | None]]
+"""Has the work of a step for as long as it is open; None: it kept none."""

@@ -1,12 +1,8 @@
-"""The result of an attempt at a step, the usage of each of its agents, and work that was not merged."""
+"""The result of an attempt at a step, and the usage of each of its agents."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec import Struct
 
@@ -55,20 +51,3 @@ class StepResult(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     folder: str = ""
     branch: str = ""
     pid: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptWork:
-    """A step's work that was not merged: its ``branch``, the files it ``changed``, and a ``folder`` with all of them.
-
-    ``folder`` stands for the workspace; it is in ``top``, a copy without a repository.
-    """
-
-    branch: str
-    changed: tuple[str, ...]
-    folder: Path
-    top: Path
-
-
-KeptBy: TypeAlias = Callable[[str], AbstractAsyncContextManager[KeptWork | None]]
-"""Has the work of a step for as long as it is open; None: it kept none."""

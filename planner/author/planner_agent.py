@@ -36,7 +36,7 @@ from planner.state.changes import FIXED_STATUSES, fixed_steps
 from planner.state.state import State
 from subagents.agent.reader import ReaderLimits, ReadOnlyAgent
 from subagents.agent.run_context import AgentContext
-from subagents.step_result import KeptBy, KeptWork
+from subagents.executor import KeptBy, KeptWork
 from vibe.core.agent_loop import ActResult
 from vibe.core.modes import ExecutionMode
 from vibe.core.outcome import NeverStop, Outcome, StopSignal

@@ -8,7 +8,7 @@ from importlib import resources
 
 from planner.plan.model import Plan, Step
 from planner.plan.revision import RevisionRequest
-from subagents.step_result import KeptWork
+from subagents.executor import KeptWork
 from vibe.core.modes import MODE_CATALOG
 from vibe.system.plain_text import beginning
 

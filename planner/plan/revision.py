@@ -27,7 +27,8 @@ from planner.plan.operations import (
 )
 from planner.plan.validation_errors import field_problems
 from planner.plan.validators import check_document
-from subagents.step_result import KeptWork, StepResult
+from subagents.executor import KeptWork
+from subagents.step_result import StepResult
 from vibe.core.outcome import Outcome
 from vibe.system.errors import VibeError
 

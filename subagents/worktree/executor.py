@@ -18,9 +18,8 @@ from msgspec import structs
 
 from ipc.events import WarningEvent, WorktreeEvent
 from ipc.sink import EventSink
-from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal, unserved
+from subagents.executor import KeptWork, StepExecutor, StepResult, StepTask, StopSignal, unserved
 from subagents.step.local_executor import transcript_name
-from subagents.step_result import KeptWork
 from subagents.worktree.apply import held, lock_repository
 from subagents.worktree.conflict import Resolving, check_task, joined, other_side
 from subagents.worktree.errors import MergeRefusedError, WorktreeError, WorktreeRefusedError, name_some

@@ -25,8 +25,8 @@ from subagents.agent.budget import Account
 from subagents.agent.run_services import RunServices
 from subagents.agent.spawner import SpawnPool, started_subagents
 from subagents.agent.steering import Steering
+from subagents.executor import KeptBy
 from subagents.step.usage_recovery import attempt_spending
-from subagents.step_result import KeptBy
 from vibe import __version__
 from vibe.app.engine.event_publishing import Publishing
 from vibe.app.engine.host import Host, steps_at_once

@@ -11,7 +11,7 @@ from planner.plan.loader import LoadedPlan
 from planner.plan.model import Plan
 from planner.run.revision_runner import ReplanPolicy
 from subagents.agent.run_context import AgentContext
-from subagents.step_result import KeptBy
+from subagents.executor import KeptBy
 from subagents.worktree.repository import find_repository
 from vibe.app.engine.build import Engine
 from vibe.app.plan.preflight import check_surroundings

@@ -21,8 +21,7 @@ from planner.plan.revision import ProviderRefused, RevisionRequest
 from subagents.agent.budget import Account, Limits
 from subagents.agent.reader import ReadOnlyAgent
 from subagents.agent.run_context import AgentContext, RunContext
-from subagents.executor import StepResult
-from subagents.step_result import KeptBy, KeptWork
+from subagents.executor import KeptBy, KeptWork, StepResult
 from tests.fakes.engine import BUILTIN_TOOLS
 from tests.fakes.models import MODEL, FakeModel, answer, calling
 from tests.unit.planner.scripted_run import make_plan, step
