@@ -66,6 +66,11 @@ class Tally:
         self._file.write_text("\\n".join(self._types))
 
 
+class Sick(Tally):
+    def __init__(self, environ):
+        self._file = environ["SICK"]
+
+
 class Torn(Tally):
     def publish(self, event):
         raise ValueError("torn")
@@ -79,6 +84,7 @@ elsewhere = parrot:elsewhere
 tally = parrot:Tally
 torn = parrot:Torn
 gone = parrot:Gone
+sick = parrot:Sick
 """
 PROVIDER = """\
 active_model = "bird"
@@ -145,7 +151,8 @@ def test_an_executor_does_the_steps_it_wants_and_hands_on_the_others(vibe: VibeC
     [
         ("parot", "", ("-p", "x"), 2, "'scripted', 'local' or 'parrot', not \"parot\""),
         ("parrot", '"taly"', ("-p", "x"), 2, "no installed package has 'taly' among its vibe.listeners: did you mean 'tally'?"),
-        ("parrot", '"gone"', ("-p", "x"), 3, "'gone' of vibe.listeners can't be imported from parrot:Gone"),
+        ("parrot", '"gone"', ("-p", "x"), 3, "'gone' of vibe.listeners can't be made by parrot:Gone (AttributeError:"),
+        ("parrot", '"tally", "sick"', ("-p", "x"), 3, "'sick' of vibe.listeners can't be made by parrot:Sick (KeyError: 'SICK'): mend"),
         ("parrot", "", ("plan", "run", "p.json", "--executor", "x"), 2, "choose from local, process, elsewhere"),
     ],
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vibe.system.errors import EnvironmentFailure, UsageError
+from vibe.system.errors import EnvironmentFailure, UsageError, VibeError
 from vibe.system.plain_text import closest, did_you_mean
 
 BACKENDS = "vibe.backends"
@@ -19,12 +19,12 @@ def extension_names(group: str) -> list[str]:
     return sorted({point.name for point in entry_points(group=group)})
 
 
-def load_extension(group: str, name: str) -> Any:
-    """Return what a package has under a name; imports it.
+def make_extension(group: str, name: str, *given: object) -> Any:
+    """Return what a package makes of ``given``, by what it has under a name; imports the package.
 
     Raises:
         UsageError: no installed package has that name.
-        EnvironmentFailure: it can't be imported.
+        EnvironmentFailure: it can't be imported, or made.
     """
     from importlib.metadata import entry_points  # noqa: PLC0415  only for what an extension is asked for
 
@@ -34,7 +34,9 @@ def load_extension(group: str, name: str) -> Any:
         hint = did_you_mean(closest(name, known), f"there are: {', '.join(known) or 'none'}")
         raise UsageError(f"no installed package has {name!r} among its {group}: {hint}")
     try:
-        return point.load()
+        return point.load()(*given)
+    except VibeError:
+        raise
     except Exception as error:
-        problem = f"{name!r} of {group} can't be imported from {point.value} ({error})"
-        raise EnvironmentFailure(f"{problem}: install its package anew, or leave it out") from error
+        problem = f"{name!r} of {group} can't be made by {point.value} ({type(error).__name__}: {error})"
+        raise EnvironmentFailure(f"{problem}: mend or install its package anew, or leave it out") from error

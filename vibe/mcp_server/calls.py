@@ -153,8 +153,8 @@ def _checked_text(name: str, text: str) -> str:
         raise CallRefusedError(f"{name} holds a NUL character: leave it out")
     if len(text) > PROMPT_CHARS:
         raise CallRefusedError(
-            f"{name} has {len(text):,} characters, more than the {PROMPT_CHARS:,} there may be: name files instead of "
-            "repeating them"
+            f"{name} has {len(text):,} characters, more than the {PROMPT_CHARS:,} there may be: "
+            "name files instead of repeating them"
         )
     return text
 

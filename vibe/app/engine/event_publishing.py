@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from ipc.registry import RunInfo
 from ipc.sink import EventSink, FanOutSink, StampingSink, TaggingSink
 from vibe.app.engine.command_router import CommandRouter
 from vibe.app.engine.host import Host, refuse_below_two
-from vibe.core.extensions import LISTENERS, load_extension
+from vibe.core.extensions import LISTENERS, make_extension
 
 TOLD: Final = (
     *(
@@ -182,22 +182,22 @@ async def publishing(
 
     Raises:
         NestedTooDeepError: there are two vibes above this one.
-        UsageError, EnvironmentFailure: there is no such listener, or it can't be imported.
+        UsageError, EnvironmentFailure: there is no such listener, or it can't be made.
         ipc.errors.BusUnavailableError: pynng can't be loaded, or the address can't be bound.
     """
     refuse_below_two(host.environ)
-    heard = WarningLog()
-    guarded = [_Guarded(name, load_extension(LISTENERS, name)(host.environ), heard) for name in named]
     source = session_id = uuid4().hex
     info = RunInfo(cwd="", session_id=session_id, kept=kept)
     async with (
         event_bus(host.home, source=source, info=info, address=address or None, runtime_dir=host.runtime_dir) as bus,
         control_server(bus.entry, control or CommandRouter("this run only plans: stop it with Ctrl-C or SIGTERM")),
     ):
-        root = StampingSink(source, FanOutSink([bus, heard, EventLog(), *listeners, *guarded]))
-        sink = TaggingSink(root, session_id=session_id)
-        try:
+        heard = WarningLog()
+        guarded: list[EventSink] = []
+        with ExitStack() as open_ones:
+            for name in named:
+                listener = make_extension(LISTENERS, name, host.environ)
+                guarded.append(open_ones.enter_context(closing(_Guarded(name, listener, heard))))
+            root = StampingSink(source, FanOutSink([bus, heard, EventLog(), *listeners, *guarded]))
+            sink = TaggingSink(root, session_id=session_id)
             yield Publishing(sink=sink, bus=bus, source=source, session_id=session_id, heard=heard)
-        finally:
-            for listener in guarded:
-                listener.close()

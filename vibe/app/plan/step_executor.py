@@ -19,7 +19,7 @@ from vibe.app.engine.build import Engine
 from vibe.app.engine.host import Host
 from vibe.app.plan.step_context import StepDocument, StepPlace, encode_document, step_context
 from vibe.core import extensions
-from vibe.core.extensions import extension_names, load_extension
+from vibe.core.extensions import extension_names, make_extension
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.system.errors import UsageError
 
@@ -60,7 +60,7 @@ async def step_executor(steps: PlanSteps) -> AsyncGenerator[StepExecutor]:
     """Yield the executor that the run's settings ask for; what it started is gone when the block ends."""
     name, claims = steps.store.settings.executor, RunClaims()
     own = EXECUTORS.get(name)
-    made = own(steps, claims) if own else load_extension(extensions.EXECUTORS, name)(steps, _local(steps, claims))
+    made = own(steps, claims) if own else make_extension(extensions.EXECUTORS, name, steps, _local(steps, claims))
     async with made as executor:
         yield executor
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
-from vibe.core.extensions import BACKENDS, load_extension
+from vibe.core.extensions import BACKENDS, make_extension
 from vibe.core.llm.backend.transport import filled_headers, key_of
 from vibe.core.llm.limiter import CallLimiter, LimitedBackend, ProviderLimiter
 from vibe.core.llm.port import ModelBackend
@@ -177,7 +177,7 @@ class ModelCatalog:
             return LocalBackend(provider, self._config.local)
         key = key_of(provider, self._environ, self._config.keys_in_keyring)
         if not isinstance(provider.backend, BackendKind):
-            return load_extension(BACKENDS, provider.backend)(provider, key)
+            return make_extension(BACKENDS, provider.backend, provider, key)
         if provider.api_style not in STYLES:
             raise ConfigError(
                 CONFIG_FILE,

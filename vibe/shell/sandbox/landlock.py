@@ -26,8 +26,8 @@ interpreter for each (see ``starter_program``)."""
 LIMITS = (
     "the modes of files outside can be changed, memory that your programs share is shared with it, Unix sockets and "
     "terminals can't be opened, and what decides what runs later (settings and hooks of git, settings and tools of "
-    "vibe) can be changed while a command runs and is put back once it has ended, so run neither git nor vibe there "
-    "meanwhile"
+    "vibe) can be changed while a command runs and is put back once it has ended, "
+    "so run neither git nor vibe there meanwhile"
 )
 BEFORE = (
     (3, "files outside that you may write can be emptied (a kernel from 6.2 on prevents that)"),
