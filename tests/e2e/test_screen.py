@@ -162,7 +162,7 @@ def test_another_session_is_picked_or_none(vibe: VibeCommand, tmux: Tmux) -> Non
     tmux.wait_for("> an old question")
     assert not any("a new question" in line for line in tmux.screen())
     tmux.type("go on")
-    tmux.wait_for("Hello.")
+    tmux.wait_for("Welcome back.")
     tmux.press("C-d")
     tmux.wait_for(f"continue with: vibe --resume {session_id[:8]}")
     tmux.wait_for("EXIT 0")
