@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 
 import anyio
 from anyio import from_thread
@@ -15,35 +15,7 @@ from subagents.agent.budget import Account, Limits
 from subagents.agent.spawner import SpawnError, SpawnPool
 from subagents.agent.steering import Steering
 from subagents.executor import StepTask
-from subagents.process.protocol import (
-    Announced,
-    Asked,
-    CancelNow,
-    ClaimsBeside,
-    FromStep,
-    Granted,
-    Heard,
-    Hello,
-    LedgerRoom,
-    LinkError,
-    MismatchError,
-    Paused,
-    PersonsAnswer,
-    PersonsReplies,
-    ProviderSlot,
-    Refused,
-    Returned,
-    Say,
-    StopAtTurnEnd,
-    SubagentPlace,
-    ToStep,
-    TurnToAsk,
-    TurnToWrite,
-    Waits,
-    Want,
-    encode,
-    to_step,
-)
+from subagents.process import protocol
 from subagents.process.transport import Transport
 from vibe.core.agents.manager import AgentManager
 from vibe.core.budget import BudgetExhaustedError
@@ -59,7 +31,7 @@ from vibe.core.tools.questions import Answer, Question
 class LeaseRefusedError(Exception):
     """The run does not grant what was asked for; ``refused`` says why."""
 
-    def __init__(self, refused: Refused) -> None:
+    def __init__(self, refused: protocol.Refused) -> None:
         super().__init__(refused.message)
         self.refused = refused
 
@@ -69,7 +41,7 @@ class _Waiting:
 
     def __init__(self, tell: Tell | None) -> None:
         self.answered = anyio.Event()
-        self.answer: Granted | Refused | None = None
+        self.answer: protocol.Granted | protocol.Refused | None = None
         self.tell = tell
 
 
@@ -96,16 +68,16 @@ class StepLink:
             MismatchError: it is of another version.
             LinkError: its words make no sense.
         """
-        own = Hello.own(capabilities)
+        own = protocol.Hello.own(capabilities)
         self.send(own)
         match await self.receive():
-            case Hello() as hello:
+            case protocol.Hello() as hello:
                 own.check(hello)
                 self._capabilities = hello.capabilities
             case None:
-                raise LinkError("the run has ended")
+                raise protocol.LinkError("the run has ended")
             case _:
-                raise MismatchError("the run sent no handshake: its version differs from this process")
+                raise protocol.MismatchError("the run sent no handshake: its version differs from this process")
 
     def can(self, capability: str) -> bool:
         """Return whether the run said that it can do this."""
@@ -113,9 +85,9 @@ class StepLink:
 
     def publish(self, event: Event) -> None:
         """Hand an event to the run."""
-        self.send(Announced(Raw(encode_event(event))))
+        self.send(protocol.Announced(Raw(encode_event(event))))
 
-    async def lease(self, want: Want, tell: Tell | None = None) -> Granted:
+    async def lease(self, want: protocol.Want, tell: Tell | None = None) -> protocol.Granted:
         """Ask and wait; what is granted must be given back. ``tell`` gets what is waited for, if the run says that.
 
         Raises:
@@ -125,34 +97,39 @@ class StepLink:
         number, waiting = self._leases, _Waiting(tell)
         self._waiting[number] = waiting
         try:
-            self.send(Asked(number, want))
+            self.send(protocol.Asked(number, want))
             await waiting.answered.wait()
         except BaseException:
-            self.send(Returned(number))
+            self.send(protocol.Returned(number))
             raise
         finally:
             del self._waiting[number]
-        if not isinstance(waiting.answer, Granted):
-            raise LeaseRefusedError(waiting.answer or Refused(number))
+        if not isinstance(waiting.answer, protocol.Granted):
+            raise LeaseRefusedError(waiting.answer or protocol.Refused(number))
         return waiting.answer
 
     @asynccontextmanager
-    async def leased(self, want: Want, tell: Tell | None = None) -> AsyncGenerator[Granted]:
-        """As ``lease``, and give it back at the end of the block."""
-        granted = await self.lease(want, tell)
+    async def leased(
+        self, want: protocol.Want, tell: Tell | None = None, refused: type[Exception] = LeaseRefusedError
+    ) -> AsyncGenerator[protocol.Granted]:
+        """As ``lease``, and give it back at the end of the block; a no is raised as ``refused``."""
+        try:
+            granted = await self.lease(want, tell)
+        except LeaseRefusedError as error:
+            raise (error if refused is LeaseRefusedError else refused(str(error))) from error
         try:
             yield granted
         finally:
-            self.send(Returned(granted.lease))
+            self.send(protocol.Returned(granted.lease))
 
-    async def receive(self) -> ToStep | None:
+    async def receive(self) -> protocol.ToStep | None:
         """The next message; None once the run is gone.
 
         Raises:
             LinkError: the run's words make no sense.
         """
         line = await self._transport.receive()
-        return None if line is None else to_step(line)
+        return None if line is None else protocol.to_step(line)
 
     async def attend(self, step_id: str) -> bool:
         """Serve the run's messages about a step until it wants this process to leave: True.
@@ -164,32 +141,32 @@ class StepLink:
         """
         while (message := await self.receive()) is not None:
             match message:
-                case Granted(lease=lease) | Refused(lease=lease):
+                case protocol.Granted(lease=lease) | protocol.Refused(lease=lease):
                     waiting = self._waiting.get(lease)
                     if waiting is not None:
                         waiting.answer = message
                         waiting.answered.set()
-                case Waits(lease=lease, message=said):
+                case protocol.Waits(lease=lease, message=said):
                     waiting = self._waiting.get(lease)
                     if waiting is not None and waiting.tell is not None:
                         waiting.tell(said)
-                case StopAtTurnEnd():
+                case protocol.StopAtTurnEnd():
                     self.requested = True
-                case Say(number, text):
-                    self.send(Heard(number, await self.steering.tell(step_id, text)))
-                case CancelNow():
+                case protocol.Say(number, text):
+                    self.send(protocol.Heard(number, await self.steering.tell(step_id, text)))
+                case protocol.CancelNow():
                     return True
                 case _:
                     pass
         return False
 
-    def send(self, message: FromStep) -> None:
+    def send(self, message: protocol.FromStep) -> None:
         """Say something to the run; that a lease is over may be said twice.
 
         Raises:
             TypeError, ValueError, OverflowError, RecursionError: it holds a value that is not JSON.
         """
-        self._transport.post(encode(message))
+        self._transport.post(protocol.encode(message))
 
 
 class LinkedLedger:
@@ -202,7 +179,7 @@ class LinkedLedger:
 
     async def reserve(self, model: ModelConfig, prompt_tokens: int, wanted_tokens: int) -> LinkedReservation:
         """Room on the plan's account; see ``vibe.core.budget.Budget``."""
-        room = LedgerRoom(
+        room = protocol.LedgerRoom(
             model=model.name,
             provider=model.provider,
             input_price=model.highest_input_price,
@@ -222,7 +199,7 @@ class LinkedLedger:
 class LinkedReservation:
     """Room for one call on the plan's account; see ``vibe.core.budget.Reservation``."""
 
-    def __init__(self, link: StepLink, granted: Granted) -> None:
+    def __init__(self, link: StepLink, granted: protocol.Granted) -> None:
         self.max_completion_tokens = granted.tokens
         self._link = link
         self._lease: int | None = granted.lease
@@ -234,12 +211,12 @@ class LinkedReservation:
     def settle(self, usage: Usage | None, cost_usd: float | None) -> None:
         """Book what the call took (None: nothing) and give back the rest."""
         if self._lease is not None:
-            self._link.send(Returned(self._lease, usage, cost_usd))
+            self._link.send(protocol.Returned(self._lease, usage, cost_usd))
             self._lease = None
 
 
 class LinkedTurn:
-    """The turn to ask a person, as a lock; lasting approvals come and go with it."""
+    """The turn to ask a person, as a lock, one for all steps of the run; lasting approvals come and go with it."""
 
     def __init__(self, link: StepLink, approvals: Approvals) -> None:
         self._link = link
@@ -247,12 +224,12 @@ class LinkedTurn:
         self._lease = 0
 
     async def __aenter__(self) -> None:
-        granted = await self._link.lease(TurnToAsk())
+        granted = await self._link.lease(protocol.TurnToAsk())
         self._lease = granted.lease
         self._approvals.remember(granted.yeses)
 
     async def __aexit__(self, *_: object) -> None:
-        self._link.send(Returned(self._lease, yeses=self._approvals.yeses))
+        self._link.send(protocol.Returned(self._lease, yeses=self._approvals.yeses))
 
 
 class LinkedApprover:
@@ -264,7 +241,7 @@ class LinkedApprover:
     async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
         """The person's answer; cancelling withdraws the question."""
         try:
-            granted = await self._link.lease(PersonsAnswer(request=request))
+            granted = await self._link.lease(protocol.PersonsAnswer(request=request))
         except LeaseRefusedError as error:
             return ApprovalAnswer(allow=False, reason=str(error))
         return granted.answer or ApprovalAnswer(allow=False)
@@ -274,7 +251,7 @@ async def linked_input(link: StepLink, questions: Sequence[Question], request_id
     """Put an agent's questions to the person the run can ask; see ``UserInput``. Cancelling withdraws them."""
     asked = tuple(question.model_dump(mode="json") for question in questions)
     try:
-        granted = await link.lease(PersonsReplies(questions=asked, request_id=request_id))
+        granted = await link.lease(protocol.PersonsReplies(questions=asked, request_id=request_id))
     except LeaseRefusedError:
         return None
     return None if granted.answers is None else [Answer.model_validate(answer) for answer in granted.answers]
@@ -290,25 +267,17 @@ class LinkedLimiter:
     @asynccontextmanager
     async def slot(self) -> AsyncGenerator[None, None]:
         """Wait for a place and hold it."""
-        async with self._link.leased(ProviderSlot(provider=self._provider)):
+        async with self._link.leased(protocol.ProviderSlot(provider=self._provider)):
             yield
 
     def pause(self, seconds: float) -> None:
         """Let no call of the run begin for so long."""
-        self._link.send(Paused(self._provider, seconds))
+        self._link.send(protocol.Paused(self._provider, seconds))
 
 
-@asynccontextmanager
-async def linked_turn(link: StepLink, tell: Tell) -> AsyncGenerator[None]:
+def linked_turn(link: StepLink, tell: Tell) -> AbstractAsyncContextManager[object]:
     """Have one of the run's turns to write; see ``vibe.core.session.write_turn.Turns``."""
-    try:
-        granted = await link.lease(TurnToWrite(), tell)
-    except LeaseRefusedError as error:
-        raise WorkspaceLockedError(str(error)) from error
-    try:
-        yield
-    finally:
-        link.send(Returned(granted.lease))
+    return link.leased(protocol.TurnToWrite(), tell, WorkspaceLockedError)
 
 
 class LinkedSpawnPool(SpawnPool):
@@ -321,14 +290,8 @@ class LinkedSpawnPool(SpawnPool):
     @asynccontextmanager
     async def place(self) -> AsyncGenerator[None, None]:
         """See ``SpawnPool.place``."""
-        try:
-            granted = await self._link.lease(SubagentPlace())
-        except LeaseRefusedError as error:
-            raise SpawnError(str(error)) from error
-        try:
+        async with self._link.leased(protocol.SubagentPlace(), refused=SpawnError):
             yield
-        finally:
-            self._link.send(Returned(granted.lease))
 
 
 class LinkedClaims:
@@ -346,10 +309,5 @@ class LinkedClaims:
         yield lambda: from_thread.run(self._claims)
 
     async def _claims(self) -> Sequence[str]:
-        async with self._link.leased(ClaimsBeside()) as granted:
+        async with self._link.leased(protocol.ClaimsBeside()) as granted:
             return granted.writes
-
-
-def ask_in_turn(link: StepLink, approvals: Approvals) -> None:
-    """Have questions asked in turn with those of the run's other steps, whose lasting approvals hold here too."""
-    approvals.queue = LinkedTurn(link, approvals)

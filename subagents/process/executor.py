@@ -12,30 +12,14 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 from msgspec import structs
 
-from ipc.events import (
-    AnswerEvent,
-    ApprovalDecisionEvent,
-    ApprovalRequestEvent,
-    BackgroundEndedEvent,
-    BackgroundStartedEvent,
-    Event,
-    ModelEndedEvent,
-    ModelStartedEvent,
-    QuestionEvent,
-    RequestWithdrawnEvent,
-    SubAgentFinishedEvent,
-    SubAgentStartedEvent,
-    ToolCallEvent,
-    ToolResultEvent,
-    UsageEvent,
-)
+from ipc import events as e
 from ipc.sink import EventSink
 from subagents.agent.run_services import RunServices
 from subagents.executor import ENVIRONMENT_REASON, StepExecutor, StepResult, StepTask, StopSignal, unserved
@@ -44,42 +28,31 @@ from subagents.process.parent import StepServer
 from subagents.process.protocol import Begin, CancelNow, LinkError, MismatchError, StopAtTurnEnd
 from subagents.step.tamper_guard import RunClaims
 from subagents.step.usage_recovery import attempt_spending
-from vibe.core.messages import total_of
+from vibe.core.messages import Spending, Usage, total_of
 from vibe.core.outcome import Outcome
 
 
+@dataclass(slots=True)
 class _Agent:
     """A subagent that works."""
 
-    def __init__(self, step_id: str | None, started: float) -> None:
-        self.step_id = step_id
-        self.started = started
-        self.tokens = 0
-        self.turns = 0
-        self.cost_usd: float | None = 0.0
+    begun: e.SubAgentStartedEvent
+    started: float
+    spent: Spending = field(default_factory=Spending)
 
-    def count(self, usage: UsageEvent) -> None:
-        self.tokens += usage.prompt_tokens + usage.completion_tokens
-        self.turns += 1
-        self.cost_usd = None if self.cost_usd is None or usage.cost_usd is None else self.cost_usd + usage.cost_usd
+    def count(self, usage: e.UsageEvent) -> None:
+        call = Spending(Usage(usage.prompt_tokens, usage.completion_tokens, calls=1), usage.cost_usd)
+        self.spent = total_of((self.spent, call))
 
 
-_OPENS: dict[type, tuple[str, str]] = {
-    ApprovalRequestEvent: ("approval", "request_id"),
-    QuestionEvent: ("question", "request_id"),
-    ToolCallEvent: ("call", "tool_call_id"),
-    ModelStartedEvent: ("model", "message_id"),
-    BackgroundStartedEvent: ("background", "handle"),
-}
-"""Events that begin something, by what and the field that names it; such things are ended in this order."""
-_ENDS: dict[type, tuple[str, str]] = {
-    ApprovalDecisionEvent: ("approval", "request_id"),
-    AnswerEvent: ("question", "request_id"),
-    ToolResultEvent: ("call", "tool_call_id"),
-    ModelEndedEvent: ("model", "message_id"),
-    BackgroundEndedEvent: ("background", "handle"),
-}
-"""Events that end it."""
+_PAIRS: tuple[tuple[type[e.Event], type[e.Event], str], ...] = (
+    (e.ApprovalRequestEvent, e.ApprovalDecisionEvent, "request_id"),
+    (e.QuestionEvent, e.AnswerEvent, "request_id"),
+    (e.ToolCallEvent, e.ToolResultEvent, "tool_call_id"),
+    (e.ModelStartedEvent, e.ModelEndedEvent, "message_id"),
+    (e.BackgroundStartedEvent, e.BackgroundEndedEvent, "handle"),
+)
+"""Events that begin something and that end it, and the field that names it; such things are ended in this order."""
 
 
 class EventCloser:
@@ -91,31 +64,29 @@ class EventCloser:
         self._sink = sink
         self._clock = clock
         self._agents: dict[str, _Agent] = {}
-        self._open: dict[str, dict[tuple[str | None, str], Event]] = {what: {} for what, _ in _OPENS.values()}
+        self._open: dict[type, dict[tuple[str | None, str], e.Event]] = {begins: {} for begins, _, _ in _PAIRS}
 
-    def publish(self, event: Event) -> None:
+    def publish(self, event: e.Event) -> None:
         """Note what it begins or ends, and hand it on."""
-        begun, ended = _OPENS.get(type(event)), _ENDS.get(type(event))
-        if begun is not None:
-            what, name = begun
-            self._open[what][event.subagent_id, getattr(event, name)] = event
-        elif ended is not None:
-            what, name = ended
-            self._open[what].pop((event.subagent_id, getattr(event, name)), None)
-        else:
-            self._note_agent(event)
+        for begins, ends, name in _PAIRS:
+            if type(event) is begins:
+                self._open[begins][event.subagent_id, getattr(event, name)] = event
+            elif type(event) is ends:
+                self._open[begins].pop((event.subagent_id, getattr(event, name)), None)
+        self._note_agent(event)
         self._sink.publish(event)
 
-    def _note_agent(self, event: Event) -> None:
+    def _note_agent(self, event: e.Event) -> None:
         match event:
-            case RequestWithdrawnEvent():
-                self._open.get(event.kind, {}).pop((event.subagent_id, event.request_id), None)
-            case SubAgentStartedEvent(subagent_id=str(agent_id)):
-                self._agents[agent_id] = _Agent(event.subagent_step_id, self._clock())
+            case e.RequestWithdrawnEvent():
+                for asked in (e.ApprovalRequestEvent, e.QuestionEvent):
+                    self._open[asked].pop((event.subagent_id, event.request_id), None)
+            case e.SubAgentStartedEvent(subagent_id=str(agent_id)):
+                self._agents[agent_id] = _Agent(event, self._clock())
                 self.agent_id = agent_id if event.parent_id is None else self.agent_id
-            case UsageEvent(subagent_id=str(agent_id)) if agent_id in self._agents:
+            case e.UsageEvent(subagent_id=str(agent_id)) if agent_id in self._agents:
                 self._agents[agent_id].count(event)
-            case SubAgentFinishedEvent(subagent_id=str(agent_id)):
+            case e.SubAgentFinishedEvent(subagent_id=str(agent_id)):
                 self._agents.pop(agent_id, None)
             case _:
                 pass
@@ -123,42 +94,41 @@ class EventCloser:
     def close_open(self, outcome: str, reason: str, detail: str) -> None:
         """End what is open, innermost first; ``detail`` says for people why."""
         for begun in [event for opened in self._open.values() for event in opened.values()]:
-            self.publish(_of(begun, _end_of(begun, detail)))
-        for agent_id, agent in reversed(list(self._agents.items())):
-            self.publish(
-                SubAgentFinishedEvent(
-                    subagent_id=agent_id,
-                    subagent_step_id=agent.step_id,
-                    outcome=outcome,
-                    reason=reason,
-                    tokens=agent.tokens,
-                    turns=agent.turns,
-                    duration_s=self._clock() - agent.started,
-                    cost_usd=agent.cost_usd,
-                )
+            self._end(begun, _end_of(begun, detail))
+        for agent in reversed(list(self._agents.values())):
+            finished = e.SubAgentFinishedEvent(
+                outcome=outcome,
+                reason=reason,
+                tokens=agent.spent.usage.total_tokens,
+                turns=agent.spent.usage.calls,
+                duration_s=self._clock() - agent.started,
+                cost_usd=agent.spent.cost_usd,
             )
+            self._end(agent.begun, finished)
+
+    def _end(self, begun: e.Event, ended: e.Event) -> None:
+        """Publish the end of what an event began, as of the same agent."""
+        same = {"subagent_id": begun.subagent_id, "subagent_step_id": begun.subagent_step_id}
+        self.publish(structs.replace(ended, **same))
 
 
-def _end_of(begun: Event, detail: str) -> Event:
+def _end_of(begun: e.Event, detail: str) -> e.Event:
     """Return the event that ends an open request or call."""
     match begun:
-        case ApprovalRequestEvent():
-            return ApprovalDecisionEvent(request_id=begun.request_id, decision="deny", reason=detail)
-        case QuestionEvent():
-            return AnswerEvent(request_id=begun.request_id, cancelled=True)
-        case ToolCallEvent():
-            return ToolResultEvent(tool_call_id=begun.tool_call_id, tool=begun.tool, status="cancelled", content=detail)
-        case ModelStartedEvent():
-            return ModelEndedEvent(message_id=begun.message_id, model=begun.model, status="cancelled")
-        case BackgroundStartedEvent():
-            return BackgroundEndedEvent(handle=begun.handle, command=begun.command, status="stopped")
+        case e.ApprovalRequestEvent():
+            return e.ApprovalDecisionEvent(request_id=begun.request_id, decision="deny", reason=detail)
+        case e.QuestionEvent():
+            return e.AnswerEvent(request_id=begun.request_id, cancelled=True)
+        case e.ToolCallEvent():
+            return e.ToolResultEvent(
+                tool_call_id=begun.tool_call_id, tool=begun.tool, status="cancelled", content=detail
+            )
+        case e.ModelStartedEvent():
+            return e.ModelEndedEvent(message_id=begun.message_id, model=begun.model, status="cancelled")
+        case e.BackgroundStartedEvent():
+            return e.BackgroundEndedEvent(handle=begun.handle, command=begun.command, status="stopped")
         case _:
             raise TypeError(f"{type(begun).__name__} begins nothing")
-
-
-def _of(begun: Event, ended: Event) -> Event:
-    """Return the end of what an event began, of the same agent."""
-    return structs.replace(ended, subagent_id=begun.subagent_id, subagent_step_id=begun.subagent_step_id)
 
 
 class ProcessPool:

@@ -18,35 +18,7 @@ from ipc.events import ApprovalRequestEvent
 from subagents.agent.budget import CallReservation
 from subagents.agent.run_services import RunServices
 from subagents.agent.spawner import SpawnError
-from subagents.process.protocol import (
-    AGENTS,
-    Announced,
-    Asked,
-    ClaimsBeside,
-    Ended,
-    FromStep,
-    Granted,
-    Heard,
-    Hello,
-    LedgerRoom,
-    LinkError,
-    MismatchError,
-    Paused,
-    PersonsAnswer,
-    PersonsReplies,
-    ProviderSlot,
-    Refused,
-    Returned,
-    Say,
-    SubagentPlace,
-    ToStep,
-    TurnToAsk,
-    TurnToWrite,
-    Waits,
-    Want,
-    encode,
-    from_step,
-)
+from subagents.process import protocol
 from subagents.process.transport import Transport
 from subagents.step_result import StepResult
 from vibe.core.budget import BudgetExhaustedError
@@ -109,15 +81,15 @@ class StepServer:
         line = await self._transport.receive()
         if line is None:
             return False
-        hello = from_step(line)
-        if not isinstance(hello, Hello):
-            raise MismatchError("the step's process sent no handshake: its version differs from this run")
-        Hello.own(()).check(hello, needed=(AGENTS,))
+        hello = protocol.from_step(line)
+        if not isinstance(hello, protocol.Hello):
+            raise protocol.MismatchError("the step's process sent no handshake: its version differs from this run")
+        protocol.Hello.own(()).check(hello, needed=(protocol.AGENTS,))
         return True
 
-    async def send(self, message: ToStep) -> None:
+    async def send(self, message: protocol.ToStep) -> None:
         """Send a message; one that the process is not there to read any more is lost."""
-        await self._transport.send(encode(message))
+        await self._transport.send(protocol.encode(message))
 
     async def serve(self, *, leaving: bool = False) -> None:
         """Do what the messages say until there are no more; what is still lent by then goes back.
@@ -127,14 +99,14 @@ class StepServer:
         Raises:
             LinkError: one of them is invalid.
         """
-        flaw: LinkError | None = None
+        flaw: protocol.LinkError | None = None
         async with anyio.create_task_group() as group:
             self._start = group.start_soon
             self._is_serving = not leaving
             try:
                 while (line := await self._transport.receive()) is not None:
-                    self._take(from_step(line))
-            except LinkError as error:
+                    self._take(protocol.from_step(line))
+            except protocol.LinkError as error:
                 flaw = error
             finally:
                 self._hear_no_more()
@@ -151,7 +123,7 @@ class StepServer:
         number, said = next(self._numbers), _Said()
         self._said[number] = said
         try:
-            await self.send(Say(number, text))
+            await self.send(protocol.Say(number, text))
             await said.answered.wait()
         finally:
             del self._said[number]
@@ -163,28 +135,28 @@ class StepServer:
         for said in self._said.values():
             said.answered.set()
 
-    def _heard(self, heard: Heard) -> None:
+    def _heard(self, heard: protocol.Heard) -> None:
         said = self._said.get(heard.number)
         if said is not None:
             said.taken = heard.taken
             said.answered.set()
 
-    def _take(self, message: FromStep) -> None:
+    def _take(self, message: protocol.FromStep) -> None:
         match message:
-            case Announced(event):
+            case protocol.Announced(event):
                 self._announce(bytes(event))
-            case Asked(number, want):
+            case protocol.Asked(number, want):
                 self._leases[number] = _Lease(CancelScope())
                 self._start(self._lend, number, want, self._leases[number])
-            case Returned():
+            case protocol.Returned():
                 self._take_back(message)
-            case Paused(provider, seconds):
+            case protocol.Paused(provider, seconds):
                 self._limiter(provider).pause(seconds)
-            case Heard():
+            case protocol.Heard():
                 self._heard(message)
-            case Ended(result):
+            case protocol.Ended(result):
                 self.result = result
-            case Hello():
+            case protocol.Hello():
                 pass  # one that is told to leave may not have said it before
             case _:
                 assert_never(message)
@@ -193,12 +165,12 @@ class StepServer:
         try:
             event = decode_event(body)
         except CodecError as error:
-            raise LinkError(str(error)) from error
+            raise protocol.LinkError(str(error)) from error
         if event is None:
-            raise LinkError("unknown event type")
+            raise protocol.LinkError("unknown event type")
         self._services.sink.publish(event)
 
-    def _take_back(self, returned: Returned) -> None:
+    def _take_back(self, returned: protocol.Returned) -> None:
         lease = self._leases.pop(returned.lease, None)
         if lease is None:
             return
@@ -216,49 +188,51 @@ class StepServer:
 
     # --- leases -----------------------------------------------------------------------------------------------
 
-    async def _lend(self, number: int, want: Want, lease: _Lease) -> None:
+    async def _lend(self, number: int, want: protocol.Want, lease: _Lease) -> None:
         try:
             with lease.scope:
                 async with self._service(number, want, lease) as granted:
                     await self.send(granted)
                     await anyio.sleep_forever()
         except BudgetExhaustedError as error:
-            await self.send(Refused(number, str(error), account=error.account, limit=error.limit, spent=error.spent))
+            await self.send(
+                protocol.Refused(number, str(error), account=error.account, limit=error.limit, spent=error.spent)
+            )
         except (SpawnError, NotLentError, EnvironmentFailure) as error:
-            await self.send(Refused(number, str(error)))
+            await self.send(protocol.Refused(number, str(error)))
         finally:
             self._leases.pop(number, None)
 
     @asynccontextmanager
-    async def _service(self, number: int, want: Want, lease: _Lease) -> AsyncGenerator[Granted]:
+    async def _service(self, number: int, want: protocol.Want, lease: _Lease) -> AsyncGenerator[protocol.Granted]:
         services = self._services
         match want:
-            case LedgerRoom():
+            case protocol.LedgerRoom():
                 async with self._room(number, want, lease) as granted:
                     yield granted
-            case ProviderSlot(provider=provider):
+            case protocol.ProviderSlot(provider=provider):
                 async with self._limiter(provider).slot():
-                    yield Granted(number)
-            case TurnToAsk():
+                    yield protocol.Granted(number)
+            case protocol.TurnToAsk():
                 async with services.approvals.queue:
-                    yield Granted(number, yeses=services.approvals.yeses)
-            case PersonsAnswer(request=request):
-                yield Granted(number, answer=await self._answer(request))
-            case PersonsReplies():
-                yield Granted(number, answers=await self._replies(want))
-            case SubagentPlace():
+                    yield protocol.Granted(number, yeses=services.approvals.yeses)
+            case protocol.PersonsAnswer(request=request):
+                yield protocol.Granted(number, answer=await self._answer(request))
+            case protocol.PersonsReplies():
+                yield protocol.Granted(number, answers=await self._replies(want))
+            case protocol.SubagentPlace():
                 async with services.spawning.place():
-                    yield Granted(number)
-            case ClaimsBeside():
-                yield Granted(number, writes=tuple(self._others()))
-            case TurnToWrite():
+                    yield protocol.Granted(number)
+            case protocol.ClaimsBeside():
+                yield protocol.Granted(number, writes=tuple(self._others()))
+            case protocol.TurnToWrite():
                 async with self._turn_to_write(number):
-                    yield Granted(number)
+                    yield protocol.Granted(number)
             case _:
                 assert_never(want)
 
     @asynccontextmanager
-    async def _room(self, number: int, want: LedgerRoom, lease: _Lease) -> AsyncGenerator[Granted]:
+    async def _room(self, number: int, want: protocol.LedgerRoom, lease: _Lease) -> AsyncGenerator[protocol.Granted]:
         account = self._services.account
         model = ModelConfig(
             name=want.model, provider=want.provider, input_price=want.input_price, output_price=want.output_price
@@ -267,7 +241,7 @@ class StepServer:
         worst = Usage(want.prompt_tokens, room.max_completion_tokens, 0, 1)
         lease.worst = Spending(worst, configured_cost(model, worst))
         try:
-            yield Granted(number, room.max_completion_tokens, usage=account.usage, cost_usd=account.cost_usd)
+            yield protocol.Granted(number, room.max_completion_tokens, usage=account.usage, cost_usd=account.cost_usd)
         finally:
             room.release()
 
@@ -277,19 +251,19 @@ class StepServer:
             raise NotLentError("no one can answer questions in this run")
         return await approver.approve(request)
 
-    async def _replies(self, want: PersonsReplies) -> tuple[dict[str, Any], ...] | None:
+    async def _replies(self, want: protocol.PersonsReplies) -> tuple[dict[str, Any], ...] | None:
         if self._services.user_input is None:
             raise NotLentError("no one can answer questions in this run")
         questions = [Question.model_validate(asked) for asked in want.questions]
         answers = await self._services.user_input(questions, want.request_id)
         return None if answers is None else tuple(answer.model_dump(mode="json") for answer in answers)
 
-    def _turn_to_write(self, number: int) -> AbstractAsyncContextManager[None]:
+    def _turn_to_write(self, number: int) -> AbstractAsyncContextManager[object]:
         turns = self._services.turns
         return nullcontext() if turns is None else turns(partial(self._say_what_is_waited_for, number))
 
     def _say_what_is_waited_for(self, number: int, message: str) -> None:
-        self._start(self.send, Waits(number, message))
+        self._start(self.send, protocol.Waits(number, message))
 
     def _limiter(self, provider: str) -> CallLimiter:
         try:

@@ -30,8 +30,8 @@ from subagents.process.child import (
     LinkedLedger,
     LinkedLimiter,
     LinkedSpawnPool,
+    LinkedTurn,
     StepLink,
-    ask_in_turn,
     linked_input,
     linked_turn,
 )
@@ -160,7 +160,7 @@ async def _do(link: StepLink, document: StepDocument, engine: Engine, begin: Beg
         )
         engine = await servers.equip(_QuietServers(link))
         approvals = engine.approvals(document.approvals, LinkedApprover(link) if link.can(APPROVALS) else None)
-        ask_in_turn(link, approvals)
+        approvals.queue = LinkedTurn(link, approvals)
         services = RunServices(
             sink=link,
             account=LinkedLedger(link, document.limits, begin.usage, begin.cost_usd).account,

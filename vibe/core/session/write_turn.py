@@ -37,7 +37,7 @@ WAITS = "write.wait"
 Tell = Callable[[str], object]
 
 
-Turns: TypeAlias = Callable[[Tell], AbstractAsyncContextManager[None]]
+Turns: TypeAlias = Callable[[Tell], AbstractAsyncContextManager[object]]
 """Gives a turn to write, in whatever process the run is; see ``WriteTurn.held``."""
 
 

@@ -20,8 +20,8 @@ from subagents.process.child import (
     LinkedLedger,
     LinkedLimiter,
     LinkedSpawnPool,
+    LinkedTurn,
     StepLink,
-    ask_in_turn,
     linked_input,
 )
 from subagents.process.parent import StepServer
@@ -165,7 +165,7 @@ async def test_one_question_at_a_time_over_all_steps_and_a_lasting_yes_holds_for
 
     async def ask(step: LinkedStep) -> None:
         approvals = Approvals(approver=LinkedApprover(step.link))
-        ask_in_turn(step.link, approvals)
+        approvals.queue = LinkedTurn(step.link, approvals)
         async with approvals.queue:
             if approvals.remembers(request().covers):
                 return
