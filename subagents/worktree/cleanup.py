@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Generator, Iterator
+from collections.abc import Collection, Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +19,12 @@ from subagents.worktree.lifecycle import (
     Attempt,
     Phase,
     StepWorktree,
+    WorktreePlace,
     plan_branches,
-    read_record,
-    steps_to_clean,
     work_of,
 )
 from subagents.worktree.repository import Repository
-from subagents.worktree.worktree import PUT_AWAY, Worktree, put_away_in, remove_folder
+from subagents.worktree.worktree import PUT_AWAY, Worktree, remove_folder, remove_if_empty
 
 LOCK_SECONDS = 30.0
 
@@ -63,8 +62,8 @@ def find_worktrees(repository: Repository | None, folder: Path, plan_id: str) ->
     return PlanWorktrees(worktrees=tuple(found), branches=branches)
 
 
-def give_up_worktrees(repository: Repository, folder: Path, plan_id: str, step_folder: Callable[[str], Path]) -> None:
-    """Remove the worktrees in ``folder`` of a plan that will not be continued. Blocks.
+def give_up_worktrees(repository: Repository, place: WorktreePlace) -> None:
+    """Remove the worktrees of a plan that will not be continued. Blocks.
 
     What was not merged is kept on its branch; a merge that was cut off is carried to its end first.
 
@@ -72,23 +71,15 @@ def give_up_worktrees(repository: Repository, folder: Path, plan_id: str, step_f
         WorktreeError: git or the disk refuses, or another process does not let go of the repository.
     """
     with _alone(repository) as locked:
-        for step_id in steps_to_clean(folder):
-            record = read_record(step_folder(step_id))
+        for step_id in place.steps(put_away=True):
+            record = place.record(step_id)
             if record is None:
                 continue
-            whose = Attempt(
-                plan_id=plan_id,
-                step_id=step_id,
-                title="",
-                number=record.attempt,
-                folder=folder,
-                step_folder=step_folder(step_id),
-            )
-            step = StepWorktree(whose, repository)
+            step = StepWorktree(Attempt(place=place, step_id=step_id, number=record.attempt), repository)
             if record.phase is Phase.MERGING:
                 step.recover(locked)
             step.clear(locked)
-    for rest in put_away_in(folder):
+    for rest in place.put_away():
         remove_folder(rest)
 
 
@@ -106,8 +97,7 @@ def remove_worktrees(repository: Repository | None, folder: Path, found: PlanWor
                 Worktree(repository=locked, path=folder, branch=branch).delete_branch()
     for path in found.worktrees:
         shutil.rmtree(path, ignore_errors=True)
-    with suppress(OSError):
-        folder.rmdir()
+    remove_if_empty(folder)
 
 
 @contextmanager

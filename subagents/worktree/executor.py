@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+import shutil
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -28,19 +28,11 @@ from subagents.worktree.lifecycle import (
     Attempt,
     Phase,
     StepWorktree,
+    WorktreePlace,
     WorktreeRecord,
-    read_record,
-    steps_with_worktrees,
 )
 from subagents.worktree.repository import Repository
-from subagents.worktree.worktree import (
-    PUT_AWAY,
-    delete_files,
-    put_away_in,
-    remove_folder,
-    remove_if_empty,
-    setup_tasks,
-)
+from subagents.worktree.worktree import PUT_AWAY, remove_folder, remove_if_empty
 from vibe.core.outcome import Outcome
 from vibe.core.session.write_turn import WAITS, Turns
 from vibe.system.locks import FileLock
@@ -98,30 +90,25 @@ OWN_TREE = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorktreePlace:
-    """A plan's place for worktrees: ``folder`` holds them, ``step_folder`` says where a step's record is kept.
-
-    ``open_repository`` is called, in a thread, when the first step needs it. ``setup`` are commands that are
-    run in each worktree as it is made, before its step.
-    """
-
-    open_repository: Callable[[], Repository]
-    plan_id: str
-    folder: Path
-    step_folder: Callable[[str], Path]
-    setup: Sequence[str] = ()
-
-
 class WorktreeExecutor:
     """Has ``inner`` do the steps; see ``StepExecutor``. It runs in the process that has the plan.
+
+    ``open_repository`` is called, in a thread, when the first step needs it.
 
     What changes the user's repository is done by one step at a time, also among several plans. A step whose process was
     killed is continued where it was: at work, being merged, or merged.
     """
 
-    def __init__(self, inner: StepExecutor, place: WorktreePlace, sink: EventSink, turns: Turns | None = None) -> None:
+    def __init__(
+        self,
+        inner: StepExecutor,
+        place: WorktreePlace,
+        open_repository: Callable[[], Repository],
+        sink: EventSink,
+        turns: Turns | None = None,
+    ) -> None:
         self._inner = inner
+        self._open_repository = open_repository
         self._place = place
         self._sink = sink
         self._turns = turns
@@ -173,7 +160,9 @@ class WorktreeExecutor:
         """Run the user's commands in a worktree that is new; a result if the step can't begin."""
         if record.set_up or not self._place.setup:
             return None
-        for command, job in setup_tasks(self._place.setup, _in_worktree(task, step)):
+        own = _in_worktree(task, step).with_step(title=f"Set up: {task.step.title}", verify=[], output_schema=None)
+        for number, command in enumerate(self._place.setup, start=1):
+            job = structs.replace(own.with_step(command=command), inputs=(), conversation=f"setup{number}")
             done = await self._inner.run(job, stop)
             if _goes_on(done):
                 return done
@@ -190,10 +179,10 @@ class WorktreeExecutor:
         Raises:
             WorktreeError, WorktreeRefusedError: git or the disk refuses.
         """
-        for rest in await to_thread.run_sync(put_away_in, self._place.folder):
+        for rest in await to_thread.run_sync(self._place.put_away):
             await self._delete(rest)
-        for step_id in await to_thread.run_sync(steps_with_worktrees, self._place.folder):
-            record = await to_thread.run_sync(self._record, step_id)
+        for step_id in await to_thread.run_sync(self._place.steps):
+            record = await to_thread.run_sync(self._place.record, step_id)
             if record is not None and record.phase is Phase.MERGING:
                 await self._writing((await self._worktree(step_id, record.attempt)).recover, step_id)
 
@@ -203,8 +192,8 @@ class WorktreeExecutor:
         Raises:
             WorktreeError, WorktreeRefusedError: git or the disk refuses.
         """
-        for step_id in await to_thread.run_sync(steps_with_worktrees, self._place.folder):
-            record = await to_thread.run_sync(self._record, step_id)
+        for step_id in await to_thread.run_sync(self._place.steps):
+            record = await to_thread.run_sync(self._place.record, step_id)
             if record is not None and step_id in step_ids:
                 await self._alone((await self._worktree(step_id, record.attempt)).clear)
 
@@ -214,10 +203,9 @@ class WorktreeExecutor:
 
         None: nothing, or git or the disk refuses.
         """
-        step_folder = await to_thread.run_sync(self._place.step_folder, step_id)
         work: KeptWork | None = None
         try:
-            record = await to_thread.run_sync(read_record, step_folder)
+            record = await to_thread.run_sync(self._place.record, step_id)
             if record is not None and record.phase is Phase.DROPPED:
                 written = partial(write_out, record=record, folder=self._place.folder, step_id=step_id)
                 work = await self._alone(written)
@@ -234,12 +222,10 @@ class WorktreeExecutor:
         conversation = self._place.step_folder(task.step_id) / transcript_name(task.attempt, task.conversation)
         return not task.has_agent or not conversation.is_file() or not conversation.stat().st_size
 
-    def _record(self, step_id: str) -> WorktreeRecord | None:
-        return read_record(self._place.step_folder(step_id))
-
     async def _delete(self, rest: Path) -> None:
         if self._janitors is not None:
-            self._janitors.start_soon(_shielded, partial(delete_files, rest))  # not the folder: the next is made in it
+            delete = partial(shutil.rmtree, rest, ignore_errors=True)  # not the folder: the next is made in it
+            self._janitors.start_soon(_shielded, delete)
         else:
             await _shielded(partial(remove_folder, rest))
 
@@ -330,7 +316,7 @@ class WorktreeExecutor:
 
     async def _repository(self) -> Repository:
         if self._opened is None:
-            self._opened = await to_thread.run_sync(self._place.open_repository)
+            self._opened = await to_thread.run_sync(self._open_repository)
         return self._opened
 
     async def _writing(self, act: Callable[[Repository], T], step_id: str) -> T:
@@ -354,15 +340,7 @@ class WorktreeExecutor:
             return await _shielded(partial(_locked, repository, lock, act))
 
     async def _worktree(self, step_id: str, attempt: int, title: str = "") -> StepWorktree:
-        place = self._place
-        whose = Attempt(
-            plan_id=place.plan_id,
-            step_id=step_id,
-            title=title,
-            number=attempt,
-            folder=place.folder,
-            step_folder=await to_thread.run_sync(place.step_folder, step_id),
-        )
+        whose = Attempt(place=self._place, step_id=step_id, number=attempt, title=title)
         return StepWorktree(whose, await self._repository())
 
     def _announce(self, task: StepTask, record: WorktreeRecord, status: str, **told: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -60,36 +60,6 @@ class WorktreeRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     set_up: bool = False
 
 
-def read_record(step_folder: Path) -> WorktreeRecord | None:
-    """The record of a step's latest worktree; None if it never had one.
-
-    Raises:
-        WorktreeError: it can't be read back.
-    """
-    path = step_folder / RECORD_FILE
-    try:
-        return msgspec.convert(json.loads(path.read_bytes()), WorktreeRecord)
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise WorktreeError(f"{str(path)!r} can't be read: {error}; its branch still holds the step's work") from error
-
-
-def write_record(step_folder: Path, record: WorktreeRecord, *, sync: bool = True) -> WorktreeRecord:
-    """Replace the record, on disk when this returns if ``sync``.
-
-    Raises:
-        WorktreeError: the disk is full or refuses.
-    """
-    path = step_folder / RECORD_FILE
-    try:
-        # Names of files need not be text: only this module writes what no encoding knows in a form it reads back.
-        replace_file(path, json.dumps(msgspec.to_builtins(record)).encode(), sync=sync)
-    except OSError as error:
-        raise WorktreeError(f"{str(path)!r} can't be written: {error.strerror}") from error
-    return record
-
-
 MOST_ROUNDS = 3
 """Conflicts of one step that are resolved; each comes from work that was merged while the one before was resolved."""
 
@@ -100,18 +70,52 @@ ENDED = frozenset({Phase.MERGED, Phase.DROPPED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
-    """The owner of a worktree.
+class WorktreePlace:
+    """A plan's place for worktrees: ``folder`` holds them, ``step_folder`` says where a step keeps its record.
 
-    ``folder`` has the plan's worktrees, ``step_folder`` the step's conversation and record.
+    ``setup`` are commands that are run in each worktree as it is made, before its step. The methods read files.
     """
 
     plan_id: str
-    step_id: str
-    title: str
-    number: int
     folder: Path
-    step_folder: Path
+    step_folder: Callable[[str], Path]
+    setup: Sequence[str] = ()
+
+    def steps(self, *, put_away: bool = False) -> list[str]:
+        """The steps that have a worktree, or one that was ``put_away``, too: git may know that still."""
+        names: list[str] = []
+        with suppress(OSError):
+            names += [path.name for path in self.folder.iterdir() if put_away or not path.name.startswith(PUT_AWAY)]
+        return sorted({name.removeprefix(PUT_AWAY).partition(".")[0] for name in names})
+
+    def put_away(self) -> list[Path]:
+        """Return the folders that were put away and are still to be deleted."""
+        return list(self.folder.glob(f"{PUT_AWAY}*"))
+
+    def record(self, step_id: str) -> WorktreeRecord | None:
+        """The record of a step's latest worktree; None if it never had one.
+
+        Raises:
+            WorktreeError: it can't be read back.
+        """
+        path = self.step_folder(step_id) / RECORD_FILE
+        try:
+            return msgspec.convert(json.loads(path.read_bytes()), WorktreeRecord)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            problem = f"{str(path)!r} can't be read: {error}; its branch still holds the step's work"
+            raise WorktreeError(problem) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """The owner of a worktree."""
+
+    place: WorktreePlace
+    step_id: str
+    number: int
+    title: str = ""
 
     @property
     def name(self) -> str:
@@ -121,19 +125,24 @@ class Attempt:
     @property
     def path(self) -> Path:
         """The path of its worktree."""
-        return self.folder / self.name
+        return self.place.folder / self.name
 
     @property
     def branch(self) -> str:
         """Its branch."""
-        return f"{plan_branches(self.plan_id)}{self.name}"
+        return f"{plan_branches(self.place.plan_id)}{self.name}"
+
+    @property
+    def step_folder(self) -> Path:
+        """The folder of the step's conversation and record; may make it."""
+        return self.place.step_folder(self.step_id)
 
     @property
     def words(self) -> Words:
         """The messages of its commits."""
-        title = " ".join(self.title.split()) or self.step_id
-        whose = f"step {self.step_id!r} of plan {self.plan_id}"
-        return Words(work=f"{title}\n\n{work_of(self.step_id, self.plan_id)}\n", merge=f"Merge {whose}\n\n{title}\n")
+        title, plan_id = " ".join(self.title.split()) or self.step_id, self.place.plan_id
+        whose = f"step {self.step_id!r} of plan {plan_id}"
+        return Words(work=f"{title}\n\n{work_of(self.step_id, plan_id)}\n", merge=f"Merge {whose}\n\n{title}\n")
 
 
 def work_of(step_id: str, plan_id: str) -> str:
@@ -144,27 +153,6 @@ def work_of(step_id: str, plan_id: str) -> str:
 def plan_branches(plan_id: str) -> str:
     """Return how the names of a plan's branches begin."""
     return f"vibe/{plan_id}/"
-
-
-def steps_with_worktrees(folder: Path) -> list[str]:
-    """The steps that have a worktree in a plan's folder for them."""
-    return _steps_of(path.name for path in _entries(folder) if not path.name.startswith(PUT_AWAY))
-
-
-def steps_to_clean(folder: Path) -> list[str]:
-    """As ``steps_with_worktrees``, and those whose worktree is put away: git may know it still."""
-    return _steps_of(path.name.removeprefix(PUT_AWAY) for path in _entries(folder))
-
-
-def _steps_of(names: Iterable[str]) -> list[str]:
-    return sorted({name.partition(".")[0] for name in names})
-
-
-def _entries(folder: Path) -> list[Path]:
-    try:
-        return list(folder.iterdir())
-    except OSError:
-        return []
 
 
 class StepWorktree:
@@ -186,7 +174,7 @@ class StepWorktree:
         Raises:
             WorktreeError: it can't be read back.
         """
-        return read_record(self._attempt.step_folder)
+        return self._attempt.place.record(self._attempt.step_id)
 
     def open(self, repository: Repository, *, restarts: bool) -> WorktreeRecord:
         """Take the attempt up where it is, or begin it with a fresh worktree.
@@ -377,7 +365,18 @@ class StepWorktree:
         return record
 
     def _write(self, record: WorktreeRecord, *, sync: bool = True) -> WorktreeRecord:
-        return write_record(self._attempt.step_folder, record, sync=sync)
+        """Replace the record, on disk when this returns if ``sync``.
+
+        Raises:
+            WorktreeError: the disk is full or refuses.
+        """
+        path = self._attempt.step_folder / RECORD_FILE
+        try:
+            # Names of files need not be text: only this module writes what no encoding knows in a form it reads back.
+            replace_file(path, json.dumps(msgspec.to_builtins(record)).encode(), sync=sync)
+        except OSError as error:
+            raise WorktreeError(f"{str(path)!r} can't be written: {error.strerror}") from error
+        return record
 
 
 def _keep(folder: Worktree, record: WorktreeRecord, words: Words) -> str:

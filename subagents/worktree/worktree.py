@@ -12,9 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from msgspec import structs
-
-from subagents.executor import StepTask
 from subagents.worktree.errors import GitFailedError, MergeRefusedError, WorktreeError, name_some
 from subagents.worktree.merge import MergeConflict
 from subagents.worktree.repository import Base, Change, Git, Repository
@@ -72,16 +69,6 @@ def _files(folder: Path) -> Iterator[str]:
     for place, _, names in os.walk(folder):
         for name in names:
             yield os.path.relpath(os.path.join(place, name), folder)  # noqa: PTH118  text, which may be no name
-
-
-def setup_tasks(commands: Sequence[str], task: StepTask) -> list[tuple[str, StepTask]]:
-    """Commands for a new worktree, each with the task that runs it in place of the step's own work."""
-    own = task.with_step(title=f"Set up: {task.step.title}", verify=[], output_schema=None)
-    plain = structs.replace(own, inputs=())
-    return [
-        (command, structs.replace(plain.with_step(command=command), conversation=f"setup{number}"))
-        for number, command in enumerate(commands, start=1)
-    ]
 
 
 def link_shared(share: Sequence[str], workspace: Path, workdir: Path) -> None:
@@ -392,21 +379,11 @@ def remove_folder(rest: Path) -> None:
 
     Not beside one that is being made there.
     """
-    delete_files(rest)
-    remove_if_empty(rest.parent)
-
-
-def delete_files(rest: Path) -> None:
-    """Delete what is left of a worktree."""
     shutil.rmtree(rest, ignore_errors=True)
+    remove_if_empty(rest.parent)
 
 
 def remove_if_empty(folder: Path) -> None:
     """Remove a plan's folder for worktrees, if none is left."""
     with suppress(OSError):
         folder.rmdir()
-
-
-def put_away_in(folder: Path) -> list[Path]:
-    """Return what was put away in a plan's folder for worktrees and is still to be deleted."""
-    return list(folder.glob(f"{PUT_AWAY}*"))

@@ -16,13 +16,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import anyio
 
 from ipc.sink import MemorySink
 from subagents.executor import StepResult, StepTask, StopSignal
-from subagents.worktree.executor import WorktreeExecutor, WorktreePlace
+from subagents.worktree.executor import WorktreeExecutor
+from subagents.worktree.lifecycle import WorktreePlace
 from subagents.worktree.repository import Git, open_repository
 from tests.fakes.tasks import task_of
 from vibe.core.outcome import NeverStop, Outcome
@@ -74,12 +76,12 @@ def measure(files: int, times: int) -> dict[str, float]:
 
 def _executor(base: Path, root: Path, number: int) -> WorktreeExecutor:
     place = WorktreePlace(
-        open_repository=lambda: open_repository(root, os.environ, root.parent / "git"),
         plan_id=f"bench{number}",
         folder=base / f"worktrees{number}",
         step_folder=lambda step_id: _made(base / f"steps{number}" / step_id),
     )
-    return WorktreeExecutor(_Touching(root), place, MemorySink())
+    opened = partial(open_repository, root, os.environ, root.parent / "git")
+    return WorktreeExecutor(_Touching(root), place, opened, MemorySink())
 
 
 async def _run(executor: WorktreeExecutor, workspace: str) -> tuple[list[float], float]:

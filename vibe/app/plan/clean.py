@@ -19,6 +19,7 @@ from subagents.worktree.cleanup import (
     remove_worktrees,
 )
 from subagents.worktree.errors import WorktreeRefusedError
+from subagents.worktree.lifecycle import WorktreePlace
 from subagents.worktree.repository import Repository, open_repository
 from vibe.app.engine.host import Host
 from vibe.app.plan.prepare import RESUMABLE
@@ -100,10 +101,11 @@ def give_up(host: Host, folder: PlanFolder) -> None:
     Raises:
         EnvironmentFailure: git or the disk refuses.
     """
-    place = worktrees_folder(folder)
-    repository = _repository(folder, host) if place.is_dir() else None
+    trees = worktrees_folder(folder)
+    repository = _repository(folder, host) if trees.is_dir() else None
     if repository is not None:
-        give_up_worktrees(repository, place, folder.plan_id, folder.step_folder)
+        place = WorktreePlace(plan_id=folder.plan_id, folder=trees, step_folder=folder.step_folder)
+        give_up_worktrees(repository, place)
 
 
 def what_is_left(host: Host, folder: PlanFolder) -> str:

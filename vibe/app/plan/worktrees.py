@@ -15,7 +15,8 @@ from planner.store.store import PlanStore
 from subagents.agent.run_services import RunServices
 from subagents.executor import StepExecutor
 from subagents.worktree.errors import WorktreeError, WorktreeRefusedError
-from subagents.worktree.executor import WorktreeExecutor, WorktreePlace
+from subagents.worktree.executor import WorktreeExecutor
+from subagents.worktree.lifecycle import WorktreePlace
 from subagents.worktree.repository import Repository, check_startable, open_repository
 from vibe.app.engine.build import Engine
 from vibe.app.engine.host import Host
@@ -93,13 +94,13 @@ def worktree_executor(
     """The executor that gives worktrees to the steps that want them; no repository is needed as long as none does."""
     workspace = Path(store.settings.workspace)
     place = WorktreePlace(
-        open_repository=partial(_open, workspace, host, engine),
         plan_id=store.plan_id,
         folder=worktrees_folder(store.folder),
         step_folder=store.step_folder,
         setup=engine.config.worktree.setup,
     )
-    return WorktreeExecutor(inner, place, services.sink, services.turns)
+    opened = partial(_open, workspace, host, engine)
+    return WorktreeExecutor(inner, place, opened, services.sink, services.turns)
 
 
 async def clear_worktrees(worktrees: WorktreeExecutor, outcome: RunResult, sink: EventSink) -> None:

@@ -125,7 +125,7 @@ def run_to_the_end(rig: Rig, scenario: str) -> None:
 
 def give_up(rig: Rig) -> None:
     """What a process does that cancels the plan."""
-    give_up_worktrees(rig.repository(), rig.home / "worktrees", "p", rig.step_folder)
+    give_up_worktrees(rig.repository(), rig.place())
 
 
 def given_up(rig: Rig) -> dict[str, object]:

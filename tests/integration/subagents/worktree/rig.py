@@ -13,7 +13,8 @@ from anyio import to_thread
 
 from ipc.sink import MemorySink
 from subagents.executor import StepResult, StepTask, StopSignal
-from subagents.worktree.executor import WorktreeExecutor, WorktreePlace
+from subagents.worktree.executor import WorktreeExecutor
+from subagents.worktree.lifecycle import WorktreePlace
 from subagents.worktree.repository import Repository, open_repository
 from tests.fakes.tasks import task_of
 from vibe.core.outcome import NeverStop, Outcome
@@ -114,16 +115,15 @@ class Rig:
         path.mkdir(parents=True, exist_ok=True)
         return path
 
+    def place(self, plan_id: str = "p") -> WorktreePlace:
+        """The plan's place for worktrees."""
+        return WorktreePlace(
+            plan_id=plan_id, folder=self.home / "worktrees", step_folder=self.step_folder, setup=self.setup
+        )
+
     def executor(self, inner: EditingExecutor, plan_id: str = "p") -> WorktreeExecutor:
         """An executor, as a new process would make it."""
-        place = WorktreePlace(
-            open_repository=self.repository,
-            plan_id=plan_id,
-            folder=self.home / "worktrees",
-            step_folder=self.step_folder,
-            setup=self.setup,
-        )
-        return WorktreeExecutor(inner, place, self.sink)
+        return WorktreeExecutor(inner, self.place(plan_id), self.repository, self.sink)
 
     def leftovers(self) -> list[str]:
         """What should not be there when all is over."""
