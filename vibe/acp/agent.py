@@ -33,7 +33,8 @@ from vibe.acp.content import ContentBlock, GivenServer, folder_of, server_of
 from vibe.acp.handshake import SETUP_METHOD, abilities_of, initialize_result
 from vibe.acp.history import NoSavedSessionError, SavedSessions
 from vibe.acp.options import MODE, change_of, modes_of, options_of
-from vibe.acp.session import EditorSession, EditorSide, SlashPort
+from vibe.acp.session import EditorSession, EditorSide
+from vibe.acp.slash import EditorTalk
 from vibe.acp.transport import DELETE, LineTransport
 from vibe.app.conversation.opening import Opening
 from vibe.app.conversation.runtime import Runtime
@@ -48,10 +49,10 @@ NO_KEY = "no provider has a key yet: run `vibe setup` in a terminal, or set the 
 AUTH_REQUIRED, NOT_FOUND, INVALID_PARAMS, INTERNAL = -32000, -32002, -32602, -32603
 
 
-async def serve_requests(transport: LineTransport, host: Host, commands: SlashPort, capabilities: Any) -> None:
+async def serve_requests(transport: LineTransport, host: Host, capabilities: Any) -> None:
     """Serve the requests of an editor of these capabilities until it is gone."""
     async with Runtime(host) as runtime, create_task_group() as tasks:
-        agent = EditorAgent(runtime, tasks, commands, capabilities)
+        agent = EditorAgent(runtime, tasks, capabilities)
         with CancelScope(shield=True):  # what ends it is the end of what is received
             await run_agent(agent, transport, use_unstable_protocol=True)
         tasks.cancel_scope.cancel()
@@ -60,9 +61,9 @@ async def serve_requests(transport: LineTransport, host: Host, commands: SlashPo
 class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the protocol
     """The agent at the end of one connection, as the protocol's library calls it; its sessions are its own."""
 
-    def __init__(self, runtime: Runtime, tasks: TaskGroup, commands: SlashPort, capabilities: Any) -> None:
+    def __init__(self, runtime: Runtime, tasks: TaskGroup, capabilities: Any) -> None:
         self._runtime, self._host = runtime, runtime.host
-        self._tasks, self._commands = tasks, commands
+        self._tasks = tasks
         self._can = abilities_of(capabilities)
         self._sessions: dict[str, EditorSession] = {}
         self._reopening = Lock()
@@ -186,8 +187,8 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         """Ignore what the protocol does not know."""
 
     async def _opened(self, opening: Opening, session_id: str = "") -> EditorSession:
-        side = EditorSide(client=self._client, can=self._can, commands=self._commands, tasks=self._tasks)
-        session = EditorSession(self._runtime, opening, side)
+        side = EditorSide(client=self._client, can=self._can, tasks=self._tasks)
+        session = EditorSession(self._runtime, opening, side, EditorTalk)
         await session.open(session_id)
         self._sessions[session.channel.session_id] = session
         return session

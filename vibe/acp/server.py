@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from functools import partial
 
 from anyio import create_task_group, to_thread
 
@@ -14,18 +14,11 @@ from vibe.app.engine.host import Host
 from vibe.system.line_wire import Wire
 from vibe.system.racing import unless
 
-if TYPE_CHECKING:
-    from vibe.acp.session import SlashPort
 
-LoadCommands: TypeAlias = "Callable[[], SlashPort]"
-"""Loads what makes the slash commands of a session; takes long."""
-
-
-async def serve_editor(wire: Wire, host: Host, load: LoadCommands, on_gone: Callable[[], object]) -> None:
+async def serve_editor(wire: Wire, host: Host, on_gone: Callable[[], object]) -> None:
     """Serve the editor at the other end until it is gone; its conversations are interrupted and saved then.
 
-    ``load`` loads the slash commands of sessions. ``on_gone`` is called as soon as the client no longer waits for what
-    is still at work.
+    ``on_gone`` is called as soon as the client no longer waits for what is still at work.
     """
     transport = LineTransport(wire)
     async with create_task_group() as reading:
@@ -38,22 +31,18 @@ async def serve_editor(wire: Wire, host: Host, load: LoadCommands, on_gone: Call
                 transport.hold(first)
             else:
                 await transport.send(answer)
-            loaded = await unless(
-                transport.gone.wait, lambda: to_thread.run_sync(_loaded, load, abandon_on_cancel=True)
-            )
-            if loaded:
+            if await unless(transport.gone.wait, partial(to_thread.run_sync, _load, abandon_on_cancel=True)):
                 from vibe.acp.agent import serve_requests
 
                 known = None if answer is None else capabilities_in(first)
-                await serve_requests(transport, host, loaded[0], known)
+                await serve_requests(transport, host, known)
         await transport.close()
         reading.cancel_scope.cancel()
 
 
-def _loaded(load: LoadCommands) -> SlashPort:
-    """Load library and engine, and return the slash commands; takes long."""
-    importlib.import_module("vibe.acp.agent")
-    return load()
+def _load() -> object:
+    """Load library and engine, which takes long."""
+    return importlib.import_module("vibe.acp.agent")
 
 
 async def _call_when_gone(transport: LineTransport, call: Callable[[], object]) -> None:

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TypeAlias
 
 from acp import Client, RequestError
 from acp.helpers import update_available_commands, update_current_mode
@@ -83,11 +82,10 @@ class SessionCommands(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditorSide:
-    """The other side of all sessions of a connection: the editor, what it ``can``, and who makes slash commands."""
+    """The other side of all sessions of a connection: the editor, and what it ``can``."""
 
     client: Client
     can: EditorAbilities
-    commands: SlashPort
     tasks: TaskGroup
 
 
@@ -95,9 +93,16 @@ class EditorSession:
     """A session as an editor knows it by the id of its ``channel``, which stays as it is; ``open`` makes it.
 
     ``runtime``, ``opening`` and ``seat`` are those its conversation was opened with, ``person`` is at the editor.
+    ``slash`` makes its slash commands.
     """
 
-    def __init__(self, runtime: Runtime, opening: Opening, side: EditorSide) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        opening: Opening,
+        side: EditorSide,
+        slash: Callable[[EditorSession], SessionCommands],
+    ) -> None:
         self.runtime = runtime
         self.opening = opening
         self.channel = SessionChannel(side.client, opening.workdir, self.cancel)
@@ -113,7 +118,7 @@ class EditorSession:
         )
         self.conversation: Conversation
         self._tasks = side.tasks
-        self._commands = side.commands(self)
+        self._commands = slash(self)
         self._sending = CancelScope()
         self._turn: EditorTurn | None = None
         self._title = ""
@@ -252,10 +257,6 @@ def offered_command(name: str, about: str, usage: str) -> AvailableCommand:
     """Return a slash command as an editor offers it: its name without the slash, and the arguments it takes."""
     given = AvailableCommandInput(UnstructuredCommandInput(hint=usage)) if usage else None
     return AvailableCommand(name=name, description=about, input=given)
-
-
-SlashPort: TypeAlias = Callable[[EditorSession], SessionCommands]
-"""Makes the slash commands of a session."""
 
 
 def _response(turn: EditorTurn) -> PromptResponse:

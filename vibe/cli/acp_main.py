@@ -6,7 +6,6 @@ import logging
 import sys
 from collections.abc import Sequence
 from signal import Signals
-from typing import TYPE_CHECKING
 
 from anyio import CancelScope
 
@@ -21,9 +20,6 @@ from vibe.core.config.paths import VibePaths
 from vibe.system.awake_loop import run_awake
 from vibe.system.errors import EnvironmentFailure, UsageError
 from vibe.system.line_wire import Wire, claimed_wire
-
-if TYPE_CHECKING:
-    from vibe.acp.session import SlashPort
 
 USAGE = """usage: vibe-acp [--setup | --version | --help]
 
@@ -89,14 +85,8 @@ async def _served(env: CliEnvironment, wire: Wire) -> int:
             scope.cancel()
 
         async with handled_signals(env.host, on_signal):
-            await serve_editor(wire, env.host, _load_commands, lambda: end.is_near(end.code))
+            await serve_editor(wire, env.host, lambda: end.is_near(end.code))
     return end.code
-
-
-def _load_commands() -> SlashPort:
-    from vibe.acp.slash import EditorTalk  # noqa: PLC0415  `initialize` is answered without it
-
-    return EditorTalk
 
 
 def _refuse(sentence: str, code: ExitCode) -> int:
