@@ -8,23 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from acp import Agent, Client, RequestError, run_agent
-from acp.schema import (
-    AuthenticateResponse,
-    ClientCapabilities,
-    CloseSessionResponse,
-    DeleteSessionRequest,
-    ForkSessionResponse,
-    Implementation,
-    InitializeResponse,
-    ListSessionsResponse,
-    LoadSessionResponse,
-    NewSessionResponse,
-    PromptResponse,
-    ResumeSessionResponse,
-    SetSessionConfigOptionResponse,
-    SetSessionModeResponse,
-)
+from acp import Agent, Client, RequestError, run_agent, schema
 from anyio import CancelScope, Lock, create_task_group, to_thread
 from anyio.abc import TaskGroup
 
@@ -76,24 +60,24 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
     async def initialize(
         self,
         protocol_version: int,  # noqa: ARG002  there is one version
-        client_capabilities: ClientCapabilities | None = None,
-        client_info: Implementation | None = None,  # noqa: ARG002  nothing depends on it
+        client_capabilities: schema.ClientCapabilities | None = None,
+        client_info: schema.Implementation | None = None,  # noqa: ARG002  nothing depends on it
         **_: Any,
-    ) -> InitializeResponse:
+    ) -> schema.InitializeResponse:
         """Say what we can do, to an editor whose first request was another, or that asks again."""
-        capabilities = client_capabilities or ClientCapabilities()
+        capabilities = client_capabilities or schema.ClientCapabilities()
         given = capabilities.model_dump(mode="json", by_alias=True, exclude_none=True, warnings=False)
         self._can = abilities_of(given)
-        return InitializeResponse.model_validate(initialize_result(given))
+        return schema.InitializeResponse.model_validate(initialize_result(given))
 
-    async def new_session(self, cwd: str, *_: Any, **given: Any) -> NewSessionResponse:
+    async def new_session(self, cwd: str, *_: Any, **given: Any) -> schema.NewSessionResponse:
         """Open a new conversation."""
         with _refusals():
             session = await self._opened(await _opening(cwd, **given))
             session.begin()
-            return NewSessionResponse(session_id=session.channel.session_id, **_settings(session))
+            return schema.NewSessionResponse(session_id=session.channel.session_id, **_settings(session))
 
-    async def authenticate(self, method_id: str, **_: Any) -> AuthenticateResponse:
+    async def authenticate(self, method_id: str, **_: Any) -> schema.AuthenticateResponse:
         """Check that a provider has a key."""
         with _refusals():
             if method_id != SETUP_METHOD:
@@ -101,46 +85,48 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
             host = self._host
             if await to_thread.run_sync(lambda: FirstUse(host, host.home).is_due):
                 raise RequestError(AUTH_REQUIRED, NO_KEY)
-            return AuthenticateResponse()
+            return schema.AuthenticateResponse()
 
-    async def list_sessions(self, cwd: str | None = None, cursor: str | None = None, **_: Any) -> ListSessionsResponse:
+    async def list_sessions(
+        self, cwd: str | None = None, cursor: str | None = None, **_: Any
+    ) -> schema.ListSessionsResponse:
         """List the saved sessions, those that are open among them."""
         with _refusals():
             folder = None if cwd is None else str(await to_thread.run_sync(folder_of, cwd, "cwd"))
             saved = await self._saved()
             return saved.listed(folder, cursor)
 
-    async def load_session(self, cwd: str, session_id: str, *_: Any, **given: Any) -> LoadSessionResponse:
+    async def load_session(self, cwd: str, session_id: str, *_: Any, **given: Any) -> schema.LoadSessionResponse:
         """Load a saved session, and replay its history."""
         with _refusals():
             session = await self._reopened(session_id, await _opening(cwd, **given))
             session.begin()
             session.replay()
             await session.channel.flush()
-            return LoadSessionResponse(**_settings(session))
+            return schema.LoadSessionResponse(**_settings(session))
 
-    async def resume_session(self, session_id: str, cwd: str, *_: Any, **given: Any) -> ResumeSessionResponse:
+    async def resume_session(self, session_id: str, cwd: str, *_: Any, **given: Any) -> schema.ResumeSessionResponse:
         """Resume a saved session, whose history the editor has."""
         with _refusals():
             session = await self._reopened(session_id, await _opening(cwd, **given))
             session.begin()
-            return ResumeSessionResponse(**_settings(session))
+            return schema.ResumeSessionResponse(**_settings(session))
 
-    async def fork_session(self, session_id: str, cwd: str, *_: Any, **given: Any) -> ForkSessionResponse:
+    async def fork_session(self, session_id: str, cwd: str, *_: Any, **given: Any) -> schema.ForkSessionResponse:
         """Open a copy of a session, which stays as it is."""
         with _refusals():
             opening = await _opening(cwd, **given)
             saved = (await self._saved()).latest(session_id)
             session = await self._opened(replace(opening, resume=saved.folder.path.name, fork=True))
             session.begin()
-            return ForkSessionResponse(session_id=session.channel.session_id, **_settings(session))
+            return schema.ForkSessionResponse(session_id=session.channel.session_id, **_settings(session))
 
-    async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> SetSessionModeResponse:
+    async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> schema.SetSessionModeResponse:
         """Choose the agent of a session, from its next prompt on."""
         with _refusals():
             conversation = self._session(session_id).conversation
             await conversation.configure(change_of(conversation, MODE, mode_id))
-            return SetSessionModeResponse()
+            return schema.SetSessionModeResponse()
 
     async def set_config_option(
         self,
@@ -148,14 +134,14 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         session_id: str,
         value: str | bool,  # noqa: FBT001  the protocol's
         **_: Any,
-    ) -> SetSessionConfigOptionResponse:
+    ) -> schema.SetSessionConfigOptionResponse:
         """Change a setting of a session, from its next prompt on."""
         with _refusals():
             conversation = self._session(session_id).conversation
             await conversation.configure(change_of(conversation, config_id, value))
-            return SetSessionConfigOptionResponse(config_options=[*options_of(conversation)])
+            return schema.SetSessionConfigOptionResponse(config_options=[*options_of(conversation)])
 
-    async def prompt(self, session_id: str, prompt: Sequence[ContentBlock], **_: Any) -> PromptResponse:
+    async def prompt(self, session_id: str, prompt: Sequence[ContentBlock], **_: Any) -> schema.PromptResponse:
         """Answer a prompt."""
         with _refusals():
             return await self._session(session_id).prompt(prompt)
@@ -166,18 +152,18 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         if session is not None:
             session.cancel()
 
-    async def close_session(self, session_id: str, **_: Any) -> CloseSessionResponse:
+    async def close_session(self, session_id: str, **_: Any) -> schema.CloseSessionResponse:
         """Save a session and end it."""
         with _refusals():
             session = self._session(session_id)
             del self._sessions[session_id]
             await session.close()
-            return CloseSessionResponse()
+            return schema.CloseSessionResponse()
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Delete a session; refuse a request that the protocol does not know."""
         if method == DELETE:
-            session_id = DeleteSessionRequest.model_validate(params).session_id
+            session_id = schema.DeleteSessionRequest.model_validate(params).session_id
             with _refusals():
                 await self._delete(session_id)
                 return {}

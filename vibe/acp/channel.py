@@ -7,15 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from acp import Client
-from acp.schema import (
-    AgentMessageChunk,
-    AgentPlanUpdate,
-    AgentThoughtChunk,
-    TextContentBlock,
-    ToolCallProgress,
-    UsageUpdate,
-)
+from acp import Client, schema
 from anyio import Event
 from pydantic import ValidationError
 
@@ -95,23 +87,23 @@ def reason_of(error: Exception) -> str:
 
 def _merged(last: SessionUpdate, update: SessionUpdate) -> SessionUpdate | None:
     """Return one update in place of two; None: each counts."""
-    if isinstance(last, AgentMessageChunk | AgentThoughtChunk) and type(last) is type(update):
+    if isinstance(last, schema.AgentMessageChunk | schema.AgentThoughtChunk) and type(last) is type(update):
         return _joined(last, update)
-    if isinstance(last, ToolCallProgress) and isinstance(update, ToolCallProgress):
+    if isinstance(last, schema.ToolCallProgress) and isinstance(update, schema.ToolCallProgress):
         same = last.tool_call_id == update.tool_call_id
         given = {name: getattr(update, name) for name in update.model_fields_set if getattr(update, name) is not None}
         return last.model_copy(update=given) if same else None
-    replaced = isinstance(update, AgentPlanUpdate | UsageUpdate) and type(last) is type(update)
+    replaced = isinstance(update, schema.AgentPlanUpdate | schema.UsageUpdate) and type(last) is type(update)
     return update if replaced else None
 
 
 def _joined(
-    last: AgentMessageChunk | AgentThoughtChunk, update: SessionUpdate
-) -> AgentMessageChunk | AgentThoughtChunk | None:
-    assert isinstance(update, AgentMessageChunk | AgentThoughtChunk)  # noqa: S101  for the type checker
+    last: schema.AgentMessageChunk | schema.AgentThoughtChunk, update: SessionUpdate
+) -> schema.AgentMessageChunk | schema.AgentThoughtChunk | None:
+    assert isinstance(update, schema.AgentMessageChunk | schema.AgentThoughtChunk)  # noqa: S101  for the type checker
     one, other = last.content, update.content
-    if not (isinstance(one, TextContentBlock) and isinstance(other, TextContentBlock)):
+    if not (isinstance(one, schema.TextContentBlock) and isinstance(other, schema.TextContentBlock)):
         return None
     if last.message_id != update.message_id:
         return None
-    return last.model_copy(update={"content": TextContentBlock(type="text", text=one.text + other.text)})
+    return last.model_copy(update={"content": schema.TextContentBlock(type="text", text=one.text + other.text)})

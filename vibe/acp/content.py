@@ -9,20 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from acp import schema
 from acp.helpers import ContentBlock
-from acp.schema import (
-    AcpMcpServer,
-    AudioContentBlock,
-    BlobResourceContents,
-    EmbeddedResourceContentBlock,
-    HttpMcpServer,
-    ImageContentBlock,
-    McpServerStdio,
-    ResourceContentBlock,
-    SseMcpServer,
-    TextContentBlock,
-    TextResourceContents,
-)
 
 from vibe.app.conversation.mentions import LINES
 from vibe.app.conversation.opening import named_folder
@@ -32,7 +20,7 @@ from vibe.core.tools.files.images import as_image, image_type
 from vibe.core.tools.files.text_files import FileAccessError
 from vibe.system.errors import UsageError
 
-GivenServer = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio
+GivenServer = schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio
 EMBEDDED_CHARS = 400_000
 
 
@@ -56,16 +44,16 @@ def prompt_of(blocks: Sequence[ContentBlock], root: Path) -> GivenPrompt:
     images: list[Image] = []
     for block in blocks:
         match block:
-            case TextContentBlock():
+            case schema.TextContentBlock():
                 typed.append(block.text)
-            case ResourceContentBlock():
+            case schema.ResourceContentBlock():
                 typed.append(_link(block, root))
-            case EmbeddedResourceContentBlock():
+            case schema.EmbeddedResourceContentBlock():
                 typed.append(_mention(block.resource.uri, root))
                 embedded.append(_embedded(block.resource, root))
-            case ImageContentBlock():
+            case schema.ImageContentBlock():
                 images.append(_image(block))
-            case AudioContentBlock():
+            case schema.AudioContentBlock():
                 raise UsageError("a prompt holds audio, which vibe does not take: write it out")
     words = "".join(typed).strip()
     if not words and not images and not embedded:
@@ -90,7 +78,7 @@ def server_of(given: GivenServer) -> McpServerConfig:
         UsageError: it is of a kind that we do not speak to.
     """
     match given:
-        case McpServerStdio():
+        case schema.McpServerStdio():
             return McpServerConfig(
                 name=given.name,
                 transport=McpTransport.STDIO,
@@ -98,7 +86,7 @@ def server_of(given: GivenServer) -> McpServerConfig:
                 args=tuple(given.args),
                 env={one.name: one.value for one in given.env},
             )
-        case HttpMcpServer():
+        case schema.HttpMcpServer():
             headers = {one.name: one.value for one in given.headers}
             return McpServerConfig(name=given.name, transport=McpTransport.HTTP, url=given.url, headers=headers)
         case _:
@@ -122,7 +110,7 @@ def _mention(uri: str, root: Path) -> str:
     return f"`{_path_of(uri, root) or uri}`"
 
 
-def _link(block: ResourceContentBlock, root: Path) -> str:
+def _link(block: schema.ResourceContentBlock, root: Path) -> str:
     """Return a link as a mention that the conversation reads, if it is a file's."""
     path = _path_of(block.uri, root)
     if not path:
@@ -130,16 +118,16 @@ def _link(block: ResourceContentBlock, root: Path) -> str:
     return f'@"{path}"' if '"' not in path and "\n" not in path else f"`{path}`"
 
 
-def _embedded(resource: TextResourceContents | BlobResourceContents, root: Path) -> str:
+def _embedded(resource: schema.TextResourceContents | schema.BlobResourceContents, root: Path) -> str:
     name = (_path_of(resource.uri, root) or resource.uri).replace('"', "'")
-    if isinstance(resource, BlobResourceContents):
+    if isinstance(resource, schema.BlobResourceContents):
         return f'<file path="{name}">\n[not text: {resource.mime_type or "unknown data"}]\n</file>'
     text = resource.text
     note = "\n[cut here]" if len(text) > EMBEDDED_CHARS else ""
     return f'<file path="{name}">\n{text[:EMBEDDED_CHARS]}{note}\n</file>'
 
 
-def _image(block: ImageContentBlock) -> Image:
+def _image(block: schema.ImageContentBlock) -> Image:
     try:
         data = base64.b64decode(block.data, validate=True)
     except (binascii.Error, ValueError) as error:

@@ -7,17 +7,8 @@ from types import MappingProxyType
 from typing import Any, cast
 from uuid import uuid4
 
-from acp import RequestError
+from acp import RequestError, schema
 from acp.helpers import start_tool_call, update_tool_call
-from acp.schema import (
-    AcceptElicitationResponse,
-    AllowedOutcome,
-    ElicitationFormSessionMode,
-    ElicitationSchema,
-    PermissionOption,
-    PermissionOptionKind,
-    ToolCallUpdate,
-)
 
 from ipc.events import ApprovalRequestEvent
 from vibe.acp.channel import SessionChannel, reason_of
@@ -52,7 +43,7 @@ class EditorPerson:
         """Return the person's answer; none is a no."""
         channel = self._channel
         why = request.reason or request.rule
-        call = ToolCallUpdate(
+        call = schema.ToolCallUpdate(
             tool_call_id=channel.updates.call_id(request.tool_call_id),
             title=title_of(request),
             kind=kind_of(request.tool),
@@ -91,16 +82,16 @@ class EditorPerson:
     async def _filled(self, questions: Sequence[Question]) -> Sequence[Answer] | None:
         fields = {name: field for at, one in enumerate(questions) for name, field in _fields(at, one)}
         message = plain("\n".join(one.question for one in questions))
-        form = ElicitationFormSessionMode(
+        form = schema.ElicitationFormSessionMode(
             session_id=self._channel.session_id,
-            requested_schema=ElicitationSchema.model_validate({"type": "object", "properties": fields}),
+            requested_schema=schema.ElicitationSchema.model_validate({"type": "object", "properties": fields}),
         )
         await self._channel.flush()
         try:
             said = await self._channel.client.create_elicitation(message, form)
         except (RequestError, ConnectionError, ValueError):
             return None
-        content = (said.content or {}) if isinstance(said, AcceptElicitationResponse) else {}
+        content = (said.content or {}) if isinstance(said, schema.AcceptElicitationResponse) else {}
         answers = [_answer(at, one, content) for at, one in enumerate(questions)]
         return None if None in answers else [one for one in answers if one is not None]
 
@@ -113,7 +104,9 @@ class EditorPerson:
         """
         question_id, title, content = f"question-{uuid4().hex}", plain_line(question), text_of(told)
         self._channel.put(start_tool_call(question_id, title, kind="other", status="pending", content=content))
-        call = ToolCallUpdate(tool_call_id=question_id, title=title, kind="other", status="pending", content=content)
+        call = schema.ToolCallUpdate(
+            tool_call_id=question_id, title=title, kind="other", status="pending", content=content
+        )
         offered = [_option(f"{PICK}{key}", label, "allow_once") for key, label in options.items()]
         picked: str | None = None
         try:
@@ -125,7 +118,7 @@ class EditorPerson:
             self._channel.put(update_tool_call(question_id, status=status, content=answer))
         return picked
 
-    async def _put(self, call: ToolCallUpdate, options: list[PermissionOption]) -> tuple[str, str]:
+    async def _put(self, call: schema.ToolCallUpdate, options: list[schema.PermissionOption]) -> tuple[str, str]:
         """Return the id of the option that was chosen, or nothing and the reason why none was."""
         channel = self._channel
         await channel.flush()
@@ -133,7 +126,7 @@ class EditorPerson:
             said = await channel.client.request_permission(channel.session_id, call, options)
         except (RequestError, ConnectionError, ValueError) as error:
             return "", f"the editor could not ask: {reason_of(error)}"
-        if not isinstance(said.outcome, AllowedOutcome):
+        if not isinstance(said.outcome, schema.AllowedOutcome):
             channel.stop()
             return "", "the work was stopped"
         chosen = said.outcome.option_id
@@ -164,7 +157,7 @@ def _answer(at: int, question: Question, content: Mapping[str, Any]) -> Answer |
     return Answer(question=question.question, answer=", ".join(labels), by=BY) if labels else None
 
 
-def _offered(request: ApprovalRequestEvent) -> list[PermissionOption]:
+def _offered(request: ApprovalRequestEvent) -> list[schema.PermissionOption]:
     options = [_option(ApprovalScope.ONCE, "Yes", "allow_once")]
     if request.covers:
         covered = some_of(map(plain_line, request.covers), MOST_COVERED)
@@ -176,5 +169,5 @@ def _offered(request: ApprovalRequestEvent) -> list[PermissionOption]:
     return [*options, _option(NO, "No", "reject_once")]
 
 
-def _option(option_id: str, name: str, kind: PermissionOptionKind) -> PermissionOption:
-    return PermissionOption(option_id=str(option_id), name=shortened(plain_line(name), LABEL_LENGTH), kind=kind)
+def _option(option_id: str, name: str, kind: schema.PermissionOptionKind) -> schema.PermissionOption:
+    return schema.PermissionOption(option_id=str(option_id), name=shortened(plain_line(name), LABEL_LENGTH), kind=kind)

@@ -7,19 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from acp import Client, RequestError
+from acp import Client, RequestError, schema
 from acp.helpers import update_available_commands, update_current_mode
-from acp.schema import (
-    AvailableCommand,
-    AvailableCommandInput,
-    ConfigOptionUpdate,
-    PromptResponse,
-    SessionConfigOptionBoolean,
-    SessionConfigOptionSelect,
-    SessionInfoUpdate,
-    UnstructuredCommandInput,
-    Usage,
-)
 from anyio import CancelScope, to_thread
 from anyio import Event as Signal
 from anyio.abc import TaskGroup
@@ -68,7 +57,7 @@ class SessionCommands(ABC):
     """The slash commands of one session, given at the server's start."""
 
     @abstractmethod
-    async def renew(self) -> list[AvailableCommand]:
+    async def renew(self) -> list[schema.AvailableCommand]:
         """Return the commands there are now, with those of the project and the user; reads files."""
 
     @abstractmethod
@@ -122,7 +111,7 @@ class EditorSession:
         self._sending = CancelScope()
         self._turn: EditorTurn | None = None
         self._title = ""
-        self._offered: list[AvailableCommand] | None = None
+        self._offered: list[schema.AvailableCommand] | None = None
 
     async def open(self, session_id: str = "") -> None:
         """Open the conversation; a new one gives the session its id.
@@ -151,7 +140,7 @@ class EditorSession:
             self._offered = offered
             self.channel.put(update_available_commands(offered))
 
-    async def prompt(self, blocks: Sequence[ContentBlock]) -> PromptResponse:
+    async def prompt(self, blocks: Sequence[ContentBlock]) -> schema.PromptResponse:
         """Answer a prompt.
 
         Raises:
@@ -174,7 +163,7 @@ class EditorSession:
         await self.channel.flush()
         return _response(turn)
 
-    async def _steered(self, turn: EditorTurn, blocks: Sequence[ContentBlock]) -> PromptResponse:
+    async def _steered(self, turn: EditorTurn, blocks: Sequence[ContentBlock]) -> schema.PromptResponse:
         """Tell a prompt to the agent at work; it ends with the turn that goes on."""
         given = await to_thread.run_sync(prompt_of, blocks, self.opening.workdir)
         if given.images or given.typed.startswith("/") or not self.conversation.steer(given.text):
@@ -221,8 +210,10 @@ class EditorSession:
             self._tasks.start_soon(self.offer_commands)
         if isinstance(event, ConversationConfiguredEvent):
             self.channel.put(update_current_mode(event.agent))
-            options: list[SessionConfigOptionSelect | SessionConfigOptionBoolean] = [*options_of(self.conversation)]
-            self.channel.put(ConfigOptionUpdate(session_update="config_option_update", config_options=options))
+            options: list[schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean] = [
+                *options_of(self.conversation)
+            ]
+            self.channel.put(schema.ConfigOptionUpdate(session_update="config_option_update", config_options=options))
 
     async def close(self) -> None:
         """End it: what is at work is interrupted, and the conversation saved."""
@@ -246,20 +237,14 @@ class EditorSession:
         title = self.conversation.session.title
         if title != self._title:
             self._title = title
-            self.channel.put(SessionInfoUpdate(session_update="session_info_update", title=title))
+            self.channel.put(schema.SessionInfoUpdate(session_update="session_info_update", title=title))
 
     async def _send_updates(self) -> None:
         with self._sending:
             await self.channel.run()
 
 
-def offered_command(name: str, about: str, usage: str) -> AvailableCommand:
-    """Return a slash command as an editor offers it: its name without the slash, and the arguments it takes."""
-    given = AvailableCommandInput(UnstructuredCommandInput(hint=usage)) if usage else None
-    return AvailableCommand(name=name, description=about, input=given)
-
-
-def _response(turn: EditorTurn) -> PromptResponse:
+def _response(turn: EditorTurn) -> schema.PromptResponse:
     """Return the end of a turn.
 
     Raises:
@@ -267,9 +252,9 @@ def _response(turn: EditorTurn) -> PromptResponse:
     """
     result = turn.result
     if result is None:
-        return PromptResponse(stop_reason="cancelled" if turn.is_cancelled else "end_turn")
+        return schema.PromptResponse(stop_reason="cancelled" if turn.is_cancelled else "end_turn")
     used = result.usage
-    usage = Usage(
+    usage = schema.Usage(
         total_tokens=used.total_tokens,
         input_tokens=used.prompt_tokens,
         output_tokens=used.completion_tokens,
@@ -277,13 +262,13 @@ def _response(turn: EditorTurn) -> PromptResponse:
     )
     acted = result.acted
     if turn.is_cancelled or acted.outcome is Outcome.INTERRUPTED:
-        return PromptResponse(stop_reason="cancelled", usage=usage)
+        return schema.PromptResponse(stop_reason="cancelled", usage=usage)
     if acted.outcome is Outcome.COMPLETED:
-        return PromptResponse(stop_reason="end_turn", usage=usage)
+        return schema.PromptResponse(stop_reason="end_turn", usage=usage)
     if acted.outcome is Outcome.LIMIT and acted.reason == "turns":
-        return PromptResponse(stop_reason="max_turn_requests", usage=usage)
+        return schema.PromptResponse(stop_reason="max_turn_requests", usage=usage)
     if acted.outcome is Outcome.LIMIT and acted.reason == "tokens":
-        return PromptResponse(stop_reason="max_tokens", usage=usage)
+        return schema.PromptResponse(stop_reason="max_tokens", usage=usage)
     why = acted.detail or acted.reason or "no reason given"
     code = next((code for kind, code in CODES.items() if isinstance(acted.error, kind)), FAILED)
     raise RequestError(code, f"{acted.outcome.value}: {why}", {"reason": acted.reason})

@@ -7,6 +7,7 @@ from functools import partial
 from io import StringIO
 from types import MappingProxyType
 
+from acp import schema
 from anyio import create_task_group, to_thread
 from anyio.abc import TaskGroup
 
@@ -14,7 +15,7 @@ from ipc.errors import IpcError
 from ipc.events import PlanDecisionEvent
 from planner.plan.loader import LoadedPlan
 from planner.report.graph_text import tree
-from vibe.acp.session import AvailableCommand, EditorSession, SessionCommands, offered_command
+from vibe.acp.session import EditorSession, SessionCommands
 from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import Opening
 from vibe.app.plan.command_consent import model_commands
@@ -59,14 +60,14 @@ class EditorTalk(SessionCommands):
         """The conversation of the session."""
         return self._session.conversation
 
-    async def renew(self) -> list[AvailableCommand]:
+    async def renew(self) -> list[schema.AvailableCommand]:
         """Return the commands there are now; reads files."""
         for warning in await to_thread.run_sync(
             self.commands.renew, self.conversation.setup.engine.guidance, self.conversation.servers
         ):
             self.say(f"warning: {one_line(warning, LINE_LENGTH)}")
         offered = (one for one in self.commands.values() if one.name not in NOT_HERE)
-        return [offered_command(one.name, one.about, one.usage) for one in offered]
+        return [_offered(one) for one in offered]
 
     async def run(self, line: str) -> bool:
         """Carry a line out, to the end of all it begins; what goes wrong is said.
@@ -184,6 +185,13 @@ class EditorTalk(SessionCommands):
         told = StringIO()
         write_summary(run, told)
         self._session.say_exactly(plain(told.getvalue()))
+
+
+def _offered(command: SlashCommand) -> schema.AvailableCommand:
+    """Return a command as an editor offers it: its name without the slash, and the arguments it takes."""
+    hint = schema.UnstructuredCommandInput(hint=command.usage)
+    given = schema.AvailableCommandInput(hint) if command.usage else None
+    return schema.AvailableCommand(name=command.name, description=command.about, input=given)
 
 
 async def _refuse(talk: object, typed: Typed) -> None:  # noqa: ARG001  as every handler is called

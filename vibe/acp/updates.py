@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from acp import schema
 from acp.helpers import SessionUpdate as KnownUpdate
 from acp.helpers import (
     ToolCallContentVariant,
@@ -19,36 +20,24 @@ from acp.helpers import (
     update_plan,
     update_tool_call,
 )
-from acp.schema import (
-    AgentMessageChunk,
-    AgentThoughtChunk,
-    ConfigOptionUpdate,
-    Cost,
-    PlanEntry,
-    PlanEntryPriority,
-    PlanEntryStatus,
-    ToolCallLocation,
-    ToolKind,
-    UsageUpdate,
-)
 
 from ipc import events as e
 from vibe.system.plain_text import both_ends, plain, plain_line, shortened
 from vibe.view.step_view import FINAL, RUNNING, StepView
 from vibe.view.view import PASSING, View, apply
 
-SessionUpdate = KnownUpdate | ConfigOptionUpdate | UsageUpdate
+SessionUpdate = KnownUpdate | schema.ConfigOptionUpdate | schema.UsageUpdate
 """Whatever an editor can be told of a session."""
 OUTPUT_LENGTH = 16_000
 """Of the output of a call that still runs its end is shown."""
-TODO_STATES: Mapping[str, PlanEntryStatus] = MappingProxyType({
+TODO_STATES: Mapping[str, schema.PlanEntryStatus] = MappingProxyType({
     "in_progress": "in_progress",
     "completed": "completed",
     "cancelled": "completed",
 })
 """States that are not named are ``pending``."""
-PRIORITIES: Mapping[str, PlanEntryPriority] = MappingProxyType({"high": "high", "low": "low"})
-KINDS: Mapping[str, ToolKind] = MappingProxyType({
+PRIORITIES: Mapping[str, schema.PlanEntryPriority] = MappingProxyType({"high": "high", "low": "low"})
+KINDS: Mapping[str, schema.ToolKind] = MappingProxyType({
     "read_file": "read",
     "list_dir": "search",
     "glob": "search",
@@ -84,7 +73,7 @@ class SessionUpdates:
         self._limit: int | None = None
         self._cost: float | None = 0.0
         self._agents: dict[str, str] = {}
-        self._entries: list[PlanEntry] = []
+        self._entries: list[schema.PlanEntry] = []
 
     def of(self, event: e.Event) -> list[SessionUpdate]:
         """Return the updates that an event makes."""
@@ -187,9 +176,9 @@ class SessionUpdates:
         known = self._cost is not None and event.cost_usd is not None
         self._cost = (self._cost or 0.0) + (event.cost_usd or 0.0) if known else None
         if self._limit is not None and not _is_elsewhere(event):
-            cost = None if self._cost is None else Cost(amount=self._cost, currency="USD")
+            cost = None if self._cost is None else schema.Cost(amount=self._cost, currency="USD")
             used = event.prompt_tokens + event.completion_tokens
-            yield UsageUpdate(session_update="usage_update", used=used, size=self._limit, cost=cost)
+            yield schema.UsageUpdate(session_update="usage_update", used=used, size=self._limit, cost=cost)
 
     def _trouble(self, event: e.WarningEvent | e.ErrorEvent) -> Iterator[SessionUpdate]:
         kind = "warning" if isinstance(event, e.WarningEvent) else "error"
@@ -209,17 +198,21 @@ class SessionUpdates:
         return [update_plan(entries)]
 
 
-def said(text: str, message_id: str | None = None) -> AgentMessageChunk:
+def said(text: str, message_id: str | None = None) -> schema.AgentMessageChunk:
     """Return words to the person, of a message that may be told in pieces."""
-    return AgentMessageChunk(session_update="agent_message_chunk", content=text_block(text), message_id=message_id)
+    return schema.AgentMessageChunk(
+        session_update="agent_message_chunk", content=text_block(text), message_id=message_id
+    )
 
 
-def thought(text: str, message_id: str | None = None) -> AgentThoughtChunk:
+def thought(text: str, message_id: str | None = None) -> schema.AgentThoughtChunk:
     """Return words that an editor folds away; see ``said``."""
-    return AgentThoughtChunk(session_update="agent_thought_chunk", content=text_block(text), message_id=message_id)
+    return schema.AgentThoughtChunk(
+        session_update="agent_thought_chunk", content=text_block(text), message_id=message_id
+    )
 
 
-def kind_of(tool: str) -> ToolKind:
+def kind_of(tool: str) -> schema.ToolKind:
     """Return the kind of a tool."""
     return KINDS.get(tool, "other")
 
@@ -229,12 +222,12 @@ def title_of(event: e.ToolCallEvent | e.ApprovalRequestEvent) -> str:
     return shortened(plain_line(event.summary or event.tool), TITLE_LENGTH)
 
 
-def locations_of(arguments: Mapping[str, Any], root: Path) -> list[ToolCallLocation]:
+def locations_of(arguments: Mapping[str, Any], root: Path) -> list[schema.ToolCallLocation]:
     """Return the file that a call names, for the editor to follow."""
     path = _path_of(arguments, root)
     offset = arguments.get("offset")
     line = offset + 1 if isinstance(offset, int) and offset >= 0 else None
-    return [] if path is None else [ToolCallLocation(path=path, line=line)]
+    return [] if path is None else [schema.ToolCallLocation(path=path, line=line)]
 
 
 def changes_of(diff: str, event: e.ToolCallEvent | e.ApprovalRequestEvent, root: Path) -> list[ToolCallContentVariant]:
@@ -270,15 +263,15 @@ def _is_elsewhere(event: e.Event) -> bool:
     return event.subagent_id is not None or event.subagent_step_id is not None
 
 
-def _todo(item: e.TodoEntry) -> PlanEntry:
+def _todo(item: e.TodoEntry) -> schema.PlanEntry:
     content = f"{plain_line(item.content)} (cancelled)" if item.status == "cancelled" else plain_line(item.content)
     priority = PRIORITIES.get(item.priority, "medium")
     return plan_entry(content, priority=priority, status=TODO_STATES.get(item.status, "pending"))
 
 
-def _entry(step: StepView) -> PlanEntry:
+def _entry(step: StepView) -> schema.PlanEntry:
     """Return a step of a plan; what there is no state for is said in words."""
-    status: PlanEntryStatus = "completed" if step.status in FINAL else "pending"
+    status: schema.PlanEntryStatus = "completed" if step.status in FINAL else "pending"
     status = "in_progress" if step.status == RUNNING else status
     words = "" if step.status in {"pending", "completed", RUNNING} else step.status.replace("_", " ")
     why = f": {plain_line(step.reason)}" if words and step.reason else ""
