@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from ipc.sink import EventSink
 from subagents.agent.budget import Account
@@ -73,7 +73,7 @@ class AgentContext:
     account: Account
     """The account it is charged to."""
     spawning: Spawning | None = None
-    """None: it may not start others."""
+    """Returns who starts the subagents of an agent; None: it may not start others."""
 
 
 class ChildSpawner(SubagentSpawner, Protocol):
@@ -87,16 +87,5 @@ class ChildSpawner(SubagentSpawner, Protocol):
         ...
 
 
-class Spawning(Protocol):
-    """Lets the agents of one run start subagents."""
-
-    def below(self, agent_id: str, context: AgentContext, folder: Path) -> ChildSpawner:
-        """Return who starts the subagents of one agent: they get its context, and a folder each in ``folder``.
-
-        Reads files.
-        """
-        ...
-
-    def earlier(self, folder: Path) -> tuple[AgentUsage, ...]:
-        """Return what the subagents in a folder used, in an earlier run; reads files."""
-        ...
+Spawning: TypeAlias = Callable[[str, AgentContext, Path], ChildSpawner]
+"""Takes an agent's id, the context that its subagents get, and a folder for theirs; reads files."""

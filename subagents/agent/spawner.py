@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import uuid4
@@ -13,7 +13,7 @@ import anyio.to_thread
 
 from subagents.agent.agent_factory import TASK_TOOL, AgentState
 from subagents.agent.run_context import AgentContext
-from subagents.agent.subagent import SubAgent, SubAgentConfig, SubAgentResult
+from subagents.agent.subagent import TRANSCRIPT_FILE, SubAgent, SubAgentConfig, SubAgentResult, earlier_subagents
 from subagents.executor import ENVIRONMENT_REASON
 from subagents.step_result import AgentUsage
 from vibe.core.agents.manager import AgentManager
@@ -21,7 +21,7 @@ from vibe.core.agents.models import AgentProfile, AgentSafety
 from vibe.core.config.models import SubagentsConfig
 from vibe.core.modes import ExecutionMode
 from vibe.core.outcome import NeverStop, Outcome, StopSignal
-from vibe.core.session.transcript import Transcript, TranscriptError
+from vibe.core.session.transcript import Transcript
 from vibe.core.tools.background import BackgroundCommands, background_commands
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.ports import SubagentOrder, SubagentReport
@@ -29,7 +29,6 @@ from vibe.system.errors import EnvironmentFailure, VibeError
 from vibe.system.files import replace_file
 
 RESULT_FILE = "result.json"
-TRANSCRIPT_FILE = "messages.jsonl"
 SAVE_SECONDS = 2.0
 TITLE_LENGTH = 80
 OUT_OF_TIME = SubAgentResult(outcome=Outcome.LIMIT, reason="timeout", detail="the subagent ran out of time")
@@ -54,10 +53,6 @@ class SpawnPool:
     def below(self, agent_id: str, context: AgentContext, folder: Path) -> Spawner:
         """Return who starts subagents for one agent; see ``Spawning``."""
         return Spawner(self, agent_id, context, folder)
-
-    def earlier(self, folder: Path) -> tuple[AgentUsage, ...]:
-        """Return what the subagents in a folder used; reads files."""
-        return tuple(earlier_subagents(folder, ""))
 
     @asynccontextmanager
     async def place(self) -> AsyncGenerator[None, None]:
@@ -103,10 +98,7 @@ class Spawner:
     @property
     def started(self) -> tuple[AgentUsage, ...]:
         """The same of those this one started."""
-        parent_id = self._agent_id
-        return tuple(
-            _usage(agent.subagent_id, agent.conversation, parent_id, agent.config.caller) for agent in self._mine
-        )
+        return tuple(own for agent in self._mine for own in agent.agents)
 
     async def spawn(self, order: SubagentOrder) -> SubagentReport:
         """Have something done by a fresh subagent, and its result on disk before anybody hears of it."""
@@ -193,26 +185,6 @@ class Spawner:
 def started_subagents(steps: Path) -> int:
     """Return how many subagents the steps with folders in ``steps`` have started so far; reads files."""
     return sum(1 for path in steps.glob("*/subagents*/*") if path.is_dir())
-
-
-def earlier_subagents(folder: Path, parent_id: str) -> Iterable[AgentUsage]:
-    """Yield what the subagents in a folder used; reads files."""
-    for path in sorted(folder.glob(f"*/{TRANSCRIPT_FILE}")) if folder.is_dir() else ():
-        name, _, short_id = path.parent.name.rpartition("-")
-        try:
-            yield _usage(short_id, Transcript.peek(path), parent_id, name)
-        except TranscriptError:
-            continue  # it is not continued
-
-
-def _usage(agent_id: str, conversation: Transcript, parent_id: str, agent: str) -> AgentUsage:
-    return AgentUsage(
-        agent_id=agent_id,
-        parent_id=parent_id,
-        agent=agent,
-        usage=conversation.usage,
-        cost_usd=conversation.cost_usd,
-    )
 
 
 def _report(agent: SubAgent, order: SubagentOrder, acted: SubAgentResult, transcript: Path) -> SubagentReport:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from uuid import uuid4
 
 from ipc.events import SubAgentFinishedEvent, SubAgentStartedEvent, WarningEvent
@@ -20,6 +22,7 @@ from vibe.core.guidance import AgentPlace
 from vibe.core.messages import AssistantMessage, Spending, total_of
 from vibe.core.modes import MODE_CATALOG, ExecutionMode
 from vibe.core.outcome import NeverStop, StopSignal
+from vibe.core.session.transcript import Transcript, TranscriptError
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.manager import ToolManager, profile_view
 from vibe.core.turn import AgentKit
@@ -48,6 +51,8 @@ class SubAgentConfig:
     hand_in: HandIn | None = None
 
 
+TRANSCRIPT_FILE = "messages.jsonl"
+"""In the folder of a subagent that an agent started."""
 SubAgentResult = ActResult
 """The result of a subagent: an ``ActResult`` over its whole conversation."""
 
@@ -122,13 +127,8 @@ class SubAgent:
     @property
     def agents(self) -> tuple[AgentUsage, ...]:
         """The usage of it and of each agent it started, itself first."""
-        own = AgentUsage(
-            agent_id=self.subagent_id,
-            parent_id=self.config.parent_id,
-            agent=self.config.profile.name if self.config.profile else "",
-            usage=self.conversation.usage,
-            cost_usd=self.conversation.cost_usd,
-        )
+        agent = self.config.profile.name if self.config.profile else ""
+        own = _usage(self.subagent_id, self.conversation, self.config.parent_id, agent)
         return (own, *(self._spawner.agents if self._spawner else ()))
 
     @property
@@ -176,9 +176,8 @@ class SubAgent:
 
     def _spent_before(self) -> Spending:
         """Return what an earlier run spent on the conversation so far, subagents included."""
-        context, folder = self._context, self._state.subagents
-        earlier = context.spawning.earlier(folder) if context.spawning and folder else ()
-        return total_of((self.conversation, *earlier))
+        folder = self._state.subagents
+        return total_of((self.conversation, *(earlier_subagents(folder, "") if folder else ())))
 
     def _spawner_of_its_own(self) -> ChildSpawner | None:
         context, folder = self._context, self._state.subagents
@@ -187,7 +186,7 @@ class SubAgent:
         inherited = replace(
             context, default_model=self._model.key, spawning=None, guidance=context.guidance.below(self._taught)
         )
-        return context.spawning.below(self.subagent_id, inherited, folder)
+        return context.spawning(self.subagent_id, inherited, folder)
 
     def _resolve_model(self) -> ModelConfig:
         """The step's model, with its prices where a limit depends on them."""
@@ -230,3 +229,23 @@ class SubAgent:
                 pid=os.getpid(),
             )
         )
+
+
+def earlier_subagents(folder: Path, parent_id: str) -> Iterable[AgentUsage]:
+    """Yield what the subagents in a folder used; reads files."""
+    for path in sorted(folder.glob(f"*/{TRANSCRIPT_FILE}")) if folder.is_dir() else ():
+        name, _, short_id = path.parent.name.rpartition("-")
+        try:
+            yield _usage(short_id, Transcript.peek(path), parent_id, name)
+        except TranscriptError:
+            continue  # it is not continued
+
+
+def _usage(agent_id: str, conversation: Transcript, parent_id: str | None, agent: str) -> AgentUsage:
+    return AgentUsage(
+        agent_id=agent_id,
+        parent_id=parent_id,
+        agent=agent,
+        usage=conversation.usage,
+        cost_usd=conversation.cost_usd,
+    )

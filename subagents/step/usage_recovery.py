@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from subagents.agent.spawner import earlier_subagents
+from subagents.agent.subagent import earlier_subagents
 from subagents.step.local_executor import subagents_name, transcript_name
 from vibe.core.messages import Spending, Spent, total_of
 from vibe.core.session.transcript import Transcript, TranscriptError

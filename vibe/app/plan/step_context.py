@@ -51,7 +51,7 @@ def step_context(engine: Engine, place: StepPlace, services: RunServices) -> Age
         environ=engine.environ,
         sink=services.sink,
         account=services.account,
-        spawning=services.spawning,
+        spawning=services.spawning.below,
     )
 
 

@@ -84,7 +84,7 @@ async def test_a_tree_of_agents_passes_its_plans_limit_by_no_more_than_one_call(
         bench.context,
         models=catalog,
         agents=agents,
-        spawning=SpawnPool(agents, SubagentsConfig(max_spawned=60, max_parallel=20)),
+        spawning=SpawnPool(agents, SubagentsConfig(max_spawned=60, max_parallel=20)).below,
     )
     executor = LocalExecutor(around, bench.step_folder)
     outcomes: list[Outcome] = []

@@ -33,7 +33,7 @@ def seated(
         run=replace(bench.context.run, commands=terminals),
         agents=agents,
         workspace=replace(bench.context.workspace, files=editor),
-        spawning=SpawnPool(agents, SubagentsConfig()),
+        spawning=SpawnPool(agents, SubagentsConfig()).below,
     )
     return LocalExecutor(context, bench.step_folder)
 
