@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ipc.facts import UsageSum
+from ipc.events import UsageSum
 from planner.state.state import Span
 
 REPORT_VERSION = 1

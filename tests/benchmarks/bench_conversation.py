@@ -23,8 +23,7 @@ from typing import Any
 
 import anyio
 
-from ipc.events import ApprovalRequestEvent, AssistantDeltaEvent, Event
-from ipc.tool_events import ToolCallEvent
+from ipc.events import ApprovalRequestEvent, AssistantDeltaEvent, Event, ToolCallEvent
 from tests.fakes.model_server import ModelServer, Received, Reply, ServedCall
 from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import Opening, Seat

@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 from msgspec import Struct, structs
 
-from ipc.facts import UsageSum
+from ipc.events import UsageSum
 
 
 class ToolCall(Struct, frozen=True):

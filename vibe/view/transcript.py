@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 from msgspec import Struct
 
 from ipc import events as e
-from ipc.tool_events import CommandDisplay
+from ipc.events import CommandDisplay
 
 MOST_ENTRIES = 400
 """Of one agent."""

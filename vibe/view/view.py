@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, get_args
 from msgspec import Struct, field
 
 from ipc import events as e
-from ipc.tool_events import OWN_ANSWERS
+from ipc.events import OWN_ANSWERS
 from planner.state.state import State
 from vibe.view.agent_view import AgentView, RequestView, Totals
 from vibe.view.plan_view import PlanView, decision_text, revision_text

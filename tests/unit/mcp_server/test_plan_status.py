@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipc.facts import StepOutline
+from ipc.events import StepOutline
 from planner.plan.status import StepStatus
 from planner.state.state import State, StepState, count_steps
 from vibe.mcp_server.plan_status import LINE_LENGTH, MOST_STEPS, StatusAnswer

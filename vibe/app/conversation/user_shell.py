@@ -8,8 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 from uuid import uuid4
 
+from ipc.events import CommandDisplay, ToolCallEvent, ToolResultEvent, ToolStreamEvent
 from ipc.sink import EventSink
-from ipc.tool_events import CommandDisplay, ToolCallEvent, ToolResultEvent, ToolStreamEvent
 from vibe.shell.process.runner import (
     CommandResult,
     OutputLimit,

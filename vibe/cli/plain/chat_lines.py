@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ipc.events import (
     AssistantDeltaEvent,
     AssistantEvent,
+    CommandDisplay,
     CompactEndEvent,
     ErrorEvent,
     Event,
@@ -18,7 +19,6 @@ from ipc.events import (
     ToolStreamEvent,
     WarningEvent,
 )
-from ipc.tool_events import CommandDisplay
 from vibe.app.conversation.user_shell import SHELL
 from vibe.front.event_text import describe, one_line, trouble
 from vibe.system.plain_text import plain

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio import CancelScope, to_thread
 
-from ipc.events import AnswerEvent, ApprovalDecisionEvent, Event, WarningEvent
-from ipc.tool_events import OWN_ANSWERS
+from ipc.events import OWN_ANSWERS, AnswerEvent, ApprovalDecisionEvent, Event, WarningEvent
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.terminal.keyboard import Keyboard
 from vibe.front.event_text import one_line

@@ -21,8 +21,8 @@ from ipc.events import (
     ConversationRewoundEvent,
     PromptEndedEvent,
     PromptStartedEvent,
+    ToolCallEvent,
 )
-from ipc.tool_events import ToolCallEvent
 from tests.fakes.model_server import Reply, ServedCall
 from tests.integration.app.conversation.conftest import Rig
 from vibe.app.conversation.conversation import BusyError, ClosedError

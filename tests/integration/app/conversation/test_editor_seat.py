@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from anyio import Path
 
-from ipc.tool_events import ToolResultEvent
+from ipc.events import ToolResultEvent
 from tests.fakes.editor import EditorFiles, ScriptedTerminals
 from tests.fakes.model_server import Reply, ServedCall
 from tests.integration.app.conversation.conftest import Rig

@@ -26,8 +26,9 @@ from ipc.events import (
     PlanProposedEvent,
     StepOutline,
     TodoEntry,
+    WorkDone,
+    WorkOrder,
 )
-from ipc.facts import WorkDone, WorkOrder
 from tests.unit.cli.textual_ui.controllers.test_app_controller import ScriptedChat
 from vibe.app.engine.host import Host
 from vibe.app.first_use.flow import FirstUse

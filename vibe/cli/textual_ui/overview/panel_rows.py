@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from ipc.tool_events import TodoEntry
+from ipc.events import TodoEntry
 from planner.plan.status import MARKS
 from vibe.cli.textual_ui.overview.row_list import ListRow
 from vibe.cli.textual_ui.overview.ticker import is_busy, pressure

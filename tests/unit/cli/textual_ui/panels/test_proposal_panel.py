@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from textual.events import Key
 
-from ipc.events import PlanBounds, PlannedCommand, PlanProposedEvent, StepOutline
-from ipc.facts import WorkOrder
+from ipc.events import PlanBounds, PlannedCommand, PlanProposedEvent, StepOutline, WorkOrder
 from tests.unit.cli.textual_ui.panels.stage import Stage, request, stage
 from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
 

@@ -15,8 +15,7 @@ from textual.app import App, ComposeResult
 
 from ipc import events as e
 from ipc.errors import UnknownSourceError
-from ipc.events import Event
-from ipc.tool_events import CommandDisplay
+from ipc.events import CommandDisplay, Event
 from tests.unit.cli.textual_ui.overview.views import HOSTILE, give
 from tests.unit.cli.textual_ui.presenters.test_older import written
 from vibe.cli.textual_ui.log.chat_log import ChatLog
