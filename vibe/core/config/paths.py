@@ -15,86 +15,52 @@ PROJECT_DIRECTORY = ".vibe"
 CONFIG_FILE = "config.toml"
 
 
+class _Below:
+    """A path below the vibe home of the instance it is asked of."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def __get__(self, paths: VibePaths, _: type[VibePaths]) -> Path:
+        return paths.home.joinpath(*self._names)
+
+
 @dataclass(frozen=True, slots=True)
 class VibePaths:
     """The files below the user's vibe folder ``home``; none of them need exist."""
 
     home: Path
 
-    @property
-    def config_file(self) -> Path:
-        """The user's settings."""
-        return self.home / CONFIG_FILE
-
-    @property
-    def plans(self) -> Path:
-        """A folder a plan."""
-        return self.home / "plans"
-
-    @property
-    def run(self) -> Path:
-        """Folder of the registry of publishers."""
-        return self.home / "run"
-
-    @property
-    def logs(self) -> Path:
-        """Log files."""
-        return self.home / "logs"
-
-    @property
-    def log_file(self) -> Path:
-        """Log file of internal errors."""
-        return self.logs / "vibe.log"
-
-    @property
-    def sessions(self) -> Path:
-        """A folder a session."""
-        return self.logs / "session"
-
-    @property
-    def unlogged(self) -> Path:
-        """A folder a session that is not to be kept, while it lasts."""
-        return self.run / "unlogged"
-
-    @property
-    def locks(self) -> Path:
-        """Which process works in which workspace."""
-        return self.home / "locks"
-
-    @property
-    def tools(self) -> Path:
-        """The user's own tools."""
-        return self.home / "tools"
-
-    @property
-    def agents(self) -> Path:
-        """The user's own agents."""
-        return self.home / "agents"
-
-    @property
-    def prompts(self) -> Path:
-        """The user's own system prompts."""
-        return self.home / "prompts"
-
-    @property
-    def trusted_file(self) -> Path:
-        """The folders whose settings may be loaded."""
-        return self.home / "trusted_folders.toml"
-
-    @property
-    def sign_ins(self) -> Path:
-        """The user's sign-ins to MCP servers."""
-        return self.home / "mcp_sign_ins.json"
-
-    @property
-    def update_check(self) -> Path:
-        """The result of the last look for a newer version."""
-        return self.home / "update_check.json"
-
-    @property
-    def env_file(self) -> Path:
-        """The user's variables, keys above all."""
-        return self.home / ".env"
+    config_file = _Below(CONFIG_FILE)
+    """The user's settings."""
+    plans = _Below("plans")
+    """A folder a plan."""
+    run = _Below("run")
+    """Folder of the registry of publishers."""
+    logs = _Below("logs")
+    """Log files."""
+    log_file = _Below("logs", "vibe.log")
+    """Log file of internal errors."""
+    sessions = _Below("logs", "session")
+    """A folder a session."""
+    unlogged = _Below("run", "unlogged")
+    """A folder a session that is not to be kept, while it lasts."""
+    locks = _Below("locks")
+    """Which process works in which workspace."""
+    tools = _Below("tools")
+    """The user's own tools."""
+    agents = _Below("agents")
+    """The user's own agents."""
+    prompts = _Below("prompts")
+    """The user's own system prompts."""
+    trusted_file = _Below("trusted_folders.toml")
+    """The folders whose settings may be loaded."""
+    sign_ins = _Below("mcp_sign_ins.json")
+    """The user's sign-ins to MCP servers."""
+    update_check = _Below("update_check.json")
+    """The result of the last look for a newer version."""
+    env_file = _Below(".env")
+    """The user's variables, keys above all."""
 
 
 def shown(path: Path, user_home: Path) -> str:
