@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from vibe.core.config.layers import DEFAULT_ORIGIN, Layer, nested
-from vibe.core.config.models import BackendKind, McpTransport, ModelConfig, ProviderConfig, ToolTable, VibeConfig
+from vibe.core.config.models import BackendKind, McpTransport, ProviderConfig, ToolTable, VibeConfig
 from vibe.core.config.patterns import NamePatterns
 from vibe.core.config.schema import TOOLS, Key, written
+from vibe.core.schemas import table_of
 from vibe.system.errors import ConfigError
 from vibe.system.plain_text import closest, did_you_mean
+
+M = TypeVar("M", bound=BaseModel)
 
 _LONGEST_VALUE = 60
 
@@ -81,32 +84,24 @@ def validate(merged: Layer) -> VibeConfig:
     Raises:
         InvalidConfigError: Something is wrong; every problem is told.
     """
-    problems = list(merged.problems)
     data = nested(merged)
-    problems.extend(_tool_problems(data, merged))
-    config: VibeConfig | None = None
-    try:
-        # As JSON, since only there strictness takes a list for a tuple and a string for an enum, and nothing else.
-        config = VibeConfig.model_validate_json(json.dumps(data, default=str), strict=True)
-    except ValidationError as error:
-        problems.extend(_told(details, (), merged) for details in error.errors(include_url=False))
-    if config is not None:
-        problems.extend(_model_problems(config, merged))
-        problems.extend(_provider_problems(config, merged))
-        problems.extend(_server_problems(config, merged))
-        problems.extend(_pattern_problems(config, merged))
-    if problems or config is None:
+    config = _parsed(VibeConfig, data, merged)
+    problems = [*merged.problems, *_tool_problems(data, merged)]
+    if isinstance(config, list):
+        raise InvalidConfigError((*problems, *config))
+    problems.extend(_model_problems(config, merged))
+    problems.extend(_provider_problems(config, merged))
+    problems.extend(_server_problems(config, merged))
+    problems.extend(_pattern_problems(config, merged))
+    if problems:
         raise InvalidConfigError(tuple(problems))
     return config
 
 
 def shape_problems(merged: Layer) -> list[ConfigError]:
     """Return what has the wrong type or is out of bounds, whatever the settings mean together."""
-    try:
-        VibeConfig.model_validate_json(json.dumps(nested(merged), default=str), strict=True)
-    except ValidationError as error:
-        return [_told(details, (), merged) for details in error.errors(include_url=False)]
-    return []
+    parsed = _parsed(VibeConfig, nested(merged), merged)
+    return parsed if isinstance(parsed, list) else []
 
 
 def drop_bad_looks(merged: Layer) -> tuple[str, ...]:
@@ -128,25 +123,26 @@ def origin_of(merged: Layer, key: Key) -> str:
     return DEFAULT_ORIGIN
 
 
+def _parsed(model: type[M], data: Any, merged: Layer, prefix: Key = ()) -> M | list[ConfigError]:
+    """The settings below ``prefix`` by their model, or what is wrong with them."""
+    try:
+        # As JSON, since only there strictness takes a list for a tuple and a string for an enum, and nothing else.
+        return model.model_validate_json(json.dumps(data, default=str), strict=True)
+    except ValidationError as error:
+        found = error.errors(include_url=False)
+        return [_wrong((*prefix, *_key(details["loc"], merged)), wording(details), merged) for details in found]
+
+
 def _tool_problems(data: Mapping[str, Any], merged: Layer) -> list[ConfigError]:
-    tools = data.get(TOOLS, {})
     problems: list[ConfigError] = []
-    if not isinstance(tools, dict):
-        return problems
-    for name, table in tools.items():  # pyright: ignore[reportUnknownVariableType]  what users wrote
-        if not isinstance(table, dict):
-            continue
-        try:
-            ToolTable.model_validate_json(json.dumps(table, default=str), strict=True)
-        except ValidationError as error:
-            prefix = (TOOLS, str(name))  # pyright: ignore[reportUnknownArgumentType]  what users wrote
-            problems.extend(_told(details, prefix, merged) for details in error.errors(include_url=False))
+    for name, table in table_of(data.get(TOOLS)).items():
+        parsed = _parsed(ToolTable, table, merged, (TOOLS, name)) if isinstance(table, dict) else None
+        problems.extend(parsed if isinstance(parsed, list) else ())
     return problems
 
 
-def _told(details: ErrorDetails, prefix: Key, merged: Layer) -> ConfigError:
-    key = (*prefix, *_key(details["loc"], merged))
-    return ConfigError(origin_of(merged, key), written(key), wording(details))
+def _wrong(key: Key, problem: str, merged: Layer) -> ConfigError:
+    return ConfigError(origin_of(merged, key), written(key), problem)
 
 
 def _key(location: tuple[str | int, ...], merged: Layer) -> Key:
@@ -164,21 +160,14 @@ def _key(location: tuple[str | int, ...], merged: Layer) -> Key:
 def _model_problems(config: VibeConfig, merged: Layer) -> list[ConfigError]:
     problems: list[ConfigError] = []
     if config.find_model(config.active_model) is None:
-        known = [model.key for model in config.models]
-        problem = f"unknown model {config.active_model!r}, {_choice(config.active_model, known)}"
-        problems.append(ConfigError(origin_of(merged, ("active_model",)), "active_model", problem))
-    return problems + [
-        _unknown_provider(model, config, merged)
-        for model in config.models
-        if config.find_provider(model.provider) is None
-    ]
-
-
-def _unknown_provider(model: ModelConfig, config: VibeConfig, merged: Layer) -> ConfigError:
-    key = ("models", f"[{model.key}]", "provider")
-    known = [provider.name for provider in config.providers]
-    problem = f"unknown provider {model.provider!r}, {_choice(model.provider, known)}"
-    return ConfigError(origin_of(merged, key), written(key), problem)
+        choice = _choice(config.active_model, [model.key for model in config.models])
+        problems.append(_wrong(("active_model",), f"unknown model {config.active_model!r}, {choice}", merged))
+    for model in config.models:
+        if config.find_provider(model.provider) is None:
+            choice = _choice(model.provider, [provider.name for provider in config.providers])
+            problem = f"unknown provider {model.provider!r}, {choice}"
+            problems.append(_wrong(("models", f"[{model.key}]", "provider"), problem, merged))
+    return problems
 
 
 def _choice(name: str, known: list[str]) -> str:
@@ -186,16 +175,12 @@ def _choice(name: str, known: list[str]) -> str:
 
 
 def _provider_problems(config: VibeConfig, merged: Layer) -> list[ConfigError]:
-    missing = ((provider, _missing(provider)) for provider in config.providers)
-    return [
-        ConfigError(
-            origin_of(merged, ("providers", f"[{provider.name}]")),
-            f"providers[{provider.name}].{name}",
-            f"is missing, backend {str(provider.backend)!r} needs it",
-        )
-        for provider, name in missing
-        if name
-    ]
+    problems: list[ConfigError] = []
+    for provider in config.providers:
+        if name := _missing(provider):
+            problem = f"is missing, backend {str(provider.backend)!r} needs it"
+            problems.append(_wrong(("providers", f"[{provider.name}]", name), problem, merged))
+    return problems
 
 
 def _missing(provider: ProviderConfig) -> str | None:
@@ -212,21 +197,15 @@ def _server_problems(config: VibeConfig, merged: Layer) -> list[ConfigError]:
         stdio = server.transport is McpTransport.STDIO
         needed, foreign = ("command", HTTP_FIELDS) if stdio else ("url", STDIO_FIELDS)
         kind = f"a server with transport {server.transport.value!r}"
+        wrong: dict[str, str] = {}
         if not getattr(server, needed):
-            problems.append(
-                ConfigError(origin_of(merged, key), written((*key, needed)), f"is missing, {kind} needs it")
-            )
+            wrong[needed] = f"is missing, {kind} needs it"
         elif not stdio and not server.url.startswith(("http://", "https://", "${")):
-            problem = f"must begin with http:// or https://, not {shown_value(server.url)}"
-            problems.append(ConfigError(origin_of(merged, (*key, "url")), written((*key, "url")), problem))
-        for name in (name for name in foreign if (*key, name) in merged.settings):
-            problem = f"has no effect for {kind}, remove it"
-            problems.append(ConfigError(origin_of(merged, (*key, name)), written((*key, name)), problem))
+            wrong["url"] = f"must begin with http:// or https://, not {shown_value(server.url)}"
+        wrong |= {name: f"has no effect for {kind}, remove it" for name in foreign if (*key, name) in merged.settings}
         if "{token}" not in server.api_key_format:
-            name = (*key, "api_key_format")
-            problems.append(
-                ConfigError(origin_of(merged, name), written(name), "must contain {token} where the key goes")
-            )
+            wrong["api_key_format"] = "must contain {token} where the key goes"
+        problems.extend(_wrong((*key, name), problem, merged) for name, problem in wrong.items())
     return problems
 
 

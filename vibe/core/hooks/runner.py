@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from ipc.events import WarningEvent
 from ipc.sink import EventSink
 from vibe.core.hooks.models import Hook, HookAnswer, HookCall, HookEvent
+from vibe.core.schemas import table_of
 from vibe.system.plain_text import beginning
 
 BLOCKING_EXIT = 2
@@ -85,7 +86,7 @@ def read_verdict(run: HookRun) -> HookVerdict:
 
 def _specific(said: dict[str, Any]) -> dict[str, Any]:
     """Return what is about the one event, in the spelling of either tool."""
-    return _table(said.get("hookSpecificOutput")) | _table(said.get("hook_specific_output"))
+    return table_of(said.get("hookSpecificOutput")) | table_of(said.get("hook_specific_output"))
 
 
 def _arguments(specific: dict[str, Any]) -> dict[str, Any] | None:
@@ -102,11 +103,7 @@ def _document(text: str) -> dict[str, Any]:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise HookBrokenError(f"answered with invalid JSON ({error})") from error
-    return _table(value)
-
-
-def _table(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    return table_of(value)
 
 
 def _reason(said: dict[str, Any]) -> str:

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from ipc.errors import INVALID_JSON
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage
+from vibe.core.schemas import table_of
 from vibe.core.session.errors import BrokenSessionError, DamagedMetaError, SessionFolderError, SessionLockedError
 from vibe.system.files import replace_file, text_of
 from vibe.system.locks import FileLock, holder_of
@@ -176,14 +177,14 @@ def is_foreign_meta(document: dict[str, Any]) -> bool:
 
 def our_meta(document: dict[str, Any]) -> dict[str, Any]:
     """The same in our words; what is not known is left out."""
-    stats, config = _table(document.get("stats")), _table(document.get("config"))
+    stats, config = table_of(document.get("stats")), table_of(document.get("config"))
     return {
         "version": 1,
         "origin": ORIGIN,
         "session_id": document.get("session_id"),
-        "workspace": _text(_table(document.get("environment")).get("working_directory")),
+        "workspace": _text(table_of(document.get("environment")).get("working_directory")),
         "model": _text(config.get("active_model")),
-        "agent": _text(_table(document.get("agent_profile")).get("name")) or "default",
+        "agent": _text(table_of(document.get("agent_profile")).get("name")) or "default",
         "title": _text(document.get("title")),
         "started": _seconds(document.get("start_time")) or 0.0,
         "ended": _seconds(document.get("end_time")),
@@ -221,8 +222,8 @@ def our_message(line: bytes) -> Message | None:
 
 
 def _call(call: Any) -> ToolCall:
-    function = _table(_table(call).get("function"))
-    return ToolCall(_text(_table(call).get("id")), _text(function.get("name")), _text(function.get("arguments")))
+    function = table_of(table_of(call).get("function"))
+    return ToolCall(_text(table_of(call).get("id")), _text(function.get("name")), _text(function.get("arguments")))
 
 
 def _seconds(value: Any) -> float | None:
@@ -230,10 +231,6 @@ def _seconds(value: Any) -> float | None:
         return datetime.fromisoformat(value).timestamp()
     except (TypeError, ValueError):
         return None
-
-
-def _table(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _text(value: Any) -> str:
