@@ -9,7 +9,7 @@ from vibe.cli.arguments import existing_folder, utf8_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.core.config.paths import project_root
-from vibe.core.config.trust import TrustFile
+from vibe.core.config.trust import TrustStore
 from vibe.front.event_text import one_line
 from vibe.system.own_places import user_home_of
 
@@ -17,7 +17,7 @@ from vibe.system.own_places import user_home_of
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Change or show the list."""
     home = user_home_of(env.environ)
-    file = TrustFile(env.home, home)
+    file = TrustStore(env.home, user_home=home)
     if args.trust_command == "list":
         _list(file, args.output, env)
         return ExitCode.DONE
@@ -41,7 +41,7 @@ def _folder(args: argparse.Namespace, env: CliEnvironment, home: Path) -> Path:
     return existing_folder("vibe trust add", args.dir, env.cwd)
 
 
-def _list(file: TrustFile, output: str, env: CliEnvironment) -> None:
+def _list(file: TrustStore, output: str, env: CliEnvironment) -> None:
     trusted, untrusted = file.folders()
     if output == "json":
         env.write_json({"trusted": trusted, "untrusted": untrusted})

@@ -23,7 +23,7 @@ from vibe.cli.textual_ui.controllers.planner_controller import PlannerController
 from vibe.cli.textual_ui.presenters.older import SavedPart
 from vibe.core.agents.models import AgentType
 from vibe.core.config.paths import CONFIG_FILE, VibePaths, project_lineage, shown
-from vibe.core.config.trust import TrustFile, TrustStore
+from vibe.core.config.trust import TrustStore
 from vibe.core.messages import Message
 from vibe.core.outcome import Outcome
 from vibe.core.skills.command_files import NoSuchCommandError
@@ -353,7 +353,7 @@ async def _ask_for_trust(host: Host, workdir: Path, stage: Stage) -> None:
     answers = await stage.requests.user_input([question])
     if not answers or answers[0].is_other:
         return  # asked again next time
-    file, trusted = TrustFile(host.home, user_home), trusts.get(answers[0].answer)
+    file, trusted = TrustStore(host.home, user_home=user_home), trusts.get(answers[0].answer)
     try:
         if trusted is not None:
             await to_thread.run_sync(file.add, trusted)

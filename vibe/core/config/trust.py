@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,50 +16,42 @@ DOCS = ("AGENTS.override.md", "AGENTS.md", "CLAUDE.md")
 """Files that instruct agents: of a folder the first that is there, and not empty, is read."""
 
 
+TRUSTED, UNTRUSTED = "trusted", "untrusted"
+
+
 class TrustStore:
-    """The folders the user trusts, as ``trusted_folders.toml`` lists them; it never asks and never writes.
+    """The folders the user trusts, as ``trusted_folders.toml`` lists them; it never asks.
 
     ``trusted = [...]`` holds absolute folders and goes for everything below them; ``untrusted = [...]`` takes a folder
-    out again: the nearest entry decides.
+    out again: the nearest entry decides. Every method raises ConfigError where the list is not valid.
     """
 
     def __init__(self, home: Path, *, user_home: Path | None = None) -> None:
         self._home = home
         self._user_home = user_home or Path.home()
         self._file = VibePaths(home).trusted_file
+        self._label = shown(self._file, self._user_home)
 
     def is_trusted(self, folder: Path) -> bool:
-        """Return whether ``folder`` or an ancestor is trusted.
-
-        Raises:
-            ConfigError: The list is not valid.
-        """
+        """Return whether ``folder`` or an ancestor is trusted."""
         return self._verdict(folder) is True
 
     def undecided(self, workdir: Path) -> list[Path]:
-        """Return the files of the project around ``workdir`` that are not loaded because trust is undecided.
-
-        Raises:
-            ConfigError: The list is not valid.
-        """
+        """Return the files of the project around ``workdir`` that are not loaded because trust is undecided."""
         return [path for path in self._teaching(workdir) if self._verdict(path.parent) is None]
 
     def _verdict(self, folder: Path) -> bool | None:
         """The word of the nearest entry on a folder; None: there is none."""
-        source = read_toml(self._file, shown(self._file, self._user_home))
+        source = read_toml(self._file, self._label)
         if source is None:
             return None
-        trusted, untrusted = self._listed(source, "trusted"), self._listed(source, "untrusted")
+        trusted, untrusted = self._listed(source, TRUSTED), self._listed(source, UNTRUSTED)
         start = folder.resolve()
         nearest = next((each for each in (start, *start.parents) if each in trusted | untrusted), None)
         return None if nearest is None else nearest not in untrusted
 
     def untrusted_reason(self, workdir: Path) -> str | None:
-        """Return why the settings of the project around ``workdir`` are not loaded; None if nothing needs explaining.
-
-        Raises:
-            ConfigError: The list is not valid.
-        """
+        """Return why the settings of the project around ``workdir`` are not loaded; None: nothing needs explaining."""
         left_out = [path for path in self._teaching(workdir) if not self.is_trusted(path.parent)]
         if not left_out:
             return None
@@ -91,11 +84,90 @@ class TrustStore:
         return frozenset(self._folder(source, key, index, item) for index, item in enumerate(folders))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  TOML lists hold anything
 
     def _folder(self, source: TomlSource, key: str, index: int, item: object) -> Path:
-        if isinstance(item, str):
-            path = self._user_home / item[2:] if item.startswith("~/") else Path(item)
-            if path.is_absolute():
-                return path.resolve()
+        if isinstance(item, str) and (path := self._meant(item)).is_absolute():
+            return path.resolve()
         raise ConfigError(source.where((key, index)), f"{key}[{index}]", f"must be an absolute path, not {item!r}")
+
+    def _meant(self, text: str) -> Path:
+        return self._user_home / text[2:] if text.startswith("~/") else Path(text)
+
+    def folders(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The trusted and the untrusted entries, as they are written."""
+        self.is_trusted(self._user_home)  # refuses a list that is not valid
+        source = read_toml(self._file, self._label)
+        data: Mapping[str, Any] = source.data if source else {}
+        return tuple(data.get(TRUSTED, ())), tuple(data.get(UNTRUSTED, ()))
+
+    def add(self, folder: Path) -> bool:
+        """Trust a folder and what is below it; False if it was already trusted.
+
+        Raises:
+            ConfigWriteError: the file can't be written.
+            ConfigBusyError: another process is changing it.
+        """
+        with self._changing() as document:
+            was_trusted = self.is_trusted(folder)
+            if not was_trusted:
+                self._drop(document, UNTRUSTED, folder)
+                _append(document, TRUSTED, folder)
+        return not was_trusted
+
+    def remove(self, folder: Path) -> bool:
+        """Trust a folder no longer, even where one above it is trusted; False if it was not trusted.
+
+        Raises:
+            ConfigWriteError: the file can't be written.
+            ConfigBusyError: another process is changing it.
+        """
+        with self._changing() as document:
+            was_trusted = self.is_trusted(folder)
+            if was_trusted:
+                self._drop(document, TRUSTED, folder)
+                if any(map(self.is_trusted, folder.resolve().parents[:1])):
+                    _append(document, UNTRUSTED, folder)
+        return was_trusted
+
+    def refuse(self, folder: Path) -> None:
+        """Do not trust a folder and what is below it, and be asked no more.
+
+        Raises:
+            ConfigWriteError: the file can't be written.
+            ConfigBusyError: another process is changing it.
+        """
+        with self._changing() as document:
+            self._drop(document, TRUSTED, folder)
+            self._drop(document, UNTRUSTED, folder)
+            _append(document, UNTRUSTED, folder)
+
+    @contextmanager
+    def _changing(self) -> Generator[Any]:
+        """The list, to be changed; written if it was."""
+        import tomlkit
+
+        with changing_alone(self._file, self._label):
+            self.is_trusted(self._user_home)  # refuses a list that is not valid
+            text = read_text(self._file, self._label) or ""
+            document = tomlkit.parse(text)
+            yield document
+            changed = tomlkit.dumps(document)
+            if changed != text:
+                put_settings(self._file, self._label, changed)
+
+    def _drop(self, document: Any, key: str, folder: Path) -> None:
+        listed: list[Any] = document.get(key, [])
+        wanted = folder.resolve()
+        for index in reversed(range(len(listed))):
+            if self._meant(str(listed[index])).resolve() == wanted:
+                del listed[index]
+
+
+def _append(document: Any, key: str, folder: Path) -> None:
+    import tomlkit
+
+    if key not in document:
+        document[key] = tomlkit.array()
+    cast("list[str]", document[key]).append(str(folder.resolve()))
+    document[key].multiline(multiline=True)
 
 
 def trusting(home: Path, workdir: Path, user_home: Path, *, trust_workdir: bool) -> Callable[[Path], bool]:
@@ -119,100 +191,3 @@ def nested_projects(home: Path, workdir: Path, user_home: Path, *, trust_workdir
 
 def _teaches(path: Path) -> bool:
     return path.exists() and not (path.is_dir() and is_empty(path))
-
-
-TRUSTED, UNTRUSTED = "trusted", "untrusted"
-
-
-class TrustFile:
-    """The user's list of trusted folders.
-
-    Every method raises ConfigError where the list that is there is not valid.
-    """
-
-    def __init__(self, home: Path, user_home: Path) -> None:
-        self._path = VibePaths(home).trusted_file
-        self._label = shown(self._path, user_home)
-        self._user_home = user_home
-        self._store = TrustStore(home, user_home=user_home)
-
-    def folders(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The trusted and the untrusted entries, as they are written."""
-        self._store.is_trusted(self._user_home)  # refuses a list that is not valid
-        document = self._document()
-        return tuple(map(str, document.get(TRUSTED, []))), tuple(map(str, document.get(UNTRUSTED, [])))
-
-    def add(self, folder: Path) -> bool:
-        """Trust a folder and what is below it; False if it was already trusted.
-
-        Raises:
-            ConfigWriteError: the file can't be written.
-            ConfigBusyError: another process is changing it.
-        """
-        with changing_alone(self._path, self._label):
-            if self._store.is_trusted(folder):
-                return False
-            document = self._document()
-            self._drop(document, UNTRUSTED, folder)
-            self._append(document, TRUSTED, folder)
-            self._write(document)
-        return True
-
-    def remove(self, folder: Path) -> bool:
-        """Trust a folder no longer, even where one above it is trusted; False if it was not trusted.
-
-        Raises:
-            ConfigWriteError: the file can't be written.
-            ConfigBusyError: another process is changing it.
-        """
-        with changing_alone(self._path, self._label):
-            if not self._store.is_trusted(folder):
-                return False
-            document = self._document()
-            self._drop(document, TRUSTED, folder)
-            self._write(document)
-            if self._store.is_trusted(folder):
-                self._append(document, UNTRUSTED, folder)
-                self._write(document)
-        return True
-
-    def refuse(self, folder: Path) -> None:
-        """Do not trust a folder and what is below it, and be asked no more.
-
-        Raises:
-            ConfigWriteError: the file can't be written.
-            ConfigBusyError: another process is changing it.
-        """
-        with changing_alone(self._path, self._label):
-            document = self._document()
-            self._drop(document, TRUSTED, folder)
-            self._drop(document, UNTRUSTED, folder)
-            self._append(document, UNTRUSTED, folder)
-            self._write(document)
-
-    def _document(self) -> Any:
-        import tomlkit
-
-        return tomlkit.parse(read_text(self._path, self._label) or "")
-
-    def _append(self, document: Any, key: str, folder: Path) -> None:
-        import tomlkit
-
-        if key not in document:
-            document[key] = tomlkit.array()
-        cast("list[str]", document[key]).append(str(folder.resolve()))
-        document[key].multiline(multiline=True)
-
-    def _drop(self, document: Any, key: str, folder: Path) -> None:
-        listed: list[Any] = document.get(key, [])
-        wanted = folder.resolve()
-        for index in reversed(range(len(listed))):
-            text = str(listed[index])
-            path = self._user_home / text[2:] if text.startswith("~/") else Path(text)
-            if path.resolve() == wanted:
-                del listed[index]
-
-    def _write(self, document: Any) -> None:
-        import tomlkit
-
-        put_settings(self._path, self._label, tomlkit.dumps(document))

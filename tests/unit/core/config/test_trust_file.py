@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from vibe.core.config.trust import TrustFile, TrustStore
+from vibe.core.config.trust import TrustStore
 from vibe.system.errors import ConfigError
 
 
@@ -18,8 +18,8 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "me" / ".vibe"
 
 
-def trust_file(home: Path) -> TrustFile:
-    return TrustFile(home, home.parent)
+def trust_file(home: Path) -> TrustStore:
+    return TrustStore(home, user_home=home.parent)
 
 
 def is_trusted(home: Path, folder: Path) -> bool:
@@ -93,7 +93,7 @@ def test_a_linked_list_stays_a_link_and_keeps_its_mode(home: Path, tmp_path: Pat
     real.write_text("trusted = []\n")
     real.chmod(0o640)
     (home / "trusted_folders.toml").symlink_to(real)
-    TrustFile(home, tmp_path).add(tmp_path / "work")
+    TrustStore(home, user_home=tmp_path).add(tmp_path / "work")
     assert (home / "trusted_folders.toml").is_symlink()
     assert "work" in real.read_text()
     assert real.stat().st_mode & 0o777 == 0o640
@@ -101,11 +101,11 @@ def test_a_linked_list_stays_a_link_and_keeps_its_mode(home: Path, tmp_path: Pat
 
 def test_all_who_trust_at_once_are_heard(home: Path, tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from vibe.core.config.trust import TrustFile\n"
+        "import sys; from pathlib import Path; from vibe.core.config.trust import TrustStore\n"
         "home, base, who = map(Path, sys.argv[1:])\n"
-        "for n in range(5): TrustFile(home, base).add(base / f'{who}-{n}')"
+        "for n in range(5): TrustStore(home, user_home=base).add(base / f'{who}-{n}')"
     )
     writers = [subprocess.Popen([sys.executable, "-c", program, home, tmp_path, str(who)]) for who in range(4)]
     assert [writer.wait() for writer in writers] == [0] * 4
-    trusted, _ = TrustFile(home, tmp_path).folders()
+    trusted, _ = TrustStore(home, user_home=tmp_path).folders()
     assert len(trusted) == 20
