@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-__all__ = ["DEFAULT_IGNORES", "IGNORE_FILE", "Ignores", "list_entries", "walk_files"]
-
 IGNORE_FILE = ".vibeignore"
 """Patterns for the whole workspace, in the root, written like ``.gitignore``."""
 
@@ -67,7 +65,7 @@ class _Rules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Look:
+class Look:
     """One walk: its rules by kind, nearest first, the names it leaves out, and whether it began in an ignored place."""
 
     rules: tuple[_Rules, ...] = ()
@@ -75,7 +73,7 @@ class _Look:
     own: frozenset[Path] = frozenset()
     inside: bool = False
 
-    def into(self, folder: Path) -> _Look:
+    def into(self, folder: Path) -> Look:
         """The look at a folder, with its own rules."""
         if self.names is None:
             return self
@@ -86,6 +84,7 @@ class _Look:
         return replace(self, rules=tuple(sorted((*found, *above), key=lambda rules: rules.kind)))
 
     def leaves_out(self, path: Path, *, is_folder: bool) -> bool:
+        """Return whether a path is passed over."""
         if path in self.own or (self.names is not None and self.names.match(path.name)):
             return True
         answers = (rules.ignores(path, is_folder=is_folder, inside=self.inside) for rules in self.rules)
@@ -103,7 +102,7 @@ def walk_files(
     if start.is_file():
         yield start
         return
-    yield from _walk(start, _look_at(root, start, ignores, own, use_ignores=use_ignores))
+    yield from _walk(start, look_at(root, start, ignores, own, use_ignores=use_ignores))
 
 
 def list_entries(root: Path, folder: Path, *, use_ignores: bool, own: Iterable[Path] = ()) -> list[Path]:
@@ -112,28 +111,38 @@ def list_entries(root: Path, folder: Path, *, use_ignores: bool, own: Iterable[P
     Raises:
         OSError: the folder can't be read.
     """
-    look = _look_at(root, folder, None, own, use_ignores=use_ignores).into(folder)
+    look = look_at(root, folder, None, own, use_ignores=use_ignores).into(folder)
     return [entry for entry, _ in _entries(folder, look)]
 
 
-def _look_at(root: Path, start: Path, ignores: Ignores | None, own: Iterable[Path], *, use_ignores: bool) -> _Look:
+def look_at(root: Path, start: Path, ignores: Ignores | None, own: Iterable[Path], *, use_ignores: bool) -> Look:
     """The look at the folder above ``start``."""
     if not use_ignores:
-        return _Look(own=frozenset(own))
+        return Look(own=frozenset(own))
     known = ignores or Ignores()
-    names = "|".join(translate(name) for name in known.globs if "/" not in name)
     paths = [name for name in known.globs if "/" in name]
     from pathspec import GitIgnoreSpec
 
     listed = [_Rules(base=root, spec=GitIgnoreSpec.from_lines(paths), kind=-1)] if paths else []
     rules = (*listed, *_read_rules(root, root / known.file, len(PER_FOLDER)))
-    look = _Look(rules=rules, names=re.compile(names), own=frozenset(own))
+    look = Look(rules=rules, names=_names(known), own=frozenset(own))
     for folder in reversed(start.parents):
         look = look.into(folder)
     return replace(look, inside=any(rules.ignores(start, is_folder=True, inside=False) for rules in look.rules))
 
 
-def _entries(folder: Path, look: _Look) -> Iterator[tuple[Path, bool]]:
+def look_at_listed(root: Path, own: Iterable[Path]) -> Look:
+    """The look at files that git lists: its own rules are done with."""
+    files = (".ignore", IGNORE_FILE)
+    rules = tuple(rules for kind, name in enumerate(files) for rules in _read_rules(root, root / name, kind))
+    return Look(rules=rules, names=_names(Ignores()), own=frozenset(own))
+
+
+def _names(ignores: Ignores) -> re.Pattern[str]:
+    return re.compile("|".join(translate(name) for name in ignores.globs if "/" not in name))
+
+
+def _entries(folder: Path, look: Look) -> Iterator[tuple[Path, bool]]:
     """The entries the rules leave, and whether each is a folder of its own."""
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name.encode(errors="surrogateescape")):
         is_folder = entry.is_dir() and not entry.is_symlink()
@@ -141,7 +150,7 @@ def _entries(folder: Path, look: _Look) -> Iterator[tuple[Path, bool]]:
             yield entry, is_folder
 
 
-def _walk(folder: Path, above: _Look) -> Iterator[Path]:
+def _walk(folder: Path, above: Look) -> Iterator[Path]:
     look = above.into(folder)
     try:
         entries = list(_entries(folder, look))

@@ -9,11 +9,9 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from vibe.core.config.models import ProjectContextConfig, VibeConfig
 from vibe.core.config.paths import project_lineage
@@ -22,12 +20,8 @@ from vibe.core.instructions.system_prompt import PromptLibrary, filled
 from vibe.system.git.calls import GitCall, run_git, without_fetching
 from vibe.system.git.discovery import locate
 from vibe.system.git.shelter import Shelter, take_shelter
-from vibe.system.ignore import DEFAULT_IGNORES, IGNORE_FILE
+from vibe.system.ignore import Look, look_at, look_at_listed
 from vibe.system.own_places import OwnPlaces, user_home_of
-
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
-
 
 CONTEXT_TEMPLATE = "project_context"
 DANGEROUS_TEMPLATE = "dangerous_directory"
@@ -262,25 +256,24 @@ def draw_tree(
     ``listed`` are the project's files if they are known, relative to ``root``; a folder among them ends with a
     slash and is read from disk. What is in ``own`` places is not drawn.
     """
-    hidden = frozenset(place.relative_to(os.path.realpath(root)).as_posix() for place in own)
-    rules = _Rules.of(root, top=True)
-    top = _Folder(on_disk=True) if listed is None else _of_paths(listed, rules, limits.max_depth, hidden)
-    return _Drawing(root, limits, hidden).draw(top)
+    real = Path(os.path.realpath(root))
+    top = _Folder(on_disk=True) if listed is None else _of_paths(listed, real, look_at_listed(real, own), limits)
+    return _Drawing(real, limits, own).draw(top)
 
 
-def _of_paths(listed: Iterable[str], rules: _Rules, depth: int, hidden: frozenset[str]) -> _Folder:
-    top = _Folder()
+def _of_paths(listed: Iterable[str], root: Path, look: Look, limits: ProjectContextConfig) -> _Folder:
+    top, depth = _Folder(), limits.max_depth
 
     @cache
-    def is_left_out(path: str, name: str, *, is_folder: bool) -> bool:
-        return path in hidden or _is_generated(name) or rules.ignores(path, is_folder=is_folder)
+    def is_left_out(path: str, *, is_folder: bool) -> bool:
+        return look.leaves_out(root / path, is_folder=is_folder)
 
     for path in listed:
         names = path.rstrip("/").split("/", depth)
         folder, last = top, len(names) - 1
         for level, name in enumerate(names[:depth]):
             is_folder = level < last or path.endswith("/")
-            if is_left_out("/".join(names[: level + 1]), name, is_folder=is_folder):
+            if is_left_out("/".join(names[: level + 1]), is_folder=is_folder):
                 break
             if not is_folder:
                 folder.inside.setdefault(name, None)
@@ -294,9 +287,9 @@ def _of_paths(listed: Iterable[str], rules: _Rules, depth: int, hidden: frozense
 
 
 class _Drawing:
-    def __init__(self, root: Path, limits: ProjectContextConfig, hidden: frozenset[str]) -> None:
+    def __init__(self, root: Path, limits: ProjectContextConfig, own: Collection[Path]) -> None:
         self._root = root
-        self._hidden = hidden
+        self._own = own
         self._limits = limits
         self._room = max(limits.max_chars - limits.truncation_buffer, 0)
         self._files = limits.max_files
@@ -305,14 +298,14 @@ class _Drawing:
 
     def draw(self, top: _Folder) -> tuple[str, bool]:
         """Choose level by level what fits, then write it down."""
-        waiting = deque([(top, self._root, 0, _Rules(()))])
+        waiting: deque[tuple[_Folder, Path, int, Look | None]] = deque([(top, self._root, 0, None)])
         while waiting:
             folder, path, depth, above = waiting.popleft()
-            rules = self._read(folder, path, above) if folder.on_disk else above
+            look = self._read(folder, path, above) if folder.on_disk else above
             self._choose(folder, depth, max(self._room // (len(waiting) + 1), min(self._room, LEAST_ROOM)))
             if depth + 1 < self._limits.max_depth:
                 inner = ((folder.inside[name], path / name) for name in folder.drawn)
-                waiting += [(one, place, depth + 1, rules) for one, place in inner if one is not None]
+                waiting += [(one, place, depth + 1, look) for one, place in inner if one is not None]
         lines = list(_lines(top, 0))
         return "\n".join([*lines, *([CUT] if self._cut else [])]) or "(no files)", self._cut
 
@@ -338,29 +331,21 @@ class _Drawing:
         folder.more = len(names) - len(chosen)
         self._cut = self._cut or folder.more > 0
 
-    def _read(self, folder: _Folder, path: Path, above: _Rules) -> _Rules:
+    def _read(self, folder: _Folder, path: Path, above: Look | None) -> Look | None:
         """Fill in what is on disk; links are never folders."""
         if time.monotonic() > self._deadline:
             self._cut = True
             return above
-        rules = (above if above.specs else self._rules_above(path)).within(path, top=path == self._root)
+        look = (above or look_at(self._root, path, None, self._own, use_ignores=True)).into(path)
         try:
             with os.scandir(path) as entries:
                 found = {entry.name: entry.is_dir(follow_symlinks=False) for entry in islice(entries, MAX_ENTRIES_READ)}
         except OSError:
-            return rules
+            return look
         for name, is_folder in found.items():
-            if (path / name).relative_to(self._root).as_posix() in self._hidden:
-                continue
-            if not _is_generated(name) and not rules.ignores_path(path / name, is_folder=is_folder):
+            if not look.leaves_out(path / name, is_folder=is_folder):
                 folder.inside.setdefault(name, _Folder(on_disk=True) if is_folder else None)
-        return rules
-
-    def _rules_above(self, path: Path) -> _Rules:
-        rules = _Rules(())
-        for folder in reversed([place for place in path.parents if place.is_relative_to(self._root)]):
-            rules = rules.within(folder, top=folder == self._root)
-        return rules
+        return look
 
 
 def _lines(folder: _Folder, depth: int) -> Iterable[str]:
@@ -372,47 +357,3 @@ def _lines(folder: _Folder, depth: int) -> Iterable[str]:
             yield from _lines(inner, depth + 1)
     if folder.more:
         yield "  " * depth + MORE.format(folder.more)
-
-
-@cache
-def _is_generated(name: str) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in DEFAULT_IGNORES)
-
-
-@dataclass(frozen=True, slots=True)
-class _Rules:
-    """Rules of ignore files, the innermost first, each with its folder."""
-
-    specs: tuple[tuple[Path, GitIgnoreSpec], ...]
-
-    @classmethod
-    def of(cls, folder: Path, *, top: bool) -> _Rules:
-        """The files of one folder that git does not go by."""
-        return cls(()).within(folder, top=top, names=(".ignore",))
-
-    def within(self, folder: Path, *, top: bool, names: tuple[str, ...] = (".gitignore", ".ignore")) -> _Rules:
-        """These, and the ones of a folder below."""
-        own: list[tuple[Path, GitIgnoreSpec]] = []
-        for name in (*names, *((IGNORE_FILE,) if top else ())):
-            try:
-                text = (folder / name).read_text(encoding="utf-8", errors="replace")
-            except OSError:
-                continue
-            from pathspec import GitIgnoreSpec
-
-            own.append((folder, GitIgnoreSpec.from_lines(text.splitlines())))
-        return _Rules((*own, *self.specs)) if own else self
-
-    def ignores(self, path: str, *, is_folder: bool) -> bool:
-        """Return whether a path is left out that is relative to the one folder whose files these are."""
-        word = f"{path}/" if is_folder else path
-        return any(spec.check_file(word).include for _, spec in self.specs)
-
-    def ignores_path(self, path: Path, *, is_folder: bool) -> bool:
-        """Return whether a path is left out; the innermost file that speaks of it counts."""
-        for base, spec in self.specs:
-            relative = path.relative_to(base).as_posix()
-            found = spec.check_file(f"{relative}/" if is_folder else relative).include
-            if found is not None:
-                return found
-        return False
