@@ -28,9 +28,9 @@ from ipc.codec import (
     event_frame,
     heartbeat_frame,
 )
-from ipc.errors import AddressInUseError, CodecError, JournalError, SequenceError
+from ipc.errors import AddressInUseError, CodecError, SequenceError
 from ipc.events import Event, WarningEvent
-from ipc.journal import FsyncPolicy, Journal
+from ipc.journal import Journal
 from ipc.places import (
     JOURNAL_NAME,
     Addresses,
@@ -54,15 +54,16 @@ JOURNAL_UNWRITABLE = "journal.unwritable"
 class EventBus:
     """Records each event, then sends it. Takes stamped events: put an ``ipc.sink.StampingSink`` before it.
 
-    ``publish`` never blocks on a subscriber and never awaits; opening, ``sync`` and closing touch the disk: call them
-    off the loop, or use ``event_bus``.
+    ``publish`` never blocks on a subscriber and never awaits; opening and closing touch the disk: do that off the loop,
+    or by ``event_bus``.
     """
 
     def __init__(self, entry: Entry, registry: Registry, journal: Journal) -> None:
         """Bind the sockets of ``entry`` and register it. Use ``open``, which finds the place for all of it."""
         self._registry = registry
-        self._journal = journal
-        self._warnings: list[WarningEvent] = []
+        self.journal = journal
+        self.warnings: list[WarningEvent] = []
+        """Of the bus itself, which it can't record."""
         self._closed = False
         with ExitStack() as undo:
             self._pub = PubSocket(entry.events)
@@ -71,7 +72,8 @@ class EventBus:
             undo.callback(self._rep.close)
             registry.register(entry)
             undo.pop_all()
-        self._entry = entry
+        self.entry = entry
+        """Addresses, journal, process, run, as they are registered."""
         self._guarded = is_guarded(entry.events)
         self._ending = False
         self._wake_out, self._wake_in = os.pipe()
@@ -87,7 +89,6 @@ class EventBus:
         info: RunInfo,
         address: str | None = None,
         runtime_dir: Path | None = None,
-        fsync: FsyncPolicy = "interval",
     ) -> Self:
         """Make the run's folder, open its journal, bind its addresses and register it.
 
@@ -98,7 +99,6 @@ class EventBus:
             address: ``ipc:///path`` or ``tcp://127.0.0.1:PORT`` (replay is at the next port, control at the one after)
                 in place of sockets in the run's folder.
             runtime_dir: ``$XDG_RUNTIME_DIR``, if it is set.
-            fsync: When the journal is forced to the disk.
 
         Raises:
             BusUnavailableError: pynng can't be loaded, or the address can't be used, is in use, or open to others.
@@ -112,7 +112,7 @@ class EventBus:
         folder = make_run_folder(source, home, runtime_dir, for_sockets=given is None)
         addresses = given or addresses_in(folder)
         refuse_files_in_the_way(addresses)
-        journal = Journal(folder / JOURNAL_NAME, fsync=fsync)
+        journal = Journal(folder / JOURNAL_NAME)
         entry = _entry(source, addresses, journal.path, info)
         try:
             return cls(entry, registry, journal)
@@ -127,39 +127,9 @@ class EventBus:
             raise
 
     @property
-    def source(self) -> str:
-        """The id of this publisher."""
-        return self._entry.source
-
-    @property
-    def entry(self) -> Entry:
-        """Registry entry: addresses, journal, process, run."""
-        return self._entry
-
-    @property
-    def head(self) -> int:
-        """The number of the newest event."""
-        return self._journal.head
-
-    @property
     def failed(self) -> bool:
         """Could an event not be written at once? Then the run must not end as a success, whatever came after."""
-        return self._journal.error is not None
-
-    @property
-    def unwritten(self) -> int:
-        """Number of events in memory only, because the disk takes no more."""
-        return self._journal.unwritten
-
-    @property
-    def warnings(self) -> tuple[WarningEvent, ...]:
-        """Warnings of the bus itself, which it can't record."""
-        return tuple(self._warnings)
-
-    @property
-    def repaired_bytes(self) -> int:
-        """Bytes of a torn tail that were cut off the journal when it was opened."""
-        return self._journal.repaired_bytes
+        return self.journal.error is not None
 
     def publish(self, event: Event) -> None:
         """Record and send one stamped event.
@@ -168,12 +138,12 @@ class EventBus:
             SequenceError: It is not the next one.
             JournalError: The disk is full and so is the memory set aside for that.
         """
-        if event.seq != self._journal.head + 1:
-            raise SequenceError(self._journal.head + 1, event.seq)
+        if event.seq != self.journal.head + 1:
+            raise SequenceError(self.journal.head + 1, event.seq)
         body = encode_event(event)
-        self._journal.append(body)
-        if self._journal.error is not None and not self._warnings:
-            self._warn(self._journal.error)
+        self.journal.append(body)
+        if self.journal.error is not None and not self.warnings:
+            self._warn(self.journal.error)
         if self._guarded:
             self._beat(end=False)
         else:
@@ -185,30 +155,18 @@ class EventBus:
         Raises:
             BusUnavailableError: It can't be written.
         """
-        entry = self._entry
-        self._entry = msgspec.structs.replace(entry, info=info)
-        self._registry.register(self._entry)
-
-    def sync(self) -> None:
-        """Put everything published on the disk. Blocks for milliseconds.
-
-        Raises:
-            JournalError: It can't be done.
-        """
-        self._journal.sync()
-        if self._journal.error is not None:
-            reason = self._journal.error.strerror or "it can't be written"
-            raise JournalError(self._journal.path, reason, "free disk space and run again")
+        self.entry = msgspec.structs.replace(self.entry, info=info)
+        self._registry.register(self.entry)
 
     def close(self) -> None:
         """Sync, tell subscribers that this is the end, take the sockets away. A second call does nothing."""
-        if self._closed or os.getpid() != self._entry.pid:
+        if self._closed or os.getpid() != self.entry.pid:
             return  # a forked child must not end its parent's bus
         self._closed = True
-        self._journal.sync()
-        if self._journal.error is not None and not self._warnings:
-            self._warn(self._journal.error)
-        self._registry.remove(self._entry)
+        self.journal.sync()
+        if self.journal.error is not None and not self.warnings:
+            self._warn(self.journal.error)
+        self._registry.remove(self.entry)
         self._ending = True
         os.write(self._wake_in, b"x")
         self._service.join()
@@ -216,9 +174,9 @@ class EventBus:
         self._pub.close()
         os.close(self._wake_in)
         os.close(self._wake_out)
-        self._journal.close()
-        if not self._entry.info.kept:
-            shutil.rmtree(self._journal.path.parent, ignore_errors=True)
+        self.journal.close()
+        if not self.entry.info.kept:
+            shutil.rmtree(self.journal.path.parent, ignore_errors=True)
 
     def __enter__(self) -> Self:
         return self
@@ -229,11 +187,11 @@ class EventBus:
     def _warn(self, error: OSError) -> None:
         reason = error.strerror or "it can't be written"
         message = (
-            f"the journal {self._journal.path} can't be written: {reason}; events are kept in memory until there is "
+            f"the journal {self.journal.path} can't be written: {reason}; events are kept in memory until there is "
             "room, and the run ends with exit code 3"
         )
-        self._warnings.append(
-            WarningEvent(source=self.source, ts=time.time(), code=JOURNAL_UNWRITABLE, message=message)
+        self.warnings.append(
+            WarningEvent(source=self.entry.source, ts=time.time(), code=JOURNAL_UNWRITABLE, message=message)
         )
 
     def _serve(self) -> None:
@@ -256,7 +214,7 @@ class EventBus:
             self._answer_all()
 
     def _beat(self, *, end: bool) -> None:
-        self._pub.send(heartbeat_frame(Heartbeat(source=self.source, seq=self._journal.head, end=end)))
+        self._pub.send(heartbeat_frame(Heartbeat(source=self.entry.source, seq=self.journal.head, end=end)))
 
     def _answer_all(self) -> None:
         while (question := self._rep.receive()) is not None:
@@ -267,28 +225,28 @@ class EventBus:
             self._rep.answer(self._answer(request))
 
     def _answer(self, request: ReplayRequest) -> bytes:
-        if self._guarded and not self._entry.allows(request.token):
+        if self._guarded and not self.entry.allows(request.token):
             return encode_answer(
                 ReplayHeader(
                     version=WIRE_VERSION, source="", seq=0, end=False, first=0, count=0, journal="", refused=True
                 ),
                 [],
             )
-        head = self._journal.head
+        head = self.journal.head
         bodies: list[bytes] = []
         first = max(request.first, 1) if request.first is not None else 0
         if first:
             last = head if request.last is None else request.last
             with suppress(OSError):  # a disk that can't be read: the asker asks again
-                bodies = self._journal.read(first, last)
+                bodies = self.journal.read(first, last)
         header = ReplayHeader(
             version=WIRE_VERSION,
-            source=self.source,
+            source=self.entry.source,
             seq=head,
             end=self._ending,
             first=first,
             count=len(bodies),
-            journal=self._entry.journal,
+            journal=self.entry.journal,
         )
         return encode_answer(header, bodies)
 
@@ -301,7 +259,6 @@ async def event_bus(
     info: RunInfo,
     address: str | None = None,
     runtime_dir: Path | None = None,
-    fsync: FsyncPolicy = "interval",
 ) -> AsyncGenerator[EventBus]:
     """``EventBus.open`` and ``close`` in a worker thread, for use on the loop.
 
@@ -312,7 +269,7 @@ async def event_bus(
         JournalError: As ``EventBus.open``.
     """
     bus = await to_thread.run_sync(
-        lambda: EventBus.open(home, source=source, info=info, address=address, runtime_dir=runtime_dir, fsync=fsync)
+        lambda: EventBus.open(home, source=source, info=info, address=address, runtime_dir=runtime_dir)
     )
     try:
         yield bus

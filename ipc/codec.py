@@ -11,12 +11,13 @@ any user of the machine can connect, sends heartbeats alone, one after each even
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from ipc.errors import INVALID_JSON, CodecError
+from ipc.errors import INVALID_JSON, CodecError, decoded
 from ipc.events import BaseEvent, Event
 
 WIRE_VERSION = 1
@@ -146,10 +147,7 @@ def decode_head(body: bytes) -> Head:
     Raises:
         CodecError: The body is not an event of any version.
     """
-    try:
-        return _head_decoder.decode(body)
-    except INVALID_JSON as error:
-        raise CodecError("event", str(error)) from error
+    return decoded(_head_decoder, body, partial(CodecError, "event"))
 
 
 def topic_of(event: Event) -> str:
@@ -179,10 +177,7 @@ def decode_frame(frame: bytes) -> tuple[str, bytes] | Heartbeat:
         raise CodecError("message", "no NUL after the topic")
     if topic != HEARTBEAT:
         return topic.decode("utf-8", "replace"), body
-    try:
-        return _heartbeat_decoder.decode(body)
-    except INVALID_JSON as error:
-        raise CodecError("heartbeat", str(error)) from error
+    return decoded(_heartbeat_decoder, body, partial(CodecError, "heartbeat"))
 
 
 def encode_request(request: ReplayRequest) -> bytes:
@@ -196,10 +191,7 @@ def decode_request(data: bytes) -> ReplayRequest:
     Raises:
         CodecError: They hold none.
     """
-    try:
-        return _request_decoder.decode(data)
-    except INVALID_JSON as error:
-        raise CodecError("replay request", str(error)) from error
+    return decoded(_request_decoder, data, partial(CodecError, "replay request"))
 
 
 def encode_answer(header: ReplayHeader, bodies: Sequence[bytes]) -> bytes:
@@ -214,10 +206,7 @@ def decode_answer(data: bytes) -> tuple[ReplayHeader, list[bytes]]:
         CodecError: The bytes are not a valid answer, or are of another version of the wire.
     """
     line, _, rest = data.partition(b"\n")
-    try:
-        header = _header_decoder.decode(line)
-    except INVALID_JSON as error:
-        raise CodecError("replay answer", str(error)) from error
+    header = decoded(_header_decoder, line, partial(CodecError, "replay answer"))
     if header.version != WIRE_VERSION:
         raise CodecError("replay answer", f"wire version {header.version}, this program needs {WIRE_VERSION}")
     bodies = rest.split(b"\n")[:-1]

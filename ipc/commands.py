@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Literal, TypeAlias, cast
+from functools import partial
+from typing import Annotated, Any, Literal, TypeAlias, cast, get_args
 
 import msgspec
 from msgspec import Meta, Struct
 
-from ipc.errors import INVALID_JSON, CodecError, RequestInvalidError
+from ipc.errors import CodecError, RequestInvalidError, decoded
 
 COMMAND_VERSION = 1
 """Grows when a run of the old form could not understand a command of the new one; new commands do not change it, nor do
@@ -189,20 +190,7 @@ class Envelope(Struct, frozen=True):
     version: int = COMMAND_VERSION
 
 
-KINDS: tuple[type[BaseCommand], ...] = (
-    Ping,
-    Pause,
-    Cancel,
-    Decide,
-    Revise,
-    Act,
-    Requests,
-    Approve,
-    AnswerQuestion,
-    GivePrompt,
-    Steer,
-    Interrupt,
-)
+KINDS: tuple[type[BaseCommand], ...] = get_args(Command)
 
 _encoder = msgspec.json.Encoder()
 _envelope_decoder = msgspec.json.Decoder(Envelope)
@@ -239,10 +227,7 @@ def decode_envelope(data: bytes) -> Envelope:
     """
     if len(data) > MAX_REQUEST_BYTES:
         raise RequestInvalidError(f"{len(data):,} bytes, at most {MAX_REQUEST_BYTES:,} allowed")
-    try:
-        return _envelope_decoder.decode(data)
-    except INVALID_JSON as error:
-        raise RequestInvalidError(str(error)) from error
+    return decoded(_envelope_decoder, data, RequestInvalidError)
 
 
 def decode_command(data: bytes) -> Command:
@@ -251,10 +236,7 @@ def decode_command(data: bytes) -> Command:
     Raises:
         RequestInvalidError: It is not a valid request of this version.
     """
-    try:
-        command = _command_decoder.decode(data)
-    except INVALID_JSON as error:
-        raise RequestInvalidError(str(error)) from error
+    command = decoded(_command_decoder, data, RequestInvalidError)
     if isinstance(command, Revise) and _is_deeper(command.operations, MAX_DEPTH):
         raise RequestInvalidError(f"nested deeper than {MAX_DEPTH} levels")
     return command
@@ -275,10 +257,7 @@ def decode_reply(data: bytes) -> Reply:
     Raises:
         CodecError: They hold none.
     """
-    try:
-        return _reply_decoder.decode(data)
-    except INVALID_JSON as error:
-        raise CodecError("reply", str(error)) from error
+    return decoded(_reply_decoder, data, partial(CodecError, "reply"))
 
 
 def _is_deeper(value: object, limit: int) -> bool:

@@ -15,10 +15,13 @@ IpcError                       one sentence: what is wrong, where, what to do
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
+
+T = TypeVar("T")
 
 INVALID_JSON = (msgspec.DecodeError, UnicodeError, RecursionError)
 """Errors that decoding JSON with msgspec raises: an invalid byte inside a string is no ``DecodeError``, nor is deep
@@ -130,3 +133,11 @@ class EventsLostError(IpcError):
         self.first = first
         self.last = last
         self.journal = journal
+
+
+def decoded(decoder: msgspec.json.Decoder[T], data: bytes, error: Callable[[str], IpcError]) -> T:
+    """Return what ``decoder`` makes of JSON; what it can't read is the ``error`` that says why."""
+    try:
+        return decoder.decode(data)
+    except INVALID_JSON as reason:
+        raise error(str(reason)) from reason

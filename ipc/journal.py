@@ -12,17 +12,15 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Literal, TypeAlias
+from typing import BinaryIO
 
 from ipc.errors import JournalError
 from vibe.system.files import append_all, sync_data
 from vibe.system.locks import try_lock, wait_for_lock
 
-FsyncPolicy: TypeAlias = Literal["interval", "explicit", "never"]
-"""``interval``: every 50 ms, off the loop; ``explicit``: only at ``sync()``; ``never``: not even then (for tests)."""
-
 BATCH_BYTES = 1 << 20
 FSYNC_INTERVAL_S = 0.05
+"""What was appended is on the disk so soon, forced there off the loop."""
 MAX_UNWRITTEN_BYTES = 32 << 20
 """Bytes of a journal that can't be written which memory holds before it gives up."""
 
@@ -38,10 +36,9 @@ class Journal:
     ``error`` then holds the first failure for good.
     """
 
-    def __init__(self, path: Path, *, fsync: FsyncPolicy = "interval") -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
         self.error: OSError | None = None
-        self._policy: FsyncPolicy = fsync
         self._fd = _open_locked(path)
         try:
             self._offsets, size = _recover(self._fd, path)
@@ -53,19 +50,13 @@ class Journal:
             raise
         self._unwritten: list[bytes] = []
         self._unwritten_bytes = 0
-        self._head = len(self._offsets) - 1
+        self.head = len(self._offsets) - 1
+        """The number of the newest event; 0 if there is none."""
         self._lock = threading.Lock()
         self._dirty = threading.Event()
         self._stop = threading.Event()
-        self._syncer: threading.Thread | None = None
-        if fsync == "interval":
-            self._syncer = threading.Thread(target=self._sync_often, name="journal-fsync", daemon=True)
-            self._syncer.start()
-
-    @property
-    def head(self) -> int:
-        """The number of the newest event; 0 if there is none."""
-        return self._head
+        self._syncer = threading.Thread(target=self._sync_often, name="journal-fsync", daemon=True)
+        self._syncer.start()
 
     @property
     def unwritten(self) -> int:
@@ -89,16 +80,16 @@ class Journal:
                 except OSError as error:
                     self.error = self.error or error
                     self._hold(line)
-            self._head += 1
+            self.head += 1
         if not self._dirty.is_set():
             self._dirty.set()
-        return self._head
+        return self.head
 
     def read(self, first: int, last: int, limit: int = BATCH_BYTES) -> list[bytes]:
         """Bodies ``first`` to ``last`` (both included) that fit in ``limit`` bytes, at least one if there is one."""
         with self._lock:
             written = len(self._offsets) - 1
-            first, last = max(first, 1), min(last, self._head)
+            first, last = max(first, 1), min(last, self.head)
             if first > last:
                 return []
             if first > written:
@@ -117,8 +108,6 @@ class Journal:
         with self._lock:
             if self._unwritten:
                 self._write_unwritten()
-        if self._policy == "never":
-            return
         try:
             sync_data(self._fd)
         except OSError as error:
@@ -128,8 +117,7 @@ class Journal:
         """Sync, stop, release the lock."""
         self._stop.set()
         self._dirty.set()
-        if self._syncer is not None:
-            self._syncer.join()
+        self._syncer.join()
         self.sync()
         os.close(self._fd)
 

@@ -32,7 +32,7 @@ class Run:
 
     def __init__(self, bus: EventBus) -> None:
         self.bus = bus
-        self.sink = StampingSink(bus.source, bus)
+        self.sink = StampingSink(bus.entry.source, bus)
 
     def publish(self, count: int) -> None:
         """Publish some messages."""
@@ -46,7 +46,7 @@ class Run:
 
 @asynccontextmanager
 async def running(home: Path, source: str = "run-1", address: str | None = None) -> AsyncGenerator[Run]:
-    async with event_bus(home, source=source, info=INFO, address=address, fsync="never") as bus:
+    async with event_bus(home, source=source, info=INFO, address=address) as bus:
         yield Run(bus)
 
 
@@ -128,7 +128,7 @@ async def test_a_lost_tail_is_shown_by_the_heartbeat(vibe_home: Path) -> None:
         await take(records, 1)
         for seq in (2, 3):
             body = encode_event(UserMessageEvent(seq=seq, source="run-1", text="recorded, but lost on its way"))
-            run.bus._journal.append(body)  # pyright: ignore[reportPrivateUsage]  loses a message for certain
+            run.bus.journal.append(body)  # loses a message for certain
         assert seqs(await take(records, 2)) == [2, 3]
 
 
@@ -272,7 +272,7 @@ async def test_events_out_of_order_are_refused(vibe_home: Path) -> None:
             with pytest.raises(SequenceError, match=f"expected event 3 and was given {seq}"):
                 run.bus.publish(UserMessageEvent(seq=seq, text="x"))
         run.publish(1)
-        assert run.bus.head == 3
+        assert run.bus.journal.head == 3
 
 
 async def test_many_subscribers_each_get_everything(vibe_home: Path) -> None:

@@ -113,7 +113,7 @@ def test_what_a_full_disk_refuses_stays_readable_and_is_written_later(path: Path
         import resource, sys
         from pathlib import Path
         from ipc.journal import Journal, JournalReader
-        journal = Journal(Path(sys.argv[1]), fsync="explicit")
+        journal = Journal(Path(sys.argv[1]))
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
         bodies = [b"%03d" % n + b"x" * 97 for n in range(1, 31)]
         for body in bodies:

@@ -51,7 +51,7 @@ def bus(vibe_home: Path) -> Iterator[EventBus]:
 
 
 def publish(bus: EventBus, count: int = 2) -> None:
-    sink = StampingSink(bus.source, bus)
+    sink = StampingSink(bus.entry.source, bus)
     for number in range(count):
         sink.publish(UserMessageEvent(text=f"hello {number}"))
     sink.publish(PlanPausedEvent(plan_id="plan-1", reason="tea\x1b[2J"))
@@ -166,8 +166,8 @@ def test_a_closed_pipe_ends_quietly(vibe_home: Path, bus: EventBus) -> None:
     assert tail.stderr is not None
     tail.stdout.readline()
     tail.stdout.close()
-    sink = StampingSink(bus.source, bus)
-    sink._seq = bus.head  # pyright: ignore[reportPrivateUsage]  goes on where the first sink stopped
+    sink = StampingSink(bus.entry.source, bus)
+    sink._seq = bus.journal.head  # pyright: ignore[reportPrivateUsage]  goes on where the first sink stopped
 
     def ended() -> bool:
         sink.publish(UserMessageEvent(text="more"))
@@ -186,7 +186,7 @@ from ipc.registry import RunInfo
 from ipc.sink import StampingSink
 
 with EventBus.open(pathlib.Path(sys.argv[1]), source="dies", info=RunInfo(cwd="/")) as bus:
-    StampingSink(bus.source, bus).publish(UserMessageEvent(text="hello"))
+    StampingSink(bus.entry.source, bus).publish(UserMessageEvent(text="hello"))
     print("published", flush=True)
     os.kill(os.getpid(), 9)
 """
