@@ -20,7 +20,7 @@ from vibe.system.locks import try_lock, wait_for_lock
 
 BATCH_BYTES = 1 << 20
 FSYNC_INTERVAL_S = 0.05
-"""What was appended is on the disk so soon, forced there off the loop."""
+"""Appended lines are forced to the disk so often, off the loop."""
 MAX_UNWRITTEN_BYTES = 32 << 20
 """Bytes of a journal that can't be written which memory holds before it gives up."""
 
