@@ -79,7 +79,6 @@ def agent_kit(context: AgentContext, own: AgentParts) -> AgentKit:
         model=own.model,
         backend=context.models.backend(own.model),
         tools=_executor(context, own),
-        schemas=context.tools.schemas(),
         offered=context.tools.schemas,
         notes=lambda: context.tools.visible.notes,
         system_prompt=_system_prompt(context, own),

@@ -12,6 +12,7 @@ from subagents.agent.budget import Account, Limits
 from tests.fakes.models import MODEL, Endless, FakeModel
 from vibe.core.agent_loop import AgentLoop
 from vibe.core.config.models import ModelConfig, VibeConfig
+from vibe.core.instructions.system_prompt import PromptLibrary
 from vibe.core.llm.errors import ModelError
 from vibe.core.llm.port import Completion
 from vibe.core.middleware.port import Middleware
@@ -20,11 +21,12 @@ from vibe.core.session.transcript import Transcript
 from vibe.core.session.write_turn import WriteTurn
 from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.executor import Approvals, ToolExecutor
+from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.workspace import Workspace
-from vibe.core.turn import AgentKit
+from vibe.core.turn import SUMMARY_PROMPT, AgentKit
 
 BUILTIN_TOOLS = ToolManager(ToolSources(root=Path(__file__).parent), VibeConfig())
 """Found once, since finding tools reads files; each agent gets a view of its own."""
@@ -45,6 +47,7 @@ class Bench:
     hand_in: HandIn | None = None
     keeps_partial: bool = False
     turn: WriteTurn | None = None
+    guidance: CallGuidance | None = None
 
     def __post_init__(self) -> None:
         self.sink = MemorySink()
@@ -61,15 +64,17 @@ class Bench:
                 context=InvokeContext(workspace=Workspace(root=self.root), environ={"PATH": "/usr/bin:/bin"}),
                 approvals=Approvals(mode=self.mode),
                 sink=self.sink,
+                guidance=self.guidance,
                 turns=self.turn and self.turn.held,
             ),
-            schemas=tools.schemas(),
+            offered=tools.schemas,
             system_prompt="You are a test.",
             transcript=self.transcript,
             sink=self.sink,
             budget=self.account,
             middleware=self.middleware,
             reminders=todo_reminders(tools, self.transcript),
+            summarising=lambda: PromptLibrary().load(SUMMARY_PROMPT),
             hand_in=self.hand_in,
             keeps_partial=self.keeps_partial,
         )

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
-from typing import Any, assert_never
+from typing import Any, TypeAlias, assert_never
 
 from anyio import CancelScope, create_task_group, get_cancelled_exc_class
 
 from ipc.events import ErrorEvent, UserMessageEvent, WarningEvent
 from vibe.core.budget import BudgetExhaustedError
-from vibe.core.compactor import AutoCompact, Compactor, ContextWarning, compaction_threshold
+from vibe.core.compactor import Compactor, ContextLimit, compaction_threshold
 from vibe.core.llm.errors import ContextTooLongError, ModelError
 from vibe.core.llm.written_calls import written_call
 from vibe.core.messages import AssistantMessage, Image, Usage, UserMessage
 from vibe.core.middleware.cut_answer import MAX_CUTS, CutAnswer, go_on
-from vibe.core.middleware.limits import SUMMARISE, LoopDetection, SpendingNotice, TurnLimit
-from vibe.core.middleware.port import HOST_NOTICE, Compact, Middleware, MiddlewarePipeline, Notice, Stop, Verdict, Warn
+from vibe.core.middleware.limits import SUMMARISE, LoopDetection, SpendingLimits
+from vibe.core.middleware.port import (
+    HOST_NOTICE,
+    Compact,
+    Middleware,
+    Notice,
+    Stop,
+    TurnContext,
+    Verdict,
+    Warn,
+    last_notices,
+)
 from vibe.core.outcome import BUSY, Denial, NeverStop, Outcome, StopSignal
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.turn import AgentKit, TurnResult, TurnRunner
@@ -34,6 +43,8 @@ WRITTEN_NOTICE = (
     f"{HOST_NOTICE}nothing was run: your last answer is a tool call written as text. Call the tool {{tool!r}} the way "
     "tools are called here, or answer in plain words."
 )
+
+Hook: TypeAlias = Callable[[Middleware, TurnContext], Awaitable[Sequence[Verdict]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +82,10 @@ class AgentLoop:
         self._sink = kit.sink
         self._threshold = compaction_threshold(kit.model)
         ending = SUMMARISE if kit.hand_in is None else f"hand in your result with {kit.hand_in.name}"
-        limit = () if max_turns is None else (TurnLimit(max_turns, turns_before),)
-        spending = SpendingNotice(max_turns, turns_before, ending=ending)
-        own = _own_middleware(self._threshold, warns=kit.context_warnings)
-        self._pipeline = MiddlewarePipeline((*limit, spending, *own, *kit.middleware))
-        self._turns = TurnRunner(kit, self._pipeline)
+        spending = SpendingLimits(max_turns, turns_before, ending=ending)
+        length = () if self._threshold is None else (ContextLimit(self._threshold, warns=kit.context_warnings),)
+        self._middleware = (spending, *length, LoopDetection(), *kit.middleware)
+        self._turns = TurnRunner(kit)
         self._compactor = Compactor(kit)
         self._denied: list[Denial] = []
         self._files_changed: dict[str, None] = {}
@@ -154,14 +164,15 @@ class AgentLoop:
         """Work until it is done, with the tasks of the middleware beside; an error is returned, else one of a group."""
         ended: ActResult | Exception = self.interrupted()
         async with create_task_group() as tasks:
-            self._pipeline.before_run(tasks)
+            for member in self._middleware:
+                member.before_run(tasks)
             try:
                 ended = await self._until_done(stop)
             except Exception as error:  # noqa: BLE001  raised by the caller, not as one of a group
                 ended = error
             finally:
                 with CancelScope(shield=True):
-                    await self._heed(await self._pipeline.after_run(self._turns.context()))
+                    await self._heed(lambda one, context: one.after_run(context))
         return ended
 
     async def _until_done(self, stop: StopSignal) -> ActResult:
@@ -170,7 +181,7 @@ class AgentLoop:
             self._take_steered()
             if stop.requested:
                 return self._result(Outcome.INTERRUPTED, "stopped", "stopped at the end of a turn")
-            stopped = await self._heed(await self._pipeline.before_turn(self._turns.context()))
+            stopped = await self._heed(lambda one, context: one.before_turn(context))
             if stopped is not None:
                 return stopped
             turn = await self._turn()
@@ -181,20 +192,22 @@ class AgentLoop:
                 return ended
             empty_before = turn.completion.message.is_empty
 
-    async def _heed(self, verdicts: list[Verdict]) -> ActResult | None:
-        """Do what the middleware said; the result, if that ends the work."""
-        for verdict in verdicts:
-            match verdict:
-                case Stop():
-                    return self._result(verdict.outcome, verdict.reason, verdict.detail)
-                case Notice():
-                    self._transcript.append(UserMessage(HOST_NOTICE + verdict.text))
-                case Warn():
-                    self._sink.publish(WarningEvent(code=verdict.code, message=verdict.message))
-                case Compact():
-                    await self._compactor.compact(self._turns.context().context_tokens, verdict.threshold)
-                case _:
-                    assert_never(verdict)
+    async def _heed(self, hook: Hook) -> ActResult | None:
+        """Do what the middleware says at a hook; the result, if that ends the work: a ``Stop`` is the last."""
+        context = self._turns.context()
+        for member in self._middleware:
+            for verdict in await hook(member, context):
+                match verdict:
+                    case Stop():
+                        return self._result(verdict.outcome, verdict.reason, verdict.detail)
+                    case Notice():
+                        self._transcript.append(UserMessage(HOST_NOTICE + verdict.text))
+                    case Warn():
+                        self._sink.publish(WarningEvent(code=verdict.code, message=verdict.message))
+                    case Compact():
+                        await self._compactor.compact(self._turns.context().context_tokens, verdict.threshold)
+                    case _:
+                        assert_never(verdict)
         return None
 
     async def _turn(self) -> TurnResult | ActResult:
@@ -235,7 +248,7 @@ class AgentLoop:
         if message.cut and (answer.too_often or not message.tool_calls):
             return self._cut_off(message)
         if message.tool_calls:
-            return await self._heed(await self._pipeline.after_turn(self._turns.context()))
+            return await self._heed(lambda one, context: one.after_turn(context))
         if message.content.strip() and (tool := self._written()):
             return self._ask_again(tool)
         if message.content.strip():
@@ -263,7 +276,7 @@ class AgentLoop:
     def _ask_again(self, tool: str) -> ActResult | None:
         """Have a call that was written as text made; the result, if the answer before was another such."""
         notice, text = WRITTEN_NOTICE.format(tool=tool), self._answer.text
-        said = next(self._prompts_backwards(), "")
+        said = next(last_notices(self._transcript), "")
         if said.startswith(WRITTEN_NOTICE.partition("{")[0]) and self._transcript.messages[-2:-1] == [
             UserMessage(said)
         ]:
@@ -300,9 +313,9 @@ class AgentLoop:
 
     async def _ended_with(self, text: str) -> ActResult | None:
         """The result with this closing text, unless the middleware has the agent go on."""
-        verdicts = await self._pipeline.before_end(self._turns.context(), text)
-        await self._heed(verdicts)
-        if not self._steered and not any(isinstance(verdict, Notice) for verdict in verdicts):
+        said = len(self._transcript.prompts)
+        await self._heed(lambda one, context: one.before_end(context, text))
+        if not self._steered and said == len(self._transcript.prompts):
             self._is_working = False
             return self._result(Outcome.COMPLETED, text=text)
         if self._kit.hand_in is not None:
@@ -313,18 +326,13 @@ class AgentLoop:
     def _unhanded(self, hand_in: HandIn, text: str) -> ActResult | None:
         """Remind an agent that would end without handing in; the result, if it was reminded of it already."""
         reminder = UNHANDED_NOTICE.format(tool=hand_in.name)
-        said = takewhile(lambda text: text.startswith(HOST_NOTICE), self._prompts_backwards())
-        if reminder in said:
+        if reminder in last_notices(self._transcript):
             refused = f"; the last value was refused: {hand_in.last_problem}" if hand_in.last_problem else ""
             ended = f"the agent ended without handing in its result with {hand_in.name}{refused}"
             return self._result(Outcome.FAILED, "output", ended, text=text)
         self._transcript.append(UserMessage(reminder))
         self._answer.renew()
         return None
-
-    def _prompts_backwards(self) -> Iterator[str]:
-        """Return what was said to the agent, the last first; the transcript knows, so a resume does not start anew."""
-        return (prompt.content for prompt in reversed(self._transcript.prompts))
 
     def _failed(self, reason: str, error: ModelError) -> ActResult:
         self._sink.publish(ErrorEvent(code=f"model.{reason}", message=str(error)))
@@ -360,11 +368,3 @@ class AgentLoop:
             error=error,
             output=self._kit.hand_in.value if self._kit.hand_in is not None else None,
         )
-
-
-def _own_middleware(threshold: int | None, *, warns: bool) -> tuple[Middleware, ...]:
-    """Return what guards every agent besides its limits, in the order it is asked."""
-    if threshold is None:
-        return (LoopDetection(),)
-    warning = (ContextWarning(threshold),) if warns else ()
-    return (*warning, AutoCompact(threshold), LoopDetection())

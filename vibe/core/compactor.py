@@ -42,20 +42,6 @@ ATTEMPTS = 3
 """A record that is too long for the model is halved so often."""
 
 
-class EmptySummaryError(VibeError):
-    """The model had nothing to say."""
-
-    def __init__(self) -> None:
-        super().__init__("the model's summary was empty")
-
-
-class NothingToSummariseError(VibeError):
-    """All there is are turns that stay as they are."""
-
-    def __init__(self) -> None:
-        super().__init__("there is nothing to summarise")
-
-
 @dataclass(frozen=True, slots=True)
 class Compactor:
     """Shortens the conversation of one agent. Its call is paid for from the same budget as the agent's own.
@@ -98,7 +84,7 @@ class Compactor:
         keep = min(fair, estimate_messages(messages) // 2)  # where the estimate is too low, half
         start = split_recent(messages, keep)
         if start == 0:
-            raise NothingToSummariseError
+            raise VibeError("there is nothing to summarise")
         completion = await self._summary(messages[:start], int(threshold * RECORD_SHARE))
         request = self._kept(last_request(self.kit.transcript.prompts, messages), threshold)
         summary = completion.message.content
@@ -136,7 +122,7 @@ class Compactor:
             if completion.message.content.strip():
                 return completion
             break
-        raise EmptySummaryError
+        raise VibeError("the model's summary was empty")
 
     async def _ask(self, instructions: str, record: str) -> Completion:
         prompt: list[Message] = [
@@ -248,29 +234,6 @@ def _as_text(message: Message) -> str:
 
 
 WARNING_SHARE = 0.5
-
-
-class ContextWarning(Middleware):
-    """Warns at half of ``threshold`` tokens, once, and again only after the conversation was shortened."""
-
-    def __init__(self, threshold: int) -> None:
-        self._threshold = threshold
-        self._said = False
-
-    async def before_turn(self, context: TurnContext) -> Sequence[Verdict]:
-        """Tell the model and the people."""
-        half_used = context.context_tokens >= self._threshold * WARNING_SHARE
-        if not half_used or self._said:
-            self._said = self._said and half_used
-            return ()
-        self._said = True
-        used = f"{context.context_tokens} of {self._threshold} tokens of context"
-        return (
-            Warn(code="context.half", message=f"{used} are used; at the threshold the conversation is summarised"),
-            Notice(f"{used} are used. Read only what you need; the conversation is summarised at the threshold."),
-        )
-
-
 DEFAULT_THRESHOLD = 200_000
 CONTEXT_SHARE = 0.85
 """A prompt may fill so much of what a model takes; the rest is for its answer."""
@@ -286,19 +249,29 @@ def compaction_threshold(model: ModelConfig) -> int | None:
     return min(wanted or DEFAULT_THRESHOLD, int(model.context_size * CONTEXT_SHARE))
 
 
-class AutoCompact(Middleware):
-    """Asks for it at ``threshold`` tokens."""
+class ContextLimit(Middleware):
+    """Has the conversation shortened at ``threshold`` tokens; ``warns`` at half of them, once until that was done."""
 
-    def __init__(self, threshold: int) -> None:
-        self._threshold = threshold
-        self._next = threshold
+    def __init__(self, threshold: int, *, warns: bool = True) -> None:
+        self._threshold = self._next = threshold
+        self._warns = warns
+        self._said = False
 
     async def before_turn(self, context: TurnContext) -> Sequence[Verdict]:
-        """Ask, unless the last time brought nothing and little was said since."""
-        if context.context_tokens < self._threshold:
+        """Tell the model and the people, and ask unless the last time brought nothing and little was said since."""
+        tokens = context.context_tokens
+        verdicts: list[Verdict] = []
+        half_used = tokens >= self._threshold * WARNING_SHARE
+        if self._warns and half_used and not self._said:
+            used = f"{tokens} of {self._threshold} tokens of context are used"
+            verdicts = [
+                Warn(code="context.half", message=f"{used}; at the threshold the conversation is summarised"),
+                Notice(f"{used}. Read only what you need; the conversation is summarised at the threshold."),
+            ]
+        self._said = half_used
+        if tokens < self._threshold:
             self._next = self._threshold
-            return ()
-        if context.context_tokens < self._next:
-            return ()
-        self._next = int(context.context_tokens * RETRY_GROWTH)
-        return (Compact(threshold=self._threshold),)
+        elif tokens >= self._next:
+            self._next = int(tokens * RETRY_GROWTH)
+            verdicts.append(Compact(threshold=self._threshold))
+        return tuple(verdicts)

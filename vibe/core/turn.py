@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from importlib import resources
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 from anyio import get_cancelled_exc_class, to_thread
 from msgspec import structs
@@ -17,18 +16,11 @@ from vibe.core.budget import Budget, Reservation, bound_of, room_for
 from vibe.core.config.models import ModelConfig
 from vibe.core.llm.announcing import AnswerAnnouncer
 from vibe.core.llm.history import PromptHistory
-from vibe.core.llm.port import (
-    Completion,
-    FinishReason,
-    ModelBackend,
-    ModelRequest,
-    ToolSchema,
-)
+from vibe.core.llm.port import Completion, FinishReason, ModelBackend, ModelRequest, ToolSchema
 from vibe.core.llm.pricing import configured_cost
 from vibe.core.llm.tokens import estimate_messages, estimate_tools
 from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, Usage, UserMessage
-from vibe.core.middleware.guard import GuardedTools
-from vibe.core.middleware.port import Middleware, MiddlewarePipeline, Reminders, TurnContext, no_reminders
+from vibe.core.middleware.port import Middleware, Reminders, TurnContext
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.executor import ToolBatch, ToolExecutor
 from vibe.core.tools.hand_in import HandIn
@@ -48,29 +40,17 @@ CUT_CALL_RESULT = (
     "or in several smaller calls."
 )
 
-
 SUMMARY_PROMPT = "compact"
 """The id of the prompt that says how to summarise."""
 
 
-def summary_instructions() -> str:
-    """Return what comes with the program; reads a file."""
-    return resources.files("vibe.core.prompts").joinpath(f"{SUMMARY_PROMPT}.md").read_text(encoding="utf-8")
+Restart: TypeAlias = Callable[[Path | None], None]
+Fork: TypeAlias = Callable[[Restart], Awaitable[None]]
+"""Place where a summarised conversation goes on: calls what it is given, not on the event loop, with the file it goes
+on in; None: where it is. It raises VibeError where that can't be written; then nothing has changed."""
 
 
-class Fork(Protocol):
-    """Place where a summarised conversation goes on."""
-
-    async def __call__(self, restart: Callable[[Path | None], None]) -> None:
-        """Call ``restart``, not on the event loop, with the file it goes on in; None: where it is.
-
-        Raises:
-            VibeError: it can't be written; nothing has changed.
-        """
-        ...
-
-
-async def in_place(restart: Callable[[Path | None], None]) -> None:
+async def in_place(restart: Restart) -> None:
     """The ``Fork`` of a conversation that goes on in its file, behind a checkpoint."""
     await to_thread.run_sync(restart, None)
 
@@ -79,7 +59,7 @@ async def in_place(restart: Callable[[Path | None], None]) -> None:
 class AgentKit:
     """Parts one agent works with. ``caller`` is the name scripts and logs know it by.
 
-    ``offered`` is asked before each turn where the tools may become others meanwhile (None: they stay ``schemas``).
+    ``offered`` is asked before each turn, since the tools may become others meanwhile.
     ``middleware`` is asked after the loop's own. After the conversation was summarised, ``reminders`` are put into it
     and ``fork`` says where it goes on; ``summarising`` reads what the model is told to do for that. ``hand_in`` is what
     it must end with, beside the ``tools``. ``keeps_partial``: an answer that a cancellation breaks off stays in the
@@ -89,8 +69,7 @@ class AgentKit:
     model: ModelConfig
     backend: ModelBackend
     tools: ToolExecutor
-    schemas: tuple[ToolSchema, ...]
-    offered: Callable[[], tuple[ToolSchema, ...]] | None = None
+    offered: Callable[[], tuple[ToolSchema, ...]]
     notes: Callable[[], tuple[str, ...]] = tuple
     system_prompt: str
     transcript: Transcript
@@ -100,9 +79,9 @@ class AgentKit:
     session_id: str = ""
     context_warnings: bool = True
     middleware: tuple[Middleware, ...] = ()
-    reminders: Reminders = no_reminders
+    reminders: Reminders = tuple
     fork: Fork = in_place
-    summarising: Callable[[], str] = summary_instructions
+    summarising: Callable[[], str]
     hand_in: HandIn | None = None
     keeps_partial: bool = False
 
@@ -116,14 +95,12 @@ class TurnResult:
 
 
 class TurnRunner:
-    """Runs turns of one agent, each against the whole history; ``pipeline`` is asked before tools are run."""
+    """Runs turns of one agent, each against the whole history; the kit's middleware is asked before tools are run."""
 
-    def __init__(self, kit: AgentKit, pipeline: MiddlewarePipeline) -> None:
+    def __init__(self, kit: AgentKit) -> None:
         self._kit = kit
         self._transcript = kit.transcript
         self._sink = kit.sink
-        self._pipeline = pipeline
-        self._tools = GuardedTools(kit.tools, pipeline, kit.sink)
         self._history = PromptHistory(kit.system_prompt)
         self._counted: list[Message] | None = None
         self._known_prompt = 0  # tokens the provider counted for the first `_known_messages` of `_counted`
@@ -147,7 +124,7 @@ class TurnRunner:
             return TurnResult(completion=completion, batch=None)
         try:
             await self._warn_before(message.tool_calls)
-            batch = await self._tools.run_all(message.tool_calls, self._transcript.append)
+            batch = await self._kit.tools.run_all(message.tool_calls, self._transcript.append)
         finally:
             self._transcript.cancel_dangling_calls()
         return TurnResult(completion=completion, batch=batch)
@@ -155,24 +132,24 @@ class TurnRunner:
     @property
     def offered(self) -> frozenset[str]:
         """The names of the tools that the model may call."""
-        return frozenset(schema.name for schema in self._schemas())
+        return frozenset(schema.name for schema in self._kit.offered())
 
     def least(self, message: UserMessage) -> int:
         """Return about how many tokens a prompt has in which nothing but this was said yet."""
-        return estimate_messages([SystemMessage(self._kit.system_prompt), message]) + estimate_tools(self._schemas())
+        return estimate_messages([SystemMessage(self._kit.system_prompt), message]) + estimate_tools(
+            self._kit.offered()
+        )
 
     def context(self) -> TurnContext:
         """The conversation as middleware sees it."""
-        kit = self._kit
-        return TurnContext(
-            transcript=kit.transcript,
-            budget=kit.budget,
-            context_tokens=self._prompt_estimate(),
-        )
+        tokens = self._prompt_estimate()
+        return TurnContext(transcript=self._transcript, budget=self._kit.budget, context_tokens=tokens)
 
     async def _warn_before(self, calls: tuple[ToolCall, ...]) -> None:
-        for warning in await self._pipeline.before_tools(self.context(), calls):
-            self._sink.publish(WarningEvent(code=warning.code, message=warning.message))
+        context = self.context()
+        for member in self._kit.middleware:
+            for warning in await member.before_tools(context, calls):
+                self._sink.publish(WarningEvent(code=warning.code, message=warning.message))
 
     async def _call_model(self) -> Completion:
         kit = self._kit
@@ -185,7 +162,7 @@ class TurnRunner:
         request = ModelRequest(
             model=kit.model,
             messages=self._history.messages(conversation, kit.notes()),
-            tools=self._schemas(),
+            tools=kit.offered(),
             max_tokens=bound_of(reservation, wanted),
             caller=kit.caller,
             extra_headers={AFFINITY: kit.session_id} if kit.session_id else {},
@@ -206,9 +183,11 @@ class TurnRunner:
             cost_usd=completion.cost_usd,
             cut=completion.finish_reason is FinishReason.LENGTH,
         )
-        kit.transcript.append(message)
         self._counted, self._known_prompt, self._known_messages = conversation, completion.usage.prompt_tokens, sent
-        self._announce(completion, message, announcer.message_id)
+        self._take(message, completion.usage, announcer.message_id, completion.finish_reason.value)
+        if completion.oddity and completion.oddity not in self._oddities:  # said once: it is so with every answer
+            self._oddities.add(completion.oddity)
+            self._sink.publish(WarningEvent(code="model.odd", message=completion.oddity))
         return replace(completion, message=message)
 
     def _keep(self, announcer: AnswerAnnouncer, context_tokens: int, reservation: Reservation) -> None:
@@ -220,20 +199,8 @@ class TurnRunner:
         usage = Usage(prompt_tokens=context_tokens, completion_tokens=estimate_messages([message]), calls=1)
         cost_usd = configured_cost(self._kit.model, usage)
         reservation.settle(usage, cost_usd)
-        self._transcript.append(structs.replace(message, usage=usage, cost_usd=cost_usd))
-        self._sink.publish(
-            AssistantEvent(
-                message_id=announcer.message_id,
-                text=text,
-                finish_reason=INTERRUPTED,
-                message_index=len(self._transcript.messages) - 1,
-                interrupted=True,
-            )
-        )
-        announce_spent(self._kit, usage, cost_usd)
-
-    def _schemas(self) -> tuple[ToolSchema, ...]:
-        return self._kit.schemas if self._kit.offered is None else self._kit.offered()
+        message = structs.replace(message, usage=usage, cost_usd=cost_usd)
+        self._take(message, usage, announcer.message_id, INTERRUPTED)
 
     def _prompt_estimate(self) -> int:
         """Return what the provider counted last time plus a rough count of what came since."""
@@ -241,23 +208,22 @@ class TurnRunner:
         if self._known_prompt and messages is self._counted:
             return self._known_prompt + estimate_messages(messages[self._known_messages :])
         prompt = estimate_messages([SystemMessage(self._kit.system_prompt), *messages])
-        return prompt + estimate_tools(self._schemas())
+        return prompt + estimate_tools(self._kit.offered())
 
-    def _announce(self, completion: Completion, message: AssistantMessage, message_id: str) -> None:
-        usage = completion.usage
+    def _take(self, message: AssistantMessage, usage: Usage, message_id: str, finish_reason: str) -> None:
+        """Put an answer into the conversation and say so."""
+        self._transcript.append(message)
         self._sink.publish(
             AssistantEvent(
                 message_id=message_id,
                 text=message.content,
                 tool_calls=len(message.tool_calls),
-                finish_reason=completion.finish_reason.value,
+                finish_reason=finish_reason,
                 message_index=len(self._transcript.messages) - 1,
+                interrupted=message.interrupted,
             )
         )
-        announce_spent(self._kit, usage, completion.cost_usd)
-        if completion.oddity and completion.oddity not in self._oddities:  # said once: it is so with every answer
-            self._oddities.add(completion.oddity)
-            self._sink.publish(WarningEvent(code="model.odd", message=completion.oddity))
+        announce_spent(self._kit, usage, message.cost_usd)
 
 
 def announce_spent(kit: AgentKit, usage: Usage, cost_usd: float | None) -> None:

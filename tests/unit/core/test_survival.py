@@ -12,9 +12,9 @@ from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, Vi
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.llm.history import PromptHistory, normalised
 from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
-from vibe.core.middleware.guard import ReadOnly
 from vibe.core.outcome import Denial, Outcome
 from vibe.core.session.transcript import Transcript
+from vibe.core.tools.guidance import CallGuidance
 
 WRITE = ("write_file", {"path": "a.txt", "content": "x"})
 READ = ("read_file", {"path": "b.txt"})
@@ -34,8 +34,8 @@ async def test_malformed_arguments_come_back_with_the_path_in_the_schema(tmp_pat
 
 async def test_a_refused_call_is_denied_in_its_place_and_the_others_run(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text("hello\n")
-    guard = (ReadOnly("plan", ["write_file"]),)
-    bench = Bench(root=tmp_path, answers=[calling(WRITE, READ, WRITE), answer("ok")], middleware=guard)
+    guard = CallGuidance(profile="plan", refused=frozenset({"write_file"}))
+    bench = Bench(root=tmp_path, answers=[calling(WRITE, READ, WRITE), answer("ok")], guidance=guard)
 
     result = await bench.loop.act("go")
 

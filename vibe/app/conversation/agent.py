@@ -65,6 +65,7 @@ class ConversationAgent:
             conversation=session.transcript.messages,
         )
         taught = replace(engine.guidance, session_id=session.session_id).for_agent(place)
+        taught.profile, taught.refused = setup.profile.name, setup.refused
         context = AgentContext(
             run=RunContext(
                 base_prompt=engine.base_prompt,
@@ -99,7 +100,7 @@ class ConversationAgent:
                 profile=setup.profile,
                 taught=taught,
                 subagents=spawner,
-                middleware=tuple(setup.middleware(session, belongings.turn)),
+                middleware=setup.middleware(session, belongings.turn),
                 fork=session.fork,
                 keeps_partial=True,
             ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,7 +13,6 @@ from vibe.core.agents.models import AgentProfile, AgentSafety
 from vibe.core.config.models import ModelConfig
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.middleware.file_history import FileHistory
-from vibe.core.middleware.guard import ReadOnly
 from vibe.core.middleware.port import Middleware
 from vibe.core.session.write_turn import WriteTurn
 from vibe.core.skills.command_files import NoSuchCommandError
@@ -55,13 +53,18 @@ class Setup:
             opening.workdir, extra_roots=opening.extra_roots, read_roots=session.earlier_outputs, files=files
         ).not_reading(closed_to_reading(self.engine.tools))
 
-    def middleware(self, session: ChatSession, turn: WriteTurn) -> Sequence[Middleware]:
+    @property
+    def refused(self) -> frozenset[str]:
+        """The tools that the agent is denied, since it is meant to read only."""
+        if self.writes or not (self.opening.observe or self.profile.safety is AgentSafety.SAFE):
+            return frozenset()
+        every, own = self.engine.tools.available, self.tools.available
+        return frozenset(name for name, tool in every.items() if name not in own and not tool.read_only)
+
+    def middleware(self, session: ChatSession, turn: WriteTurn) -> tuple[Middleware, ...]:
         """Return the rules of the agent besides those of every agent."""
         if not self.writes:
-            every = self.engine.tools.available
-            refused = [name for name, tool in every.items() if name not in self.tools.available and not tool.read_only]
-            only_reads = self.opening.observe or self.profile.safety is AgentSafety.SAFE
-            return (ReadOnly(self.profile.name, refused),) if only_reads else ()
+            return ()
         return (FileHistory(partial(session.snapshots, self.engine.environ, self.engine.own_places), turn),)
 
 

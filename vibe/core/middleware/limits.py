@@ -3,29 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import takewhile
 from typing import Final, TypeAlias
 
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
-from vibe.core.middleware.port import HOST_NOTICE, Middleware, Notice, Stop, TurnContext, Verdict, Warn
+from vibe.core.middleware.port import HOST_NOTICE, Middleware, Notice, Stop, TurnContext, Verdict, Warn, last_notices
 from vibe.core.outcome import Outcome
 from vibe.core.tools.builtins.background import STILL_RUNNING
-
-
-class TurnLimit(Middleware):
-    """Counts model calls over the transcript except the ``before`` first ones: a resume brings no new allowance."""
-
-    def __init__(self, max_turns: int, before: int = 0) -> None:
-        self._max_turns = max_turns
-        self._before = before
-
-    async def before_turn(self, context: TurnContext) -> Sequence[Verdict]:
-        """Stop once the limit is reached."""
-        if context.transcript.turns - self._before < self._max_turns:
-            return ()
-        detail = f"the limit of {self._max_turns} turns is reached"
-        return (Stop(outcome=Outcome.LIMIT, reason="turns", detail=detail),)
-
 
 WRAP_UP_SHARE = 0.8
 WRAP_UP = (
@@ -35,10 +18,11 @@ WRAP_UP = (
 SUMMARISE = "end with your closing summary"
 
 
-class SpendingNotice(Middleware):
-    """Leaves room for an orderly end; the limits themselves are held by the budget, and by the limit of turns.
+class SpendingLimits(Middleware):
+    """Holds the limit of turns, and leaves room for an orderly end; the other limits are held by the budget.
 
-    ``ending`` is what the agent is to end with; turns are counted as ``TurnLimit`` does.
+    Model calls are counted over the transcript except the ``before`` first ones: a resume brings no new allowance.
+    ``ending`` is what the agent is to end with.
     """
 
     def __init__(self, max_turns: int | None = None, before: int = 0, *, ending: str = SUMMARISE) -> None:
@@ -48,23 +32,18 @@ class SpendingNotice(Middleware):
         self._said = False
 
     async def before_turn(self, context: TurnContext) -> Sequence[Verdict]:
-        """Say it at 80 % of the tightest limit of tokens, price and turns, once.
+        """Stop at the limit, and say it at 80 % of the tightest one of tokens, price and turns, once.
 
-        An agent that goes on is not told again.
+        An agent that goes on is not told again. Of few turns, the last is reason enough.
         """
-        if self._said or max(context.budget.used_share(), self._used_turns(context)) < WRAP_UP_SHARE:
+        turns, most = context.transcript.turns - self._before, self._max_turns
+        if most is not None and turns >= most:
+            return (Stop(outcome=Outcome.LIMIT, reason="turns", detail=f"the limit of {most} turns is reached"),)
+        few_left = most is not None and turns >= max(1, int(WRAP_UP_SHARE * most))
+        if self._said or not (few_left or context.budget.used_share() >= WRAP_UP_SHARE):
             return ()
         self._said = True
-        prompts = (prompt.content for prompt in reversed(context.transcript.prompts))
-        told = HOST_NOTICE + self._text in takewhile(lambda text: text.startswith(HOST_NOTICE), prompts)
-        return () if told else (Notice(self._text),)
-
-    def _used_turns(self, context: TurnContext) -> float:
-        """A share of the turns; the last of few is reason enough."""
-        turns = context.transcript.turns - self._before
-        if self._max_turns is None or not turns:
-            return 0.0
-        return WRAP_UP_SHARE if turns >= int(WRAP_UP_SHARE * self._max_turns) else 0.0
+        return () if HOST_NOTICE + self._text in last_notices(context.transcript) else (Notice(self._text),)
 
 
 WARN_AFTER: Final = 3

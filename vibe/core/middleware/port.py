@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TypeAlias
 
 from anyio.abc import TaskGroup
@@ -19,11 +20,6 @@ HOST_NOTICE = "Notice from the host: "
 
 Reminders: TypeAlias = Callable[[], Sequence[str]]
 """State an agent must not lose, read from its source: its list of things to do, its plan."""
-
-
-def no_reminders() -> Sequence[str]:
-    """Nothing to be reminded of."""
-    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +65,12 @@ class Compact:
 Verdict: TypeAlias = Stop | Notice | Warn | Compact
 
 
+def last_notices(transcript: Transcript) -> Iterator[str]:
+    """Yield what the host said since a person last spoke, the last first; so a resume does not begin anew."""
+    prompts = (prompt.content for prompt in reversed(transcript.prompts))
+    return takewhile(lambda text: text.startswith(HOST_NOTICE), prompts)
+
+
 class Middleware:
     """One concern of an agent loop; what it does not override lets everything pass. One instance serves one agent.
 
@@ -81,10 +83,6 @@ class Middleware:
     async def before_turn(self, context: TurnContext) -> Sequence[Verdict]:  # noqa: ARG002
         """Look at the conversation before a model call."""
         return ()
-
-    def refusal(self, call: ToolCall) -> str | None:  # noqa: ARG002
-        """Return why a call the model asked for is against the rules; None: it is not."""
-        return None
 
     async def before_tools(self, context: TurnContext, calls: Sequence[ToolCall]) -> Sequence[Warn]:  # noqa: ARG002
         """Look at the calls that are about to be run."""
@@ -101,48 +99,3 @@ class Middleware:
     async def after_run(self, context: TurnContext) -> Sequence[Warn]:  # noqa: ARG002
         """Look at the conversation once the work has ended, however it did: a cancellation waits for it."""
         return ()
-
-
-class MiddlewarePipeline:
-    """Several middlewares as one. The first ``Stop`` is the last verdict: nothing after it is asked."""
-
-    def __init__(self, members: Sequence[Middleware]) -> None:
-        self._members = tuple(members)
-
-    def before_run(self, tasks: TaskGroup) -> None:
-        """Get each ready for a run that ends with ``tasks``."""
-        for member in self._members:
-            member.before_run(tasks)
-
-    async def before_turn(self, context: TurnContext) -> list[Verdict]:
-        """Return what they say before a model call, in order."""
-        return await _until_stop(member.before_turn(context) for member in self._members)
-
-    def refusal(self, call: ToolCall) -> str | None:
-        """The first reason against a call."""
-        return next((why for member in self._members if (why := member.refusal(call)) is not None), None)
-
-    async def before_tools(self, context: TurnContext, calls: Sequence[ToolCall]) -> list[Warn]:
-        """Return what they warn of before calls are run, in order."""
-        return [verdict for member in self._members for verdict in await member.before_tools(context, calls)]
-
-    async def before_end(self, context: TurnContext, answer: str) -> list[Verdict]:
-        """Return what they say of an answer that would end the work, in order."""
-        return [verdict for member in self._members for verdict in await member.before_end(context, answer)]
-
-    async def after_turn(self, context: TurnContext) -> list[Verdict]:
-        """Return what they say after a turn, in order."""
-        return await _until_stop(member.after_turn(context) for member in self._members)
-
-    async def after_run(self, context: TurnContext) -> list[Verdict]:
-        """Return what they say once the work has ended, in order."""
-        return [verdict for member in self._members for verdict in await member.after_run(context)]
-
-
-async def _until_stop(asked: Iterable[Awaitable[Sequence[Verdict]]]) -> list[Verdict]:
-    verdicts: list[Verdict] = []
-    for said in asked:
-        verdicts += await said
-        if verdicts and isinstance(verdicts[-1], Stop):
-            break
-    return verdicts

@@ -42,6 +42,7 @@ SIDE_BY_SIDE = 8
 
 CANCELLED = "The call was cancelled before it ended; what it had already done stays done."
 NOT_STARTED = "The call was cancelled before it started."
+LACKING = "The call was not run; go on without it, or say what you would need."
 
 logger = logging.getLogger(__name__)
 
@@ -183,6 +184,12 @@ class ToolExecutor:
     def _prepare(self, call: ToolCall) -> _Pending:
         """Find the tool and check the arguments; what is wrong becomes the call's problem."""
         item = _Pending(call=call, name=call.name, summary=call.name, raw=call.arguments or None)
+        if (refusal := self._guidance.refusal(call.name)) is not None:
+            self._deny(item, CallRefusal(by="rule", reason=refusal))
+            item.problem = f"Denied: {refusal}. {LACKING}"
+            with suppress(ToolError):
+                item.arguments, item.raw = parse_arguments(item.name, call.arguments, {}), None
+            return item
         try:
             item.tool = self._tools.get(call.name)
             item.name = item.tool.get_name()
@@ -243,7 +250,7 @@ class ToolExecutor:
             ToolError: the tool could not do it.
         """
         if item.problem or item.tool is None or item.args is None:
-            return "error", item.problem
+            return "error" if item.denial is None else "denied", item.problem
         admitted = await self._admit(item, item.tool, item.args)
         if isinstance(admitted, CallRefusal):
             return "denied", self._deny(item, admitted)

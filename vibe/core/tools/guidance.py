@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio.to_thread
 
+from vibe.core.config.patterns import canonical_tool_name
 from vibe.core.hooks.models import HookAnswer, HookCall
 from vibe.core.hooks.runner import HookRunner
 from vibe.core.instructions.memory import AgentMemory
@@ -18,12 +19,17 @@ from vibe.core.skills.manager import AgentSkills
 
 @dataclass(slots=True, kw_only=True)
 class CallGuidance:
-    """Asked by the executor before and after each call of one agent; None: there is nothing of the kind."""
+    """Asked by the executor before and after each call of one agent; None: there is nothing of the kind.
+
+    ``refused`` are tools that there are for others, by the name of the read-only ``profile`` that has them not.
+    """
 
     skills: AgentSkills | None = None
     memory: AgentMemory | None = None
     hooks: HookRunner | None = None
     docs: NestedDocs | None = None
+    profile: str = ""
+    refused: frozenset[str] = frozenset()
     _notices: list[str] = field(default_factory=list[str])
 
     @property
@@ -39,6 +45,13 @@ class CallGuidance:
             UsageError: the skill's file can't be used.
         """
         return (self.skills.invoked(given) if self.skills is not None else None) or given
+
+    def refusal(self, tool: str) -> str | None:
+        """Return why a read-only agent is denied a tool, in either vocabulary; None: it is not."""
+        name = canonical_tool_name(tool)
+        if name not in map(canonical_tool_name, self.refused):
+            return None
+        return f"the agent {self.profile!r} is read-only and has no {name}"
 
     def restriction(self, tool: str, arguments: Mapping[str, Any]) -> str | None:
         """Return why the skills the agent has loaded don't allow a call; None if they do."""

@@ -1,20 +1,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
+from tests.fakes.engine import Bench
 from tests.unit.core.middleware.turn_contexts import Talk
-from vibe.core.compactor import AutoCompact, ContextWarning, compaction_threshold
+from vibe.core.compactor import ContextLimit, compaction_threshold
 from vibe.core.config.models import ModelConfig
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from vibe.core.middleware.guard import ReadOnly
-from vibe.core.middleware.limits import LoopDetection, SpendingNotice, TurnLimit
+from vibe.core.middleware.limits import LoopDetection, SpendingLimits
 from vibe.core.middleware.port import (
     HOST_NOTICE,
     Compact,
     Middleware,
-    MiddlewarePipeline,
     Notice,
     Stop,
     TurnContext,
@@ -22,6 +22,7 @@ from vibe.core.middleware.port import (
     Warn,
 )
 from vibe.core.outcome import Outcome
+from vibe.core.tools.guidance import CallGuidance
 
 
 def turn(number: int, result: str = "same", name: str = "grep", arguments: str = "{}") -> list[Message]:
@@ -30,9 +31,10 @@ def turn(number: int, result: str = "same", name: str = "grep", arguments: str =
 
 
 async def test_the_turn_limit_stops_at_the_limit_and_not_before() -> None:
-    limit = TurnLimit(2)
+    limit = SpendingLimits(2)
 
-    assert await limit.before_turn(Talk(messages=turn(1)).context) == ()
+    before = await limit.before_turn(Talk(messages=turn(1)).context)
+    assert not any(isinstance(verdict, Stop) for verdict in before)
     (stop,) = await limit.before_turn(Talk(messages=[*turn(1), *turn(2)]).context)
 
     assert isinstance(stop, Stop)
@@ -40,7 +42,7 @@ async def test_the_turn_limit_stops_at_the_limit_and_not_before() -> None:
 
 
 async def test_spending_is_said_once_at_four_fifths() -> None:
-    notice = SpendingNotice()
+    notice = SpendingLimits()
 
     assert await notice.before_turn(Talk(spent=799, limit=1000).context) == ()
     (said,) = await notice.before_turn(Talk(spent=800, limit=1000).context)
@@ -49,7 +51,7 @@ async def test_spending_is_said_once_at_four_fifths() -> None:
 
 
 async def test_the_last_fifth_of_the_turns_is_said_once_too() -> None:
-    notice = SpendingNotice(10)
+    notice = SpendingLimits(10)
 
     assert await notice.before_turn(Talk(messages=[m for n in range(7) for m in turn(n)]).context) == ()
     (said,) = await notice.before_turn(Talk(messages=[m for n in range(8) for m in turn(n)]).context)
@@ -58,28 +60,30 @@ async def test_the_last_fifth_of_the_turns_is_said_once_too() -> None:
 
 
 async def test_a_single_turn_is_not_begun_with_a_warning_and_one_of_two_is() -> None:
-    assert await SpendingNotice(1).before_turn(Talk().context) == ()
-    assert len(await SpendingNotice(2).before_turn(Talk(messages=turn(1)).context)) == 1
+    assert await SpendingLimits(1).before_turn(Talk().context) == ()
+    assert len(await SpendingLimits(2).before_turn(Talk(messages=turn(1)).context)) == 1
 
 
 async def test_turns_of_earlier_prompts_do_not_count() -> None:
     talk = Talk(messages=[m for n in range(100) for m in turn(n)])
 
-    assert await SpendingNotice(10, 99).before_turn(talk.context) == ()
-    assert await TurnLimit(10, 91).before_turn(talk.context) == ()
-    assert len(await TurnLimit(10, 90).before_turn(talk.context)) == 1
+    assert await SpendingLimits(10, 99).before_turn(talk.context) == ()
+    (notice,) = await SpendingLimits(10, 91).before_turn(talk.context)
+    assert isinstance(notice, Notice)
+    (stop,) = await SpendingLimits(10, 90).before_turn(talk.context)
+    assert isinstance(stop, Stop)
 
 
 async def test_who_was_told_before_a_kill_is_not_told_again() -> None:
-    (said,) = await SpendingNotice().before_turn(Talk(spent=800, limit=1000).context)
+    (said,) = await SpendingLimits().before_turn(Talk(spent=800, limit=1000).context)
     assert isinstance(said, Notice)
     told = [UserMessage("go"), *turn(1), UserMessage(HOST_NOTICE + said.text), *turn(2)]
 
-    assert await SpendingNotice().before_turn(Talk(messages=told, spent=900, limit=1000).context) == ()
+    assert await SpendingLimits().before_turn(Talk(messages=told, spent=900, limit=1000).context) == ()
 
 
 async def test_without_a_limit_nothing_is_said_about_spending() -> None:
-    assert await SpendingNotice().before_turn(Talk(spent=10_000_000).context) == ()
+    assert await SpendingLimits().before_turn(Talk(spent=10_000_000).context) == ()
 
 
 SAME, OTHER = "bash", "grep"
@@ -126,7 +130,7 @@ async def test_equal_turns_are_told_and_then_a_loop(messages: Sequence[Message],
 
 
 async def test_half_of_the_context_is_said_once_to_people_and_to_the_model() -> None:
-    warning = ContextWarning(1000)
+    warning = ContextLimit(1000)
 
     assert await warning.before_turn(Talk(context_tokens=499).context) == ()
     said = await warning.before_turn(Talk(context_tokens=500).context)
@@ -135,7 +139,7 @@ async def test_half_of_the_context_is_said_once_to_people_and_to_the_model() -> 
 
 
 async def test_half_of_the_context_is_said_again_after_the_conversation_was_shortened() -> None:
-    warning = ContextWarning(1000)
+    warning = ContextLimit(1000)
     await warning.before_turn(Talk(context_tokens=900).context)
     await warning.before_turn(Talk(context_tokens=100).context)
 
@@ -143,14 +147,14 @@ async def test_half_of_the_context_is_said_again_after_the_conversation_was_shor
 
 
 async def test_compaction_is_asked_for_at_the_threshold() -> None:
-    compact = AutoCompact(1000)
+    compact = ContextLimit(1000, warns=False)
 
     assert await compact.before_turn(Talk(context_tokens=999).context) == ()
     assert await compact.before_turn(Talk(context_tokens=1000).context) == (Compact(threshold=1000),)
 
 
 async def test_compaction_that_did_not_help_is_asked_for_again_only_after_growth() -> None:
-    compact = AutoCompact(1000)
+    compact = ContextLimit(1000, warns=False)
     await compact.before_turn(Talk(context_tokens=1000).context)
 
     assert await compact.before_turn(Talk(context_tokens=1050).context) == ()
@@ -158,7 +162,7 @@ async def test_compaction_that_did_not_help_is_asked_for_again_only_after_growth
 
 
 async def test_after_compaction_the_threshold_counts_again() -> None:
-    compact = AutoCompact(1000)
+    compact = ContextLimit(1000, warns=False)
     await compact.before_turn(Talk(context_tokens=5000).context)
     await compact.before_turn(Talk(context_tokens=200).context)
 
@@ -182,11 +186,11 @@ def test_the_threshold_leaves_room_for_an_answer(threshold: int | None, context:
 
 
 def test_a_read_only_agent_is_refused_what_it_lacks_in_either_vocabulary() -> None:
-    guard = ReadOnly("plan", ["write_file", "bash"])
+    guard = CallGuidance(profile="plan", refused=frozenset({"write_file", "bash"}))
 
-    assert guard.refusal(ToolCall("1", "write_file", "{}")) == "the agent 'plan' is read-only and has no write_file"
-    assert guard.refusal(ToolCall("1", "write", "{}")) == "the agent 'plan' is read-only and has no write_file"
-    assert guard.refusal(ToolCall("1", "read_file", "{}")) is None
+    assert guard.refusal("write_file") == "the agent 'plan' is read-only and has no write_file"
+    assert guard.refusal("write") == "the agent 'plan' is read-only and has no write_file"
+    assert guard.refusal("read_file") is None
 
 
 class Saying(Middleware):
@@ -199,10 +203,13 @@ class Saying(Middleware):
         return self._verdicts
 
 
-async def test_nobody_is_asked_after_a_stop() -> None:
-    stop = Stop(outcome=Outcome.LIMIT, reason="turns", detail="")
+async def test_nobody_is_asked_after_a_stop(tmp_path: Path) -> None:
     last = Saying(Notice("b"))
-    pipeline = MiddlewarePipeline([Saying(Notice("a")), Saying(stop), last])
+    stop = Stop(outcome=Outcome.LIMIT, reason="turns", detail="")
+    bench = Bench(root=tmp_path, answers=[], middleware=(Saying(Notice("a")), Saying(stop), last))
 
-    assert await pipeline.before_turn(Talk().context) == [Notice("a"), stop]
+    ended = await bench.loop.act("go")
+
+    assert (ended.outcome, ended.reason) == (stop.outcome, stop.reason)
+    assert bench.transcript.messages == [UserMessage("go"), UserMessage(f"{HOST_NOTICE}a")]
     assert last.asked == 0
