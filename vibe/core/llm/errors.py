@@ -18,8 +18,8 @@ class ModelError(VibeError):
     """A model call failed. ``provider`` is its configured name, ``status`` the HTTP status if there was one."""
 
     retryable = False
-    unanswered = False
-    """True of the last failure of a call that was repeated in vain while no other call was answered either."""
+    halts = False
+    """True if no other request to the provider would fare better now."""
 
     def __init__(
         self, message: str, *, provider: str = "", status: int | None = None, retry_after: float | None = None
@@ -32,13 +32,7 @@ class ModelError(VibeError):
     @property
     def is_spent(self) -> bool:
         """True if the provider's credit or quota is used up: a limit, not a fault."""
-        by_words = self.status == 400 and isinstance(self, ModelAccessError)
-        return by_words or self.status in {402, 429}
-
-    @property
-    def halts(self) -> bool:
-        """True if no other request to the provider would fare better now."""
-        return self.unanswered
+        return self.status in {402, 429} or (self.status == 400 and type(self) is ModelAccessError)
 
 
 class ModelTransportError(ModelError):
@@ -71,16 +65,8 @@ class ContextTooLongError(ModelError):
 class ModelAccessError(ModelError):
     """Key, credit or quota."""
 
-    @property
-    def halts(self) -> bool:
-        """True, whatever is asked."""
-        return True
+    halts = True
 
 
 class ModelKeyError(ModelAccessError):
-    """The key is wrong, whatever the status."""
-
-    @property
-    def is_spent(self) -> bool:
-        """False: it is not the credit."""
-        return False
+    """The key is wrong, whatever the status; it is not the credit."""
