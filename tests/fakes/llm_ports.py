@@ -8,7 +8,16 @@ from dataclasses import dataclass, field
 import anyio.lowlevel
 
 from vibe.core.config.models import ModelConfig
-from vibe.core.llm.port import Completion, Delta, FinishReason, ModelObserver, ModelRequest, RetryNotice, WaitNotice
+from vibe.core.llm.port import (
+    Completion,
+    Delta,
+    FinishReason,
+    ModelObserver,
+    ModelRequest,
+    Notice,
+    RetryNotice,
+    WaitNotice,
+)
 from vibe.core.messages import AssistantMessage, Message, Usage, UserMessage
 
 
@@ -23,11 +32,11 @@ class MemoryObserver:
     def delta(self, delta: Delta, /) -> None:
         self.deltas.append(delta)
 
-    def retry(self, notice: RetryNotice, /) -> None:
-        self.notices.append(notice)
-
-    def wait(self, notice: WaitNotice, /) -> None:
-        self.waits.append(notice)
+    def notice(self, notice: Notice, /) -> None:
+        if isinstance(notice, RetryNotice):
+            self.notices.append(notice)
+        else:
+            self.waits.append(notice)
 
     @property
     def text(self) -> str:

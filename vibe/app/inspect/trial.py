@@ -11,7 +11,7 @@ import anyio
 from vibe.core.config.models import ModelConfig
 from vibe.core.llm.errors import ModelAccessError, ModelError, ModelRequestError, ModelTransportError
 from vibe.core.llm.factory import ModelCatalog
-from vibe.core.llm.port import Delta, ModelRequest, RetryNotice, ToolSchema, WaitNotice
+from vibe.core.llm.port import Delta, ModelRequest, Notice, ToolSchema
 from vibe.core.messages import UserMessage
 from vibe.system.errors import VibeError
 
@@ -53,10 +53,7 @@ class _Unheard:
     def delta(self, delta: Delta, /) -> None:
         """Drop it."""
 
-    def retry(self, notice: RetryNotice, /) -> None:
-        """Drop it."""
-
-    def wait(self, notice: WaitNotice, /) -> None:
+    def notice(self, notice: Notice, /) -> None:
         """Drop it."""
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from ipc.events import (
@@ -18,10 +17,8 @@ from ipc.events import (
     WarningEvent,
 )
 from ipc.sink import EventSink
-
-if TYPE_CHECKING:
-    from vibe.core.config.models import ModelConfig
-    from vibe.core.llm.port import CallDelta, Delta, RetryNotice, WaitNotice
+from vibe.core.config.models import ModelConfig
+from vibe.core.llm.port import CallDelta, Delta, Notice, RetryNotice
 
 WAIT = "model.wait"
 """The code of the warning that a model call waits for its turn; with its agent's next event it waits no longer."""
@@ -90,32 +87,25 @@ class CallAnnouncer:
             self._first = monotonic() - self._started
         self._attempt = delta.attempt
 
-    def retry(self, notice: RetryNotice) -> None:
-        """Say when the next attempt is made, and how to stop it."""
-        self._attempt, self._first = notice.attempt + 1, None
-        self._sink.publish(
-            WarningEvent(
-                code="model.retry",
-                message=(
-                    f"model call: retrying in {notice.wait_seconds:.1f} s "
-                    f"(attempt {notice.attempt + 1}; Ctrl-C stops): {notice.reason}"
-                ),
-                wait_seconds=notice.wait_seconds,
+    def notice(self, notice: Notice) -> None:
+        """Say when the next attempt is made and how to stop it, or that it waits, or how long it has waited."""
+        if isinstance(notice, RetryNotice):
+            self._attempt, self._first = notice.attempt + 1, None
+            code, wait_seconds = "model.retry", notice.wait_seconds
+            message = (
+                f"model call: retrying in {notice.wait_seconds:.1f} s "
+                f"(attempt {notice.attempt + 1}; Ctrl-C stops): {notice.reason}"
             )
-        )
-
-    def wait(self, notice: WaitNotice) -> None:
-        """Say that it waits, or how long it has waited."""
-        if notice.waited_seconds is None:
-            code = WAIT
+        elif notice.waited_seconds is None:
+            code, wait_seconds = WAIT, None
             message = (
                 f"a model call waits for its turn at provider {notice.provider!r}: "
                 "max_concurrency calls are under way, or it asked for a pause"
             )
         else:
-            code = WAITED
+            code, wait_seconds = WAITED, None
             message = f"a model call had its turn after {notice.waited_seconds:.1f} s"
-        self._sink.publish(WarningEvent(code=code, message=message))
+        self._sink.publish(WarningEvent(code=code, message=message, wait_seconds=wait_seconds))
 
 
 class AnswerAnnouncer(CallAnnouncer):

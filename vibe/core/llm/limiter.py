@@ -87,9 +87,9 @@ class LimitedBackend:
             await held.enter_async_context(self._limiter.slot())
             return
         provider = request.model.provider
-        observer.wait(WaitNotice(provider=provider))
+        observer.notice(WaitNotice(provider=provider))
         await held.enter_async_context(self._limiter.slot())
-        observer.wait(WaitNotice(provider=provider, waited_seconds=anyio.current_time() - started))
+        observer.notice(WaitNotice(provider=provider, waited_seconds=anyio.current_time() - started))
 
     async def aclose(self) -> None:
         """Close the inner backend."""

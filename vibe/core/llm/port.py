@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from vibe.core.config.models import ModelConfig
 from vibe.core.messages import AssistantMessage, Message, Usage
@@ -100,6 +100,9 @@ class WaitNotice:
     waited_seconds: float | None = None
 
 
+Notice: TypeAlias = RetryNotice | WaitNotice
+
+
 class ModelObserver(Protocol):
     """Watches a call while it runs. Must not block."""
 
@@ -107,12 +110,8 @@ class ModelObserver(Protocol):
         """Take one piece of the answer."""
         ...
 
-    def retry(self, notice: RetryNotice, /) -> None:
-        """Hear that the call is about to be repeated."""
-        ...
-
-    def wait(self, notice: WaitNotice, /) -> None:
-        """Hear that the call waits for its turn, or does so no longer."""
+    def notice(self, notice: Notice, /) -> None:
+        """Hear that the call is about to be repeated, waits for its turn, or does so no longer."""
         ...
 
 

@@ -9,7 +9,7 @@ from random import Random
 import anyio
 
 from vibe.core.llm.errors import ModelError, ModelProtocolError, ModelTransportError
-from vibe.core.llm.port import Completion, Delta, ModelBackend, ModelObserver, ModelRequest, RetryNotice, WaitNotice
+from vibe.core.llm.port import Completion, Delta, ModelBackend, ModelObserver, ModelRequest, Notice, RetryNotice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,11 +85,8 @@ class _AttemptObserver:
             self._answered = None
         self._inner.delta(replace(delta, attempt=self._attempt) if self._attempt > 1 else delta)
 
-    def retry(self, notice: RetryNotice, /) -> None:
-        self._inner.retry(notice)
-
-    def wait(self, notice: WaitNotice, /) -> None:
-        self._inner.wait(notice)
+    def notice(self, notice: Notice, /) -> None:
+        self._inner.notice(notice)
 
 
 class RetryingBackend:
@@ -153,7 +150,7 @@ class RetryingBackend:
             unanswered = not isinstance(failure, ModelProtocolError) and answers == self._answers.count
             answers = self._answers.count
             if self._clock() + wait <= last:
-                observer.retry(RetryNotice(attempt=attempt, wait_seconds=wait, reason=str(failure)))
+                observer.notice(RetryNotice(attempt=attempt, wait_seconds=wait, reason=str(failure)))
                 if unreachable:
                     self._answers.fail = True
                     await self._answers.take_turn(call)
@@ -176,15 +173,6 @@ class RetryingBackend:
 
 def _last(failure: ModelError, attempts: int, unheeded: str = "", *, unanswered: bool = False) -> ModelError:
     tried = f" (tried {attempts} times)" if attempts > 1 else ""
-    if not tried and not unheeded:
-        failure.unanswered = unanswered
-        return failure
-    final = type(failure)(
-        f"{failure}{tried}{unheeded}",
-        provider=failure.provider,
-        status=failure.status,
-        retry_after=failure.retry_after,
-    )
-    final.unanswered = unanswered
-    final.__cause__ = failure
-    return final
+    failure.args = (f"{failure}{tried}{unheeded}",)
+    failure.halts = failure.halts or unanswered
+    return failure

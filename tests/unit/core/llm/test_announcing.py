@@ -65,7 +65,7 @@ def test_the_first_word_of_the_last_attempt_counts() -> None:
     def fails() -> None:
         with call.announced(0):
             call.delta(Delta(text="torn"))
-            call.retry(RetryNotice(attempt=1, wait_seconds=0.5, reason="cut"))
+            call.notice(RetryNotice(attempt=1, wait_seconds=0.5, reason="cut"))
             raise ModelTransportError("gone", provider="p")
 
     with pytest.raises(ModelTransportError):

@@ -28,9 +28,8 @@ from vibe.core.llm.port import (
     FinishReason,
     ModelObserver,
     ModelRequest,
-    RetryNotice,
+    Notice,
     ToolSchema,
-    WaitNotice,
 )
 from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage
 from vibe.core.schemas import closed_object, remade
@@ -133,13 +132,9 @@ class TurnObserver:
         elif (answer := _ANSWER.fullmatch(self._text)) is not None and (piece := self._new(_unescaped(answer[1]))):
             self._observer.delta(Delta(text=piece))
 
-    def retry(self, notice: RetryNotice, /) -> None:
+    def notice(self, notice: Notice, /) -> None:
         """Pass it on."""
-        self._observer.retry(notice)
-
-    def wait(self, notice: WaitNotice, /) -> None:
-        """Pass it on."""
-        self._observer.wait(notice)
+        self._observer.notice(notice)
 
     def _new(self, text: str) -> str:
         if not text.startswith(self._shown):  # a brace held back turned out to be the last one
