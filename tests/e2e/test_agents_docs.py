@@ -11,8 +11,7 @@ import pytest
 
 from tests.e2e.conftest import REPOSITORY, VibeCommand
 from tests.e2e.test_subagents import agents, delegate, results_of
-from vibe.core.agents.manager import AgentFile
-from vibe.core.agents.models import BUILTIN_AGENTS
+from vibe.core.agents.models import BUILTIN_AGENTS, AgentFile
 
 BLOCK = re.compile(r"^```toml\n# (?P<file>\S+)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
 GUIDES = REPOSITORY / "docs" / "guide"

@@ -3,12 +3,9 @@
 A file is taken whole or not at all, and every problem of it is told with its line.
 
 UsageError
-└── AgentError                 the agent can't be used
+└── AgentError                 the agent can't be used, or not here
     ├── UnknownAgentError      no profile of that name
-    ├── DisabledAgentError     ``enabled_agents`` or ``disabled_agents`` leave it out
-    ├── BrokenAgentError       its file is wrong; every problem names file, line and key
-    ├── PersonalAgentError     its settings count only where a person chose it
-    └── AgentTypeError         a subagent where a person talks, or the other way round
+    └── BrokenAgentError       its file is wrong; every problem names file, line and key
 """
 
 from __future__ import annotations
@@ -18,12 +15,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from vibe.core.agents.models import BUILTIN_AGENTS, DELEGATED_SETTINGS, AgentProfile, AgentSafety, AgentType
+from vibe.core.agents.models import BUILTIN_AGENTS, DELEGATED_SETTINGS, AgentFile, AgentProfile, AgentSafety, AgentType
 from vibe.core.config.checks import InvalidConfigError, shape_problems, wording
 from vibe.core.config.foreign_keys import is_foreign
 from vibe.core.config.layers import default_layer, merge, read_layer
@@ -52,40 +49,12 @@ class UnknownAgentError(AgentError):
         super().__init__(name, f"is unknown: {hint}")
 
 
-class DisabledAgentError(AgentError):
-    """A profile the configuration leaves out. ``key`` is the setting, ``where`` its place."""
-
-    def __init__(self, name: str, key: str, where: str) -> None:
-        super().__init__(name, f"is disabled by {key} ({where}): choose another or change that setting")
-        self.key = key
-
-
 class BrokenAgentError(AgentError):
     """A profile whose file is wrong; it is not used in part, for what was meant to restrain it may be what is wrong."""
 
     def __init__(self, name: str, problems: Sequence[ConfigError]) -> None:
         super().__init__(name, f"can't be used: {'; '.join(map(str, problems))}")
         self.problems = tuple(problems)
-
-
-class PersonalAgentError(AgentError):
-    """A profile with settings of the whole run, where a plan or another agent chose it."""
-
-    def __init__(self, name: str, key: str, where: str) -> None:
-        super().__init__(name, f"sets {key} ({where}), which works only for an agent chosen with --agent: remove it")
-        self.key = key
-
-
-class AgentTypeError(AgentError):
-    """A profile in the wrong place."""
-
-    def __init__(self, name: str, *, is_subagent: bool, others: Iterable[str]) -> None:
-        names = ", ".join(sorted(others)) or "none"
-        if is_subagent:
-            problem = f"is a subagent, which only other agents can start: choose from {names}"
-        else:
-            problem = f"is not a subagent, and an agent can start only subagents: choose from {names}"
-        super().__init__(name, problem)
 
 
 FIRST = ("default", "plan", "accept-edits", "auto-approve")
@@ -147,13 +116,14 @@ class AgentManager:
         """The profile of that name.
 
         Raises:
-            UnknownAgentError, DisabledAgentError, BrokenAgentError: there is none that can be used.
+            AgentError: there is none that can be used.
         """
         if name in self._broken:
             raise BrokenAgentError(name, self._broken[name].problems)
         if name in self._left_out:
             key = self._left_out[name]
-            raise DisabledAgentError(name, key, self._sources.places.get(key, "the configuration"))
+            where = self._sources.places.get(key, "the configuration")
+            raise AgentError(name, f"is disabled by {key} ({where}): choose another or change that setting")
         if name not in self._profiles:
             raise UnknownAgentError(name, self.profiles)
         return self._profiles[name]
@@ -165,8 +135,7 @@ class AgentManager:
         """The profile of an agent a person talks to.
 
         Raises:
-            AgentTypeError: it is a subagent.
-            AgentError: as ``get``.
+            AgentError: as ``get``, or it is a subagent.
         """
         return self._of_type(name, AgentType.AGENT)
 
@@ -174,20 +143,19 @@ class AgentManager:
         """The profile of an agent that a plan's step names.
 
         Raises:
-            PersonalAgentError: it sets what only a person may.
-            AgentError: as ``get``.
+            AgentError: as ``get``, or it sets what only a person may.
         """
         profile = self.get(name)
         for key in profile.personal:
-            raise PersonalAgentError(name, key, profile.where(key))
+            why = f"sets {key} ({profile.where(key)}), which works only for an agent chosen with --agent: remove it"
+            raise AgentError(name, why)
         return profile
 
     def subagent(self, name: str) -> AgentProfile:
         """The profile of an agent that another one starts.
 
         Raises:
-            AgentTypeError: it is no subagent.
-            AgentError: as ``get``.
+            AgentError: as ``get``, or it is no subagent.
         """
         return self._of_type(name, AgentType.SUBAGENT)
 
@@ -198,8 +166,11 @@ class AgentManager:
     def _of_type(self, name: str, kind: AgentType) -> AgentProfile:
         profile = self.get(name)
         if profile.agent_type is not kind:
-            others = [other.name for other in self.profiles.values() if other.agent_type is kind]
-            raise AgentTypeError(name, is_subagent=kind is AgentType.AGENT, others=others)
+            others = sorted(other.name for other in self.profiles.values() if other.agent_type is kind)
+            why = "is not a subagent, and an agent can start only subagents"
+            if kind is AgentType.AGENT:
+                why = "is a subagent, which only other agents can start"
+            raise AgentError(name, f"{why}: choose from {', '.join(others) or 'none'}")
         return profile
 
     def _load(self, path: Path) -> None:
@@ -244,39 +215,6 @@ def _files(folders: Sequence[Path], warnings: list[str]) -> Iterator[Path]:
                 yield path
 
 
-NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
-Word = Annotated[str, Field(min_length=1)]
-
-
-class AgentFile(BaseModel):
-    """Content of an agent file; its keys stand at the top level."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: Annotated[str | None, Field(pattern=NAME_PATTERN)] = None
-    """Its name for ``--agent`` and ``task``; not set: the name of the file."""
-    display_name: str = ""
-    """The name people see; not set: the name."""
-    description: str = ""
-    """Its purpose; other agents choose by it."""
-    safety: AgentSafety = AgentSafety.NEUTRAL
-    """`safe` agents have no tool that writes or reaches the network."""
-    agent_type: AgentType = AgentType.AGENT
-    """`subagent`: other agents delegate to it, and no person talks to it."""
-    active_model: Word | None = None
-    """Its model; not set: the configured one."""
-    system_prompt_id: Word | None = None
-    """Its system prompt; not set: the configured one."""
-    enabled_tools: tuple[str, ...] | None = None
-    """Patterns of the only tools it has; not set: all."""
-    disabled_tools: tuple[str, ...] = ()
-    """Patterns of tools it has not."""
-    auto_approve: bool = False
-    """Run its calls without asking; needs `safety = "yolo"`."""
-    tools: dict[str, ToolTable] = {}
-    """A table a tool, such as `[tools.bash]`, over the one of the configuration."""
-
-
 OWN_KEYS = frozenset(AgentFile.model_fields)
 
 
@@ -297,21 +235,13 @@ def read_agent_file(path: Path, label: str) -> AgentProfile:
         raise InvalidConfigError(tuple(problems))
     parsed = _parse(source)
     name = parsed.name or path.stem
-    return AgentProfile(
-        name=name,
-        display_name=parsed.display_name or name,
-        description=parsed.description,
-        safety=parsed.safety,
-        agent_type=parsed.agent_type,
-        active_model=parsed.active_model,
-        system_prompt_id=parsed.system_prompt_id,
-        enabled_tools=("*",) if parsed.enabled_tools is None else parsed.enabled_tools,
-        disabled_tools=parsed.disabled_tools,
-        auto_approve=parsed.auto_approve,
-        tool_tables={canonical_tool_name(tool): source.data["tools"][tool] for tool in parsed.tools},
-        settings=_settings(source),
-        file=source,
-    )
+    own: dict[str, Any] = {
+        **dict(parsed),
+        "name": name,
+        "display_name": parsed.display_name or name,
+        "tool_tables": {canonical_tool_name(tool): source.data["tools"][tool] for tool in parsed.tools},
+    }
+    return AgentProfile(**own, settings=_settings(source), file=source)
 
 
 def _parse(source: TomlSource) -> AgentFile:
@@ -387,7 +317,7 @@ def _contradictions(parsed: AgentFile, source: TomlSource) -> list[ConfigError]:
 
 def _bad_patterns(parsed: AgentFile, source: TomlSource) -> list[ConfigError]:
     problems: list[ConfigError] = []
-    for key, patterns in (("enabled_tools", parsed.enabled_tools or ()), ("disabled_tools", parsed.disabled_tools)):
+    for key, patterns in (("enabled_tools", parsed.enabled_tools), ("disabled_tools", parsed.disabled_tools)):
         try:
             NamePatterns(patterns, where=source.where((key,)), key=key)
         except ConfigError as error:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import BaseModel, ConfigDict, Field
+
+from vibe.core.config.models import ToolTable
 from vibe.core.config.toml_source import TomlSource
 
 BUILTIN_SOURCE = "built-in"
@@ -31,27 +33,50 @@ class AgentType(StrEnum):
     SUBAGENT = "subagent"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentProfile:
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+Word = Annotated[str, Field(min_length=1)]
+
+
+class AgentFile(BaseModel):
+    """Content of an agent file; its keys stand at the top level."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Annotated[str, Field(pattern=NAME_PATTERN)] = ""
+    """Its name for ``--agent`` and ``task``; not set: the name of the file."""
+    display_name: str = ""
+    """The name people see; not set: the name."""
+    description: str = ""
+    """Its purpose; other agents choose by it."""
+    safety: AgentSafety = AgentSafety.NEUTRAL
+    """`safe` agents have no tool that writes or reaches the network."""
+    agent_type: AgentType = AgentType.AGENT
+    """`subagent`: other agents delegate to it, and no person talks to it."""
+    active_model: Word | None = None
+    """Its model; not set: the configured one."""
+    system_prompt_id: Word | None = None
+    """Its system prompt; not set: the configured one."""
+    enabled_tools: tuple[str, ...] = ("*",)
+    """Patterns of the only tools it has; not set: all."""
+    disabled_tools: tuple[str, ...] = ()
+    """Patterns of tools it has not."""
+    auto_approve: bool = False
+    """Run its calls without asking; needs `safety = "yolo"`."""
+    tools: dict[str, ToolTable] = {}
+    """A table a tool, such as `[tools.bash]`, over the one of the configuration."""
+
+
+class AgentProfile(AgentFile):
     """A named set of rights, laid over the configuration.
 
     ``enabled_tools`` and ``disabled_tools`` are patterns of what exists for it; ``tool_tables`` are laid over the
-    user's ``[tools.*]`` tables. ``active_model`` and ``system_prompt_id`` None: the configuration's. ``settings`` is
-    what else of the configuration it sets, as its file has it. ``file`` is where it was read from.
+    user's ``[tools.*]`` tables. ``settings`` is what else of the configuration it sets, as its file has it. ``file`` is
+    where it was read from.
     """
 
-    name: str
-    display_name: str
-    description: str
-    safety: AgentSafety = AgentSafety.NEUTRAL
-    agent_type: AgentType = AgentType.AGENT
-    active_model: str | None = None
-    system_prompt_id: str | None = None
-    enabled_tools: tuple[str, ...] = ("*",)
-    disabled_tools: tuple[str, ...] = ()
-    auto_approve: bool = False
-    tool_tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    name: str = ""
+    tool_tables: Mapping[str, Mapping[str, Any]] = {}
+    settings: Mapping[str, Any] = {}
     file: TomlSource | None = None
 
     @property

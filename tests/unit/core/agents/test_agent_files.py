@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from vibe.core.agents.manager import (
+    AgentError,
     AgentManager,
     AgentSources,
-    AgentTypeError,
     BrokenAgentError,
-    DisabledAgentError,
     UnknownAgentError,
 )
 from vibe.core.agents.models import AgentSafety, AgentType
@@ -139,7 +138,7 @@ def test_patterns_leave_agents_out_and_one_that_matches_nothing_warns(tmp_path: 
     only = manager(tmp_path, enabled=("default", "pl*", "nosuch"), disabled=("plan",))
 
     assert sorted(only.profiles) == ["default", "plan"]
-    with pytest.raises(DisabledAgentError, match=r"'explore' is disabled by enabled_agents"):
+    with pytest.raises(AgentError, match=r"'explore' is disabled by enabled_agents"):
         only.get("explore")
     assert len(only.warnings) == 2
 
@@ -152,9 +151,9 @@ def test_subagents_and_agents_do_not_stand_in_for_one_another(tmp_path: Path) ->
     agents = manager(tmp_path)
 
     assert agents.subagent("explore").name == "explore"
-    with pytest.raises(AgentTypeError, match="'explore' is a subagent"):
+    with pytest.raises(AgentError, match="'explore' is a subagent"):
         agents.main("explore")
-    with pytest.raises(AgentTypeError, match=r"'default' is not a subagent.*choose from explore"):
+    with pytest.raises(AgentError, match=r"'default' is not a subagent.*choose from explore"):
         agents.subagent("default")
 
 
