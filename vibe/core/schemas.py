@@ -16,6 +16,15 @@ def table_of(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
+def whole_number(value: object) -> int | None:
+    """Return a whole number from outside, which may be told as text; None: it is none."""
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value[:9])
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) else None
+
+
 def closed_object(properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of an object with all of these properties and no other."""
     return {

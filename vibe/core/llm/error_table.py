@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from html import unescape
-from typing import Any, Final, cast
+from typing import Final, cast
 from urllib.parse import urlsplit
 
 import msgspec
@@ -25,6 +25,7 @@ from vibe.core.llm.errors import (
     ModelRequestError,
     ModelTransportError,
 )
+from vibe.core.schemas import table_of, whole_number
 
 QUOTE_LIMIT: Final = 300
 """Characters of a provider's own words that an error repeats."""
@@ -231,10 +232,10 @@ class ErrorMapper:
 
     def from_chunk(self, error: object) -> ModelError:
         """The error a provider tells inside a stream that began well."""
-        fields = cast("dict[str, Any]", error) if isinstance(error, dict) else {}
+        fields = table_of(error)
         raw = msgspec.json.encode(error).decode()
         places = ("code", "status", "http_status_code", "status_code", "statusCode")
-        told = [_number(fields.get(place)) for place in places]
+        told = [whole_number(fields.get(place)) or 0 for place in places]
         status = next((number for number in told if 400 <= number < 600), 0)
         if not status:
             names = (str(fields.get("type", "")), str(fields.get("code", "")))
@@ -289,13 +290,6 @@ class ErrorMapper:
             words = words.replace(self.api_key, "***")
         clean = " ".join("".join(char if char.isprintable() else " " for char in words).split()).rstrip(".;")
         return clean if len(clean) <= QUOTE_LIMIT else clean[: QUOTE_LIMIT - 1] + "…"
-
-
-def _number(value: object) -> int:
-    """Return a status that may be told as text; 0: it is none."""
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        return int(value[:4])
-    return value if isinstance(value, int) else 0
 
 
 def _wait_of(headers: Mapping[str, str]) -> float | None:

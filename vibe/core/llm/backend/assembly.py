@@ -20,7 +20,7 @@ from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.port import CallDelta, Completion, Delta, FinishReason, ModelObserver, ModelRequest
 from vibe.core.llm.tokens import estimate_answer, estimate_prompt
 from vibe.core.messages import AssistantMessage, Thought, ToolCall, Usage
-from vibe.core.schemas import table_of
+from vibe.core.schemas import table_of, whole_number
 
 HALF_BASE: Final = 0x100000
 """Added to the code of half a surrogate pair, which no text can hold, it is a character of private use."""
@@ -90,7 +90,6 @@ class TaggedReasoning:
         return thought[:border], ""
 
 
-_NO_ID: Final = frozenset({"", "null"})
 _LENGTH_REASONS: Final = frozenset({
     "length",
     "model_length",
@@ -133,7 +132,7 @@ FAILURE_REASONS: Final = frozenset({
 })
 """Words in which a provider says that it failed. Worth another try."""
 _BAD_REASONS: Final = _LENGTH_REASONS | _FILTER_REASONS | FAILURE_REASONS
-_NO_ARGUMENTS: Final = frozenset({"", "null"})
+_NOTHING: Final = frozenset({"", "null"})
 EMPTY: Final = "{}"
 """Some gateways send this before the arguments."""
 _WRAPPED: Final = re.compile(
@@ -149,13 +148,14 @@ NO_REASON: Final = "the provider ended its answer without a finish_reason; it wa
 class CallFragment:
     """A piece of a tool call. ``index`` is None where the provider gave none; ``id`` empty likewise.
 
-    ``extra`` is what stands beside it and has to go back with it.
+    ``arguments`` are a piece of their text, or JSON: an object is the whole of them. ``extra`` is what stands beside it
+    and has to go back with it.
     """
 
     index: int | None = None
     id: str = ""
     name: str = ""
-    arguments: str | dict[str, Any] = ""
+    arguments: object = ""
     extra: Mapping[str, Any] | None = None
 
 
@@ -289,10 +289,8 @@ class AnswerBuilder:
 
     def add_call(self, fragment: CallFragment) -> None:
         """Take a piece of a tool call and put it where its id, else its index, else its order says."""
-        identity = "" if fragment.id in _NO_ID else fragment.id
-        text = fragment.arguments
-        if isinstance(text, dict):
-            text = msgspec.json.encode(text).decode()
+        identity = "" if fragment.id in _NOTHING else fragment.id
+        text = text_of(fragment.arguments)
         call = self._find_call(fragment, identity, text)
         if call is None:
             call = _OpenCall(index=fragment.index, id=identity)
@@ -405,9 +403,9 @@ class AnswerBuilder:
         taken: set[str] = set()
         for call in self._calls:
             text = call.text
-            if not call.name and text.strip() in _NO_ARGUMENTS | {EMPTY}:
+            if not call.name and text.strip() in _NOTHING | {EMPTY}:
                 continue
-            if text.strip() in _NO_ARGUMENTS and not (is_cut and call is self._calls[-1]):
+            if text.strip() in _NOTHING and not (is_cut and call is self._calls[-1]):
                 text = EMPTY
             text = _unwrapped(_with_whole_characters(text))
             identity = uuid4().hex[:9] if not call.id or call.id in taken else call.id
@@ -540,6 +538,13 @@ def _declared(arguments: str, schema: Mapping[str, Any] | None) -> str:
     return arguments if declared == given else json.dumps(declared, ensure_ascii=False)
 
 
+def text_of(value: object) -> str:
+    """Return JSON as text: a string is it already, null is none."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else msgspec.json.encode(value).decode()
+
+
 def is_json_object(text: str) -> bool:
     """Return whether ``text`` is one whole JSON object."""
     try:
@@ -550,6 +555,4 @@ def is_json_object(text: str) -> bool:
 
 
 def _count(value: object) -> int:
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return value if isinstance(value, int) and value > 0 else 0
+    return max(0, whole_number(value) or 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any, Final, cast
 
 import msgspec
@@ -11,7 +10,7 @@ import msgspec
 from vibe.core.llm.backend.assembly import FAILURE_REASONS, AnswerBuilder, CallFragment, read_cost, read_usage
 from vibe.core.llm.backend.reader import StreamReader, decoded
 from vibe.core.llm.error_table import ErrorMapper
-from vibe.core.schemas import table_of
+from vibe.core.schemas import table_of, whole_number
 
 EXTRA: Final = "extra_content"
 """The field in which Gemini puts the signature of a thought, beside the call that it led to."""
@@ -46,7 +45,7 @@ class _ChunkTaker:
         failure = failure_of(chunk)
         if failure is not None:
             raise self._errors.from_chunk(failure)
-        choices = [choice for choice in _tables(chunk.get("choices")) if not _whole_number(choice.get("index"))]
+        choices = [choice for choice in _tables(chunk.get("choices")) if not whole_number(choice.get("index"))]
         for told in (chunk, table_of(chunk.get("x_groq")), *choices):
             if usage := table_of(told.get("usage")):
                 self._answer.count(read_usage(usage), read_cost(usage))
@@ -87,14 +86,13 @@ class _ChunkTaker:
             self._answer.add_extra({EXTRA: extra})
         calls = list(_tables(delta.get("tool_calls")))
         for number, call in enumerate(calls):
-            index = _whole_number(call.get("index"))
+            index = whole_number(call.get("index"))
             position = number if is_whole and index is None else index
-            extra = table_of(call.get(EXTRA))
-            fragment = _fragment(table_of(call.get("function")), position, call.get("id"))
-            self._answer.add_call(replace(fragment, extra={EXTRA: extra}) if extra else fragment)
+            extra = {EXTRA: beside} if (beside := table_of(call.get(EXTRA))) else None
+            self._answer.add_call(_fragment(table_of(call.get("function")), position, call.get("id"), extra))
         legacy = table_of(delta.get("function_call"))
         if legacy and not calls:
-            self._answer.add_call(_fragment(legacy, 0, None))
+            self._answer.add_call(_fragment(legacy, 0))
         return bool(calls or legacy)
 
 
@@ -131,17 +129,11 @@ def _parts(content: object) -> Iterator[tuple[str, str]]:
             yield (inner or text, "") if fields.get("type") in _THOUGHT_PARTS else (inner, text)
 
 
-def _fragment(function: Table, index: int | None, identity: object) -> CallFragment:
-    given: object = function.get("arguments")
-    arguments: str | Table
-    if isinstance(given, dict):
-        arguments = cast("Table", given)
-    elif isinstance(given, str):
-        arguments = given
-    else:
-        arguments = "" if given is None else msgspec.json.encode(given).decode()
+def _fragment(function: Table, index: int | None, identity: object = None, extra: Table | None = None) -> CallFragment:
     name = "" if identity is None else str(identity)
-    return CallFragment(index=index, id=name, name=_text(function.get("name")), arguments=arguments)
+    return CallFragment(
+        index=index, id=name, name=_text(function.get("name")), arguments=function.get("arguments"), extra=extra
+    )
 
 
 def _tables(value: object) -> Iterable[Table]:
@@ -153,11 +145,3 @@ def _tables(value: object) -> Iterable[Table]:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _whole_number(value: object) -> int | None:
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        return int(value[:9])
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value if isinstance(value, int) else None

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct
 
-from vibe.core.llm.backend.assembly import PAUSE, AnswerBuilder, CallFragment, finish_reason, read_cost
+from vibe.core.llm.backend.assembly import PAUSE, AnswerBuilder, CallFragment, read_cost
 from vibe.core.llm.backend.chat_reader import failure_of
 from vibe.core.llm.backend.reader import StreamReader, decoded
 from vibe.core.llm.error_table import ErrorMapper
-from vibe.core.llm.port import FinishReason
 from vibe.core.messages import Usage
 from vibe.core.schemas import table_of
 
@@ -78,7 +77,7 @@ class _OpenBlock:
     text: list[str] = field(default_factory=list[str])
     signature: list[str] = field(default_factory=list[str])
     sealed: str = ""
-    initial: str | dict[str, Any] = ""
+    initial: object = None
     """A call's arguments, where they came with its opening."""
 
 
@@ -96,7 +95,7 @@ class _MessageTaker:
         self._open: dict[int, _OpenBlock] = {}
         self._last = -1
         self._without_arguments: list[int] = []
-        """Calls that closed with none: they have none, unless the limit cut them there."""
+        """Calls that closed with none: they have none, unless the limit cut the last one there."""
         self._ids: set[str] = set()
         self._usage: dict[str, int] = {}
         self._early_reason: str | None = None
@@ -144,7 +143,8 @@ class _MessageTaker:
     def _stop(self) -> None:
         self._close_all()
         if not self._answer.finished:
-            self._settle()
+            for index in self._without_arguments:
+                self._answer.add_call(CallFragment(index=index, arguments={}))
             self._finish(_Message(stop_reason=self._early_reason))
         self._answer.end()
 
@@ -159,7 +159,6 @@ class _MessageTaker:
         self._finish(whole)
 
     def _begin(self, event: _Event) -> None:
-        self._settle()
         index = self._last + 1 if event.index is None else event.index
         kind = _kind_of(event.content_block)
         block = _OpenBlock(index=index, kind=kind if kind in BLOCKS else "")
@@ -174,7 +173,7 @@ class _MessageTaker:
                 if identity in self._ids:
                     identity = ""  # given twice in one answer: it gets one of ours
                 self._ids.add(identity)
-                block.initial = _arguments(piece.input)
+                block.initial = piece.input
                 self._answer.add_call(CallFragment(index=index, id=identity, name=piece.name or ""))
             case "redacted_thinking":
                 block.sealed = piece.data or ""
@@ -199,7 +198,7 @@ class _MessageTaker:
         if piece.signature:
             block.signature.append(piece.signature)
         if piece.partial_json and block.kind == "tool_use":
-            block.initial = ""
+            block.initial = None
             block.text.append(piece.partial_json)
             self._answer.add_call(CallFragment(index=block.index, arguments=piece.partial_json))
 
@@ -214,12 +213,6 @@ class _MessageTaker:
         elif block.kind in {"thinking", "redacted_thinking"}:
             self._answer.add_thought("".join(block.text), signature="".join(block.signature), sealed=block.sealed)
 
-    def _settle(self) -> None:
-        """Give those calls that have no arguments an object without any."""
-        for index in self._without_arguments:
-            self._answer.add_call(CallFragment(index=index, arguments={}))
-        self._without_arguments.clear()
-
     def _close_all(self) -> None:
         for index in list(self._open):
             self._close(index)
@@ -230,17 +223,13 @@ class _MessageTaker:
         if end.stop_reason == "refusal":
             raise self._errors.request(f"refused to answer{_explained(end.stop_details)}")
         self._close_all()
-        if finish_reason(end.stop_reason, has_calls=False) is not FinishReason.LENGTH:
-            self._settle()
         self._answer.finish(end.stop_reason)
         if end.stop_reason == PAUSE and not self._ids:
             self._answer.note(PAUSED)
 
     def _count(self, told: object) -> None:
         """Take a count: they are of the whole answer so far, and a server may leave out or null what it told before."""
-        if not isinstance(told, dict):
-            return
-        table = cast("dict[str, Any]", told)
+        table = table_of(told)
         for name, value in table.items():
             if isinstance(value, int | float):
                 self._usage[name] = max(int(value), self._usage.get(name, 0))
@@ -265,9 +254,3 @@ def _explained(details: object) -> str:
     fields = table_of(details)
     said = fields.get("explanation") or fields.get("category")
     return f" ({said})" if said else ""
-
-
-def _arguments(value: object) -> str | dict[str, Any]:
-    if isinstance(value, str | dict):
-        return cast("str | dict[str, Any]", value)
-    return "" if value is None else msgspec.json.encode(value).decode()
