@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.fakes.llm_ports import MemoryObserver, request
 from tests.unit.core.llm.test_reader import ERRORS, CutBody
+from vibe.core.llm.backend.anthropic import PAUSED, messages_reader
 from vibe.core.llm.backend.assembly import AnswerBuilder
-from vibe.core.llm.backend.messages_reader import PAUSED, messages_reader
 from vibe.core.llm.errors import (
     ContextTooLongError,
     ModelAccessError,

@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
+from msgspec import Raw, Struct, structs
 
 from vibe.core.config.models import ModelConfig, ProviderConfig, Thinking
-from vibe.core.llm.backend.assembly import source_of
+from vibe.core.llm.backend.assembly import PAUSE, AnswerBuilder, CallFragment, read_cost, source_of
+from vibe.core.llm.backend.chat_reader import failure_of
 from vibe.core.llm.backend.http import HttpBackend
-from vibe.core.llm.backend.messages_reader import messages_reader
 from vibe.core.llm.backend.payload import EncodedMessages, max_tokens, wire_arguments, wire_id, wire_name
+from vibe.core.llm.backend.reader import StreamReader, decoded
 from vibe.core.llm.backend.transport import address, versioned
 from vibe.core.llm.backend.wire_schema import wire_schema
 from vibe.core.llm.error_table import ErrorMapper
@@ -27,8 +30,10 @@ from vibe.core.messages import (
     Thought,
     ToolCall,
     ToolMessage,
+    Usage,
     UserMessage,
 )
+from vibe.core.schemas import table_of
 
 VERSION: Final = "2023-06-01"
 """The version of the API that every request names; there has been no later one."""
@@ -73,7 +78,7 @@ class MessagesEncoder:
 
     def __init__(self) -> None:
         self._encoder = msgspec.json.Encoder()
-        self._messages = EncodedMessages(lambda message, source: self._joined(blocks_of(message, source)))
+        self._messages = EncodedMessages(self._encoded)
 
     def encode(self, request: ModelRequest) -> bytes:
         """The body of a streaming Messages request.
@@ -103,7 +108,9 @@ class MessagesEncoder:
             role = "assistant" if isinstance(message, AssistantMessage) else "user"
             if not turns or turns[-1][0] != role:
                 turns.append((role, []))
-            turns[-1][1].append(self._message(message, source, ids.of(message)))
+            said = ids.renamed(message)
+            known = said is message
+            turns[-1][1].append(self._messages.of(message, source) if known else self._encoded(said, source))
         if not turns or turns[0][0] != "user":
             turns.insert(0, ("user", [self._encoder.encode({"type": "text", "text": START})]))
         if turns[-1][0] != "user":
@@ -112,14 +119,9 @@ class MessagesEncoder:
             blocks[-1] = _with_mark(blocks[-1])
         return [{"role": role, "content": msgspec.Raw(b"[" + b",".join(blocks) + b"]")} for role, blocks in turns]
 
-    def _message(self, message: Message, source: str, ids: Sequence[str] | None) -> bytes:
-        """The blocks of one message with commas between; with ``ids``, its calls or its result bear those."""
-        if ids is not None:
-            return self._joined(blocks_of(message, source, ids))
-        return self._messages.of(message, source)
-
-    def _joined(self, blocks: Sequence[Block]) -> bytes:
-        return b",".join(map(self._encoder.encode, blocks))
+    def _encoded(self, message: Message, source: str) -> bytes:
+        """The blocks of one message with commas between."""
+        return b",".join(map(self._encoder.encode, blocks_of(message, source)))
 
     def _marked(self, blocks: list[bytes]) -> msgspec.Raw:
         return msgspec.Raw(b"[" + b",".join([*blocks[:-1], _with_mark(blocks[-1])]) + b"]")
@@ -169,21 +171,20 @@ def tool_block(tool: ToolSchema) -> Block:
     return {"name": tool.name, "description": tool.description, "input_schema": wire_schema(tool.parameters)}
 
 
-def blocks_of(message: Message, source: str, ids: Sequence[str] | None = None) -> list[Block]:
-    """The blocks of one message. ``ids`` stand for its own ids of calls; thoughts of another ``source`` stay here."""
+def blocks_of(message: Message, source: str) -> list[Block]:
+    """The blocks of one message; thoughts of another ``source`` stay here."""
     if isinstance(message, AssistantMessage):
-        named = ids or [call.id for call in message.tool_calls]
-        return list(_said(message, source, named)) or [_text(EMPTY_ANSWER)]
+        return list(_said(message, source)) or [_text(EMPTY_ANSWER)]
     if isinstance(message, ToolMessage):
-        return [_result(message, ids[0] if ids else message.tool_call_id)]
+        return [_result(message)]
     images = message.images if isinstance(message, UserMessage) else ()
     text = [_text(message.content)] if message.content.strip() or not images else []
     return [*text, *map(_image, images)]
 
 
-def _said(message: AssistantMessage, source: str, ids: Sequence[str]) -> Iterator[Block]:
+def _said(message: AssistantMessage, source: str) -> Iterator[Block]:
     """Yield what a model said in the order in which it did: thoughts, text and calls."""
-    calls = [_call(call, name) for call, name in zip(message.tool_calls, ids, strict=True)]
+    calls = list(map(_call, message.tool_calls))
     characters = done = 0
     for thought in (one for one in message.thoughts if one.source == source and not (one.record or one.extra)):
         if message.cut and not (thought.signature or thought.sealed):
@@ -196,9 +197,9 @@ def _said(message: AssistantMessage, source: str, ids: Sequence[str]) -> Iterato
     yield from calls[done:]
 
 
-def _call(call: ToolCall, identity: str) -> Block:
+def _call(call: ToolCall) -> Block:
     arguments = msgspec.Raw(wire_arguments(call.arguments).encode())
-    return {"type": "tool_use", "id": identity, "name": wire_name(call.name), "input": arguments}
+    return {"type": "tool_use", "id": call.id, "name": wire_name(call.name), "input": arguments}
 
 
 def _pieces(text: str) -> Iterator[Block]:
@@ -216,12 +217,12 @@ def _thought(thought: Thought) -> Block:
     return {"type": "thinking", "thinking": thought.text, "signature": thought.signature}
 
 
-def _result(message: ToolMessage, identity: str) -> Block:
+def _result(message: ToolMessage) -> Block:
     content: str | list[Block] = message.content if message.content.strip() else NOTHING
     if message.images:
         content = [_text(message.content), *map(_image, message.images)]
     failed = {} if message.status == "ok" else {"is_error": True}
-    return {"type": "tool_result", "tool_use_id": identity, "content": content, **failed}
+    return {"type": "tool_result", "tool_use_id": message.tool_call_id, "content": content, **failed}
 
 
 def _image(image: Image) -> Block:
@@ -235,19 +236,18 @@ class _WireIds:
         self._taken: set[str] = set()
         self._waiting: dict[str, deque[str]] = {}
 
-    def of(self, message: Message) -> list[str] | None:
-        """Return the ids for a message's calls or result; None: its own will do."""
+    def renamed(self, message: Message) -> Message:
+        """Return the message with such ids for its calls or its result; the same one, if its own will do."""
         if isinstance(message, AssistantMessage):
-            own = [call.id for call in message.tool_calls]
-            given = [self._given(identity) for identity in own]
+            calls = tuple(structs.replace(call, id=self._given(call.id)) for call in message.tool_calls)
             self._waiting = {}
-            for identity, name in zip(own, given, strict=True):
-                self._waiting.setdefault(identity, deque()).append(name)
-            return None if given == own else given
+            for own, given in zip(message.tool_calls, calls, strict=True):
+                self._waiting.setdefault(own.id, deque()).append(given.id)
+            return message if calls == message.tool_calls else structs.replace(message, tool_calls=calls)
         if isinstance(message, ToolMessage) and self._waiting.get(message.tool_call_id):
             name = self._waiting[message.tool_call_id].popleft()
-            return None if name == message.tool_call_id else [name]
-        return None
+            return message if name == message.tool_call_id else structs.replace(message, tool_call_id=name)
+        return message
 
     def _given(self, identity: str) -> str:
         plain = _NO_NAME.sub("_", wire_id(identity)) or "call"
@@ -256,6 +256,244 @@ class _WireIds:
             name, number = f"{plain}_{number}", number + 1
         self._taken.add(name)
         return name
+
+
+PAUSED: Final = "the provider paused its answer (pause_turn); it is asked to go on"
+_TABLE: Final = Raw(b"{}")
+
+
+class _Event(Struct):
+    """An event as far as all have it; what is inside is read once its kind is known.
+
+    A message as it begins, which rarely says anything already, as it ends, or whole has the last four.
+    """
+
+    type: str | None = ""
+    index: int | None = None
+    message: Raw = _TABLE
+    content_block: Raw = _TABLE
+    delta: Raw = _TABLE
+    error: Any = None
+    usage: Any = None
+    content: list[Raw] | None = None
+    stop_reason: str | None = None
+    stop_details: Any = None
+
+
+class _Kind(Struct):
+    type: str | None = ""
+
+
+class _Piece(Struct):
+    """A block as it opens, or what is added to it."""
+
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    data: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: Any = None
+    partial_json: str | None = None
+
+
+BLOCKS: Final = frozenset({"text", "thinking", "redacted_thinking", "tool_use"})
+"""The kinds of blocks that are looked at: others are a server's own tools and their results."""
+DELTAS: Final = frozenset({"text_delta", "thinking_delta", "signature_delta", "input_json_delta"})
+
+_event = msgspec.json.Decoder(_Event)
+_kind = msgspec.json.Decoder(_Kind | None)
+_message = msgspec.json.Decoder(_Event | None)
+_fields = msgspec.json.Decoder(dict[str, Any])
+_piece = msgspec.json.Decoder(_Piece)
+
+
+@dataclass(slots=True, kw_only=True)
+class _OpenBlock:
+    """A block that was opened; ``kind`` is blank for one that is not looked at."""
+
+    index: int
+    kind: str
+    text: list[str] = field(default_factory=list[str])
+    signature: list[str] = field(default_factory=list[str])
+    sealed: str = ""
+    initial: object = None
+    """A call's arguments, where they came with its opening."""
+
+
+def messages_reader(errors: ErrorMapper) -> StreamReader:
+    """Return what checks and reads the answers of one provider."""
+    return StreamReader(errors, lambda answer: _MessageTaker(answer, errors).take)
+
+
+class _MessageTaker:
+    """Puts the events of one answer together."""
+
+    def __init__(self, answer: AnswerBuilder, errors: ErrorMapper) -> None:
+        self._answer = answer
+        self._errors = errors
+        self._open: dict[int, _OpenBlock] = {}
+        self._last = -1
+        self._without_arguments: list[int] = []
+        """Calls that closed with none: they have none, unless the limit cut the last one there."""
+        self._ids: set[str] = set()
+        self._usage: dict[str, int] = {}
+        self._early_reason: str | None = None
+        """The reason to stop that the message began with; it counts once the message has ended."""
+
+    def take(self, data: str) -> bool:
+        event = decoded(_event, data)
+        match event.type:
+            case "content_block_delta":
+                self._grow(event)
+            case "content_block_start":
+                self._begin(event)
+            case "content_block_stop":
+                self._close(self._last if event.index is None else event.index)
+            case "message_start":
+                self._start(decoded(_message, event.message) or _Event())
+            case "message_delta":
+                self._count(event.usage)
+                self._finish(decoded(_message, event.delta) or _Event())
+            case "message":
+                self._take_whole(event)
+            case "message_stop":
+                self._stop()
+                return True
+            case _:
+                self._check(event, data)
+        return False
+
+    def _check(self, event: _Event, data: str) -> None:
+        """Let an event pass that is a ping, or what a later version of the API tells.
+
+        Raises:
+            ModelError: it tells of a failure; a gateway does so in a form of its own.
+        """
+        if event.type == "error" or event.error is not None:
+            raise self._errors.from_chunk(event.error)
+        if not event.type and (failure := failure_of(decoded(_fields, data))):
+            raise self._errors.from_chunk(failure)
+
+    def _start(self, start: _Event) -> None:
+        self._take_blocks(start.content or [])
+        self._early_reason = start.stop_reason
+        self._count(start.usage)
+
+    def _stop(self) -> None:
+        self._close_all()
+        if not self._answer.finished:
+            for index in self._without_arguments:
+                self._answer.add_call(CallFragment(index=index, arguments={}))
+            self._finish(_Event(stop_reason=self._early_reason))
+        self._answer.end()
+
+    def _take_blocks(self, blocks: list[Raw]) -> None:
+        for number, block in enumerate(blocks):
+            self._begin(_Event(index=number, content_block=block))
+            self._close(number)
+
+    def _take_whole(self, whole: _Event) -> None:
+        self._take_blocks(whole.content or [])
+        self._count(whole.usage)
+        self._finish(whole)
+
+    def _begin(self, event: _Event) -> None:
+        index = self._last + 1 if event.index is None else event.index
+        kind = _kind_of(event.content_block)
+        block = _OpenBlock(index=index, kind=kind if kind in BLOCKS else "")
+        self._close(index)
+        self._open[index], self._last = block, index
+        if not block.kind:
+            return
+        piece = decoded(_piece, event.content_block)
+        match kind:
+            case "tool_use":
+                identity = piece.id or ""
+                if identity in self._ids:
+                    identity = ""  # given twice in one answer: it gets one of ours
+                self._ids.add(identity)
+                block.initial = piece.input
+                self._answer.add_call(CallFragment(index=index, id=identity, name=piece.name or ""))
+            case "redacted_thinking":
+                block.sealed = piece.data or ""
+            case _:
+                self._add(block, piece)
+
+    def _grow(self, event: _Event) -> None:
+        if _kind_of(event.delta) not in DELTAS:
+            return
+        piece = decoded(_piece, event.delta)
+        block = self._open.get(self._last if event.index is None else event.index)
+        # Text of a block that was never opened is still text; what belongs to no call or thought is dropped.
+        self._add(block or _OpenBlock(index=-1, kind="text"), piece)
+
+    def _add(self, block: _OpenBlock, piece: _Piece) -> None:
+        if not block.kind:
+            return
+        self._answer.add_text(piece.text or "")
+        if piece.thinking:
+            self._answer.add_reasoning(piece.thinking)
+            block.text.append(piece.thinking)
+        if piece.signature:
+            block.signature.append(piece.signature)
+        if piece.partial_json and block.kind == "tool_use":
+            block.initial = None
+            block.text.append(piece.partial_json)
+            self._answer.add_call(CallFragment(index=block.index, arguments=piece.partial_json))
+
+    def _close(self, index: int) -> None:
+        block = self._open.pop(index, None)
+        if block is None:
+            return
+        if block.kind == "tool_use" and not (block.text or block.initial):
+            self._without_arguments.append(index)
+        elif block.kind == "tool_use" and not block.text:
+            self._answer.add_call(CallFragment(index=index, arguments=block.initial))
+        elif block.kind in {"thinking", "redacted_thinking"}:
+            self._answer.add_thought("".join(block.text), signature="".join(block.signature), sealed=block.sealed)
+
+    def _close_all(self) -> None:
+        for index in list(self._open):
+            self._close(index)
+
+    def _finish(self, end: _Event) -> None:
+        if end.stop_reason is None:
+            return
+        if end.stop_reason == "refusal":
+            raise self._errors.request(f"refused to answer{_explained(end.stop_details)}")
+        self._close_all()
+        self._answer.finish(end.stop_reason)
+        if end.stop_reason == PAUSE and not self._ids:
+            self._answer.note(PAUSED)
+
+    def _count(self, told: object) -> None:
+        """Take a count: they are of the whole answer so far, and a server may leave out or null what it told before."""
+        table = table_of(told)
+        for name, value in table.items():
+            if isinstance(value, int | float):
+                self._usage[name] = max(int(value), self._usage.get(name, 0))
+        count = self._usage.get
+        read, written = count("cache_read_input_tokens", 0), count("cache_creation_input_tokens", 0)
+        usage = Usage(
+            prompt_tokens=count("input_tokens", 0) + read + written,
+            completion_tokens=count("output_tokens", 0),
+            cached_tokens=read,
+            calls=1,
+            cache_written_tokens=written,
+        )
+        self._answer.count(usage, read_cost(table))
+
+
+def _kind_of(fields: Raw) -> str:
+    kind = decoded(_kind, fields)
+    return (kind.type or "") if kind else ""
+
+
+def _explained(details: object) -> str:
+    fields = table_of(details)
+    said = fields.get("explanation") or fields.get("category")
+    return f" ({said})" if said else ""
 
 
 class AnthropicBackend(HttpBackend):
