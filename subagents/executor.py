@@ -11,17 +11,10 @@ from typing import Any, Protocol, TypeAlias
 from msgspec import Struct, structs
 
 from subagents.step_model import Step
-from subagents.step_result import StepResult
+from subagents.step_result import ENVIRONMENT_REASON, StepResult
 from vibe.core.outcome import Outcome, StopSignal
 from vibe.core.session.errors import WorkspaceLockedError
 from vibe.system.errors import innermost, shortage
-
-VERIFY_SECONDS = 600.0
-"""Seconds a check may take, unless the settings say otherwise."""
-
-
-ENVIRONMENT_REASON = "environment"
-"""The reason of an attempt that the system could not serve: it goes on once it can, and the plan pauses until then."""
 
 
 def unserved(error: BaseException) -> StepResult | None:

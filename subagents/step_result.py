@@ -9,6 +9,9 @@ from msgspec import Struct
 from vibe.core.messages import Usage
 from vibe.core.outcome import Denial, Outcome
 
+ENVIRONMENT_REASON = "environment"
+"""The reason of an attempt that the system could not serve: it goes on once it can, and the plan pauses until then."""
+
 
 class AgentUsage(Struct, frozen=True, kw_only=True, gc=False):
     """The usage of one agent by itself. ``agent`` is its profile; ``cost_usd`` None: unknown."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from planner.plan.model import Step
 from planner.state.state import Left
-from subagents.executor import ENVIRONMENT_REASON, StepResult
+from subagents.executor import StepResult
+from subagents.step_result import ENVIRONMENT_REASON
 from vibe.core.outcome import Outcome
 
 FIRST_RETRY_SECONDS = 1.0

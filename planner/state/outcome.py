@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from planner.plan.status import PlanStatus, StepStatus
 from planner.state.state import State, StepState
-from subagents.executor import ENVIRONMENT_REASON
+from subagents.step_result import ENVIRONMENT_REASON
 from vibe.core.messages import Usage
 from vibe.core.outcome import Outcome
 

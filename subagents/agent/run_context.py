@@ -11,7 +11,6 @@ from typing import Protocol, TypeAlias
 from ipc.sink import EventSink
 from subagents.agent.budget import Account
 from subagents.agent.steering import Steering
-from subagents.executor import VERIFY_SECONDS
 from subagents.step_result import AgentUsage
 from vibe.core.agents.manager import AgentManager
 from vibe.core.guidance import Guidance
@@ -26,6 +25,9 @@ from vibe.core.tools.workspace import Workspace
 from vibe.shell.process.port import Commands
 from vibe.shell.sandbox.confinement import Confinement
 from vibe.shell.sandbox.settings import Network
+
+VERIFY_SECONDS = 600.0
+"""Seconds a check may take, unless the settings say otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

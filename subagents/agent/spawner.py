@@ -14,8 +14,7 @@ import anyio.to_thread
 from subagents.agent.agent_factory import TASK_TOOL, AgentState
 from subagents.agent.run_context import AgentContext
 from subagents.agent.subagent import TRANSCRIPT_FILE, SubAgent, SubAgentConfig, SubAgentResult, earlier_subagents
-from subagents.executor import ENVIRONMENT_REASON
-from subagents.step_result import AgentUsage
+from subagents.step_result import ENVIRONMENT_REASON, AgentUsage
 from vibe.core.agents.manager import AgentManager
 from vibe.core.agents.models import AgentProfile, AgentSafety
 from vibe.core.config.models import SubagentsConfig

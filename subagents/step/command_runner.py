@@ -14,7 +14,8 @@ from anyio import CancelScope, move_on_after, to_thread
 
 from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent, WarningEvent
 from ipc.sink import EventSink
-from subagents.executor import VERIFY_SECONDS, StepResult, StepTask
+from subagents.agent.run_context import VERIFY_SECONDS
+from subagents.executor import StepResult, StepTask
 from subagents.step.failing_lines import failing_line, failing_part
 from vibe.core.outcome import Outcome
 from vibe.core.session.write_turn import WAITS, Turns

@@ -23,7 +23,7 @@ import anyio.to_thread
 
 from ipc.events import Event, ToolServerEvent
 from subagents.agent.run_services import RunServices
-from subagents.executor import ENVIRONMENT_REASON, StepResult, unserved
+from subagents.executor import StepResult, unserved
 from subagents.process.child import (
     LinkedApprover,
     LinkedClaims,
@@ -38,6 +38,7 @@ from subagents.process.child import (
 from subagents.process.protocol import AGENTS, APPROVALS, QUESTIONS, Begin, Ended, LinkError, MismatchError, Prepare
 from subagents.process.transport import SocketTransport
 from subagents.step.local_executor import LocalExecutor
+from subagents.step_result import ENVIRONMENT_REASON
 from vibe.app.engine.build import Engine, build_engine
 from vibe.app.engine.host import Host
 from vibe.app.engine.tool_servers import tool_servers

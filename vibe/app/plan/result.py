@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from planner.plan.status import PlanStatus, StepStatus
 from planner.state.outcome import RunResult
 from planner.state.state import RemovedStep
-from subagents.executor import ENVIRONMENT_REASON
-from subagents.step_result import AgentUsage
+from subagents.step_result import ENVIRONMENT_REASON, AgentUsage
 from vibe.app.engine.event_publishing import Publishing
 from vibe.app.engine.result_record import ENVIRONMENT_EXIT, RunRecord, exit_code_of
 from vibe.core.messages import Spent
