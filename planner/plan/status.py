@@ -39,38 +39,15 @@ class PlanStatus(StrEnum):
 
 FINAL_STATUSES = frozenset({StepStatus.COMPLETED, StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED})
 
+_OPEN = frozenset(StepStatus) - {StepStatus.COMPLETED, StepStatus.FAILED}
 STEP_TRANSITIONS: Mapping[StepStatus, frozenset[StepStatus]] = MappingProxyType({
-    StepStatus.PENDING: frozenset({
-        StepStatus.BLOCKED,
-        StepStatus.NEEDS_DECISION,
-        StepStatus.IN_PROGRESS,
-        StepStatus.FAILED,  # no better plan found, or an answer given before a sudden end says so
-        StepStatus.SKIPPED,
-        StepStatus.CANCELLED,
-    }),
-    StepStatus.BLOCKED: frozenset({
-        StepStatus.PENDING,
-        StepStatus.NEEDS_DECISION,
-        StepStatus.IN_PROGRESS,
-        StepStatus.SKIPPED,
-        StepStatus.CANCELLED,
-    }),
-    StepStatus.NEEDS_DECISION: frozenset({
-        StepStatus.PENDING,
-        StepStatus.BLOCKED,
-        StepStatus.IN_PROGRESS,
-        StepStatus.FAILED,  # it had failed before, and that is how it was to stay
-        StepStatus.SKIPPED,
-        StepStatus.CANCELLED,
-    }),
-    StepStatus.IN_PROGRESS: frozenset({
-        StepStatus.PENDING,  # interrupted, or waiting for its next attempt or a better plan
-        StepStatus.NEEDS_DECISION,  # it failed or was cut off, and a person must say what becomes of it
-        StepStatus.COMPLETED,
-        StepStatus.FAILED,
-        StepStatus.SKIPPED,  # a person chose to do without it
-        StepStatus.CANCELLED,
-    }),
+    # failed: no better plan found, or an answer given before a sudden end says so
+    StepStatus.PENDING: _OPEN - {StepStatus.PENDING} | {StepStatus.FAILED},
+    StepStatus.BLOCKED: _OPEN - {StepStatus.BLOCKED},
+    # failed: it had failed before, and that is how it was to stay
+    StepStatus.NEEDS_DECISION: _OPEN - {StepStatus.NEEDS_DECISION} | {StepStatus.FAILED},
+    # open again: interrupted, or waiting for its next attempt, a better plan or a person's word; skipped by a person
+    StepStatus.IN_PROGRESS: frozenset(StepStatus) - {StepStatus.IN_PROGRESS, StepStatus.BLOCKED},
     StepStatus.COMPLETED: frozenset(),
     StepStatus.FAILED: frozenset({StepStatus.PENDING, StepStatus.SKIPPED}),  # revised, or a person wants it so
     StepStatus.SKIPPED: frozenset({StepStatus.PENDING}),  # a person has it done after all

@@ -2,36 +2,248 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
 from ipc import events as e
 from ipc.commands import Act, Cancel, Decide, Pause, Revise
+from planner.plan.diagnostics import IllegalTransitionError
 from planner.plan.loader import LoadedPlan
 from planner.plan.status import PlanStatus, StepStatus
 from planner.state import commands as c
-from planner.state.answers import choice_followed, decision_timed_out, plan_asks, take_decision
-from planner.state.attempts import attempt_ended, attempt_saved, retry_due
 from planner.state.changes import (
+    act_on_step,
     budget_spent,
     cancel_plan,
+    choice_followed,
+    decision_timed_out,
     do_again,
+    needed_decisions,
     pause_plan,
+    plan_asks,
     plan_revised,
     revise_plan,
     reviser_refused,
     revision_refused,
+    take_decision,
 )
-from planner.state.commands import Command, Decided, Effect, Refusal
+from planner.state.commands import NOTHING, Command, Decided, Effect, Refusal
 from planner.state.decisions import plan_decision
 from planner.state.evolve import evolve
-from planner.state.facts import decision_taken, plan_stopping, question_about, step_asked, step_moved, step_stopped
-from planner.state.following import proceed, sort_steps
+from planner.state.facts import (
+    INTERRUPTED_REASON,
+    decision_taken,
+    halts,
+    is_over,
+    left_after,
+    plan_paused,
+    plan_stopping,
+    question_about,
+    reason_of,
+    retry_delay,
+    step_asked,
+    step_event,
+    step_moved,
+    step_stopped,
+    steps_given_up,
+    tolerates,
+)
+from planner.state.outcome import DECISION_REASON, outcome_of
 from planner.state.schedule import Schedule, outline_of, schedule_of
-from planner.state.state import ACTIVE, Left, State
-from planner.state.step_acts import act_on_step
+from planner.state.state import ACTIVE, END_STATUS, IN_PROGRESS, Left, State, StepState
+from subagents.step_result import StepResult
 from vibe.core.messages import total_of
+from vibe.core.outcome import Outcome
+
+SORTED_AT_ONCE = 256
+"""How many blocked steps are told of at once: some milliseconds' worth."""
+
+
+def proceed(state: State, at: float) -> Decided:
+    """The next thing that follows from how the plan stands; no facts: nothing does, for now."""
+    schedule, stopping = schedule_of(state), state.stopping
+    if stopping is not None and stopping.status == PlanStatus.CANCELLED:
+        given_up = steps_given_up(state, stopping.reason, at)
+        return Decided(given_up) if given_up else _ended(state, at)
+    if schedule.to_skip:
+        return Decided([_skipped(state, step_id, at) for step_id in schedule.to_skip])
+    if schedule.to_ask and (facts := plan_asks(state, at)):
+        return Decided(facts, _deadlines(facts))
+    if schedule.ready and stopping is None and len(state.running) < schedule.width:
+        step_id = None if schedule.fail_fast and state.failed_now is not None else schedule.queue.best()
+        if step_id is not None:
+            started = step_moved(state, step_id, IN_PROGRESS, at)
+            return Decided((started,), (c.StartAttempt(step_id, started.attempt),))
+    if schedule.fresh:
+        return Decided([step_moved(state, step_id, StepStatus.PENDING, at) for step_id in schedule.fresh])
+    return NOTHING if state.running else _ended(state, at)
+
+
+def _skipped(state: State, step_id: str, at: float) -> e.PlanStepUpdateEvent:
+    return step_moved(state, step_id, StepStatus.SKIPPED, at, (None, schedule_of(state).readiness.why_skipped(step_id)))
+
+
+def _deadlines(facts: Iterable[e.Fact]) -> list[Effect]:
+    return [
+        c.WaitForAnswer(fact.decision_id, fact.timeout_seconds)
+        for fact in facts
+        if isinstance(fact, e.PlanDecisionEvent) and fact.timeout_seconds
+    ]
+
+
+def sort_steps(state: State, command: c.SortSteps, at: float) -> Decided:
+    """Tell of some of the steps that must wait for others that they do."""
+    del command
+    if is_over(state):
+        return NOTHING
+    first = itertools.islice(schedule_of(state).unsorted, SORTED_AT_ONCE)
+    return Decided([step_moved(state, step_id, StepStatus.BLOCKED, at) for step_id in first])
+
+
+def _ended(state: State, at: float) -> Decided:
+    """Return how the plan ends if nothing runs.
+
+    No facts while something does, or a retry or an answer is still to come.
+    """
+    if state.running:
+        return NOTHING
+    end = _end(state)
+    if end is None:
+        return NOTHING
+    if schedule_of(state).unsorted:
+        return sort_steps(state, c.SortSteps(), at)
+    status, reason = end
+    outcome = outcome_of(state, status, reason).value
+    if status is PlanStatus.PAUSED:
+        return Decided((plan_paused(state, reason or "", at, outcome),))
+    ended = e.PlanCompletedEvent(
+        ts=at,
+        plan_id=state.plan_id,
+        status=status.value,
+        counts=state.counted(),
+        duration_s=at - state.began,
+        reason=reason,
+        outcome=outcome,
+    )
+    return Decided((ended,))
+
+
+def _end(state: State) -> tuple[PlanStatus, str | None] | None:
+    schedule, stopping = schedule_of(state), state.stopping
+    asks = state.counts[StepStatus.NEEDS_DECISION] > 0
+    comes = any(step.left in (Left.RETRYING, Left.REVISING) for step in state.steps.values())
+    if stopping is not None and stopping.status == PlanStatus.CANCELLED and state.counts[StepStatus.CANCELLED]:
+        return PlanStatus.CANCELLED, stopping.reason
+    if schedule.fail_fast and state.failed_now is not None:
+        return PlanStatus.FAILED, state.failed_now
+    if stopping is not None and stopping.status != PlanStatus.CANCELLED and (schedule.ready or comes or asks):
+        return PlanStatus(stopping.status), stopping.reason
+    if comes or (asks and (schedule.attended or _is_timed(state))):
+        return None
+    if asks:
+        return PlanStatus.PAUSED, DECISION_REASON
+    return _census(state)
+
+
+def _is_timed(state: State) -> bool:
+    """Return whether a clock will take one of the decisions that steps wait for."""
+    waiting = [state.open[name] for name in needed_decisions(state)]
+    return any(decision.timeout_seconds and decision.by != "timeout" for decision in waiting)
+
+
+def _census(state: State) -> tuple[PlanStatus, str | None]:
+    open_steps = state.open_steps()
+    if any(not schedule_of(state).is_stuck(step_id) for step_id in open_steps):
+        return PlanStatus.FAILED, "stalled"
+    if open_steps or any(step.spoils for step in state.steps.values()):
+        first = next(iter(state.failures.values()), None)
+        return PlanStatus.FAILED, state.failed_now or first or "failed"
+    return PlanStatus.COMPLETED, None
+
+
+def attempt_ended(state: State, command: c.AttemptEnded, at: float) -> Decided:
+    """Record what an attempt came to; nothing follows before that is on disk."""
+    step_id, result = command.step_id, command.result
+    if step_id not in state.running:
+        status = state.steps[step_id].status if step_id in state.steps else "unknown"
+        raise IllegalTransitionError(f"step {step_id!r}", status, result.outcome)
+    standing, step = state.steps[step_id], schedule_of(state).steps[step_id]
+    attempt = standing.attempt
+    left = left_after(step, attempt, result, cut=command.cut)
+    if standing.stopping is not None and result.outcome is not Outcome.COMPLETED:
+        left = Left.CUT if command.cut else Left.STOPPED  # a user cancelled or skipped it: nothing follows
+    ended = e.PlanAttemptEvent(
+        ts=at,
+        plan_id=state.plan_id,
+        step_id=step_id,
+        attempt=attempt,
+        result=command.raw,
+        left=None if left is None else left.value,
+        tolerated=tolerates(step),
+    )
+    return Decided((ended,))
+
+
+def attempt_saved(state: State, command: c.AttemptSaved, at: float) -> Decided:
+    """Move the step on whose attempt has ended: its result is on disk."""
+    step = state.steps[command.step_id]
+    result = step.result
+    if result is None or not step.is_over:
+        raise IllegalTransitionError(f"step {command.step_id!r}", step.status, "what its attempt came to")
+    if step.left is None and step.stopping is None:
+        return Decided((_finished(state, step, result, at),))
+    if state.stopping is not None and state.stopping.status == PlanStatus.CANCELLED:
+        if step.left in (Left.STOPPED, Left.CUT):
+            why = (state.stopping.reason, result.detail)
+            return Decided((step_moved(state, command.step_id, StepStatus.CANCELLED, at, why),))
+        return Decided((_finished(state, step, result, at),))
+    facts, effects = _follow_attempt(state, step, result, at)
+    if halts(result) and state.stopping is None:
+        facts = (*facts, plan_stopping(state, PlanStatus.PAUSED, result.reason or "provider", at))
+    return Decided(facts, effects)
+
+
+def _follow_attempt(
+    state: State, step: StepState, result: StepResult, at: float
+) -> tuple[Sequence[e.Fact], Sequence[Effect]]:
+    if step.stopping is not None and result.outcome is not Outcome.COMPLETED:
+        return (step_stopped(state, step, StepStatus(step.stopping.status), step.stopping.by, at),), ()
+    if step.left is None:
+        return (_finished(state, step, result, at),), ()
+    step_id, failed = step.outline.id, (reason_of(result), result.detail)
+    match step.left:
+        case Left.RETRYING:
+            why = (result.reason or "failed", result.detail)
+            again = step.attempt + 1
+            moved = step_event(state, step, StepStatus.IN_PROGRESS, StepStatus.PENDING, at, why, again)
+            return (moved,), (c.WaitForRetry(step_id, again, retry_delay(step.attempt)),)
+        case Left.ASKING:
+            return step_asked(state, step, question_about(state, step), at, failed), ()
+        case Left.REVISING:
+            return (step_moved(state, step_id, StepStatus.PENDING, at, failed),), (c.AskReviser(step_id),)
+        case Left.CUT if schedule_of(state).steps[step_id].side_effects:
+            why = (result.reason or INTERRUPTED_REASON, result.detail)
+            return step_asked(state, step, question_about(state, step), at, why), ()
+        case _:
+            reason = result.reason or ("provider" if result.provider_refused else INTERRUPTED_REASON)
+            return (step_moved(state, step_id, StepStatus.PENDING, at, (reason, result.detail)),), ()
+
+
+def _finished(state: State, step: StepState, result: StepResult, at: float) -> e.PlanStepUpdateEvent:
+    status = END_STATUS[result.outcome]
+    reason = reason_of(result) if status is StepStatus.FAILED else result.reason
+    return step_moved(state, step.outline.id, status, at, (reason, result.detail))
+
+
+def retry_due(state: State, command: c.RetryDue, at: float) -> Decided:
+    """Let a step wait no longer for its next attempt."""
+    step = state.steps.get(command.step_id)
+    if step is None or step.left is not Left.RETRYING or is_over(state):
+        return Decided()
+    due = e.PlanRetryEvent(ts=at, plan_id=state.plan_id, step_id=command.step_id, attempt=step.attempt)
+    return Decided((due,))
 
 
 def decide(state: State, command: Command, at: float) -> Decided | Refusal:

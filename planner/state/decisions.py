@@ -28,14 +28,9 @@ class StepChoice(StrEnum):
     STOP = "stop"
 
 
-def failed_id(step_id: str, attempt: int) -> str:
-    """The decision about an attempt that failed."""
-    return f"{FAILED_KIND}:{step_id}:{attempt}"
-
-
-def interrupted_id(step_id: str, attempt: int) -> str:
-    """The decision about an attempt that was cut off."""
-    return f"{INTERRUPTED_KIND}:{step_id}:{attempt}"
+def about_id(kind: str, step_id: str, attempt: int) -> str:
+    """The decision about an attempt that ended so."""
+    return f"{kind}:{step_id}:{attempt}"
 
 
 def choices_of(kind: str) -> tuple[StepChoice, ...]:
@@ -65,17 +60,15 @@ def step_decision(step: Step, attempt: int, kind: str, ended: str = "") -> PlanD
     It has no default and waits for ever.
     """
     if kind == FAILED_KIND:
-        decision_id = failed_id(step.id, attempt)
         question = f"Step {step.id} ({step.title}) failed, attempt {attempt}: {ended or 'no reason given'}. What now?"
     else:
-        decision_id = interrupted_id(step.id, attempt)
         question = (
             f"Step {step.id} ({step.title}) was interrupted, attempt {attempt}, and acts outside the workspace: "
             "it may be partly done. What now?"
         )
     choices = choices_of(kind)
     return PlanDecisionEvent(
-        decision_id=decision_id,
+        decision_id=about_id(kind, step.id, attempt),
         question=question,
         options=tuple(choice.value for choice in choices),
         labels=tuple(_LABELS[choice] for choice in choices),

@@ -10,7 +10,7 @@ import msgspec
 
 from ipc import events as e
 from planner.plan.status import PlanStatus, StepStatus
-from planner.state.decisions import StepChoice, failed_id, interrupted_id
+from planner.state.decisions import FAILED_KIND, INTERRUPTED_KIND, StepChoice, about_id
 from planner.state.state import (
     COMPLETED,
     CUT,
@@ -40,9 +40,6 @@ _STATUS = {status.value: status for status in StepStatus}
 _ENDED = {outcome: outcome.value for outcome in Outcome}
 _result_decoder = msgspec.json.Decoder(StepResult)
 _EnumT = TypeVar("_EnumT", bound=StrEnum)
-
-_OF_ORDERS = frozenset(e.WorkOrder.__struct_fields__) - {"on"}
-"""The fields that an outline takes from a step's document as they are."""
 
 
 class FactInvalidError(VibeError):
@@ -190,7 +187,7 @@ def _move(state: State, fact: e.PlanStepUpdateEvent) -> None:
         state.running[step_id] = (fact.ts, state.active_seconds)
         if state.decisions:
             # A yes to running it again is used up: cut off once more, it asks once more.
-            state.decisions.pop(interrupted_id(step_id, fact.attempt), None)
+            state.decisions.pop(about_id(INTERRUPTED_KIND, step_id, fact.attempt), None)
     elif status in FINAL:
         if step.asked is not None:
             state.open.pop(step.asked, None)  # it needs no answer any more
@@ -263,8 +260,8 @@ def _reset(state: State, fact: e.PlanResetEvent) -> None:
 
 def _begin_again(state: State, step: StepState, *, is_begun: bool) -> None:
     """Forget an attempt's start and result."""
-    for decision_id in (failed_id(step.outline.id, step.attempt), interrupted_id(step.outline.id, step.attempt)):
-        state.decisions.pop(decision_id, None)
+    for kind in (FAILED_KIND, INTERRUPTED_KIND):
+        state.decisions.pop(about_id(kind, step.outline.id, step.attempt), None)
     if step.status in FINAL or step.asked is not None:
         _set_status(state, step, StepStatus.PENDING)
     step.attempt += is_begun
@@ -328,8 +325,7 @@ def _revise_outlines(state: State, operations: Sequence[Mapping[str, Any]]) -> N
                 state.counts[StepStatus.PENDING] += 1
             case {"op": "update_step", "id": str(step_id), "changes": {**changes}} if step_id in state.steps:
                 kept = {name: str(changes[name]) for name in ("title", "mode", "workspace") if name in changes}
-                step = state.steps[step_id]
-                _change_outline(step, **kept, order=_order(step.outline.order, cast("Mapping[str, Any]", changes)))
+                _change_outline(state.steps[step_id], **kept)
             case {"op": "add_edge", "step": str(step_id), "depends_on": edge} if step_id in state.steps:
                 step = state.steps[step_id]
                 _change_outline(step, depends_on=(*step.outline.depends_on, _above(edge)))
@@ -352,21 +348,7 @@ def _outline(step_id: str, fields: Mapping[str, Any]) -> e.StepOutline:
         mode=str(fields.get("mode", "")),
         depends_on=tuple(_above(edge) for edge in edges),
         workspace=str(fields.get("workspace", "shared")),
-        order=_order(None, fields),
     )
-
-
-def _order(before: e.WorkOrder | None, fields: Mapping[str, Any]) -> e.WorkOrder | None:
-    """A step's task with these fields of its document; what can't be read in them is left as it was."""
-    said = {name: value for name, value in fields.items() if name in _OF_ORDERS}
-    try:
-        order = msgspec.convert(said, e.WorkOrder)
-    except msgspec.ValidationError:
-        return before
-    changed = {name: getattr(order, name) for name in said}
-    if "prompt" in changed:
-        changed["prompt"] = e.shortened(order.prompt)
-    return msgspec.structs.replace(before or e.WorkOrder(), **changed)
 
 
 def _above(edge: object) -> str:

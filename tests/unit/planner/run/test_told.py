@@ -145,7 +145,7 @@ async def test_revisions_are_numbered_and_outline_what_they_bring(tmp_path: Path
     assert verdicts == [None, None]
     revised = [event for event in bench.memory.events if isinstance(event, PlanRevisedEvent)]
     assert [(event.number, event.by) for event in revised] == [(1, "me"), (2, "planner")]
+    assert [event.operations for event in revised] == [({"op": "add_step", "step": new},), (change,)]
     with await to_thread.run_sync(bench.open) as store:
-        outlines = {step_id: step.outline.order for step_id, step in store.state().steps.items()}
-    assert outlines["b"] == WorkOrder(prompt="Do more", max_turns=3)
-    assert outlines["a"] == WorkOrder(prompt="Do less", tags=("small",), writes=("a.txt",))
+        outlines = {step_id: step.outline for step_id, step in store.state().steps.items()}
+    assert (outlines["b"].title, outlines["b"].mode) == ("More", "code")

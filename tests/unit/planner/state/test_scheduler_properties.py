@@ -14,8 +14,8 @@ from ipc.commands import StepAction
 from planner.plan.diagnostics import PlanEndedError
 from planner.plan.model import Plan, PlanStatus, Step, StepStatus
 from planner.plan.write_claims import claim_of, claims_overlap
+from planner.state.changes import StepActError
 from planner.state.decisions import StepChoice, choices_of
-from planner.state.step_acts import StepActError
 from tests.unit.planner.scripted_run import ScriptedRun, about_step, choice, make_plan
 from tests.unit.planner.told import (
     Act,
