@@ -137,10 +137,7 @@ class PlanState:
         self._take(Decide(decision_id=decision_id, selections=tuple(selections)))
 
     def _take(self, command: c.Command) -> None:
-        effects = carry_out(self._state, command, self._now(), self._record)
-        if isinstance(effects, c.Refusal):
-            raise effects.error
-        for effect in effects:
+        for effect in carry_out(self._state, command, self._now(), self._record):
             match effect:
                 case c.StartAttempt(step_id=step_id):
                     self._offered.setdefault(step_id)

@@ -6,6 +6,7 @@ import itertools
 import math
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from heapq import heappop, heappush
 from typing import Generic, TypeVar, assert_never
 
@@ -34,7 +35,7 @@ from planner.store.store import PlanStore
 from subagents.executor import StepExecutor, StopSignal
 from vibe.core.messages import total_of
 from vibe.core.outcome import Outcome
-from vibe.system.errors import innermost
+from vibe.system.errors import UsageError, innermost
 
 AttemptT = TypeVar("AttemptT")
 
@@ -175,8 +176,8 @@ class Dispatcher:
 
     # --- commands and effects ---------------------------------------------------------------------------------
 
-    def _take(self, command: c.Command) -> c.Refusal | None:
-        refusal = self._recorder.take(command)
+    def _take(self, command: c.Command) -> None:
+        self._recorder.take(command)
         if self._state.status is not ACTIVE:
             self._timers.stop()
             self._revisions.stop()
@@ -186,7 +187,6 @@ class Dispatcher:
         if self._clock() >= self._snapshot_due:
             self._snapshot_due = math.inf  # until this one is written
             self._tasks.start_soon(self._write_snapshot)
-        return refusal
 
     def _later(self, seconds: float, command: c.Command) -> None:
         self._timers.after(seconds, lambda: self._take(command))
@@ -285,16 +285,22 @@ class Dispatcher:
             return
         if isinstance(command, Cancel):
             self._revisions.stop()
-        refusal = self._take(command)
-        self._answer("decision.ignored", reply, None if refusal is None else refusal.sentence)
+        self._answer("decision.ignored", reply, self._tried(command))
 
     async def _act(self, command: Act, reply: ReplyOnce) -> None:
-        decided = decide(self._state, command, self._options.now())
-        for fact in () if isinstance(decided, c.Refusal) else decided.facts:
-            if isinstance(fact, PlanResetEvent):  # before the attempt that will look at them
-                await to_thread.run_sync(self._store.forget_checks, fact.step_ids)
-        refusal = self._take(command)
-        self._answer("step.refused", reply, None if refusal is None else refusal.sentence)
+        with suppress(UsageError):  # told below
+            for fact in decide(self._state, command, self._options.now()).facts:
+                if isinstance(fact, PlanResetEvent):  # before the attempt that will look at them
+                    await to_thread.run_sync(self._store.forget_checks, fact.step_ids)
+        self._answer("step.refused", reply, self._tried(command))
+
+    def _tried(self, command: c.Command) -> str | None:
+        """Carry a command from outside out; returns why it can't be, if so."""
+        try:
+            self._take(command)
+        except UsageError as error:
+            return str(error)
+        return None
 
     async def _revise(self, command: Revise, reply: ReplyOnce) -> None:
         self._answer("revision.refused", reply, await self._revisions.carry_out(command))

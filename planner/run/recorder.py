@@ -19,7 +19,7 @@ from ipc.events import (
     shortened,
 )
 from ipc.sink import EventSink
-from planner.state.commands import AskReviser, Command, Effect, Refusal, WaitForRetry
+from planner.state.commands import AskReviser, Command, Effect, WaitForRetry
 from planner.state.decide import carry_out
 from planner.state.schedule import schedule_of
 from planner.state.state import IN_PROGRESS, State
@@ -61,12 +61,10 @@ class Recorder:
         self._held: dict[str, tuple[str, ...]] = {}
         """Of which steps it was said that they wait for others' files, and for whose."""
 
-    def take(self, command: Command) -> Refusal | None:
-        """Carry a command out, with all that follows; a refusal says why it can't be."""
+    def take(self, command: Command) -> None:
+        """Carry a command out, with all that follows; raises as ``decide``, if it can't be."""
         facts: list[Fact] = []
         effects = carry_out(self.state, command, self._now(), facts.append)
-        if isinstance(effects, Refusal):
-            return effects
         if facts:
             self._store.append(*facts)
         for fact in facts:
@@ -78,7 +76,6 @@ class Recorder:
         self._announce_waits(effects)
         if effects:
             self._perform(effects)
-        return None
 
     def _announce_waits(self, effects: Sequence[Effect]) -> None:
         """Say what steps wait for that could start but for that; without a word it is a place among those that run."""

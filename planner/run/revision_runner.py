@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ from planner.plan.model import Plan
 from planner.plan.operations import Operation, RevisionInvalidError, SetBudget, plain_operations, read_operations
 from planner.plan.revision import Proposal, ProviderRefused, Reviser, RevisionRequest, already_tried, revise
 from planner.state.changes import TOO_LATE, StepsWentOnError, fixed_steps
-from planner.state.commands import Command, Refusal, Revised, RevisionRefused
+from planner.state.commands import Command, Revised, RevisionRefused
 from planner.state.schedule import schedule_of
 from planner.state.state import Left, State
 from subagents.step_result import StepResult
@@ -55,7 +56,7 @@ class ReplanPolicy:
 class RevisionRunner:
     """Revises the plan of a run: reads its ``state`` and passes commands to ``take``."""
 
-    def __init__(self, state: State, take: Callable[[Command], Refusal | None], policy: ReplanPolicy) -> None:
+    def __init__(self, state: State, take: Callable[[Command], None], policy: ReplanPolicy) -> None:
         self._state = state
         self._take = take
         self._policy = policy
@@ -151,13 +152,9 @@ class RevisionRunner:
                 self._revised, schedule_of(self._state).plan, operations, fixed_steps(self._state), step_id
             )
             await anyio.lowlevel.checkpoint()  # the run may be over
-            refusal = self._take(
-                Revised(operations=asked.operations, loaded=loaded, reason=asked.reason, by=asked.by, step_id=step_id)
-            )
-            if refusal is None:
+            with suppress(StepsWentOnError):  # looked at again
+                self._take(Revised(asked=asked, loaded=loaded, step_id=step_id))
                 return
-            if not isinstance(refusal.error, StepsWentOnError):
-                raise refusal.error
 
     def _revised(
         self, plan: Plan, operations: Sequence[Operation], fixed: Collection[str], step_id: str | None

@@ -1,13 +1,16 @@
-"""Acts of users on one step, of a running plan or a resting one: cancel it, skip it, have it done again.
+"""Commands of people to a plan, running or at rest, and to one step of it: pause, cancel, change, decide, do again.
 
-A step that runs is stopped first: ``plan.act`` is recorded at once, and the step moves when its attempt has
-ended. One that a person is asked about is answered, as its decision would be.
+What can't be carried out raises, and nothing changes. A step that runs is stopped first: ``plan.act`` is recorded at
+once, and the step moves when its attempt has ended. One that a person is asked about is answered, as its decision would
+be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from functools import partial
+
+from msgspec import structs
 
 from ipc import events as e
 from ipc.commands import Act, Cancel, Decide, Pause, Revise, StepAction
@@ -17,7 +20,7 @@ from planner.plan.operations import plain_operations, read_operations
 from planner.plan.revision import revise
 from planner.plan.status import PlanStatus, StepStatus
 from planner.state import commands as c
-from planner.state.commands import Decided, Effect, Refusal
+from planner.state.commands import Decided, Effect
 from planner.state.decisions import StepChoice, check_selections, plan_decision
 from planner.state.facts import (
     INTERRUPTED_REASON,
@@ -42,6 +45,7 @@ FIXED_STATUSES = frozenset({StepStatus.COMPLETED, StepStatus.SKIPPED, StepStatus
 _SET_BUDGET = "set_budget"
 OPEN_STATUSES = frozenset({PlanStatus.IDLE, PlanStatus.ACTIVE, PlanStatus.PAUSED})
 _REVISABLE = OPEN_STATUSES | {PlanStatus.FAILED}
+_STAYS_CANCELLED = "a cancelled plan can't be changed; run the plan file again"
 
 
 class TooLateError(UsageError):
@@ -77,13 +81,13 @@ def pause_plan(state: State, command: Pause, at: float) -> Decided:
     return Decided((plan_stopping(state, PlanStatus.PAUSED, command.by, at),), effects)
 
 
-def cancel_plan(state: State, command: Cancel, at: float) -> Decided | Refusal:
+def cancel_plan(state: State, command: Cancel, at: float) -> Decided:
     """Cancel what runs and give up what is open."""
     if is_over(state):
         return Decided()
     if not state.is_run:
         if state.status not in OPEN_STATUSES:
-            return Refusal(PlanEndedError(state.status.value, "nothing left to cancel"))
+            raise PlanEndedError(state.status.value, "nothing left to cancel")
         given_up = steps_given_up(state, command.by, at)
         counts = state.counts.copy()
         for fact in given_up:
@@ -98,7 +102,7 @@ def cancel_plan(state: State, command: Cancel, at: float) -> Decided | Refusal:
             reason=command.by,
         )
         return Decided((plan_stopping(state, PlanStatus.CANCELLED, command.by, at), *given_up, ended))
-    if state.stopping is not None and state.stopping.status == PlanStatus.CANCELLED:
+    if state.is_given_up:
         return Decided()
     stopping = plan_stopping(state, PlanStatus.CANCELLED, command.by, at)
     return Decided((stopping,), [c.CancelAttempt(step_id) for step_id in state.running])
@@ -106,43 +110,39 @@ def cancel_plan(state: State, command: Cancel, at: float) -> Decided | Refusal:
 
 def budget_spent(state: State, command: c.BudgetSpent, at: float) -> Decided:
     """Interrupt what runs: the plan fails for want of time."""
-    if is_over(state) or (state.stopping is not None and state.stopping.status == PlanStatus.CANCELLED):
+    if is_over(state) or state.is_given_up:
         return Decided()
     stopping = plan_stopping(state, PlanStatus.FAILED, command.reason, at)
     return Decided((stopping,), (c.InterruptAll(command.reason),))
 
 
-def revise_plan(state: State, command: Revise, at: float) -> Decided | Refusal:
+def revise_plan(state: State, command: Revise, at: float) -> Decided:
     """Change the plan as these operations say, if it can be."""
     if not state.is_run and state.status not in _REVISABLE:
-        what = "nothing left to change; run the edited plan file"
-        return Refusal(PlanEndedError(state.status.value, what))
-    try:
-        operations = read_operations(list(command.operations))
-        loaded = revise(schedule_of(state).plan, operations, fixed=fixed_steps(state))
-    except UsageError as error:
-        return Refusal(error)
-    revised = c.Revised(operations=plain_operations(operations), loaded=loaded, reason=command.reason, by=command.by)
-    return plan_revised(state, revised, at)
+        raise PlanEndedError(state.status.value, "nothing left to change; run the edited plan file")
+    operations = read_operations(list(command.operations))
+    loaded = revise(schedule_of(state).plan, operations, fixed=fixed_steps(state))
+    asked = structs.replace(command, operations=plain_operations(operations))
+    return plan_revised(state, c.Revised(asked=asked, loaded=loaded), at)
 
 
-def plan_revised(state: State, command: c.Revised, at: float) -> Decided | Refusal:
+def plan_revised(state: State, command: c.Revised, at: float) -> Decided:
     """Go on with a plan that was found sound."""
     if is_over(state):
-        return Refusal(TooLateError())
-    schedule = schedule_of(state)
+        raise TooLateError
+    schedule, asked = schedule_of(state), command.asked
     fact = e.PlanRevisedEvent(
         ts=at,
         plan_id=state.plan_id,
-        operations=command.operations,
-        reason=command.reason,
-        by=command.by,
+        operations=asked.operations,
+        reason=asked.reason,
+        by=asked.by,
         step_id=command.step_id,
         number=len(state.revisions) + 1,
     )
     touched = changed_by(fact) | removed_by(fact)
     if gone_on := touched & fixed_steps(state):
-        return Refusal(StepsWentOnError(sorted(gone_on)))
+        raise StepsWentOnError(sorted(gone_on))
     facts: list[e.Fact] = [fact]
     if state.is_run:
         facts += _said_again(state, fact, at)
@@ -166,7 +166,7 @@ def _said_again(state: State, fact: e.PlanRevisedEvent, at: float) -> Iterator[e
 
 def _given_more(state: State, command: c.Revised, at: float) -> Iterator[e.Fact]:
     """With another budget, what failed for want of one is done again, with whatever depends on it."""
-    if not any(operation.get("op") == _SET_BUDGET for operation in command.operations):
+    if not any(operation.get("op") == _SET_BUDGET for operation in command.asked.operations):
         return
     known = command.loaded.dag.dependencies
     out = {s for s, step in state.steps.items() if s in known and step.result and is_exhausted(step.result)}
@@ -191,17 +191,16 @@ def reviser_refused(state: State, command: c.ReviserRefused, at: float) -> Decid
     return Decided((plan_stopping(state, PlanStatus.PAUSED, "provider", at, command.outcome.value),))
 
 
-def do_again(state: State, command: c.Retry, at: float) -> Decided | Refusal:
+def do_again(state: State, command: c.Retry, at: float) -> Decided:
     """Have steps done again, with whatever depends on them; the plan can be resumed."""
     if state.is_run:
-        return Refusal(UsageError("pause the plan before retrying its steps"))
+        raise UsageError("pause the plan before retrying its steps")
     if state.status is PlanStatus.CANCELLED:
-        what = "a cancelled plan can't be changed; run the plan file again"
-        return Refusal(PlanEndedError(state.status.value, what))
+        raise PlanEndedError(state.status.value, _STAYS_CANCELLED)
     loaded = schedule_of(state).loaded
     for step_id in command.step_ids:
         if step_id not in loaded.dag.dependencies:
-            return Refusal(UnknownStepError(step_id, loaded.dag.dependencies))
+            raise UnknownStepError(step_id, loaded.dag.dependencies)
     again = with_dependants(loaded, state, command.step_ids)
     reset = e.PlanResetEvent(ts=at, plan_id=state.plan_id, step_ids=again)
     return Decided((reset, plan_paused(state, "reset", at)))
@@ -235,18 +234,15 @@ def plan_asks(state: State, at: float) -> list[e.Fact]:
     return facts
 
 
-def take_decision(state: State, command: Decide, at: float) -> Decided | Refusal:
+def take_decision(state: State, command: Decide, at: float) -> Decided:
     """Take a decision, one of the plan's or one about an attempt, if it is open and offers what is chosen."""
     if is_over(state):
-        return Refusal(TooLateError())
+        raise TooLateError
     if state.status not in OPEN_STATUSES:
-        return Refusal(PlanEndedError(state.status.value, "nothing left to decide"))
+        raise PlanEndedError(state.status.value, "nothing left to decide")
     chosen = tuple(command.selections)
-    try:
-        decision = _open_decision(state, command.decision_id)
-        check_selections(decision, chosen)
-    except DecisionInvalidError as error:
-        return Refusal(error)
+    decision = _open_decision(state, command.decision_id)
+    check_selections(decision, chosen)
     taken = decision_taken(state, decision, chosen, command.by, at)
     if not state.is_run:
         return Decided((taken, plan_paused(state, "decided", at)))
@@ -320,15 +316,15 @@ class StepActError(UsageError):
         self.action = action
 
 
-def act_on_step(state: State, command: Act, at: float) -> Decided | Refusal:
+def act_on_step(state: State, command: Act, at: float) -> Decided:
     """Cancel a step, skip it or have it done again, if that makes sense as it stands."""
     if is_over(state):
-        return Refusal(TooLateError())
-    if state.status is PlanStatus.CANCELLED or _is_given_up(state):
-        return Refusal(PlanEndedError("cancelled", "a cancelled plan can't be changed; run the plan file again"))
+        raise TooLateError
+    if state.status is PlanStatus.CANCELLED or state.is_given_up:
+        raise PlanEndedError("cancelled", _STAYS_CANCELLED)
     step = state.steps.get(command.step_id)
     if step is None:
-        return Refusal(UnknownStepError(command.step_id, state.steps))
+        raise UnknownStepError(command.step_id, state.steps)
     if step.asked is not None:
         options = state.open[step.asked].options
         chosen = next(option for option in options if option in _CHOICES[command.action])
@@ -338,19 +334,15 @@ def act_on_step(state: State, command: Act, at: float) -> Decided | Refusal:
     return _stopped(state, step, command, at)
 
 
-def _is_given_up(state: State) -> bool:
-    return state.stopping is not None and state.stopping.status == PlanStatus.CANCELLED
-
-
 # --- cancel, skip -------------------------------------------------------------------------------------------------
 
 
-def _stopped(state: State, step: StepState, command: Act, at: float) -> Decided | Refusal:
+def _stopped(state: State, step: StepState, command: Act, at: float) -> Decided:
     status = _STOPPED[command.action]
     if step.status is status:
         return Decided()
     if problem := _ended(step, status):
-        return Refusal(StepActError(command.step_id, command.action, problem))
+        raise StepActError(command.step_id, command.action, problem)
     if step.status is StepStatus.IN_PROGRESS:
         return _stop(state, step, status, command.by, at)
     facts: list[e.Fact] = [step_stopped(state, step, status, command.by, at)]
@@ -362,16 +354,12 @@ def _stopped(state: State, step: StepState, command: Act, at: float) -> Decided 
 
 def _ended(step: StepState, status: StepStatus) -> str:
     """Return why a step can't become that any more; blank: it can."""
-    is_done = step.status is StepStatus.IN_PROGRESS and step.is_over and _is_good(step)
+    is_done = step.status is StepStatus.IN_PROGRESS and step.is_over and step.said.outcome is Outcome.COMPLETED
     if step.status is StepStatus.COMPLETED or is_done:
         return "it is completed"
     if status is StepStatus.CANCELLED and step.status.is_final:
         return f"it is already {step.status.value}"
     return ""
-
-
-def _is_good(step: StepState) -> bool:
-    return step.result is not None and step.result.outcome is Outcome.COMPLETED
 
 
 def _stop(state: State, step: StepState, status: StepStatus, by: str, at: float) -> Decided:
@@ -389,17 +377,17 @@ def _stop(state: State, step: StepState, status: StepStatus, by: str, at: float)
 # --- do again -----------------------------------------------------------------------------------------------------
 
 
-def _again(state: State, step: StepState, command: Act, at: float) -> Decided | Refusal:
+def _again(state: State, step: StepState, command: Act, at: float) -> Decided:
     if not state.is_run:
         return do_again(state, c.Retry((command.step_id,)), at)
     if step.left is Left.RETRYING and not step.is_over and step.stopping is None:
         return Decided((e.PlanRetryEvent(ts=at, plan_id=state.plan_id, step_id=command.step_id, attempt=step.attempt),))
     if problem := _why_not_again(step):
-        return Refusal(StepActError(command.step_id, command.action, problem))
+        raise StepActError(command.step_id, command.action, problem)
     after = [s for s in with_dependants(schedule_of(state).loaded, state, [command.step_id]) if s != command.step_id]
     if begun := [step_id for step_id in after if _has_run(state.steps[step_id])]:
         problem = f"its dependents {listed(begun)} have run; pause the plan, then use `vibe plan retry`"
-        return Refusal(StepActError(command.step_id, command.action, problem))
+        raise StepActError(command.step_id, command.action, problem)
     return _reset(state, (command.step_id, *(s for s in after if _is_skipped_by_plan(state.steps[s]))), at)
 
 

@@ -1,9 +1,8 @@
-"""Commands to a plan, the effects they ask for, and the refusal."""
+"""Commands to a plan, and the effects they ask for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from msgspec import Raw, Struct
@@ -15,7 +14,6 @@ from planner.state.schedule import Schedule
 from planner.state.state import State
 from subagents.step_result import StepResult
 from vibe.core.outcome import Outcome
-from vibe.system.errors import VibeError
 
 # --- commands: those from outside are in ipc.commands ---------------------------------------------------------------
 
@@ -78,10 +76,8 @@ class BudgetSpent(Struct, frozen=True):
 class Revised(Struct, frozen=True, kw_only=True):
     """A revision was found sound: ``loaded`` is the plan after it. ``step_id``: whose failure led to it."""
 
-    operations: tuple[dict[str, object], ...]
+    asked: Revise
     loaded: LoadedPlan
-    reason: str = ""
-    by: str = "user"
     step_id: str | None = None
 
 
@@ -190,15 +186,3 @@ class Decided(Struct, frozen=True):
 
 
 NOTHING: Final = Decided()
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A command can't be carried out; nothing changes. ``error`` says why in one sentence."""
-
-    error: VibeError
-
-    @property
-    def sentence(self) -> str:
-        """Reason, for people."""
-        return str(self.error)

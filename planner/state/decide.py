@@ -29,7 +29,7 @@ from planner.state.changes import (
     revision_refused,
     take_decision,
 )
-from planner.state.commands import NOTHING, Command, Decided, Effect, Refusal
+from planner.state.commands import NOTHING, Command, Decided, Effect
 from planner.state.decisions import plan_decision
 from planner.state.evolve import evolve
 from planner.state.facts import (
@@ -64,7 +64,7 @@ SORTED_AT_ONCE = 256
 def proceed(state: State, at: float) -> Decided:
     """The next thing that follows from how the plan stands; no facts: nothing does, for now."""
     schedule, stopping = schedule_of(state), state.stopping
-    if stopping is not None and stopping.status == PlanStatus.CANCELLED:
+    if stopping is not None and state.is_given_up:
         given_up = steps_given_up(state, stopping.reason, at)
         return Decided(given_up) if given_up else _ended(state, at)
     if schedule.to_skip:
@@ -134,11 +134,11 @@ def _end(state: State) -> tuple[PlanStatus, str | None] | None:
     schedule, stopping = schedule_of(state), state.stopping
     asks = state.counts[StepStatus.NEEDS_DECISION] > 0
     comes = any(step.left in (Left.RETRYING, Left.REVISING) for step in state.steps.values())
-    if stopping is not None and stopping.status == PlanStatus.CANCELLED and state.counts[StepStatus.CANCELLED]:
+    if stopping is not None and state.is_given_up and state.counts[StepStatus.CANCELLED]:
         return PlanStatus.CANCELLED, stopping.reason
     if schedule.fail_fast and state.failed_now is not None:
         return PlanStatus.FAILED, state.failed_now
-    if stopping is not None and stopping.status != PlanStatus.CANCELLED and (schedule.ready or comes or asks):
+    if stopping is not None and not state.is_given_up and (schedule.ready or comes or asks):
         return PlanStatus(stopping.status), stopping.reason
     if comes or (asks and (schedule.attended or _is_timed(state))):
         return None
@@ -194,7 +194,7 @@ def attempt_saved(state: State, command: c.AttemptSaved, at: float) -> Decided:
         raise IllegalTransitionError(f"step {command.step_id!r}", step.status, "what its attempt came to")
     if step.left is None and step.stopping is None:
         return Decided((_finished(state, step, result, at),))
-    if state.stopping is not None and state.stopping.status == PlanStatus.CANCELLED:
+    if state.stopping is not None and state.is_given_up:
         if step.left in (Left.STOPPED, Left.CUT):
             why = (state.stopping.reason, result.detail)
             return Decided((step_moved(state, command.step_id, StepStatus.CANCELLED, at, why),))
@@ -246,24 +246,24 @@ def retry_due(state: State, command: c.RetryDue, at: float) -> Decided:
     return Decided((due,))
 
 
-def decide(state: State, command: Command, at: float) -> Decided | Refusal:
+def decide(state: State, command: Command, at: float) -> Decided:
     """Return what ``command`` comes to at the time ``at`` (unix seconds); the state is left as it is.
 
     It has a schedule, except for Start, which makes one.
+
+    Raises:
+        UsageError, StepsWentOnError: it can't be carried out, as things stand.
     """
     return _DECIDE[type(command)](state, command, at)
 
 
-def carry_out(
-    state: State, command: Command, at: float, record: Callable[[e.Fact], None]
-) -> Sequence[Effect] | Refusal:
+def carry_out(state: State, command: Command, at: float, record: Callable[[e.Fact], None]) -> Sequence[Effect]:
     """Decide, hand each fact to ``record``, evolve the state by it, and go on with all that follows by itself.
 
     Returns the effects, to be carried out in their order; after AttemptEnded nothing follows before AttemptSaved.
+    Raises as ``decide``; nothing has changed then.
     """
     decided = decide(state, command, at)
-    if isinstance(decided, Refusal):
-        return decided
     effects = [*decided.effects]
     follows = not isinstance(command, c.AttemptEnded) and (state.is_run or isinstance(command, c.Start))
     is_taken_up = False
@@ -322,7 +322,7 @@ def _start(state: State, command: c.Start, at: float) -> Decided:
         if name in known and name not in state.decisions
     ]
     again: list[e.Fact] = []
-    if state.stopping is not None and state.stopping.status == PlanStatus.CANCELLED:
+    if state.stopping is not None and state.is_given_up:
         again.append(plan_stopping(state, PlanStatus.CANCELLED, state.stopping.reason, at))
     schedule = partial(
         Schedule, loaded=command.loaded, width=command.width, fail_fast=command.fail_fast, attended=command.attended
@@ -380,7 +380,7 @@ def _is_asking(fact: e.Fact) -> bool:
     return asks or (isinstance(fact, e.PlanDecisionEvent) and not fact.selections)
 
 
-_DECIDE: Final[dict[type, Callable[[State, Any, float], Decided | Refusal]]] = {
+_DECIDE: Final[dict[type, Callable[[State, Any, float], Decided]]] = {
     c.Start: _start,
     c.AttemptEnded: attempt_ended,
     c.AttemptSaved: attempt_saved,

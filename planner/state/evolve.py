@@ -128,7 +128,7 @@ def _let_go(state: State) -> None:
             step.left = Left.CUT
     state.running.clear()
     state.open.clear()
-    if state.stopping is not None and state.stopping.status != PlanStatus.CANCELLED:
+    if not state.is_given_up:
         state.stopping = None
     for step in state.steps.values():
         step.asked = None

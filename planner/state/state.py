@@ -10,6 +10,7 @@ from typing import Final, Protocol, TypeAlias
 from msgspec import Struct
 
 from ipc import events as e
+from planner.plan.status import FINAL_STATUSES as FINAL
 from planner.plan.status import PlanStatus, StepStatus
 from subagents.step_result import StepResult
 from vibe.core.messages import Spent
@@ -35,7 +36,6 @@ END_STATUS = {
 }
 _NOTHING_SAID = StepResult(outcome=Outcome.INTERRUPTED)
 _BAD = frozenset({StepStatus.FAILED, StepStatus.CANCELLED})
-FINAL = frozenset(status for status in StepStatus if status.is_final)
 COMPLETED: Final = StepStatus.COMPLETED
 IN_PROGRESS: Final = StepStatus.IN_PROGRESS
 PENDING: Final = StepStatus.PENDING
@@ -214,6 +214,11 @@ class State:
     left_at: str | None = None
     """The commit at which a process last left the workspace."""
     schedule: StepIndex | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_given_up(self) -> bool:
+        """True once the plan is to be cancelled, and until it is."""
+        return self.stopping is not None and self.stopping.status == PlanStatus.CANCELLED
 
     def counted(self) -> dict[str, int]:
         """Steps per status; those no step has are left out."""

@@ -23,7 +23,7 @@ from planner.plan.diagnostics import listed
 from planner.plan.loader import LoadedPlan
 from planner.plan.operations import Operation, plain_operations
 from planner.state.changes import with_dependants
-from planner.state.commands import Command, Refusal, Retry
+from planner.state.commands import Command, Retry
 from planner.state.decide import decide, look
 from planner.state.state import State
 from planner.store.current_plan import effective_plan
@@ -276,10 +276,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
             UsageError: it can't be carried out, as things stand.
         """
         state = look(self.folder.state(), self.effective(), self.settings.decisions)
-        decided = decide(state, command, self._now())
-        if isinstance(decided, Refusal):
-            raise decided.error
-        return decided.facts
+        return decide(state, command, self._now()).facts
 
     def _note_lost(self) -> None:
         """Say which steps have results that no record tells of: the journal was cut, and they will be done again.

@@ -24,7 +24,6 @@ from planner.state.commands import (
     AttemptSaved,
     Command,
     Effect,
-    Refusal,
     SortSteps,
     Start,
     StartAttempt,
@@ -101,10 +100,7 @@ def run(plan: Plan) -> int:
         del fact
 
     def take(command: Command) -> None:
-        effects = carry_out(state, command, 1.0, record)
-        if isinstance(effects, Refusal):
-            raise SystemExit(f"the plan refused: {effects.sentence}")
-        waiting.extend(effects)
+        waiting.extend(carry_out(state, command, 1.0, record))
 
     take(Start(loaded=loaded, width=PARALLEL))
     while state.status is PlanStatus.ACTIVE and schedule_of(state).unsorted:

@@ -14,7 +14,7 @@ from planner.plan.model import Plan
 from planner.plan.status import STEP_TRANSITIONS, PlanStatus, StepStatus
 from planner.plan.write_claims import ANYTHING, claim_of, claims_overlap
 from planner.state.changes import TooLateError
-from planner.state.commands import Command, Decided, Refusal, SortSteps, Start
+from planner.state.commands import Command, SortSteps, Start
 from planner.state.decide import carry_out, decide
 from planner.state.evolve import evolve, fold
 from planner.state.schedule import schedule_of
@@ -36,6 +36,7 @@ from tests.unit.planner.told import (
     said_by,
 )
 from vibe.core.outcome import Outcome
+from vibe.system.errors import VibeError
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Fact] = msgspec.json.Decoder(Fact)
@@ -70,10 +71,12 @@ def about_step(decision_id: str) -> tuple[str, str, int] | None:
     return (kind, step_id, int(attempt)) if rest else None
 
 
-def spelled_out(decided: Decided | Refusal) -> object:
-    """What was decided, as it can be compared."""
-    if isinstance(decided, Refusal):
-        return decided.sentence
+def spelled_out(state: State, command: Command, at: float) -> object:
+    """What is decided, as it can be compared."""
+    try:
+        decided = decide(state, command, at)
+    except VibeError as error:
+        return str(error)
     return [_encoder.encode(fact) for fact in decided.facts], list(decided.effects)
 
 
@@ -193,15 +196,14 @@ class ScriptedRun:
 
     def _carry_out(self, command: Command) -> list[Instruction]:
         self.clock += 1.0
-        decided = spelled_out(decide(self.state, command, self.clock))
+        decided = spelled_out(self.state, command, self.clock)
         assert self.read_back == self.state, "deciding changed the state"
-        assert spelled_out(decide(self.state, command, self.clock)) == decided
+        assert spelled_out(self.state, command, self.clock) == decided
         facts: list[Fact] = []
-        effects = carry_out(self.state, command, self.clock, lambda fact: self._record(fact, facts))
-        if isinstance(effects, Refusal):
-            if isinstance(effects.error, TooLateError):
-                return []
-            raise effects.error
+        try:
+            effects = carry_out(self.state, command, self.clock, lambda fact: self._record(fact, facts))
+        except TooLateError:
+            return []
         assert self.read_back == self.state, "what is recorded comes to another state"
         assert as_rebuilt(self.state), "the schedule is not what the state comes to"
         self.facts += facts

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from ipc import events as e
-from ipc.commands import Act, Cancel, Decide, Pause
+from ipc.commands import Act, Cancel, Decide, Pause, Revise
 from planner.plan.dag import Dag
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Plan, PlanStatus, StepStatus
@@ -91,7 +91,7 @@ class PlanReplaced(Struct, frozen=True):
         if self.operations is not None:
             operations = list(plain_operations(self.operations))
         loaded = LoadedPlan(plan=self.plan, dag=self.dag, source_bytes=b"", where="test")
-        return c.Revised(operations=tuple(operations), loaded=loaded, by="replan", step_id=self.answers)
+        return c.Revised(asked=Revise(operations=tuple(operations), by="replan"), loaded=loaded, step_id=self.answers)
 
 
 RetryDue = c.RetryDue

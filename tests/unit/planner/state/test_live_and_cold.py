@@ -11,7 +11,7 @@ import pytest
 from ipc.commands import Act, Cancel, Decide, Revise, StepAction
 from ipc.events import Fact
 from planner.plan.status import PlanStatus, StepStatus
-from planner.state.commands import Command, Refusal, Start
+from planner.state.commands import Command, Start
 from planner.state.decide import carry_out, look
 from planner.state.state import State
 from planner.store.current_plan import effective_plan
@@ -21,7 +21,7 @@ from planner.store.store import PlanStore
 from tests.fakes.executor import failed
 from tests.unit.planner.facts import began, ended, moved, took_up
 from tests.unit.planner.scripted_run import choice, make_plan, step
-from vibe.system.errors import UsageError
+from vibe.system.errors import UsageError, VibeError
 
 BUSY = "busy"
 """The step that a run has at work, so that no other starts."""
@@ -123,9 +123,10 @@ def live(store: PlanStore, commands: tuple[Command, ...]) -> str:
     state = store.folder.state()
     start = Start(loaded=effective_plan(store.folder, state), width=1, attended=True)
     for command in (start, *commands):
-        done = carry_out(state, command, 10.0, store.append)
-        if isinstance(done, Refusal):
-            return done.sentence
+        try:
+            carry_out(state, command, 10.0, store.append)
+        except VibeError as error:
+            return str(error)
     return ""
 
 
