@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import anyio.from_thread
 import anyio.lowlevel
 
-from ipc.commands import Act, Cancel, Decide, Pause, Revise, StepAction
-from planner.plan.operations import Operation, plain_operations
+from ipc.commands import Cancel, Pause
 from planner.state.changes import TOO_LATE
 from planner.state.commands import Asked
 
@@ -69,48 +68,6 @@ class PlanControl:
         self._replies: list[ReplyOnce] = []
         self._thread = 0
         self._loop: anyio.lowlevel.EventLoopToken | None = None
-
-    def request_pause(self, reason: str = "user", *, grace_seconds: float | None = None) -> None:
-        """Start nothing more; running steps stop at the end of their turn, at the latest after ``grace_seconds``.
-
-        Asked again it can only shorten the grace: 0 stops them now. Either way they go on when the plan is resumed.
-        """
-        self.submit(Pause(grace_seconds=grace_seconds, by=reason))
-
-    def request_cancel(self, reason: str = "user") -> None:
-        """Cancel what runs, at once, and give up what is open."""
-        self.submit(Cancel(by=reason))
-
-    def decide(
-        self,
-        decision_id: str,
-        selections: Sequence[str],
-        by: str = "user",
-        *,
-        on_verdict: OnVerdict | None = None,
-    ) -> None:
-        """Take a decision. One that is unknown, taken already or not among the options changes nothing.
-
-        ``on_verdict`` is told so; without it a warning is announced.
-        """
-        self.submit(Decide(decision_id=decision_id, selections=tuple(selections), by=by), on_verdict)
-
-    def revise(
-        self,
-        operations: Sequence[Operation],
-        by: str = "user",
-        *,
-        reason: str = "",
-        on_verdict: OnVerdict | None = None,
-    ) -> None:
-        """Change the plan, all of the operations or none; ``on_verdict`` as for ``decide``."""
-        self.submit(Revise(operations=plain_operations(operations), reason=reason, by=by), on_verdict)
-
-    def act_on_step(
-        self, step_id: str, action: StepAction, by: str = "user", *, on_verdict: OnVerdict | None = None
-    ) -> None:
-        """Cancel one step, skip it, or have it done again; ``on_verdict`` as for ``decide``."""
-        self.submit(Act(step_id=step_id, action=action, by=by), on_verdict)
 
     def submit(self, command: Asked, on_verdict: OnVerdict | None = None) -> None:
         """Have the run carry a command out, when its turn comes."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 
 import msgspec
@@ -31,14 +30,6 @@ _EARLIER = frozenset({
     "left",
 })  # fmt: skip
 _earlier_decoder = msgspec.json.Decoder(_EarlierRecord)
-
-
-class SyncPolicy(Enum):
-    """Moment by which records must be on the disk itself, so that they outlive a power cut."""
-
-    STEP = "step"
-    NEVER = "never"
-    """The kernel decides; a killed process still loses nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,14 +112,13 @@ class PlanJournal:
     After a failed write or flush nothing more is accepted: what the disk holds would no longer be known.
     """
 
-    def __init__(self, path: Path, policy: SyncPolicy = SyncPolicy.STEP) -> None:
+    def __init__(self, path: Path) -> None:
         """Open for appending, making the file if there is none.
 
         Raises:
             StoreWriteError: it can't be opened or made.
         """
         self.path = path
-        self._policy = policy
         self._failure: StoreWriteError | None = None
         try:
             self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -177,7 +167,7 @@ class PlanJournal:
         if self._failure is not None:
             raise self._failure
         reached = self._length
-        if self._policy is SyncPolicy.NEVER or self._synced >= reached:
+        if self._synced >= reached:
             return
         try:
             sync_data(self._fd)

@@ -17,11 +17,9 @@ import anyio
 import msgspec
 from anyio import to_thread
 
-from ipc.commands import Cancel, Decide, Revise
 from ipc.events import Fact, PlanEditedEvent
 from planner.plan.diagnostics import listed
 from planner.plan.loader import LoadedPlan
-from planner.plan.operations import Operation, plain_operations
 from planner.state.changes import with_dependants
 from planner.state.commands import Command, Retry
 from planner.state.decide import decide, look
@@ -43,7 +41,7 @@ from planner.store.folder import (
     plans_folder,
     snapshot_of,
 )
-from planner.store.journal import PlanJournal, SyncPolicy, read_journal
+from planner.store.journal import PlanJournal, read_journal
 from planner.store.records import RunSettings
 from subagents.step.tamper_guard import RECORD_FILES
 from subagents.step_result import StepResult
@@ -67,7 +65,6 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         folder: PlanFolder,
         lock: FileLock,
         *,
-        sync_policy: SyncPolicy = SyncPolicy.STEP,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.folder = folder
@@ -79,10 +76,9 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         self.dropped = content.dropped
         """Sentences about what was cut off the journal when it was opened."""
         self._state: State | None = folder.state(content)
-        self._sync_policy = sync_policy
         self._kept: deque[tuple[str, StepResult]] = deque()
         self._committing = anyio.Lock()
-        self._journal = PlanJournal(folder.path / JOURNAL_FILE, sync_policy)
+        self._journal = PlanJournal(folder.path / JOURNAL_FILE)
         try:
             self._journal.mend(content)
         except StoreWriteError:
@@ -96,7 +92,6 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         settings: RunSettings,
         source: bytes,
         *,
-        sync_policy: SyncPolicy = SyncPolicy.STEP,
         now: Callable[[], float] = time.time,
     ) -> PlanStore:
         """Make the folder of a new plan, whole or not at all, and hold it.
@@ -123,7 +118,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
             (draft / JOURNAL_FILE).touch(mode=0o600)
             path = _settle(draft, settings.model_copy(update={"created": created}))
             sync_folder(root)
-            return cls(PlanFolder(path), lock, sync_policy=sync_policy, now=now)
+            return cls(PlanFolder(path), lock, now=now)
         except BaseException as error:
             shutil.rmtree(draft, ignore_errors=True)  # gone already if it got its name
             if lock is not None:
@@ -138,7 +133,6 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         home: Path,
         reference: str,
         *,
-        sync_policy: SyncPolicy = SyncPolicy.STEP,
         now: Callable[[], float] = time.time,
     ) -> PlanStore:
         """Hold the plan of that id (or unique beginning of one) to go on with it.
@@ -154,7 +148,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         folder = find_plan(home, reference)
         lock = lock_plan(folder.path / LOCK_FILE, folder.plan_id)
         try:
-            store = cls(folder, lock, sync_policy=sync_policy, now=now)
+            store = cls(folder, lock, now=now)
         except BaseException:
             lock.release()
             raise
@@ -213,9 +207,8 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         Raises:
             StoreWriteError: the disk is full or refuses.
         """
-        if self._kept or self._sync_policy is not SyncPolicy.NEVER:
-            async with self._committing:
-                await to_thread.run_sync(self._commit)
+        async with self._committing:
+            await to_thread.run_sync(self._commit)
 
     def keep_result(self, step_id: str, result: StepResult) -> None:
         """Have the next ``sync`` write a step's result, as ``write_result`` does."""
@@ -232,7 +225,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
     def reset(self, step_ids: Collection[str]) -> tuple[str, ...]:
         """Have steps done again, with whatever depends on them, which is returned.
 
-        Raises, as the next three do, as ``take``.
+        Raises as ``take``.
         """
         again = with_dependants(self.effective(), self.state(), step_ids)
         self.take(Retry(tuple(step_ids)))
@@ -244,18 +237,6 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         for step_id in step_ids:
             for record in self.folder.step_folder(step_id).glob(RECORD_FILES):
                 record.unlink(missing_ok=True)
-
-    def decide(self, decision_id: str, selections: Sequence[str], by: str = "user") -> None:
-        """Take a decision, one of the plan's or one that a step waits for."""
-        self.take(Decide(decision_id=decision_id, selections=tuple(selections), by=by))
-
-    def cancel(self, reason: str = "user") -> None:
-        """Give the plan up."""
-        self.take(Cancel(by=reason))
-
-    def revise(self, operations: Sequence[Operation], *, reason: str = "", by: str = "user") -> None:
-        """Change the plan; steps that are completed, skipped or cancelled stay as they are."""
-        self.take(Revise(operations=plain_operations(operations), reason=reason, by=by))
 
     def take(self, command: Command) -> None:
         """Carry out a command to a plan that is not running: its facts are recorded, and the plan can be resumed.

@@ -13,7 +13,7 @@ from uuid import uuid4
 from anyio import CancelScope, Event, to_thread
 from anyio.abc import TaskStatus
 
-from ipc.commands import AnswerQuestion, Approve, Decide, Reply
+from ipc.commands import AnswerQuestion, Approve, Cancel, Decide, Pause, Reply
 from ipc.errors import IpcError
 from ipc.events import ApprovalRequestEvent
 from ipc.events import Event as Happening
@@ -147,9 +147,9 @@ class ServedPlan:
         if self._session is None:
             self._before_run.cancel()
         elif for_good:
-            self._session.control.request_cancel("client")
+            self._session.control.submit(Cancel(by="client"))
         else:
-            self._session.control.request_pause("client", grace_seconds=0)
+            self._session.control.submit(Pause(grace_seconds=0, by="client"))
 
     async def answer(self, command: Approve | AnswerQuestion | Decide) -> Reply:
         """Give an answer to something it waits for; the reply says what became of it."""

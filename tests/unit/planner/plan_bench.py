@@ -17,7 +17,6 @@ from planner.run.control import PlanControl
 from planner.run.dispatcher import Dispatcher
 from planner.run.step_runner import DispatchOptions
 from planner.state.outcome import RunResult
-from planner.store.journal import SyncPolicy
 from planner.store.records import RunSettings
 from planner.store.store import PlanStore
 from subagents.executor import StepExecutor
@@ -48,17 +47,16 @@ class Bench:
     plan: Plan
     options: DispatchOptions = field(default_factory=DispatchOptions)
     max_parallel: int = 4
-    sync_policy: SyncPolicy = SyncPolicy.NEVER
     flags: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     plan_id: str = ""
     memory: MemorySink = field(default_factory=MemorySink)
 
     def open(self) -> PlanStore:
         if self.plan_id:
-            return PlanStore.open(self.home, self.plan_id, sync_policy=self.sync_policy)
+            return PlanStore.open(self.home, self.plan_id)
         settings = RunSettings(workspace="/w", max_parallel=self.max_parallel, decisions=self.flags)
         source = self.plan.model_dump_json(exclude_unset=True).encode()
-        store = PlanStore.create(self.home, settings, source, sync_policy=self.sync_policy)
+        store = PlanStore.create(self.home, settings, source)
         self.plan_id = store.plan_id
         return store
 

@@ -103,7 +103,7 @@ async def cancel(host: Host, reference: str) -> Done:
     """
 
     def in_folder(store: PlanStore) -> Done:
-        store.cancel("user")
+        store.take(Cancel())
         with suppress(EnvironmentFailure, OSError):  # what is left is said below
             give_up(host, store.folder)
         return Done(plan_id=store.plan_id, message="cancelled; it was not running", running=False)
@@ -128,7 +128,7 @@ async def decide(host: Host, reference: str, decision_id: str, selections: Seque
     data = {"decision_id": decision_id, "selections": list(selections)}
 
     def in_folder(store: PlanStore) -> Done:
-        store.decide(decision_id, selections, "user")
+        store.take(Decide(decision_id=decision_id, selections=tuple(selections)))
         message = f"decided {decision_id!r}: {', '.join(selections)}"
         return Done(plan_id=store.plan_id, message=message, running=False, data=data)
 
@@ -200,7 +200,7 @@ async def revise(
         current = store.effective().plan
         store.decided(Revise(operations=plain, reason=reason))  # is it possible at all?
         _check_start(current, apply(current, operations).plan, store.settings, host, trust=trust)
-        store.revise(operations, reason=reason, by="user")
+        store.take(Revise(operations=plain_operations(operations), reason=reason))
         return Done(plan_id=store.plan_id, message=message, running=False, data=data)
 
     done = await _carry_out(host, reference, Revise(operations=plain, reason=reason), in_folder)

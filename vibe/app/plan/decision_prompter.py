@@ -8,6 +8,7 @@ from typing import Protocol
 
 import anyio
 
+from ipc.commands import Decide, Pause
 from ipc.events import Event, PlanDecisionEvent, PlanStepUpdateEvent
 from planner.run.control import PlanControl
 
@@ -76,7 +77,7 @@ class DecisionPrompter:
                 await self._put(next(iter(self._waiting.values())), control)
                 continue
             if self._declined and not self._running and not any(map(_ends_by_itself, self._declined.values())):
-                control.request_pause(DECISION_REASON)
+                control.submit(Pause(by=DECISION_REASON))
             await self._news.wait()
 
     async def _put(self, decision: PlanDecisionEvent, control: PlanControl) -> None:
@@ -87,7 +88,7 @@ class DecisionPrompter:
                 if self._waiting.pop(decision.decision_id, None) is None:
                     return
                 if selections:
-                    control.decide(decision.decision_id, selections)
+                    control.submit(Decide(decision_id=decision.decision_id, selections=tuple(selections)))
                 else:
                     self._declined[decision.decision_id] = decision
         finally:

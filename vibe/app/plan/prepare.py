@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ipc.commands import Decide
 from ipc.registry import Registry
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Plan, PlanStatus
@@ -217,7 +218,7 @@ def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> Prep
         try:
             _check_unchanged(store, revisions)
             for decision_id, selections in answers.items():
-                store.decide(decision_id, selections, "flag")
+                store.take(Decide(decision_id=decision_id, selections=tuple(selections), by="flag"))
         except BaseException:
             store.close()
             raise

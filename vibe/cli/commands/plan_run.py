@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from ipc.commands import Pause
 from planner.plan.loader import LoadedPlan
 from planner.store.folder import find_plan
 from planner.store.records import ApprovalSetting
@@ -115,7 +116,7 @@ def _on_signal(session: PlanSession, which: signal.Signals, count: int) -> None:
     if first_interrupt:
         session.warn("pausing", PAUSING)
     grace = None if first_interrupt else TERMINATION_GRACE_SECONDS if count == 1 else 0.0
-    session.control.request_pause(which.name, grace_seconds=grace)
+    session.control.submit(Pause(grace_seconds=grace, by=which.name))
 
 
 def _report(file: str, env: CliEnvironment) -> Callable[[str], None]:

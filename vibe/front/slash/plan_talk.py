@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from anyio import CancelScope, Event
 
+from ipc.commands import Pause
 from vibe.system.errors import UsageError
 
 if TYPE_CHECKING:
@@ -122,5 +123,5 @@ class PlanTalk:
     async def stop(self) -> None:
         """Pause the plan, if one runs, and wait until it has."""
         if self.session is not None:
-            self.session.control.request_pause(grace_seconds=GRACE_SECONDS)
+            self.session.control.submit(Pause(grace_seconds=GRACE_SECONDS))
             await self._rested.wait()

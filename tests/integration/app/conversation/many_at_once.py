@@ -10,6 +10,7 @@ from signal import Signals
 
 import anyio
 
+from ipc.commands import Pause
 from ipc.events import AssistantDeltaEvent, Event, PlanStepUpdateEvent
 from planner.plan.loader import load_plan
 from vibe.app.conversation.opening import Opening, Seat
@@ -44,7 +45,7 @@ async def main(home: Path, here: Path, elsewhere: Path) -> int:
     ids: dict[str, str] = {}
 
     def on_signal(_which: Signals, _count: int) -> None:
-        plan.control.request_pause(grace_seconds=0.5)
+        plan.control.submit(Pause(grace_seconds=0.5))
         for conversation in runtime.conversations:
             conversation.interrupt()
 

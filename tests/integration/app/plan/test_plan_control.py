@@ -31,7 +31,6 @@ from ipc.commands import (
 )
 from ipc.control import control_server, refusal
 from ipc.registry import RunInfo
-from planner.plan.operations import read_operations
 from planner.plan.status import PlanStatus
 from planner.run.control import PlanControl, Request
 from planner.state.commands import Asked
@@ -242,7 +241,7 @@ async def test_a_run_that_asks_nobody_says_so(command: RunCommand) -> None:
 
 def test_a_plan_given_up_while_it_is_taken_up_stays_given_up(host: Host, store: PlanStore) -> None:
     run = prepare_resumed(store.plan_id, PlanRunOptions(workdir=host.home, plan_folder=host.home), host)
-    store.cancel()
+    store.take(Cancel())
     store.close()
 
     with pytest.raises(PlanOverError, match="cancelled"):
@@ -254,7 +253,7 @@ def test_a_plan_given_up_while_it_is_taken_up_stays_given_up(host: Host, store: 
 
 def test_a_plan_changed_while_it_is_taken_up_is_not_run_as_it_was(host: Host, store: PlanStore) -> None:
     run = prepare_resumed(store.plan_id, PlanRunOptions(workdir=host.home, plan_folder=host.home), host)
-    store.revise(read_operations([{"op": "update_step", "id": "a", "changes": {"title": "B"}}]))
+    store.take(Revise(operations=({"op": "update_step", "id": "a", "changes": {"title": "B"}},)))
     store.close()
 
     with pytest.raises(PlanChangedError, match="resume it again"):

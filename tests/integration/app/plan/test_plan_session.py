@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from ipc.commands import StepAction
+from ipc.commands import Act, Pause, StepAction
 from ipc.events import Event, PlanStepUpdateEvent, ToolCallEvent, UserMessageEvent
 from ipc.sink import MemorySink
 from planner.plan.loader import load_plan
@@ -75,7 +75,7 @@ async def test_two_plans_run_in_one_process_and_take_no_signals(tmp_path: Path) 
         async def act() -> None:
             await watcher.until("a", "in_progress")
             assert [signal.getsignal(w) for w in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == handlers
-            session.control.act_on_step("a", StepAction.SKIP if name == "one" else StepAction.CANCEL)
+            session.control.submit(Act(step_id="a", action=StepAction.SKIP if name == "one" else StepAction.CANCEL))
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(act)
@@ -97,7 +97,7 @@ async def test_a_plan_is_paused_by_whoever_holds_it_and_goes_on_by_its_id(tmp_pa
 
     async def pause() -> None:
         await watcher.until("b", "completed")
-        session.control.request_pause("editor", grace_seconds=0)
+        session.control.submit(Pause(grace_seconds=0, by="editor"))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(pause)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from ipc.commands import Decide
 from planner.plan.status import PlanStatus, StepStatus
 from planner.store.current_plan import current_state
 from planner.store.folder import find_plan, list_plans
@@ -91,7 +92,7 @@ def allow_again(home: Path, plan_id: str, allowed: Counter[str]) -> None:
     _, state = current_state(find_plan(home, plan_id))
     with PlanStore.open(home, plan_id) as store:
         for decision in list(state.open.values()):
-            store.decide(decision.decision_id, ["again"])
+            store.take(Decide(decision_id=decision.decision_id, selections=("again",)))
             allowed[str(decision.step_id)] += 1
 
 

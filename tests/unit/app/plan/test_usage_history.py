@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ipc.commands import Revise
 from planner.plan.loader import load_plan
-from planner.plan.operations import read_operations
 from planner.store.folder import PlanFolder
 from planner.store.records import RunSettings
 from planner.store.store import PlanStore
@@ -33,7 +33,7 @@ def killed_plan(home: Path) -> PlanFolder:
         store.append(began("a"))
         conversation(store.folder.step_folder("a") / transcript_name(1), Usage(100, 20, 0, 1), 0.5)
         conversation(revisions_folder(store.folder) / "a.someone.jsonl", Usage(30, 3, 0, 1), 0.25)
-        store.revise(read_operations([{"op": "remove_step", "id": "a"}]))
+        store.take(Revise(operations=({"op": "remove_step", "id": "a"},)))
         return store.folder
 
 

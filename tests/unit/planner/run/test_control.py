@@ -4,26 +4,26 @@ import threading
 
 from anyio import to_thread
 
-from ipc.commands import Cancel, Decide, Pause
-from planner.plan.operations import RemoveStep
+from ipc.commands import Cancel, Decide, Pause, Revise
+from planner.plan.operations import RemoveStep, plain_operations
 from planner.run.control import TOO_LATE, PlanControl, Request
 
 
 async def test_wishes_before_the_run_are_kept_and_after_it_ignored() -> None:
     control = PlanControl()
     got: list[Request] = []
-    control.request_pause("soon")
+    control.submit(Pause(by="soon"))
     control.attach(got.append)
-    control.request_cancel("now")
+    control.submit(Cancel(by="now"))
     control.detach()
-    control.request_cancel("too late")
+    control.submit(Cancel(by="too late"))
     assert [request.command for request in got] == [Pause(by="soon"), Cancel(by="now")]
 
 
 async def test_whoever_wants_to_know_is_told_once_what_became_of_a_wish() -> None:
     control = PlanControl()
     told: dict[str, str | None] = {}
-    control.decide("early", ["x"], on_verdict=lambda problem: told.update(early=problem))
+    control.submit(Decide(decision_id="early", selections=("x",)), lambda problem: told.update(early=problem))
 
     def serve(request: Request) -> None:
         if request.command == Decide(decision_id="early", selections=("x",)):
@@ -31,27 +31,29 @@ async def test_whoever_wants_to_know_is_told_once_what_became_of_a_wish() -> Non
             request.reply.give("a second time")
 
     control.attach(serve)
-    control.revise([RemoveStep(id="a")], on_verdict=lambda problem: told.update(unserved=problem))
+    control.submit(
+        Revise(operations=plain_operations([RemoveStep(id="a")])), lambda problem: told.update(unserved=problem)
+    )
     assert told == {"early": None}
     control.detach()
-    control.decide("late", ["x"], on_verdict=lambda problem: told.update(late=problem))
+    control.submit(Decide(decision_id="late", selections=("x",)), lambda problem: told.update(late=problem))
     assert told == {"early": None, "unserved": TOO_LATE, "late": TOO_LATE}
 
 
 async def test_a_wish_for_a_run_that_never_began_is_answered() -> None:
     control = PlanControl()
     told: list[str | None] = []
-    control.decide("d", ["x"], on_verdict=told.append)
+    control.submit(Decide(decision_id="d", selections=("x",)), told.append)
     control.detach()
     assert told == [TOO_LATE]
 
 
 async def test_pause_and_cancel_raise_the_stop_signal_and_a_decision_does_not() -> None:
     paused, cancelled = PlanControl(), PlanControl()
-    paused.decide("d", ["x"])
+    paused.submit(Decide(decision_id="d", selections=("x",)))
     assert not paused.stop.requested
-    paused.request_pause()
-    cancelled.request_cancel()
+    paused.submit(Pause())
+    cancelled.submit(Cancel())
     assert paused.stop.requested
     assert cancelled.stop.requested
 
@@ -65,8 +67,8 @@ async def test_a_wish_from_another_thread_is_served_in_the_threads_of_the_run() 
         threads.append(threading.get_ident())
 
     control.attach(note)
-    await to_thread.run_sync(control.request_pause)
-    thread = threading.Thread(target=control.request_cancel)
+    await to_thread.run_sync(control.submit, Pause())
+    thread = threading.Thread(target=control.submit, args=(Cancel(),))
     thread.start()
     await to_thread.run_sync(thread.join)
     assert threads == [threading.get_ident()] * 2

@@ -10,6 +10,7 @@ import pytest
 from anyio import to_thread
 from msgspec import structs
 
+from ipc.commands import Cancel, Decide, Pause
 from ipc.events import (
     AssistantDeltaEvent,
     PlanCompletedEvent,
@@ -169,7 +170,7 @@ async def test_pause_lets_running_steps_stop_and_a_resume_repeats_nothing_that_w
     async def pause(control: PlanControl) -> None:
         await first.until_running("b")
         await first.until_ended("c")
-        control.request_pause("enough")
+        control.submit(Pause(by="enough"))
 
     outcome = await bench.run(first, pause)
     assert (outcome.status, outcome.outcome, outcome.reason) == (PlanStatus.PAUSED, Outcome.INTERRUPTED, "enough")
@@ -194,7 +195,7 @@ async def test_a_resumed_plan_says_why_steps_failed_and_were_skipped(tmp_path: P
     steps: dict[str, Any] = {"bad": [], "spared": {"on_failure": "ask"}, "asked": {"decision": "choice"}, "fine": []}
     bench = Bench(tmp_path, plan_of(steps, decisions=[CHOICE]))
     await bench.run(ScriptedExecutor({"bad": failed(detail="no luck"), "spared": failed()}))
-    await bench.edit(lambda store: store.decide("failed:spared:1", ["skip"]))
+    await bench.edit(lambda store: store.take(Decide(decision_id="failed:spared:1", selections=("skip",))))
     outcome = await bench.run(ScriptedExecutor())
     assert outcome.status is PlanStatus.PAUSED
 
@@ -217,7 +218,7 @@ async def test_a_pause_before_the_run_starts_nothing_that_works(tmp_path: Path) 
         return StepResult(outcome=Outcome.INTERRUPTED, summary=task.step_id)
 
     async def pause(control: PlanControl) -> None:
-        control.request_pause("before")
+        control.submit(Pause(by="before"))
 
     outcome = await bench.run(ScriptedExecutor({"a": at_once}), pause)
     assert (outcome.status, statuses(outcome)) == (PlanStatus.PAUSED, {"a": "pending", "b": "blocked"})
@@ -230,7 +231,7 @@ async def test_steps_that_do_not_stop_in_the_grace_time_are_cancelled_and_come_b
 
     async def pause(control: PlanControl) -> None:
         await executor.until_running("a", "b")
-        control.request_pause("stop", grace_seconds=5)
+        control.submit(Pause(grace_seconds=5, by="stop"))
         await executor.until_ended("b")
         clock.advance(4.9)
         await anyio.wait_all_tasks_blocked()
@@ -249,7 +250,7 @@ async def test_what_was_stopped_says_how_it_will_go_on(tmp_path: Path) -> None:
 
     async def pause(control: PlanControl) -> None:
         await executor.until_running("agent", "command")
-        control.request_pause("stop", grace_seconds=0)
+        control.submit(Pause(grace_seconds=0, by="stop"))
 
     outcome = await bench.run(executor, pause)
     assert {report.id: report.detail for report in outcome.steps} == {
@@ -265,7 +266,7 @@ async def test_cancel_ends_running_steps_at_once_and_gives_up_the_rest(tmp_path:
     async def cancel(control: PlanControl) -> None:
         await executor.until_ended("b")
         await executor.until_running("a")
-        control.request_cancel("no more")
+        control.submit(Cancel(by="no more"))
 
     outcome = await bench.run(executor, cancel)
     assert executor.cancelled == ["a"]
@@ -331,10 +332,10 @@ async def test_a_person_decides_once_and_what_makes_no_sense_is_answered_by_a_wa
     executor = ScriptedExecutor()
 
     async def decide(control: PlanControl) -> None:
-        control.decide("chioce", ["left"])
-        control.decide("choice", ["middle"])
-        control.decide("choice", ["left"])
-        control.decide("choice", ["right"])
+        control.submit(Decide(decision_id="chioce", selections=("left",)))
+        control.submit(Decide(decision_id="choice", selections=("middle",)))
+        control.submit(Decide(decision_id="choice", selections=("left",)))
+        control.submit(Decide(decision_id="choice", selections=("right",)))
 
     outcome = await bench.run(executor, decide)
     assert statuses(outcome) == {"a": "completed", "b": "skipped", "c": "completed"}
@@ -379,7 +380,7 @@ async def test_a_silent_step_is_ended_as_idle_and_one_with_events_is_not(tmp_pat
             await anyio.wait_all_tasks_blocked()
         await executor.until_ended("silent")
         assert executor.running == {"busy"}
-        control.request_pause("enough")
+        control.submit(Pause(by="enough"))
 
     outcome = await bench.run(executor, work, clock=clock)
     assert statuses(outcome) == {"silent": "failed", "busy": "pending"}
@@ -399,7 +400,7 @@ async def test_a_command_that_prints_nothing_is_not_idle(tmp_path: Path) -> None
         clock.advance(1000)
         await anyio.wait_all_tasks_blocked()
         assert executor.running == {"a"}
-        control.request_pause("enough")
+        control.submit(Pause(by="enough"))
 
     outcome = await bench.run(executor, wait, clock=clock)
     assert statuses(outcome) == {"a": "pending"}

@@ -12,17 +12,17 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from ipc.commands import Decide, Pause, Revise
 from ipc.events import PlanRevisedEvent, SubAgentStartedEvent
 from ipc.sink import MemorySink
 from planner.plan.model import Plan, PlanStatus
-from planner.plan.operations import Operation, read_operations
+from planner.plan.operations import Operation, plain_operations, read_operations
 from planner.plan.revision import Proposal, ProviderRefused, RevisionRequest
 from planner.plan.step_limits import USUAL
 from planner.run.control import PlanControl
 from planner.run.revision_runner import ReplanPolicy
 from planner.run.step_runner import DispatchOptions
 from planner.run.watchdog import Watchdog
-from planner.store.journal import SyncPolicy
 from subagents.executor import StepResult, StepTask, StopSignal
 from tests.fakes.clock import SleepyClock
 from tests.fakes.executor import ScriptedExecutor, completed, failed, forever, until_stopped
@@ -40,7 +40,7 @@ async def decide_when_open(bench: Bench, control: PlanControl, decision_id: str,
     """Answer as soon as the question is there."""
     while not any(d.decision_id == decision_id and not d.selections for d in bench.decisions()):  # noqa: ASYNC110
         await anyio.sleep(0.001)
-    control.decide(decision_id, [selection])
+    control.submit(Decide(decision_id=decision_id, selections=(selection,)))
 
 
 async def test_a_failed_step_that_asks_is_tried_again_when_somebody_says_so(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ async def test_with_nobody_there_the_plan_waits_for_the_decision_and_a_resume_as
     again = await bench.run(ScriptedExecutor())
     assert (again.status, again.reason) == (PlanStatus.PAUSED, "decision")
     assert "no luck" in bench.decisions()[0].question
-    await bench.edit(lambda store: store.decide("failed:a:1", ["skip"]))
+    await bench.edit(lambda store: store.take(Decide(decision_id="failed:a:1", selections=("skip",))))
     executor = ScriptedExecutor()
     last = await bench.run(executor)
     assert statuses(last) == {"a": "skipped", "b": "completed"}
@@ -114,7 +114,7 @@ async def test_what_reaches_beyond_the_workspace_is_not_done_again_by_itself(tmp
 
     async def stop_now(control: PlanControl) -> None:
         await cutting.until_running("a")
-        control.request_pause("enough", grace_seconds=0)
+        control.submit(Pause(grace_seconds=0, by="enough"))
 
     cutting = ScriptedExecutor({"a": forever})
     first = await bench.run(cutting, stop_now)
@@ -124,7 +124,7 @@ async def test_what_reaches_beyond_the_workspace_is_not_done_again_by_itself(tmp
     second = await bench.run(idle)
     assert (second.reason, second.outcome, idle.started) == ("decision", Outcome.BLOCKED, [])
     assert bench.decisions()[0].options == ("again", "skip", "stop")
-    await bench.edit(lambda store: store.decide("interrupted:a:1", ["again"]))
+    await bench.edit(lambda store: store.take(Decide(decision_id="interrupted:a:1", selections=("again",))))
     cutting = ScriptedExecutor({"a": forever})
     third = await bench.run(cutting, stop_now)
     assert (third.status, cutting.started) == (PlanStatus.PAUSED, ["a"])
@@ -138,7 +138,7 @@ async def test_a_step_with_side_effects_that_stopped_at_a_turns_end_goes_on(tmp_
 
     async def pause(control: PlanControl) -> None:
         await executor.until_running("a")
-        control.request_pause("enough")
+        control.submit(Pause(by="enough"))
 
     await bench.run(executor, pause)
     last = ScriptedExecutor()
@@ -334,19 +334,21 @@ async def test_a_person_changes_a_plan_that_runs(tmp_path: Path) -> None:
 
     async def revise(control: PlanControl) -> None:
         await executor.until_running("a")
-        control.revise(mend("a"), on_verdict=verdicts.append)
-        control.revise(
-            read_operations([
-                {"op": "add_step", "step": {"id": "new", "title": "New", "mode": "research"}},
-                {"op": "add_edge", "step": "b", "depends_on": {"step": "new"}},
-                {"op": "remove_step", "id": "z"},
-            ]),
-            by="someone",
-            reason="a second thought",
-            on_verdict=verdicts.append,
+        control.submit(Revise(operations=plain_operations(mend("a"))), verdicts.append)
+        control.submit(
+            Revise(
+                operations=(
+                    {"op": "add_step", "step": {"id": "new", "title": "New", "mode": "research"}},
+                    {"op": "add_edge", "step": "b", "depends_on": {"step": "new"}},
+                    {"op": "remove_step", "id": "z"},
+                ),
+                reason="a second thought",
+                by="someone",
+            ),
+            verdicts.append,
         )
         await executor.until_ended("new")
-        control.request_pause("enough")
+        control.submit(Pause(by="enough"))
 
     paused = await bench.run(executor, revise)
     assert verdicts[1] is None
@@ -371,11 +373,11 @@ async def test_a_revision_whose_steps_could_not_start_is_refused_with_the_senten
 
     async def revise(control: PlanControl) -> None:
         await executor.until_running("a")
-        control.revise(mend("b", "bad"), on_verdict=verdicts.append)
-        control.revise(mend("b", "good"), on_verdict=verdicts.append)
+        control.submit(Revise(operations=plain_operations(mend("b", "bad"))), verdicts.append)
+        control.submit(Revise(operations=plain_operations(mend("b", "good"))), verdicts.append)
         while len(verdicts) < 2:  # noqa: ASYNC110
             await anyio.sleep(0.001)
-        control.request_pause("enough")
+        control.submit(Pause(by="enough"))
 
     paused = await bench.run(executor, revise)
     assert verdicts == ["the revision: there is no model 'bad': name another", None]
@@ -398,9 +400,9 @@ async def test_a_failed_step_that_a_person_mends_is_done_again(tmp_path: Path) -
     async def revise(control: PlanControl) -> None:
         while "failed" not in bench.moves("a"):  # noqa: ASYNC110
             await anyio.sleep(0.001)
-        control.revise(mend("a"))
+        control.submit(Revise(operations=plain_operations(mend("a"))))
         await executor.until_ended("b")
-        control.request_pause("enough")
+        control.submit(Pause(by="enough"))
 
     outcome = await bench.run(executor, revise)
     assert statuses(outcome) == {"a": "completed", "b": "completed", "c": "pending"}
@@ -413,10 +415,10 @@ async def test_a_wish_nobody_asked_about_is_answered_by_a_warning(tmp_path: Path
 
     async def revise(control: PlanControl) -> None:
         await executor.until_running("a")
-        control.revise(mend("gone"))
+        control.submit(Revise(operations=plain_operations(mend("gone"))))
         while not bench.warnings():  # noqa: ASYNC110
             await anyio.sleep(0.001)
-        control.request_pause("enough")
+        control.submit(Pause(by="enough"))
 
     await bench.run(executor, revise)
     assert "gone" in bench.warnings()[0]
@@ -437,7 +439,7 @@ async def test_an_attempt_that_was_cut_off_says_what_it_used(tmp_path: Path) -> 
                 subagent_id="agent", subagent_step_id="a",
             )
         )  # fmt: skip
-        control.request_pause("enough", grace_seconds=0)
+        control.submit(Pause(grace_seconds=0, by="enough"))
 
     outcome = await bench.run(executor, cut)
     result = outcome.steps[0].result
@@ -462,7 +464,7 @@ def flushed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 async def test_a_step_counts_as_done_once_what_it_came_to_is_on_disk(tmp_path: Path, flushed: list[int]) -> None:
-    bench = Bench(tmp_path, plan_of({"a": [], "b": ["a"]}), sync_policy=SyncPolicy.STEP)
+    bench = Bench(tmp_path, plan_of({"a": [], "b": ["a"]}))
 
     async def look(task: StepTask, stop: StopSignal) -> StepResult:
         [journal] = [path async for path in anyio.Path(tmp_path).rglob("journal.jsonl")]
@@ -477,7 +479,7 @@ async def test_a_step_counts_as_done_once_what_it_came_to_is_on_disk(tmp_path: P
 async def test_that_a_step_with_side_effects_began_is_on_disk_before_it_acts(
     tmp_path: Path, flushed: list[int]
 ) -> None:
-    bench = Bench(tmp_path, plan_of({"deploy": {"side_effects": True}}), sync_policy=SyncPolicy.STEP)
+    bench = Bench(tmp_path, plan_of({"deploy": {"side_effects": True}}))
 
     async def look(task: StepTask, stop: StopSignal) -> StepResult:
         [journal] = [path async for path in anyio.Path(tmp_path).rglob("journal.jsonl")]

@@ -15,7 +15,7 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ipc.commands import Act, StepAction
+from ipc.commands import Act, Cancel, Decide, Pause, Revise, StepAction
 from ipc.events import (
     Fact,
     PlanAttemptEvent,
@@ -25,7 +25,6 @@ from ipc.events import (
     PlanStartedEvent,
     PlanStepUpdateEvent,
 )
-from planner.plan.operations import read_operations
 from planner.plan.status import PlanStatus, StepStatus
 from planner.run.control import PlanControl
 from planner.run.step_runner import DispatchOptions
@@ -145,11 +144,11 @@ class Session:
     def ask(self, wish: Wish, control: PlanControl) -> None:
         match wish.kind:
             case "pause":
-                control.request_pause("user")
+                control.submit(Pause())
             case "stop":
-                control.request_pause("user", grace_seconds=1.5)
+                control.submit(Pause(grace_seconds=1.5))
             case "cancel":
-                control.request_cancel("user")
+                control.submit(Cancel())
             case "act":
                 self.asked += 1
                 act = Act(step_id=wish.what, action=StepAction(wish.option))
@@ -157,10 +156,10 @@ class Session:
             case "revise":
                 self.asked += 1
                 operations = [{"op": "update_step", "id": wish.what, "changes": {"title": "Other"}}]
-                control.revise(read_operations(operations), on_verdict=self.verdicts.append)
+                control.submit(Revise(operations=tuple(operations)), self.verdicts.append)
             case _:
                 self.asked += 1
-                control.decide(self.meant(wish), [wish.option], on_verdict=self.verdicts.append)
+                control.submit(Decide(decision_id=self.meant(wish), selections=(wish.option,)), self.verdicts.append)
 
     def meant(self, wish: Wish) -> str:
         """The plan's own decision, or the last that was put about an attempt at a step."""
@@ -315,7 +314,7 @@ def answer_all(bench: Bench) -> None:
     for decision in list(look_at(bench).open.values()):
         chosen = decision.options[-1] if decision.kind else decision.options[0]
         with bench.open() as store:
-            store.decide(decision.decision_id, [chosen])
+            store.take(Decide(decision_id=decision.decision_id, selections=(chosen,)))
 
 
 def kill_at(bench: Bench, cut: int) -> set[str]:

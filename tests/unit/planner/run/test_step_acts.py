@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 
-from ipc.commands import StepAction
+from ipc.commands import Act, StepAction
 from ipc.events import PlanActEvent
 from planner.plan.model import PlanStatus
 from planner.plan.revision import Proposal, RevisionRequest
@@ -37,7 +37,7 @@ class Verdicts:
 
     async def ask(self, control: PlanControl, action: str, step_id: str) -> str | None:
         self.given = anyio.Event()
-        control.act_on_step(step_id, StepAction(action), "me", on_verdict=self.take)
+        control.submit(Act(step_id=step_id, action=StepAction(action), by="me"), self.take)
         await self.given.wait()
         return self.said[-1]
 
@@ -124,7 +124,7 @@ async def test_of_two_wishes_for_a_step_that_is_being_stopped_the_last_holds(tmp
     async def ask(control: PlanControl) -> None:
         await executor.until_running("a")
         for action in (StepAction.CANCEL, StepAction.SKIP):
-            control.act_on_step("a", action)
+            control.submit(Act(step_id="a", action=action))
 
     assert statuses(await bench.run(executor, ask)) == {"a": "skipped", "after": "completed"}
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 
+from ipc.commands import Revise
 from ipc.events import (
     PlanRevisedEvent,
     PlanStartedEvent,
@@ -16,7 +17,6 @@ from ipc.events import (
     WorkDone,
     WorkOrder,
 )
-from planner.plan.operations import read_operations
 from planner.run.control import PlanControl
 from subagents.executor import StepResult, StepTask, StopSignal
 from tests.fakes.clock import SleepyClock
@@ -137,8 +137,8 @@ async def test_revisions_are_numbered_and_outline_what_they_bring(tmp_path: Path
         return completed()
 
     async def meanwhile(control: PlanControl) -> None:
-        control.revise(read_operations([{"op": "add_step", "step": new}]), by="me", on_verdict=heard)
-        control.revise(read_operations([change]), by="planner", on_verdict=heard)
+        control.submit(Revise(operations=({"op": "add_step", "step": new},), by="me"), heard)
+        control.submit(Revise(operations=(change,), by="planner"), heard)
 
     await bench.run(ScriptedExecutor({"busy": until_revised}), meanwhile)
 

@@ -15,7 +15,6 @@ from planner.state.commands import Command, Start
 from planner.state.decide import carry_out, look
 from planner.state.state import State
 from planner.store.current_plan import effective_plan
-from planner.store.journal import SyncPolicy
 from planner.store.records import RunSettings
 from planner.store.store import PlanStore
 from tests.fakes.executor import failed
@@ -112,7 +111,7 @@ CASES = [
 
 def store_of(home: Path) -> PlanStore:
     source = PLAN.model_dump_json(exclude_unset=True).encode()
-    store = PlanStore.create(home, RunSettings(workspace="/w"), source, sync_policy=SyncPolicy.NEVER)
+    store = PlanStore.create(home, RunSettings(workspace="/w"), source)
     for fact in BEGUN:
         store.append(fact)
     return store

@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 
+from ipc.commands import Decide
 from planner.plan.status import PlanStatus
 from planner.run.control import PlanControl
 from subagents.executor import StepResult, StepTask, StopSignal
@@ -31,7 +32,7 @@ async def test_a_decision_taken_before_its_time_holds_up_no_other(tmp_path: Path
 
     async def decide(control: PlanControl) -> None:
         await until_asked(bench, "timed")
-        control.decide("timed", ["x"])
+        control.submit(Decide(decision_id="timed", selections=("x",)))
 
     outcome = await bench.run(ScriptedExecutor(), decide, clock=ManualClock())
     assert (outcome.status, outcome.reason) == (PlanStatus.PAUSED, "decision")
@@ -53,7 +54,7 @@ async def test_time_running_out_for_a_decision_that_no_step_needs_any_more_chang
 
     async def decide(control: PlanControl) -> None:
         await until_asked(bench, "timed", "choice")
-        control.decide("choice", ["right"])
+        control.submit(Decide(decision_id="choice", selections=("right",)))
         while bench.moves("a")[-1:] != ["skipped"]:  # noqa: ASYNC110  sinks have no signal
             await anyio.sleep(0.001)
         clock.advance(31)
@@ -75,7 +76,7 @@ async def test_a_plan_that_waits_for_a_person_does_not_wait_for_the_time_of_what
 
     async def decide(control: PlanControl) -> None:
         await until_asked(bench, "timed", "choice", "other")
-        control.decide("choice", ["right"])
+        control.submit(Decide(decision_id="choice", selections=("right",)))
 
     outcome = await bench.run(ScriptedExecutor(), decide, clock=ManualClock())
     assert (outcome.status, outcome.reason) == (PlanStatus.PAUSED, "decision")

@@ -9,15 +9,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from ipc.commands import Cancel, Decide, Revise
 from ipc.events import Fact
 from planner.plan.diagnostics import DecisionInvalidError, PlanEndedError, UnknownStepError
 from planner.plan.model import PlanBudget, PlanStatus, StepStatus
-from planner.plan.operations import RevisionInvalidError, read_operations
+from planner.plan.operations import RevisionInvalidError
+from planner.state.commands import Retry
 from planner.state.decide import look
 from planner.state.state import ONLY_REASON, Left, State, StepState
 from planner.store.current_plan import current_state
 from planner.store.errors import BrokenPlanError
-from planner.store.journal import SyncPolicy
 from planner.store.records import RunSettings
 from planner.store.store import PlanStore
 from subagents.executor import StepResult
@@ -40,7 +41,7 @@ STEPS: Mapping[str, Mapping[str, Any]] = {
 def make(tmp_path: Path, *facts: Fact, steps: Mapping[str, Mapping[str, Any]] = STEPS) -> PlanStore:
     documents = [{"id": step_id, "title": step_id, "mode": "research", **fields} for step_id, fields in steps.items()]
     source = msgspec.json.encode({"version": 1, "goal": "a goal", "steps": documents, "decisions": [CHOICE]})
-    store = PlanStore.create(tmp_path, RunSettings(workspace="/w"), source, sync_policy=SyncPolicy.NEVER)
+    store = PlanStore.create(tmp_path, RunSettings(workspace="/w"), source)
     for fact in facts:
         store.append(fact)
     return store
@@ -111,7 +112,7 @@ def test_a_reset_takes_whatever_depends_on_the_step_along(tmp_path: Path) -> Non
 
 def test_an_answer_given_before_a_reset_counts_no_more(tmp_path: Path) -> None:
     with make(tmp_path, *ASKING) as store:
-        store.decide("failed:a:1", ["skip"])
+        store.take(Decide(decision_id="failed:a:1", selections=("skip",)))
         store.reset(["a"])
         assert store.state().decisions == {}
 
@@ -120,11 +121,11 @@ def test_a_decision_must_be_open_and_offer_what_is_chosen(tmp_path: Path) -> Non
     with make(tmp_path, *ASKING) as store:
         for decision_id, chosen in (("failed:a:1", "again"), ("failed:a:2", "retry"), ("interrupted:e:1", "again")):
             with pytest.raises(DecisionInvalidError):
-                store.decide(decision_id, [chosen])
-        store.decide("failed:a:1", ["retry"])
-        store.decide("d", ["x"])
+                store.take(Decide(decision_id=decision_id, selections=(chosen,)))
+        store.take(Decide(decision_id="failed:a:1", selections=("retry",)))
+        store.take(Decide(decision_id="d", selections=("x",)))
         with pytest.raises(DecisionInvalidError, match="already decided: x"):
-            store.decide("d", ["y"])
+            store.take(Decide(decision_id="d", selections=("y",)))
         assert store.state().answers() == {"failed:a:1": ("retry",), "d": ("x",)}
         assert snapshot(store) == (PlanStatus.PAUSED, "decided")
         assert statuses(store)["a"] == "pending"
@@ -132,7 +133,7 @@ def test_a_decision_must_be_open_and_offer_what_is_chosen(tmp_path: Path) -> Non
 
 def test_a_cancelled_plan_is_given_up_for_good(tmp_path: Path) -> None:
     with make(tmp_path, *DONE) as store:
-        store.cancel("no more")
+        store.take(Cancel(by="no more"))
         assert statuses(store) == {
             "a": "completed",
             "b": "completed",
@@ -141,17 +142,17 @@ def test_a_cancelled_plan_is_given_up_for_good(tmp_path: Path) -> None:
             "w": "cancelled",
         }
         assert snapshot(store) == (PlanStatus.CANCELLED, "no more")
-        for again in (store.cancel, lambda: store.reset(["a"]), lambda: store.decide("d", ["x"])):
+        for command in (Cancel(), Retry(("a",)), Decide(decision_id="d", selections=("x",))):
             with pytest.raises(PlanEndedError):
-                again()
+                store.take(command)
 
 
 def test_revisions_are_part_of_the_plan_from_then_on(tmp_path: Path) -> None:
     with make(tmp_path, *DONE, began("e")) as store:
-        store.revise(read_operations([{"op": "update_step", "id": "e", "changes": {"title": "other"}}]), reason="so")
-        store.revise(read_operations([{"op": "remove_step", "id": "w"}]), by="me")
+        store.take(Revise(operations=({"op": "update_step", "id": "e", "changes": {"title": "other"}},), reason="so"))
+        store.take(Revise(operations=({"op": "remove_step", "id": "w"},), by="me"))
         with pytest.raises(RevisionInvalidError, match="running or completed"):
-            store.revise(read_operations([{"op": "remove_step", "id": "b"}]))
+            store.take(Revise(operations=({"op": "remove_step", "id": "b"},)))
         plan = store.effective().plan
         assert [(step.id, step.title) for step in plan.steps] == [("a", "a"), ("b", "b"), ("c", "c"), ("e", "other")]
         assert step_of(store, "e") == (P, 2), "what was begun is no longer what is wanted"
@@ -162,13 +163,13 @@ def test_revisions_are_part_of_the_plan_from_then_on(tmp_path: Path) -> None:
 def test_a_failed_plan_can_be_mended_by_a_revision(tmp_path: Path) -> None:
     lost = (took_up(1.0, None, "b"), began("b"), *ended("b", ok=False), finished(PlanStatus.FAILED))
     with make(tmp_path, *lost, steps={"b": {}}) as store:
-        store.revise(read_operations([{"op": "update_step", "id": "b", "changes": {"title": "other"}}]))
+        store.take(Revise(operations=({"op": "update_step", "id": "b", "changes": {"title": "other"}},)))
         assert (store.state().status, step_of(store, "b")) == (PlanStatus.PAUSED, (P, 2))
 
 
 def test_a_revision_in_the_journal_that_no_longer_fits_is_said_with_its_place(tmp_path: Path) -> None:
     with make(tmp_path) as store:
-        store.revise(read_operations([{"op": "remove_step", "id": "w"}]))
+        store.take(Revise(operations=({"op": "remove_step", "id": "w"},)))
         (store.folder.path / "plan.json").write_bytes(
             b'{"version": 1, "goal": "g", "steps": [{"id": "z", "title": "z", "mode": "research"}]}'
         )
@@ -202,10 +203,10 @@ def test_with_another_budget_what_ran_out_of_the_old_one_is_done_again(tmp_path:
     with make(tmp_path, *STARTED, began("a"), *ran_out, began("e"), *ended("e", ok=False), end) as store:
         assert statuses(store)["a"] == "failed"
 
-        store.revise(read_operations([{"op": "set_budget", "budget": {"max_tokens": 5_000}}]))
+        store.take(Revise(operations=({"op": "set_budget", "budget": {"max_tokens": 5_000}},)))
 
         assert store.effective().plan.budget == PlanBudget(max_tokens=5_000)
         assert (statuses(store)["a"], statuses(store)["e"]) == ("pending", "failed")
         assert snapshot(store) == (PlanStatus.PAUSED, "revised")
-        store.revise(read_operations([{"op": "set_budget", "budget": None}]))
+        store.take(Revise(operations=({"op": "set_budget", "budget": None},)))
         assert store.effective().plan.budget is None

@@ -9,7 +9,7 @@ import pytest
 
 from ipc.events import Fact, PlanPausedEvent
 from planner.store.errors import BrokenPlanError, StoreWriteError
-from planner.store.journal import PlanJournal, SyncPolicy, read_journal
+from planner.store.journal import PlanJournal, read_journal
 from tests.unit.planner.facts import began, paused, took_up
 
 FACTS: tuple[Fact, ...] = (took_up(1.0, None, "ä"), paused(at=2.0), began("ä", at=3.0))
@@ -24,7 +24,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def mended(path: Path) -> bytes:
-    journal = PlanJournal(path, SyncPolicy.NEVER)
+    journal = PlanJournal(path)
     journal.mend(read_journal(path))
     journal.close()
     return path.read_bytes()
@@ -74,7 +74,7 @@ def test_a_zero_filled_end_is_dropped_with_whatever_was_torn_before_it(path: Pat
 
 def test_appending_after_mending_begins_a_line_of_its_own(path: Path) -> None:
     path.write_bytes(b"".join(LINES)[:-5])
-    journal = PlanJournal(path, SyncPolicy.NEVER)
+    journal = PlanJournal(path)
     journal.mend(read_journal(path))
     journal.append(FACTS[2])
     journal.close()
@@ -105,7 +105,7 @@ def test_a_missing_journal_is_an_error_that_names_it(tmp_path: Path) -> None:
 
 
 def test_what_is_no_json_is_refused_before_anything_is_written(path: Path) -> None:
-    journal = PlanJournal(path, SyncPolicy.NEVER)
+    journal = PlanJournal(path)
     with pytest.raises((TypeError, ValueError)):
         journal.append(PlanPausedEvent(reason="\ud800"))
     journal.append(FACTS[0])
@@ -149,15 +149,6 @@ def test_what_is_on_disk_is_not_flushed_again(path: Path, disk: Callable[[Counti
     journal.close()
     assert counting.flushes == 2
     assert len(read_journal(path).facts) == 6
-
-
-def test_never_leaves_the_disk_alone(path: Path, disk: Callable[[CountingDisk], CountingDisk]) -> None:
-    counting = disk(CountingDisk())
-    journal = PlanJournal(path, SyncPolicy.NEVER)
-    journal.append(FACTS[1])
-    journal.flush()
-    journal.close()
-    assert counting.flushes == 0
 
 
 def test_a_disk_that_refuses_a_flush_is_never_trusted_again(

@@ -38,7 +38,6 @@ from planner.store.folder import (
     new_plan_id,
     plans_folder,
 )
-from planner.store.journal import SyncPolicy
 from planner.store.records import RunSettings
 from planner.store.store import PlanStore
 from subagents.executor import StepResult
@@ -65,7 +64,7 @@ def active(**counts: int) -> State:
 
 def make(home: Path, plan_id: str = "") -> PlanStore:
     settings = SETTINGS.model_copy(update={"plan_id": plan_id})
-    return PlanStore.create(home, settings, SOURCE, sync_policy=SyncPolicy.NEVER)
+    return PlanStore.create(home, settings, SOURCE)
 
 
 @contextmanager
@@ -129,7 +128,7 @@ def test_there_is_no_latest_plan_where_there_is_none(tmp_path: Path) -> None:
 def test_two_plans_of_one_second_get_different_ids(tmp_path: Path) -> None:
     ids: set[str] = set()
     for _ in range(30):
-        with PlanStore.create(tmp_path, SETTINGS, SOURCE, sync_policy=SyncPolicy.NEVER, now=lambda: 1e9) as store:
+        with PlanStore.create(tmp_path, SETTINGS, SOURCE, now=lambda: 1e9) as store:
             ids.add(store.plan_id)
     assert len(ids) == 30
 
@@ -295,7 +294,7 @@ def test_a_home_without_plans_lists_none(tmp_path: Path) -> None:
 
 
 def test_the_snapshot_is_what_a_list_shows(tmp_path: Path) -> None:
-    with PlanStore.create(tmp_path, SETTINGS, SOURCE, sync_policy=SyncPolicy.NEVER, now=lambda: 100.0) as store:
+    with PlanStore.create(tmp_path, SETTINGS, SOURCE, now=lambda: 100.0) as store:
         store.write_snapshot(active(completed=3, pending=1))
         (plan,) = list_plans(tmp_path)
         assert (plan.status, plan.counts, plan.updated) == (PlanStatus.ACTIVE, {"completed": 3, "pending": 1}, 100.0)
@@ -307,7 +306,7 @@ def test_the_snapshot_is_what_a_list_shows(tmp_path: Path) -> None:
 
 
 def test_a_plan_that_ended_in_the_journal_has_ended_though_its_process_died_before_the_snapshot(tmp_path: Path) -> None:
-    with PlanStore.create(tmp_path, SETTINGS, SOURCE, sync_policy=SyncPolicy.NEVER) as store:
+    with PlanStore.create(tmp_path, SETTINGS, SOURCE) as store:
         store.write_snapshot(active(pending=1))
         store.append(finished(at=100.0))
     (plan,) = list_plans(tmp_path)
@@ -338,7 +337,7 @@ def test_what_is_appended_comes_back_from_a_replay_and_a_full_disk_takes_nothing
         assert journal.read_bytes() == before
         with pytest.raises(StoreWriteError):
             store.append(move)  # what the disk holds is no longer known
-    with PlanStore.open(tmp_path, store.plan_id, sync_policy=SyncPolicy.NEVER) as again:
+    with PlanStore.open(tmp_path, store.plan_id) as again:
         assert again.state().status is PlanStatus.ACTIVE
         assert again.state().steps == {}
         again.append(ended("a"))

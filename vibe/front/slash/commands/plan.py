@@ -13,8 +13,9 @@ from types import MappingProxyType
 
 from anyio import to_thread
 
-from ipc.commands import StepAction
+from ipc.commands import Act, Cancel, Decide, Pause, Revise, StepAction
 from planner.plan.loader import load_plan, read_plan_file
+from planner.plan.operations import plain_operations
 from planner.plan.revision import operations_between
 from planner.plan.status import StepStatus
 from planner.report.graph_text import tree
@@ -93,7 +94,7 @@ DOES = {StepAction.CANCEL: "being cancelled", StepAction.SKIP: "skipped", StepAc
 
 async def pause(talk: Talk, _rest: str) -> None:
     """Pause the plan that runs."""
-    talk.plans.running.control.request_pause()
+    talk.plans.running.control.submit(Pause())
     talk.say("pausing: running steps finish their turn first")
 
 
@@ -109,7 +110,7 @@ async def cancel(talk: Talk, step_id: str) -> None:
     if step_id:
         await act(talk, step_id, StepAction.CANCEL)
     elif talk.plans.session is not None:
-        talk.plans.session.control.request_cancel()
+        talk.plans.session.control.submit(Cancel())
         talk.say("cancelling: running steps are stopped")
     elif not talk.plans.interrupt():
         talk.plans.check_free()  # else what is meant is the plan that is proposed
@@ -145,7 +146,7 @@ async def act(talk: Talk, step_id: str, action: StepAction) -> None:
     """Cancel a step, skip it, or have it done again."""
     session = talk.plans.session
     if session is not None:
-        session.control.act_on_step(step_id, action, on_verdict=_told(talk, f"{step_id}: {DOES[action]}"))
+        session.control.submit(Act(step_id=step_id, action=action), _told(talk, f"{step_id}: {DOES[action]}"))
         return
     folder = await plan_meant(talk)
     done = await plan_commands.act_on_step(talk.runtime.host, folder.plan_id, step_id, action)
@@ -159,7 +160,7 @@ async def decide(talk: Talk, rest: str) -> None:
     session = talk.plans.session
     if session is not None:
         said = f"decision {decision!r} taken: {', '.join(selections)}"
-        session.control.decide(decision, selections, on_verdict=_told(talk, said))
+        session.control.submit(Decide(decision_id=decision, selections=tuple(selections)), _told(talk, said))
         return
     folder = await plan_meant(talk)
     done = await plan_commands.decide(talk.runtime.host, folder.plan_id, decision, selections)
@@ -183,7 +184,7 @@ async def edit(talk: Talk, reference: str) -> None:
     if not operations:
         talk.say(f"plan {folder.plan_id}: nothing to change")
     elif session is not None and session.plan_id == folder.plan_id:
-        session.control.revise(operations, on_verdict=_told(talk, said))
+        session.control.submit(Revise(operations=plain_operations(operations)), _told(talk, said))
     else:
         await plan_commands.revise(host, folder.plan_id, operations, trust=talk.opening.trust)
         talk.say(said)
