@@ -68,9 +68,9 @@ def _out_of_place(operations: Sequence[Operation], plan: Plan, failed_id: str) -
                 continue  # said elsewhere
         if touched.isdisjoint(near) and touched & known:
             yield Problem(
-                path=f"operations[{index}]",
-                message=f"touches {listed(sorted(touched))}, which did not fail",
-                fix=f"mend or split {failed_id!r} first; the rest may be changed if that fails as well",
+                f"operations[{index}]",
+                f"touches {listed(sorted(touched))}, which did not fail",
+                f"mend or split {failed_id!r} first; the rest may be changed if that fails as well",
             )
 
 
@@ -85,7 +85,7 @@ def _authority(operations: Sequence[Operation], failed: Step) -> Iterator[Proble
                 yield from _network(f"operations[{index}].step.network", step.network or "loopback", failed)
             case SetBudget():
                 fix = "leave it out: only a person gives a plan more"
-                yield Problem(path=f"operations[{index}]", message="changes the plan's budget", fix=fix)
+                yield Problem(f"operations[{index}]", "changes the plan's budget", fix)
             case _:
                 continue
 
@@ -94,19 +94,18 @@ def _writes(path: str, wanted: Any, failed: Step) -> Iterator[Problem]:
     if failed.writes is None:
         return
     if wanted is None:
-        yield Problem(path=path, message="must stay within what the failing step may write", fix=listed(failed.writes))
+        yield Problem(path, "must stay within what the failing step may write", listed(failed.writes))
         return
     for glob in cast("list[str]", wanted):
         if not any(_covers(bound, glob) for bound in failed.writes):
             message = f"{quoted(glob)} lies outside what the failing step may write"
-            yield Problem(path=path, message=message, fix=f"stay within {listed(failed.writes)}")
+            yield Problem(path, message, f"stay within {listed(failed.writes)}")
 
 
 def _network(path: str, wanted: Any, failed: Step) -> Iterator[Problem]:
     """Refuse network access that the failed step lacks; an unset field may mean more than the step's own value."""
     if wanted not in {"loopback", failed.network}:
-        message = f"opens the network, and step {failed.id!r} does not"
-        yield Problem(path=path, message=message, fix="leave it out")
+        yield Problem(path, f"opens the network, and step {failed.id!r} does not", "leave it out")
 
 
 def _covers(bound: str, glob: str) -> bool:
@@ -125,11 +124,11 @@ def _lines(plan: Plan, revised: Plan, *, new_commands: bool) -> Iterator[Problem
     for line in before:
         if line not in after:
             fix = "checks and commands stay: give it to a step that takes the place of its own"
-            yield Problem(path="operations", message=f"no step would run {quoted(line, 200)} any more", fix=fix)
+            yield Problem("operations", f"no step would run {quoted(line, 200)} any more", fix)
     for line in after:
         if line not in before and not new_commands:
             fix = "use the lines the plan has: no user is there to accept another"
-            yield Problem(path="operations", message=f"{quoted(line, 200)} is not a command of the plan", fix=fix)
+            yield Problem("operations", f"{quoted(line, 200)} is not a command of the plan", fix)
 
 
 def _command_lines(plan: Plan) -> dict[str, None]:
@@ -140,4 +139,4 @@ def _work(operations: Sequence[Operation], failed_id: str) -> Iterator[Problem]:
     removed = any(isinstance(operation, RemoveStep) and operation.id == failed_id for operation in operations)
     if removed and not any(isinstance(operation, AddStep) for operation in operations):
         fix = "add the steps that do its work instead, or hand in no operations and say why"
-        yield Problem(path="operations", message=f"step {failed_id!r} goes and nothing takes its place", fix=fix)
+        yield Problem("operations", f"step {failed_id!r} goes and nothing takes its place", fix)

@@ -34,7 +34,7 @@ class Position(NamedTuple):
         return f"{self.line}:{self.column}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Problem:
     """One thing wrong with a document: where (``steps[2].depends_on[0]``, empty: the document), what, and its cure.
 

@@ -129,18 +129,18 @@ def _object(document: object) -> dict[str, object]:
     if not isinstance(document, dict):
         given = "a list" if isinstance(document, list) else "null" if document is None else quoted(document)
         message = f"a plan must be an object, not {given}"
-        raise JsonRefused(Problem(path="", message=message))
+        raise JsonRefused(Problem("", message))
     fields = cast("dict[str, object]", document)
     version = fields.get("version", FORMAT_VERSION)  # a missing one is a problem like any other
     if type(version) is not int or version != FORMAT_VERSION:
         message = f"{quoted(version)} is not a plan format this vibe reads"
-        raise JsonRefused(Problem(path="version", message=message, fix=f"use {FORMAT_VERSION}"))
+        raise JsonRefused(Problem("version", message, f"use {FORMAT_VERSION}"))
     return fields
 
 
 def _read(path: Path) -> bytes:
     def refused(message: str, fix: str = "") -> PlanInvalidError:
-        return PlanInvalidError(str(path), [Problem(path="", message=message, fix=fix)])
+        return PlanInvalidError(str(path), [Problem("", message, fix)])
 
     try:
         found = path.stat()

@@ -93,9 +93,9 @@ def read_operations(raw: object) -> tuple[Operation, ...]:
     except JsonRefused as error:
         raise RevisionInvalidError(error.problems) from None
     except (TypeError, ValueError, RecursionError):
-        raise RevisionInvalidError([Problem(path="operations", message="is not plain JSON data")]) from None
+        raise RevisionInvalidError([Problem("operations", "is not plain JSON data")]) from None
     if not isinstance(entries, list):
-        raise RevisionInvalidError([Problem(path="operations", message="must be a list of operations")])
+        raise RevisionInvalidError([Problem("operations", "must be a list of operations")])
     problems: list[Problem] = []
     operations: list[Operation] = []
     for index, entry in enumerate(cast("list[object]", entries)):
@@ -103,10 +103,7 @@ def read_operations(raw: object) -> tuple[Operation, ...]:
             operations.append(_operation(entry))
         except JsonRefused as error:
             path = f"operations[{index}]"
-            problems += [
-                Problem(path=f"{path}.{p.path}" if p.path else path, message=p.message, fix=p.fix)
-                for p in error.problems
-            ]
+            problems += [Problem(f"{path}.{p.path}" if p.path else path, p.message, p.fix) for p in error.problems]
     if problems:
         raise RevisionInvalidError(problems)
     return tuple(operations)
@@ -114,19 +111,16 @@ def read_operations(raw: object) -> tuple[Operation, ...]:
 
 def _operation(entry: object) -> Operation:
     if not isinstance(entry, dict):
-        raise JsonRefused(Problem(path="", message=f"must be an object, not {quoted(entry)}"))
+        raise JsonRefused(Problem("", f"must be an object, not {quoted(entry)}"))
     fields = cast("dict[str, object]", entry)
     kind = fields.get("op")
     model = _OPERATIONS.get(kind) if isinstance(kind, str) else None
     if model is None:
         message = f"{quoted(kind)} is not one of {listed(_OPERATIONS)}" if "op" in fields else 'is required; add "op"'
-        raise JsonRefused(Problem(path="op", message=message))
+        raise JsonRefused(Problem("op", message))
     unknown = [name for name in fields if name not in model.model_fields]
     known = [name for name in model.model_fields if name != "op"]
-    problems = [
-        Problem(path=name, message=f"is not a field of {kind}", fix=f"the fields are {listed(known)}")
-        for name in unknown
-    ]
+    problems = [Problem(name, f"is not a field of {kind}", f"the fields are {listed(known)}") for name in unknown]
     try:
         text = json.dumps({name: value for name, value in fields.items() if name not in unknown})
         operation = model.model_validate_json(text, strict=True)

@@ -163,26 +163,25 @@ class _Draft:
         if found is None:
             return problem
         step_id = list(self.steps)[int(found[1])]
-        return Problem(path=f"step {step_id!r}{problem.path[found.end() :]}", message=problem.message, fix=problem.fix)
+        return Problem(f"step {step_id!r}{problem.path[found.end() :]}", problem.message, problem.fix)
 
     def _open_step(self, path: str, step_id: str) -> dict[str, Any] | None:
         """Return a step that may be changed, or None after adding the problem."""
         if step_id not in self.steps:
             known = f"the plan's steps: {listed(self.steps)}"
-            self.problems.append(Problem(path=path, message=f"unknown step {quoted(step_id)}", fix=known))
+            self.problems.append(Problem(path, f"unknown step {quoted(step_id)}", known))
             return None
         if step_id in self.fixed:
             message = f"step {step_id!r} is running or completed and can't be changed"
-            self.problems.append(Problem(path=path, message=message, fix="add a step after it instead"))
+            self.problems.append(Problem(path, message, "add a step after it instead"))
             return None
         return self.steps[step_id]
 
     def _add_step(self, path: str, operation: AddStep) -> None:
         step = operation.step
         if step.id in self.steps:
-            message = f"step {quoted(step.id)} already exists"
             fix = "change that one with update_step, or give the new step a unique id"
-            self.problems.append(Problem(path=f"{path}.step.id", message=message, fix=fix))
+            self.problems.append(Problem(f"{path}.step.id", f"step {quoted(step.id)} already exists", fix))
             return
         raw = step.model_dump(mode="json", exclude_unset=True)
         raw["depends_on"] = [edge.model_dump(mode="json") for edge in step.dependencies]
@@ -195,11 +194,10 @@ class _Draft:
         for name, value in operation.changes.items():
             if name == "id":
                 fix = "remove the step and add another"
-                self.problems.append(Problem(path=f"{path}.changes", message="a step keeps its id", fix=fix))
+                self.problems.append(Problem(f"{path}.changes", "a step keeps its id", fix))
             elif name == "depends_on":
                 fix = "use add_edge and remove_edge"
-                message = "edges are not changed here"
-                self.problems.append(Problem(path=f"{path}.changes", message=message, fix=fix))
+                self.problems.append(Problem(f"{path}.changes", "edges are not changed here", fix))
             else:
                 step[name] = value
 
@@ -210,7 +208,7 @@ class _Draft:
         left = [edge for edge in step["depends_on"] if edge["step"] != operation.depends_on]
         if len(left) == len(step["depends_on"]):
             message = f"step {operation.step!r} does not depend on {quoted(operation.depends_on)}"
-            self.problems.append(Problem(path=path, message=message, fix="leave this operation out"))
+            self.problems.append(Problem(path, message, "leave this operation out"))
         step["depends_on"] = left
 
     def _add_edge(self, path: str, operation: AddEdge) -> None:
@@ -219,16 +217,14 @@ class _Draft:
             return
         needed = operation.depends_on.step
         if any(edge["step"] == needed for edge in step["depends_on"]):
-            message = f"step {operation.step!r} already depends on {needed!r}"
             fix = "to change `on`, remove that edge as well"
-            self.problems.append(Problem(path=path, message=message, fix=fix))
+            self.problems.append(Problem(path, f"step {operation.step!r} already depends on {needed!r}", fix))
             return
         step["depends_on"] = [*step["depends_on"], operation.depends_on.model_dump(mode="json")]
 
     def _remove_step(self, path: str, operation: RemoveStep) -> None:
         if operation.id in self.removed:
-            message = f"step {operation.id!r} is removed twice"
-            self.problems.append(Problem(path=path, message=message, fix="leave this operation out"))
+            self.problems.append(Problem(path, f"step {operation.id!r} is removed twice", "leave this operation out"))
         elif self._open_step(path, operation.id) is not None:
             del self.steps[operation.id]
             self.removed.add(operation.id)
@@ -239,7 +235,7 @@ class _Draft:
                 if edge["step"] in self.removed:
                     message = f"depends on {edge['step']!r}, which the revision removes"
                     fix = "keep that step" if step_id in self.fixed else "remove this edge, or this step, as well"
-                    self.problems.append(Problem(path=f"step {step_id!r}", message=message, fix=fix))
+                    self.problems.append(Problem(f"step {step_id!r}", message, fix))
             step["depends_on"] = [edge for edge in step["depends_on"] if edge["step"] not in self.removed]
 
 
@@ -249,11 +245,10 @@ def already_tried(
     """Return the problem of a revision that repeats an earlier one, if it does."""
     fix = "hand in another, or no operations and why"
     if revised == plan:
-        return Problem(path="operations", message="change nothing in the plan", fix=fix)
+        return Problem("operations", "change nothing in the plan", fix)
     plain = _in_order(plain_operations(operations))
     if any(_in_order(each) == plain for each in earlier):
-        message = "repeat an earlier revision, after which the step failed again"
-        return Problem(path="operations", message=message, fix=fix)
+        return Problem("operations", "repeat an earlier revision, after which the step failed again", fix)
     return None
 
 
@@ -274,7 +269,7 @@ def operations_between(old: Plan, new: Plan) -> tuple[Operation, ...]:
         fix = (
             "a revision changes steps, the edges between them and the budget: leave this as it was, or start a new plan"
         )
-        raise RevisionInvalidError([Problem(path=name, message="differs", fix=fix) for name in differing])
+        raise RevisionInvalidError([Problem(name, "differs", fix) for name in differing])
     before = {step.id: step for step in old.steps}
     after = {step.id: step for step in new.steps}
     operations: list[Operation] = [RemoveStep(id=step_id) for step_id in before if step_id not in after]

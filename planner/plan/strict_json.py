@@ -54,10 +54,9 @@ def decode(source: bytes | str) -> str:
         text = source if isinstance(source, str) else source.decode()
     except UnicodeError as error:
         at = f" at byte {error.start}" if isinstance(error, UnicodeDecodeError) else ""
-        raise JsonRefused(Problem(path="", message=f"is not valid UTF-8{at}", fix="save it as UTF-8")) from None
+        raise JsonRefused(Problem("", f"is not valid UTF-8{at}", "save it as UTF-8")) from None
     if size > MAX_BYTES:
-        problem = f"is {size} bytes long, the limit is {MAX_BYTES}"
-        raise JsonRefused(Problem(path="", message=problem, fix="split it into several plans"))
+        raise JsonRefused(Problem("", f"is {size} bytes long, the limit is {MAX_BYTES}", "split it into several plans"))
     return text.removeprefix("\ufeff")
 
 
@@ -75,11 +74,11 @@ def parse(text: str) -> object:
         )
     except json.JSONDecodeError as error:
         at = Position(error.lineno, error.colno)
-        raise JsonRefused(Problem(path="", message=f"is not JSON: {error.msg}", at=at)) from None
+        raise JsonRefused(Problem("", f"is not JSON: {error.msg}", at=at)) from None
     except RecursionError:
         raise JsonRefused(_too_deep(())) from None
     except ValueError:
-        raise JsonRefused(Problem(path="", message="has a number with thousands of digits")) from None
+        raise JsonRefused(Problem("", "has a number with thousands of digits")) from None
     problems = list(reader.problems(document, look_at_values=reader.odd_numbers or "\\u" in text))
     if problems:
         raise JsonRefused(*problems)
@@ -87,7 +86,7 @@ def parse(text: str) -> object:
 
 
 def _too_deep(path: JsonPath) -> Problem:
-    return Problem(path=shown_path(path[:4]), message=f"is nested deeper than {MAX_DEPTH} levels")
+    return Problem(shown_path(path[:4]), f"is nested deeper than {MAX_DEPTH} levels")
 
 
 class _Reader:
@@ -129,7 +128,7 @@ class _Reader:
     def _given_twice(self, path: JsonPath, value: object) -> Iterator[Problem]:
         if id(value) in self._twice:
             for key in self._twice[id(value)][1]:
-                yield Problem(path=shown_path((*path, key)), message="is given twice", fix="keep one of them")
+                yield Problem(shown_path((*path, key)), "is given twice", "keep one of them")
 
 
 def _children(value: object) -> Iterable[tuple[str | int, object]]:
@@ -142,7 +141,7 @@ def _children(value: object) -> Iterable[tuple[str | int, object]]:
 
 def _odd_value(path: JsonPath, value: object) -> Iterator[Problem]:
     if isinstance(value, float) and not math.isfinite(value):
-        yield Problem(path=shown_path(path), message="is not a finite number")
+        yield Problem(shown_path(path), "is not a finite number")
     texts: tuple[str, ...] = ()
     if isinstance(value, str):
         texts = (value,)
@@ -150,6 +149,6 @@ def _odd_value(path: JsonPath, value: object) -> Iterator[Problem]:
         texts = tuple(cast("dict[str, object]", value))
     for text in texts:
         if "\0" in text:
-            yield Problem(path=shown_path(path), message="has a NUL character", fix=r"remove the \u0000")
+            yield Problem(shown_path(path), "has a NUL character", r"remove the \u0000")
         elif not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-            yield Problem(path=shown_path(path), message="has half a surrogate pair", fix="write the character itself")
+            yield Problem(shown_path(path), "has half a surrogate pair", "write the character itself")

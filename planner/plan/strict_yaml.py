@@ -110,9 +110,7 @@ class _Builder:
             raise self._refused(event, "has a merge key (<<), which is not read", fix)
         if text in around.value:
             path = (*around.path, text)
-            self.problems.append(
-                Problem(path=shown_path(path), message="is given twice", fix="keep one of them", at=_at(event))
-            )
+            self.problems.append(Problem(shown_path(path), "is given twice", "keep one of them", at=_at(event)))
         around.key = text
         around.weight += _VALUE_WEIGHT + len(text)
 
@@ -183,7 +181,7 @@ class _Builder:
 
     def _refused(self, event: yaml.Event, message: str, fix: str = "") -> JsonRefused:
         path = shown_path(self._path()[:4])
-        return JsonRefused(*self.problems, Problem(path=path, message=message, fix=fix, at=_at(event)))
+        return JsonRefused(*self.problems, Problem(path, message, fix, at=_at(event)))
 
 
 def yaml_as_json(text: str) -> str:
@@ -232,10 +230,10 @@ def _events(text: str) -> Iterator[yaml.Event]:
         what = error.problem or error.context or "it can't be read"
         fix = "put a value that holds a colon in quotes" if "mapping values" in what else ""
         at = Position(mark.line + 1, mark.column + 1) if mark else None
-        raise JsonRefused(Problem(path="", message=f"is not YAML: {what}", fix=fix, at=at)) from None
+        raise JsonRefused(Problem("", f"is not YAML: {what}", fix, at=at)) from None
     except (yaml.YAMLError, ValueError) as error:
         reason = " ".join(str(getattr(error, "reason", None) or error).split())
-        raise JsonRefused(Problem(path="", message=f"is not YAML: {reason}")) from None
+        raise JsonRefused(Problem("", f"is not YAML: {reason}")) from None
 
 
 def _at(event: yaml.Event) -> Position:

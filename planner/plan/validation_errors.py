@@ -101,16 +101,16 @@ def _problem(detail: ErrorDetails, path: JsonPath, value: object, suggester: Sug
     context = detail.get("ctx", {})
     if kind in _KINDS:
         wanted = "a step id or an object" if len(path) > 1 and path[-2] == "depends_on" else _KINDS[kind]
-        return Problem(path=shown, message=f"must be {wanted}, not {_kind_of(value)}")
+        return Problem(shown, f"must be {wanted}, not {_kind_of(value)}")
     if kind in _LIMITS:
         text, key = _LIMITS[kind]
         given = len(cast("list[object]", value)) if isinstance(value, list) else value
-        return Problem(path=shown, message=f"{text.format(context[key])}, not {quoted(given)}")
+        return Problem(shown, f"{text.format(context[key])}, not {quoted(given)}")
     special = _SPECIAL.get(kind)
     if special is not None:
         message, fix = special(path, value, suggester, context)
-        return Problem(path=shown, message=message, fix=fix)
-    return Problem(path=shown, message=detail["msg"][:1].lower() + detail["msg"][1:])
+        return Problem(shown, message, fix)
+    return Problem(shown, detail["msg"][:1].lower() + detail["msg"][1:])
 
 
 def _kind_of(value: object) -> str:

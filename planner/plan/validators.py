@@ -85,7 +85,7 @@ def _check_step_ids(document: _Document) -> Iterator[Problem]:
         first = document.positions.setdefault(step_id, index)
         if first != index:
             message = f"{quoted(step_id)} is already the id of steps[{first}]"
-            yield Problem(path=f"steps[{index}].id", message=message, fix="give each step a unique id")
+            yield Problem(f"steps[{index}].id", message, "give each step a unique id")
 
 
 def _check_decisions(document: _Document) -> Iterator[Problem]:
@@ -93,13 +93,12 @@ def _check_decisions(document: _Document) -> Iterator[Problem]:
         path = f"decisions[{index}]"
         known = Counter(_texts([option.get("id") for _, option in _objects(decision.get("options"))]))
         for name in [name for name, times in known.items() if times > 1]:
-            message = f"two options have the id {quoted(name)}"
-            yield Problem(path=f"{path}.options", message=message, fix="give each option a unique id")
+            yield Problem(f"{path}.options", f"two options have the id {quoted(name)}", "give each option a unique id")
         yield from _check_default(path, decision, known)
         decision_id = decision.get("id")
         if isinstance(decision_id, str):
             if decision_id in document.options:
-                yield Problem(path=f"{path}.id", message=f"{quoted(decision_id)} is already the id of another decision")
+                yield Problem(f"{path}.id", f"{quoted(decision_id)} is already the id of another decision")
             document.options.setdefault(decision_id, known)
 
 
@@ -108,15 +107,12 @@ def _check_default(path: str, decision: Raw, known: Counter[str]) -> Iterator[Pr
     chosen = [default] if isinstance(default, str) else _texts(default)
     for name in chosen:
         if name not in known:
-            yield Problem(
-                path=f"{path}.default", message=f"unknown option {quoted(name)}", fix=f"the options are {listed(known)}"
-            )
+            yield Problem(f"{path}.default", f"unknown option {quoted(name)}", f"the options are {listed(known)}")
     if default == []:
-        fix = "name at least one option, or leave the field out"
-        yield Problem(path=f"{path}.default", message="names no option", fix=fix)
+        yield Problem(f"{path}.default", "names no option", "name at least one option, or leave the field out")
     elif isinstance(default, list) and len(chosen) != 1 and decision.get("multi_select") is not True:
         message = f"{len(chosen)} options are chosen, but exactly one is allowed"
-        yield Problem(path=f"{path}.default", message=message, fix='name one, or set "multi_select": true')
+        yield Problem(f"{path}.default", message, 'name one, or set "multi_select": true')
 
 
 def _edges(step: Raw) -> Iterator[tuple[JsonPath, str]]:
@@ -132,13 +128,12 @@ def _check_edges(document: _Document) -> Iterator[Problem]:
         for place, name in _edges(step):
             path = shown_path(("steps", index, *place))
             if name == step.get("id"):
-                yield Problem(path=path, message="a step can't depend on itself", fix="remove this entry")
+                yield Problem(path, "a step can't depend on itself", "remove this entry")
             elif name not in document.positions:
                 fix = document.suggester.fix(name, document.positions, "name the id of a step in this plan")
-                yield Problem(path=path, message=f"unknown step {quoted(name)}", fix=fix)
+                yield Problem(path, f"unknown step {quoted(name)}", fix)
             elif name in seen:
-                message = f"{quoted(name)} is listed twice"
-                yield Problem(path=path, message=message, fix="list each dependency once")
+                yield Problem(path, f"{quoted(name)} is listed twice", "list each dependency once")
             seen.add(name)
 
 
@@ -150,9 +145,9 @@ def _check_cycles(document: _Document) -> Iterator[Problem]:
             needs[step_id] += [name for _, name in _edges(step) if name in needs and name != step_id]
     for cycle in find_cycles(needs):
         yield Problem(
-            path=f"steps[{document.positions[cycle[0]]}].depends_on",
-            message=f"the steps form a cycle: {shown_cycle(cycle)}",
-            fix="remove one of these dependencies",
+            f"steps[{document.positions[cycle[0]]}].depends_on",
+            f"the steps form a cycle: {shown_cycle(cycle)}",
+            "remove one of these dependencies",
         )
 
 
@@ -176,15 +171,14 @@ def _check_schema(path: JsonPath, schema: object, known: dict[str, tuple[SchemaP
     if key not in known:
         known[key] = schema_problems(cast("Raw", schema))
     for problem in known[key]:
-        message = f"is not a valid JSON Schema: {problem.message}"
-        yield Problem(path=shown_path((*path, *problem.path)), message=message)
+        yield Problem(shown_path((*path, *problem.path)), f"is not a valid JSON Schema: {problem.message}")
 
 
 def _check_patterns(path: JsonPath, patterns: object) -> Iterator[Problem]:
     for index, pattern in enumerate(_list(patterns)):
         fault = _pattern_fault(pattern) if isinstance(pattern, str) else None
         if fault is not None:
-            yield Problem(path=shown_path((*path, index)), message=fault)
+            yield Problem(shown_path((*path, index)), fault)
 
 
 def _check_choice(document: _Document, path: JsonPath, settings: Raw) -> Iterator[Problem]:
@@ -195,22 +189,21 @@ def _check_choice(document: _Document, path: JsonPath, settings: Raw) -> Iterato
         place = (*path, "when", name)
         yield from _check_decision_known(document, place, name)
         if wanted == []:
-            yield Problem(path=shown_path(place), message="names no option, so the step would never run")
+            yield Problem(shown_path(place), "names no option, so the step would never run")
         if name not in document.options:
             continue
         for option in _texts(wanted):
             if option not in document.options[name]:
                 known = document.options[name]
                 fix = document.suggester.fix(option, known, f"its options are {listed(known)}")
-                message = f"decision {quoted(name)} has no option {quoted(option)}"
-                yield Problem(path=shown_path(place), message=message, fix=fix)
+                yield Problem(shown_path(place), f"decision {quoted(name)} has no option {quoted(option)}", fix)
 
 
 def _check_decision_known(document: _Document, path: JsonPath, name: str) -> Iterator[Problem]:
     if name not in document.options:
         otherwise = f"the plan's decisions: {listed(document.options)}"
         fix = document.suggester.fix(name, document.options, otherwise)
-        yield Problem(path=shown_path(path), message=f"unknown decision {quoted(name)}", fix=fix)
+        yield Problem(shown_path(path), f"unknown decision {quoted(name)}", fix)
 
 
 def _check_commands(document: _Document) -> Iterator[Problem]:
@@ -225,13 +218,13 @@ def _check_commands(document: _Document) -> Iterator[Problem]:
         if mode in _MODES and mode not in _COMMAND_MODES:
             message = f"{source} can't run in mode {quoted(mode)}"
             fix = 'use mode "run" or "test"' if own else 'use mode "run" or "test", or set "command": null here'
-            yield Problem(path=path, message=message, fix=fix)
+            yield Problem(path, message, fix)
         if step.get("prompt") is not None:
             message = f"{source} runs without a model, so this step's prompt is never read"
-            yield Problem(path=f"steps[{index}].prompt", message=message, fix="keep `command` or `prompt`, not both")
+            yield Problem(f"steps[{index}].prompt", message, "keep `command` or `prompt`, not both")
         if step.get("output_schema") is not None:
             message = f"{source} runs without a model, so it can't return a value"
-            yield Problem(path=f"steps[{index}].output_schema", message=message, fix="leave it out, or use a `prompt`")
+            yield Problem(f"steps[{index}].output_schema", message, "leave it out, or use a `prompt`")
 
 
 def _check_side_effects(document: _Document) -> Iterator[Problem]:
@@ -243,10 +236,10 @@ def _check_side_effects(document: _Document) -> Iterator[Problem]:
         path, retries = f"steps[{index}]", settings.get("retries")
         if isinstance(retries, int) and retries > 0:
             message = "a step with side effects is never retried automatically"
-            yield Problem(path=f"{path}.retries", message=message, fix='use 0, and "on_failure": "ask" to be asked')
+            yield Problem(f"{path}.retries", message, 'use 0, and "on_failure": "ask" to be asked')
         if settings.get("on_failure") == "replan":
             message = "a step with side effects is never retried automatically, so no revision can fix it"
-            yield Problem(path=f"{path}.on_failure", message=message, fix='use "ask"')
+            yield Problem(f"{path}.on_failure", message, 'use "ask"')
 
 
 def _check_sample(sample: Raw) -> Iterator[Problem]:
@@ -258,7 +251,7 @@ def _check_sample(sample: Raw) -> Iterator[Problem]:
         is_outside = windows.drive or windows.root or ".." in windows.parts or text.strip().startswith("~")
         if is_outside or PurePosixPath(text.strip()).is_absolute():
             message = f"{quoted(text)} is outside the plan's folder"
-            yield Problem(path=f"sample.{name}", message=message, fix="use a relative path below it")
+            yield Problem(f"sample.{name}", message, "use a relative path below it")
 
 
 def _pattern_fault(pattern: str) -> str | None:

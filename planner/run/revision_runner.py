@@ -32,9 +32,7 @@ REPLAN = "replan"
 """The ``by`` of a revision that a step's failure led to."""
 DEFAULT_MAX_REPLANS = 3
 BUDGET_STANDS = Problem(
-    path="set_budget",
-    message="the budget can't be changed while the plan runs",
-    fix="pause it with `vibe plan pause`, edit, resume",
+    "set_budget", "the budget can't be changed while the plan runs", "pause it with `vibe plan pause`, edit, resume"
 )
 _CHANCES = 2
 """Answers a reviser may give: what is wrong with the first goes back to it."""
@@ -171,7 +169,7 @@ class RevisionRunner:
             try:
                 self._policy.check(loaded.plan)
             except VibeError as error:
-                raise RevisionInvalidError([Problem(path="", message=str(error))]) from error
+                raise RevisionInvalidError([Problem("", str(error))]) from error
         return loaded
 
 
