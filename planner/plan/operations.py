@@ -66,12 +66,8 @@ Operation: TypeAlias = Annotated[
 ]
 
 _OPERATIONS: Mapping[str, type[PlanModel]] = {
-    "add_step": AddStep,
-    "remove_step": RemoveStep,
-    "update_step": UpdateStep,
-    "add_edge": AddEdge,
-    "remove_edge": RemoveEdge,
-    "set_budget": SetBudget,
+    model.model_fields["op"].default: model
+    for model in (AddStep, RemoveStep, UpdateStep, AddEdge, RemoveEdge, SetBudget)
 }
 
 

@@ -25,6 +25,7 @@ from planner.plan.operations import (
     UpdateStep,
     plain_operations,
 )
+from planner.plan.strict_json import JsonRefused
 from planner.plan.validation_errors import field_problems
 from planner.plan.validators import check_document
 from subagents.executor import KeptWork
@@ -33,6 +34,10 @@ from vibe.core.outcome import Outcome
 from vibe.system.errors import VibeError
 
 _STEP_PATH = re.compile(r"^steps\[(\d+)\]")
+_NOT_UPDATED = {
+    "id": ("a step keeps its id", "remove the step and add another"),
+    "depends_on": ("edges are not changed here", "use add_edge and remove_edge"),
+}
 _TURN = {
     op: turn
     for turn, op in enumerate(("add_step", "update_step", "remove_edge", "add_edge", "remove_step", "set_budget"))
@@ -130,25 +135,33 @@ class _Draft:
         """Apply the possible operations; each impossible one becomes a problem."""
         self.budget = self.plan.budget
         for step in self.plan.steps:
-            raw = step.model_dump(mode="json", exclude_unset=True)
-            raw["depends_on"] = [edge.model_dump(mode="json") for edge in step.dependencies]
-            self.steps[step.id] = raw
+            self._put(step)
         for index, operation in sorted(enumerate(operations), key=lambda entry: _TURN[entry[1].op]):
-            path = f"operations[{index}]"
-            match operation:
-                case AddStep():
-                    self._add_step(path, operation)
-                case UpdateStep():
-                    self._update_step(path, operation)
-                case RemoveEdge():
-                    self._remove_edge(path, operation)
-                case AddEdge():
-                    self._add_edge(path, operation)
-                case RemoveStep():
-                    self._remove_step(path, operation)
-                case SetBudget():
-                    self.budget = operation.budget
+            try:
+                self._apply(f"operations[{index}]", operation)
+            except JsonRefused as error:
+                self.problems += error.problems
         self._leave_no_loose_edge()
+
+    def _apply(self, path: str, operation: Operation) -> None:
+        match operation:
+            case AddStep():
+                self._add_step(path, operation)
+            case UpdateStep():
+                self._update_step(path, operation)
+            case RemoveEdge():
+                self._remove_edge(path, operation)
+            case AddEdge():
+                self._add_edge(path, operation)
+            case RemoveStep():
+                self._remove_step(path, operation)
+            case SetBudget():
+                self.budget = operation.budget
+
+    def _put(self, step: Step) -> None:
+        raw = step.model_dump(mode="json", exclude_unset=True)
+        raw["depends_on"] = [edge.model_dump(mode="json") for edge in step.dependencies]
+        self.steps[step.id] = raw
 
     def document(self) -> dict[str, object]:
         """Return the whole plan as a document."""
@@ -165,76 +178,64 @@ class _Draft:
         step_id = list(self.steps)[int(found[1])]
         return Problem(f"step {step_id!r}{problem.path[found.end() :]}", problem.message, problem.fix)
 
-    def _open_step(self, path: str, step_id: str) -> dict[str, Any] | None:
-        """Return a step that may be changed, or None after adding the problem."""
+    def _open_step(self, path: str, step_id: str) -> dict[str, Any]:
+        """Return a step that may be changed.
+
+        Raises:
+            JsonRefused: it may not be.
+        """
         if step_id not in self.steps:
             known = f"the plan's steps: {listed(self.steps)}"
-            self.problems.append(Problem(path, f"unknown step {quoted(step_id)}", known))
-            return None
+            raise JsonRefused(Problem(path, f"unknown step {quoted(step_id)}", known))
         if step_id in self.fixed:
             message = f"step {step_id!r} is running or completed and can't be changed"
-            self.problems.append(Problem(path, message, "add a step after it instead"))
-            return None
+            raise JsonRefused(Problem(path, message, "add a step after it instead"))
         return self.steps[step_id]
 
     def _add_step(self, path: str, operation: AddStep) -> None:
         step = operation.step
         if step.id in self.steps:
             fix = "change that one with update_step, or give the new step a unique id"
-            self.problems.append(Problem(f"{path}.step.id", f"step {quoted(step.id)} already exists", fix))
-            return
-        raw = step.model_dump(mode="json", exclude_unset=True)
-        raw["depends_on"] = [edge.model_dump(mode="json") for edge in step.dependencies]
-        self.steps[step.id] = raw
+            raise JsonRefused(Problem(f"{path}.step.id", f"step {quoted(step.id)} already exists", fix))
+        self._put(step)
 
     def _update_step(self, path: str, operation: UpdateStep) -> None:
         step = self._open_step(path, operation.id)
-        if step is None:
-            return
         for name, value in operation.changes.items():
-            if name == "id":
-                fix = "remove the step and add another"
-                self.problems.append(Problem(f"{path}.changes", "a step keeps its id", fix))
-            elif name == "depends_on":
-                fix = "use add_edge and remove_edge"
-                self.problems.append(Problem(f"{path}.changes", "edges are not changed here", fix))
+            if name in _NOT_UPDATED:
+                self.problems.append(Problem(f"{path}.changes", *_NOT_UPDATED[name]))
             else:
                 step[name] = value
 
     def _remove_edge(self, path: str, operation: RemoveEdge) -> None:
         step = self._open_step(path, operation.step)
-        if step is None:
-            return
         left = [edge for edge in step["depends_on"] if edge["step"] != operation.depends_on]
         if len(left) == len(step["depends_on"]):
             message = f"step {operation.step!r} does not depend on {quoted(operation.depends_on)}"
-            self.problems.append(Problem(path, message, "leave this operation out"))
+            raise JsonRefused(Problem(path, message, "leave this operation out"))
         step["depends_on"] = left
 
     def _add_edge(self, path: str, operation: AddEdge) -> None:
         step = self._open_step(path, operation.step)
-        if step is None:
-            return
         needed = operation.depends_on.step
         if any(edge["step"] == needed for edge in step["depends_on"]):
-            fix = "to change `on`, remove that edge as well"
-            self.problems.append(Problem(path, f"step {operation.step!r} already depends on {needed!r}", fix))
-            return
+            message = f"step {operation.step!r} already depends on {needed!r}"
+            raise JsonRefused(Problem(path, message, "to change `on`, remove that edge as well"))
         step["depends_on"] = [*step["depends_on"], operation.depends_on.model_dump(mode="json")]
 
     def _remove_step(self, path: str, operation: RemoveStep) -> None:
         if operation.id in self.removed:
-            self.problems.append(Problem(path, f"step {operation.id!r} is removed twice", "leave this operation out"))
-        elif self._open_step(path, operation.id) is not None:
-            del self.steps[operation.id]
-            self.removed.add(operation.id)
+            raise JsonRefused(Problem(path, f"step {operation.id!r} is removed twice", "leave this operation out"))
+        self._open_step(path, operation.id)
+        del self.steps[operation.id]
+        self.removed.add(operation.id)
 
     def _leave_no_loose_edge(self) -> None:
         for step_id, step in self.steps.items():
             for edge in step["depends_on"]:
                 if edge["step"] in self.removed:
-                    message = f"depends on {edge['step']!r}, which the revision removes"
                     fix = "keep that step" if step_id in self.fixed else "remove this edge, or this step, as well"
+                    message = f"depends on {edge['step']!r}, which the revision removes"
                     self.problems.append(Problem(f"step {step_id!r}", message, fix))
             step["depends_on"] = [edge for edge in step["depends_on"] if edge["step"] not in self.removed]
 
