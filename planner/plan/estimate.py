@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TypeAlias
 
 from planner.plan.dag import Dag
 from planner.plan.diagnostics import listed
-from planner.plan.model import Plan, Step
+from planner.plan.model import Plan, PlanBudget, Step
 from planner.plan.step_limits import USUAL, StepLimits, step_limits
 from planner.plan.write_claims import ANYTHING, Claim, claim_of, claims_overlap, parse_glob
 from vibe.core.modes import ExecutionMode
@@ -90,9 +91,13 @@ def estimate(
     path = dag.critical_path()
     total = len(plan.steps)
     at_once = min(dag.width, max_parallel or plan.max_parallel_steps or dag.width)
-    pairs = _Overlaps(plan, dag)
-    overlaps = tuple(pairs)
+    overlaps, overlaps_cut = _overlaps(plan, dag)
     tokens = {step.id: limits[step.id].max_tokens * (1 + step.retries) for step in models}
+    turns = {step.id: limits[step.id].max_turns * (1 + step.retries) for step in models}
+    most = plan.budget or PlanBudget()
+    max_tokens = sum(tokens.values())
+    if most.max_tokens is not None:
+        max_tokens = min(max_tokens, most.max_tokens)
     return Estimate(
         steps=total,
         model_steps=len(models),
@@ -100,14 +105,14 @@ def estimate(
         critical_path=path,
         speed_up=min(total / len(path), float(at_once)),
         is_chain=total > 1 and len(path) >= CHAIN_SHARE * total,
-        max_turns=sum(_turns(step, limits) for step in models),
-        critical_turns=_longest(plan, dag, limits),
-        max_tokens=_bound([*tokens.values()], _budget(plan)[0]),
-        max_price=_max_price(plan, models),
-        worst_price=_worst_price(plan, models, tokens, rate_of),
+        max_turns=sum(turns.values()),
+        critical_turns=_longest(dag, turns),
+        max_tokens=max_tokens,
+        max_price=_least(_sum([_max_price(step) for step in models]), most.max_price),
+        worst_price=_worst_price(most, models, tokens, rate_of),
         writes_unknown=tuple(step.id for step in plan.steps if step.writes is None and claim_of(step) == ANYTHING),
         overlaps=overlaps,
-        overlaps_cut=pairs.cut,
+        overlaps_cut=overlaps_cut,
     )
 
 
@@ -146,36 +151,30 @@ def _overlap_note(overlap: Overlap) -> str:
     return f"{overlap.first} and {overlap.second} edit the same files, so {so}: {OVERLAP_ADVICE}"
 
 
-class _Overlaps:
-    """Iterates over the pairs; ``cut`` says afterwards whether the search was given up."""
+def _overlaps(plan: Plan, dag: Dag) -> tuple[tuple[Overlap, ...], bool]:
+    """The first pairs, and whether the search was given up."""
+    writers = [(step, claim) for step in plan.steps if (claim := _written(step))]
+    reached = _reached(dag, [step.id for step, _ in writers]) if len(writers) > 1 else {}
+    bit = {step.id: 1 << number for number, (step, _) in enumerate(writers)}
+    single = {decision.id for decision in plan.decisions if not decision.multi_select}
+    found: list[Overlap] = []
+    for count, ((one, a), (other, b)) in enumerate(combinations(writers, 2)):
+        if len(found) == MAX_OVERLAPS or count == MAX_COMPARISONS:
+            return tuple(found), True
+        ordered = reached[one.id] & bit[other.id] or reached[other.id] & bit[one.id]
+        if not ordered and claims_overlap(a, b) and not _exclude(one, other, single):
+            shared = one.workspace == other.workspace == "shared"
+            found.append(Overlap(first=one.id, second=other.id, shared=shared))
+    return tuple(found), False
 
-    def __init__(self, plan: Plan, dag: Dag) -> None:
-        self.cut = False
-        self._writers = [(step, claim) for step in plan.steps if (claim := _written(step))]
-        self._dag = dag
-        self._single = {decision.id for decision in plan.decisions if not decision.multi_select}
 
-    def __iter__(self) -> Iterator[Overlap]:
-        reached = _reached(self._dag, [step.id for step, _ in self._writers]) if len(self._writers) > 1 else {}
-        bit = {step.id: 1 << number for number, (step, _) in enumerate(self._writers)}
-        found = 0
-        for count, ((one, a), (other, b)) in enumerate(combinations(self._writers, 2)):
-            if found == MAX_OVERLAPS or count == MAX_COMPARISONS:
-                self.cut = True
-                return
-            ordered = reached[one.id] & bit[other.id] or reached[other.id] & bit[one.id]
-            if not ordered and claims_overlap(a, b) and not self._exclude(one, other):
-                found += 1
-                shared = one.workspace == other.workspace == "shared"
-                yield Overlap(first=one.id, second=other.id, shared=shared)
-
-    def _exclude(self, one: Step, other: Step) -> bool:
-        """Return whether no run does both: a choice, or how a step ends, decides for one of them."""
-        ours, theirs = one.when or {}, other.when or {}
-        if any(set(ours[name]).isdisjoint(theirs[name]) for name in ours.keys() & theirs.keys() & self._single):
-            return True
-        ends = {(edge.step, edge.on) for edge in one.dependencies}
-        return any((edge.step, _OTHER_END.get(edge.on)) in ends for edge in other.dependencies)
+def _exclude(one: Step, other: Step, single: AbstractSet[str]) -> bool:
+    """Return whether no run does both: a choice, or how a step ends, decides for one of them."""
+    ours, theirs = one.when or {}, other.when or {}
+    if any(set(ours[name]).isdisjoint(theirs[name]) for name in ours.keys() & theirs.keys() & single):
+        return True
+    ends = {(edge.step, edge.on) for edge in one.dependencies}
+    return any((edge.step, _OTHER_END.get(edge.on)) in ends for edge in other.dependencies)
 
 
 def _written(step: Step) -> Claim:
@@ -195,47 +194,36 @@ def _reached(dag: Dag, writers: Sequence[str]) -> dict[str, int]:
     return before
 
 
-def _turns(step: Step, limits: Mapping[str, StepLimits]) -> int:
-    return 0 if step.command is not None else limits[step.id].max_turns * (1 + step.retries)
-
-
-def _longest(plan: Plan, dag: Dag, limits: Mapping[str, StepLimits]) -> int:
-    turns = {step.id: _turns(step, limits) for step in plan.steps}
+def _longest(dag: Dag, turns: Mapping[str, int]) -> int:
     total: dict[str, int] = {}
     for step_id in dag.order:
-        total[step_id] = turns[step_id] + max((total[needed] for needed in dag.dependencies[step_id]), default=0)
+        needed = max((total[needed] for needed in dag.dependencies[step_id]), default=0)
+        total[step_id] = turns.get(step_id, 0) + needed
     return max(total.values(), default=0)
 
 
-def _budget(plan: Plan) -> tuple[int | None, float | None]:
-    return (plan.budget.max_tokens, plan.budget.max_price) if plan.budget else (None, None)
+def _least(*bounds: float | None) -> float | None:
+    """The tightest of the bounds there are."""
+    return min((bound for bound in bounds if bound is not None), default=None)
 
 
-def _bound(amounts: Sequence[int], limit: int | None) -> int:
-    return sum(amounts) if limit is None else min(sum(amounts), limit)
+def _sum(bounds: Sequence[float | None]) -> float | None:
+    """The sum, if each is known."""
+    known = [bound for bound in bounds if bound is not None]
+    return sum(known) if len(known) == len(bounds) else None
 
 
-def _max_price(plan: Plan, models: Sequence[Step]) -> float | None:
-    limit = _budget(plan)[1]
-    prices = [step.max_price * (1 + step.retries) for step in models if step.max_price is not None]
-    if len(prices) < len(models):
-        return limit
-    return sum(prices) if limit is None else min(sum(prices), limit)
+def _max_price(step: Step) -> float | None:
+    return None if step.max_price is None else step.max_price * (1 + step.retries)
 
 
-def _worst_price(plan: Plan, models: Sequence[Step], tokens: Mapping[str, int], rate_of: RateOf) -> float | None:
-    most_tokens, most_price = _budget(plan)
-    rates = {step.id: rate_of(step) for step in models}
-    spent = [_step_price(step, tokens[step.id], rates[step.id]) for step in models]
-    known = [price for price in spent if price is not None]
-    bounds = [sum(known)] if len(known) == len(spent) else []
-    dearest = [rate for rate in rates.values() if rate is not None]
-    if most_tokens is not None and len(dearest) == len(models):
-        bounds.append(most_tokens * max(dearest, default=0.0))
-    return min([*bounds, *([] if most_price is None else [most_price])], default=None)
-
-
-def _step_price(step: Step, tokens: int, rate: float | None) -> float | None:
-    limit = None if step.max_price is None else step.max_price * (1 + step.retries)
-    bounds = [bound for bound in (limit, None if rate is None else tokens * rate) if bound is not None]
-    return min(bounds, default=None)
+def _worst_price(most: PlanBudget, models: Sequence[Step], tokens: Mapping[str, int], rate_of: RateOf) -> float | None:
+    rates = [rate_of(step) for step in models]
+    spent = [
+        _least(_max_price(step), None if rate is None else tokens[step.id] * rate)
+        for step, rate in zip(models, rates, strict=True)
+    ]
+    dearest = None
+    if most.max_tokens is not None and None not in rates:
+        dearest = most.max_tokens * max(filter(None, rates), default=0.0)
+    return _least(_sum(spent), dearest, most.max_price)

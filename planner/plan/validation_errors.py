@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -106,11 +105,25 @@ def _problem(detail: ErrorDetails, path: JsonPath, value: object, suggester: Sug
         text, key = _LIMITS[kind]
         given = len(cast("list[object]", value)) if isinstance(value, list) else value
         return Problem(shown, f"{text.format(context[key])}, not {quoted(given)}")
-    special = _SPECIAL.get(kind)
-    if special is not None:
-        message, fix = special(path, value, suggester, context)
-        return Problem(shown, message, fix)
-    return Problem(shown, detail["msg"][:1].lower() + detail["msg"][1:])
+    return Problem(shown, *_message_and_fix(detail, path, value, suggester))
+
+
+def _message_and_fix(detail: ErrorDetails, path: JsonPath, value: object, suggester: Suggester) -> tuple[str, str]:
+    match detail["type"]:
+        case "missing":
+            return "is required", f"add {quoted(path[-1])}"
+        case "extra_forbidden":
+            return "is not a field", _known_fields(path, suggester)
+        case "string_too_short":
+            return "must not be blank", ""
+        case "string_pattern_mismatch" if path[-1] == "title":
+            return "must be one line", "put the rest into `prompt`"
+        case "string_pattern_mismatch":
+            return f"{quoted(value if isinstance(value, str) else path[-1])} is not an id", _ID_FIX
+        case "enum" | "literal_error":
+            return _no_choice(value, suggester, str(detail.get("ctx", {}).get("expected", "")))
+        case _:
+            return detail["msg"][:1].lower() + detail["msg"][1:], ""
 
 
 def _kind_of(value: object) -> str:
@@ -118,41 +131,14 @@ def _kind_of(value: object) -> str:
     return names.get(type(value)) or quoted(value)
 
 
-def _missing(path: JsonPath, _value: object, _suggester: Suggester, _context: dict[str, Any]) -> tuple[str, str]:
-    return "is required", f"add {quoted(path[-1])}"
-
-
-def _unknown_field(path: JsonPath, _value: object, suggester: Suggester, _context: dict[str, Any]) -> tuple[str, str]:
+def _known_fields(path: JsonPath, suggester: Suggester) -> str:
     containers = [part for part in path[:-1] if isinstance(part, str)]
-    model = _MODELS.get(containers[-1] if containers else "", Step)
-    fields = list(model.model_fields)
-    return "is not a field", suggester.fix(str(path[-1]), fields, f"the fields here are {listed(fields)}")
+    fields = list(_MODELS.get(containers[-1] if containers else "", Step).model_fields)
+    return suggester.fix(str(path[-1]), fields, f"the fields here are {listed(fields)}")
 
 
-def _blank(_path: JsonPath, _value: object, _suggester: Suggester, _context: dict[str, Any]) -> tuple[str, str]:
-    return "must not be blank", ""
-
-
-def _bad_pattern(path: JsonPath, value: object, _suggester: Suggester, _context: dict[str, Any]) -> tuple[str, str]:
-    if path[-1] == "title":
-        return "must be one line", "put the rest into `prompt`"
-    named = value if isinstance(value, str) else path[-1]
-    return f"{quoted(named)} is not an id", _ID_FIX
-
-
-def _no_choice(_path: JsonPath, value: object, suggester: Suggester, context: dict[str, Any]) -> tuple[str, str]:
-    allowed = str(context.get("expected", ""))
+def _no_choice(value: object, suggester: Suggester, allowed: str) -> tuple[str, str]:
     names = [part.strip("'\" ") for part in allowed.replace(" or ", ",").split(",")]
     choices = f"use one of {listed(names)}"
     fix = suggester.fix(value, names, choices) if isinstance(value, str) else choices
     return f"{quoted(value)} is not one of {allowed}", fix if fix != choices else ""
-
-
-_SPECIAL: dict[str, Callable[[JsonPath, object, Suggester, dict[str, Any]], tuple[str, str]]] = {
-    "missing": _missing,
-    "extra_forbidden": _unknown_field,
-    "string_too_short": _blank,
-    "string_pattern_mismatch": _bad_pattern,
-    "enum": _no_choice,
-    "literal_error": _no_choice,
-}
