@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from msgspec import structs
 
@@ -35,9 +36,11 @@ INTERRUPTED = "interrupted"
 CUT_OFF = "its process died while it was running; resume to continue"
 OPEN = "open"
 NOTHING_SPENT = ReportedUsage()
+_OF_SETTINGS = {"created", "workspace", "origin", "model", "max_parallel", "reused_from", "base_commit"}
+_OF_STEP = {"id", "title", "command", "model", "agent"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ReportSources:
     """Sources of a report.
 
@@ -57,44 +60,32 @@ class ReportSources:
     dropped: Sequence[str] = ()
     pid: int | None = None
 
-
-def build_report(sources: ReportSources) -> PlanReport:
-    """The report of a plan that ended, was left, or runs."""
-    return _Builder(sources).report()
-
-
-class _Builder:
-    def __init__(self, sources: ReportSources) -> None:
-        self._from = sources
-        self._plan = sources.plan
-        self._state = sources.state
-        self._spent: dict[str, dict[int, Spent]] = {}
-        for (step_id, attempt), spending in sources.spent.items():
-            self._spent.setdefault(step_id, {})[attempt] = spending
+    @cached_property
+    def _spent(self) -> Mapping[str, Mapping[int, Spent]]:
+        """The spending of each attempt, by step and number."""
+        by_step: dict[str, dict[int, Spent]] = {}
+        for (step_id, attempt), spending in self.spent.items():
+            by_step.setdefault(step_id, {})[attempt] = spending
+        return by_step
 
     def report(self) -> PlanReport:
-        sources, state, settings = self._from, self._state, self._from.settings
-        steps = tuple(self._step(step) for step in sources.plan.steps)
-        interrupted = state.status is PlanStatus.ACTIVE and sources.pid is None
+        """The report of a plan that ended, was left, or runs."""
+        state, settings = self.state, self.settings
+        steps = tuple(self._step(step) for step in self.plan.steps)
+        interrupted = state.status is PlanStatus.ACTIVE and self.pid is None
         counts: dict[str, int] = {}
         for step in steps:
             counts[step.status] = counts.get(step.status, 0) + 1
-        spent = _spent(total_of([*sources.spent.values(), *(spending for _, spending in sources.revisions)]))
+        spent = _spent(total_of([*self.spent.values(), *(spending for _, spending in self.revisions)]))
         return PlanReport(
-            plan_id=sources.plan_id,
-            goal=sources.plan.goal,
+            plan_id=self.plan_id,
+            goal=self.plan.goal,
             status=INTERRUPTED if interrupted else state.status.value,
             outcome=self._outcome(interrupted=interrupted),
             reason=state.reason,
-            pid=sources.pid,
-            created=settings.created,
+            pid=self.pid,
+            **settings.model_dump(include=_OF_SETTINGS),
             updated=state.updated or settings.created,
-            workspace=settings.workspace,
-            origin=settings.origin,
-            model=settings.model,
-            max_parallel=settings.max_parallel,
-            reused_from=settings.reused_from,
-            base_commit=settings.base_commit,
             active_seconds=state.active_seconds,
             breaks=tuple(state.breaks),
             counts=counts,
@@ -106,7 +97,7 @@ class _Builder:
             removed_steps=tuple(_removed(step) for step in state.gone()),
             other_spending=tuple(self._other_spending()),
             denied=tuple(self._denied()),
-            warnings=warnings_of((state.steps[step.id] for step in sources.plan.steps), sources.dropped),
+            warnings=warnings_of((state.steps[step.id] for step in self.plan.steps), self.dropped),
             files_changed=tuple(
                 sorted({file for step in steps if not step.reused_from for file in step.files_changed})
             ),
@@ -115,14 +106,13 @@ class _Builder:
     # --- steps ------------------------------------------------------------------------------------------------
 
     def _step(self, step: Step) -> StepReportLine:
-        was = self._state.steps[step.id]
+        was = self.state.steps[step.id]
         status, result = was.status, was.said
         is_cut = self._is_cut(was)
         attempts = tuple(self._attempts(was))
         spans = tuple(self._spans(was))
         return StepReportLine(
-            id=step.id,
-            title=step.title,
+            **step.model_dump(include=_OF_STEP),
             mode=step.mode.value,
             status=status.value,
             reason=INTERRUPTED if is_cut else was.reason,
@@ -130,9 +120,6 @@ class _Builder:
             tolerated=was.tolerated and status in (StepStatus.FAILED, StepStatus.CANCELLED),
             reused_from=was.reused_from,
             depends_on=tuple(edge.step for edge in step.dependencies),
-            command=step.command,
-            model=step.model,
-            agent=step.agent,
             attempts=attempts,
             spans=spans,
             duration_s=round(sum(span.end - span.start for span in spans), 3) if spans else None,
@@ -148,15 +135,15 @@ class _Builder:
 
     def _is_cut(self, step: StepState) -> bool:
         """Return whether its process ended while it ran."""
-        return self._from.pid is None and step.left is Left.CUT and bool(step.spans) and step.spans[-1].ended == CUT
+        return self.pid is None and step.left is Left.CUT and bool(step.spans) and step.spans[-1].ended == CUT
 
     def _spans(self, step: StepState) -> Iterator[Span]:
         for span in step.spans:
             start, end = round(span.start, 3), round(span.end, 3)
             yield Span(start, end, span.attempt, span.ended)
-        running = self._state.running.get(step.outline.id)
+        running = self.state.running.get(step.outline.id)
         if running is not None and not step.is_over:
-            start, end = round(running[1], 3), round(self._state.active_seconds, 3)
+            start, end = round(running[1], 3), round(self.state.active_seconds, 3)
             yield Span(start, end, step.attempt, OPEN)
 
     def _attempts(self, step: StepState) -> Iterator[AttemptReport]:
@@ -183,33 +170,34 @@ class _Builder:
     # --- the whole plan ---------------------------------------------------------------------------------------
 
     def _outcome(self, *, interrupted: bool) -> str | None:
-        state = self._state
+        state = self.state
         if interrupted:
             return Outcome.INTERRUPTED.value
-        if self._from.pid is not None or state.status in {PlanStatus.IDLE, PlanStatus.ACTIVE}:
+        if self.pid is not None or state.status in {PlanStatus.IDLE, PlanStatus.ACTIVE}:
             return None
         return (state.outcome or outcome_of(state, state.status, state.reason)).value
 
     def _limits(self, spent: ReportedUsage) -> Iterator[LimitReport]:
-        budget = self._plan.budget
+        budget = self.plan.budget
         if budget is None:
             return
-        if budget.max_tokens is not None:
-            yield LimitReport(unit="tokens", most=budget.max_tokens, used=spent.tokens)
-        if budget.max_price is not None:
-            yield LimitReport(unit="USD", most=budget.max_price, used=spent.cost_usd)
-        if budget.max_seconds is not None:
-            yield LimitReport(unit="seconds", most=budget.max_seconds, used=round(self._state.active_seconds, 3))
+        for unit, most, used in (
+            ("tokens", budget.max_tokens, spent.tokens),
+            ("USD", budget.max_price, spent.cost_usd),
+            ("seconds", budget.max_seconds, round(self.state.active_seconds, 3)),
+        ):
+            if most is not None:
+                yield LimitReport(unit=unit, most=most, used=used)
 
     def _decisions(self) -> Iterator[DecisionReport]:
         opened: dict[str, PlanDecisionEvent] = {}
         taken: dict[str, PlanDecisionEvent] = {}
-        order: dict[str, None] = {decision.id: None for decision in self._plan.decisions}
-        for fact in self._from.facts:
+        order: dict[str, None] = {decision.id: None for decision in self.plan.decisions}
+        for fact in self.facts:
             if isinstance(fact, PlanDecisionEvent):
                 order.setdefault(fact.decision_id)
                 (taken if fact.selections else opened)[fact.decision_id] = fact
-        own = {decision.id: plan_decision(decision) for decision in self._plan.decisions}
+        own = {decision.id: plan_decision(decision) for decision in self.plan.decisions}
         for decision_id in order:
             decision = own.get(decision_id) or taken.get(decision_id) or opened[decision_id]
             labels = dict(zip(decision.options, decision.labels, strict=True))
@@ -225,7 +213,7 @@ class _Builder:
             )
 
     def _revisions(self) -> Iterator[RevisionReport]:
-        for revision in self._state.revisions:
+        for revision in self.state.revisions:
             operations = read_operations(list(revision.operations))
             texts = tuple(operation_text(operation) for operation in operations)
             yield RevisionReport(at=revision.ts, by=revision.by, reason=revision.reason, operations=texts)
@@ -234,17 +222,17 @@ class _Builder:
         removed: dict[str, list[Spent]] = {}
         for step_id, attempts in self._spent.items():
             calling = [spending for spending in attempts.values() if spending.usage.calls]
-            if calling and step_id not in self._state.steps:
+            if calling and step_id not in self.state.steps:
                 removed[step_id] = calling
         revisions: dict[str, list[Spent]] = {}
-        for step_id, spending in self._from.revisions:
+        for step_id, spending in self.revisions:
             revisions.setdefault(step_id, []).append(spending)
         for what, spent in (("removed", removed), ("mending", revisions)):
             for step_id, each in spent.items():
                 yield OtherSpending(what=what, step_id=step_id, attempts=len(each), spent=_spent(total_of(each)))
 
     def _denied(self) -> Iterator[DeniedReport]:
-        every = [*(gone.step for gone in self._state.removed), *self._state.steps.values()]
+        every = [*(gone.step for gone in self.state.removed), *self.state.steps.values()]
         for step in every:
             for attempt in step.attempts:
                 for denial in attempt.result.denied:

@@ -1,8 +1,8 @@
 """The steps that could run now, best first, minding who is writing where.
 
-Steps that claim nothing wait in one heap. Steps with the same claim wait in one group, of which only the best is
-looked at. A group whose claim meets something being written is parked under the glob it met, and looked at again only
-when no step writes there any more; so a thousand steps after one directory cost no more than a thousand steps.
+Steps with the same claim wait in one group, of which only the best is looked at; those that claim nothing are one, too.
+A group whose claim meets something being written is parked under the glob it met, and looked at again only when no step
+writes there any more; so a thousand steps after one directory cost no more than a thousand steps.
 """
 
 from __future__ import annotations
@@ -25,30 +25,37 @@ class _Group:
     place: Glob = _UNPARKED
 
 
-class _Writers:
-    """Groups of steps by claim, in buckets by the glob that keeps them waiting.
+class ReadyQueue:
+    """Hands out the best step that may start now. ``ordered`` ranks all steps, best first.
 
-    ``_open`` is a heap of the buckets that no step holds, by the rank of their best group; ``_listed`` says which of
-    its entries counts. Entries of both kinds of heap may be out of date; they are dropped when they come up.
+    Groups of steps by claim lie in buckets by the glob that keeps them waiting. ``_open`` is a heap of the buckets that
+    no step holds, by the rank of their best group; ``_listed`` says which of its entries counts. Entries of both kinds
+    of heap may be out of date; they are dropped when they come up.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ordered: Sequence[str], claims: Mapping[str, Claim]) -> None:
+        self._ids = tuple(ordered)
+        self.ranks: Mapping[str, int] = {step_id: rank for rank, step_id in enumerate(self._ids)}
+        """Each step's place in the order, 0 first."""
+        self._claims = claims
         self._groups: dict[Claim, _Group] = {}
         self._buckets: dict[Glob, list[tuple[int, Claim]]] = {}
         self._open: list[tuple[int, Glob]] = []
-        self.parked: deque[int] = deque(maxlen=MOST_PARKED)
-        """The latest of the steps that were parked since the last call."""
+        self._parked: deque[int] = deque(maxlen=MOST_PARKED)
+        """The latest of the steps that were parked since that was last asked."""
         self._listed: dict[Glob, int] = {}
         self._held: dict[Glob, int] = {}
 
-    def push(self, rank: int, claim: Claim) -> None:
+    def push(self, step_id: str) -> None:
+        """Let a step wait for its start."""
+        rank, claim = self.ranks[step_id], self._claims[step_id]
         group = self._groups.setdefault(claim, _Group())
         heappush(group.ranks, rank)
         if group.ranks[0] == rank:
             self._enter(rank, claim, group.place)
 
-    def best(self) -> tuple[int, Claim] | None:
-        """The best step whose claim meets nothing that is being written."""
+    def best(self) -> str | None:
+        """The best step that conflicts with no running one; it stays queued. None: all do."""
         while self._open:
             rank, place = self._open[0]
             if self._listed.get(place) != rank:
@@ -66,36 +73,50 @@ class _Writers:
             claim = bucket[0][1]
             obstacle = self._obstacle(claim)
             if obstacle is None:
-                return rank, claim
+                return self._ids[rank]
             heappop(bucket)
-            self.parked.append(rank)
+            self._parked.append(rank)
             self._groups[claim].place = obstacle
             self._enter(rank, claim, obstacle)
         return None
 
-    def take(self, claim: Claim) -> None:
-        """Start the best step of this claim, as ``best`` returned it: the globs are held from now on."""
+    def take(self, step_id: str) -> None:
+        """Start the step that ``best`` named; it holds its claim until ``release``."""
+        claim = self._claims[step_id]
         group = self._groups[claim]
         heappop(group.ranks)
-        self.hold(claim)
+        self.hold(step_id)
         if group.ranks:
-            group.place = claim[0]
+            group.place = claim[0] if claim else _UNPARKED
             self._enter(group.ranks[0], claim, group.place)
         else:
             del self._groups[claim]
 
-    def hold(self, claim: Claim) -> None:
-        for glob in claim:
+    def hold(self, step_id: str) -> None:
+        """A step runs that this queue or another handed out."""
+        for glob in self._claims[step_id]:
             self._held[glob] = self._held.get(glob, 0) + 1
 
-    def release(self, claim: Claim) -> None:
-        for glob in claim:
+    def release(self, step_id: str) -> None:
+        """A step that was started runs no longer."""
+        for glob in self._claims[step_id]:
             self._held[glob] -= 1
             if not self._held[glob]:
                 del self._held[glob]
                 bucket = self._fresh_bucket(glob)
                 if bucket:
                     self._list(glob, bucket[0][0])
+
+    def parked(self) -> list[str]:
+        """The steps that were found to meet a running one since this was last asked; not all, where they are many."""
+        found = list(dict.fromkeys(self._ids[rank] for rank in self._parked))
+        self._parked.clear()
+        return found
+
+    def met_by(self, step_id: str, running: Iterable[str]) -> tuple[str, ...]:
+        """Return which of the running steps write where this one would."""
+        claim = self._claims[step_id]
+        return tuple(other for other in running if claims_overlap(claim, self._claims[other]))
 
     def _enter(self, rank: int, claim: Claim, place: Glob) -> None:
         heappush(self._buckets.setdefault(place, []), (rank, claim))
@@ -126,65 +147,3 @@ class _Writers:
             if any(globs_overlap(glob, held) for glob in claim):
                 return held
         return None
-
-
-class ReadyQueue:
-    """Hands out the best step that may start now. ``ordered`` ranks all steps, best first."""
-
-    def __init__(self, ordered: Sequence[str], claims: Mapping[str, Claim]) -> None:
-        self._ids = tuple(ordered)
-        self.ranks: Mapping[str, int] = {step_id: rank for rank, step_id in enumerate(self._ids)}
-        """Each step's place in the order, 0 first."""
-        self._claims = claims
-        self._free: list[int] = []
-        self._writers = _Writers()
-        self._size = 0
-
-    def push(self, step_id: str) -> None:
-        """Let a step wait for its start."""
-        rank, claim = self.ranks[step_id], self._claims[step_id]
-        self._size += 1
-        if claim:
-            self._writers.push(rank, claim)
-        else:
-            heappush(self._free, rank)
-
-    def best(self) -> str | None:
-        """The best step that conflicts with no running one; it stays queued. None: all do."""
-        if not self._size:
-            return None
-        writer = self._writers.best()
-        if self._free and (writer is None or self._free[0] < writer[0]):
-            return self._ids[self._free[0]]
-        return None if writer is None else self._ids[writer[0]]
-
-    def take(self, step_id: str) -> None:
-        """Start the step that ``best`` named; it holds its claim until ``release``."""
-        claim = self._claims[step_id]
-        if claim:
-            self._writers.take(claim)
-        else:
-            heappop(self._free)
-        self._size -= 1
-
-    def parked(self) -> list[str]:
-        """The steps that were found to meet a running one since this was last asked; not all, where they are many."""
-        if not self._writers.parked:
-            return []
-        found = list(dict.fromkeys(self._ids[rank] for rank in self._writers.parked))
-        self._writers.parked.clear()
-        return found
-
-    def met_by(self, step_id: str, running: Iterable[str]) -> tuple[str, ...]:
-        """Return which of the running steps write where this one would."""
-        claim = self._claims[step_id]
-        return tuple(other for other in running if claims_overlap(claim, self._claims[other]))
-
-    def hold(self, step_id: str) -> None:
-        """A step runs that another queue handed out."""
-        self._writers.hold(self._claims[step_id])
-
-    def release(self, step_id: str) -> None:
-        """A step that was started runs no longer."""
-        if claim := self._claims[step_id]:
-            self._writers.release(claim)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from planner.plan.loader import LoadedPlan
-from planner.report.build import ReportSources, build_report
+from planner.report.build import ReportSources
 from planner.report.model import PlanReport
 from planner.store.current_plan import current_state
 from planner.store.errors import BrokenPlanError
@@ -56,7 +56,7 @@ def read_report(folder: PlanFolder) -> ReadReport:
             revisions=revision_agents(folder),
             pid=pid,
         )
-        return ReadReport(report=build_report(sources), loaded=loaded)
+        return ReadReport(report=sources.report(), loaded=loaded)
     except UsageError as error:  # the document was changed by hand: what no longer fits is the folder's matter
         raise BrokenPlanError(str(folder.path), " ".join(str(error).split())) from error
 

@@ -17,7 +17,7 @@ from ipc.events import Fact
 from planner.plan.dag import Dag
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Plan, StepStatus
-from planner.report.build import ReportSources, build_report
+from planner.report.build import ReportSources
 from planner.report.html import report_html
 from planner.report.markdown import report_markdown
 from planner.report.model import PlanReport
@@ -69,18 +69,16 @@ def report_of(
         look(state, LoadedPlan(plan=plan, dag=Dag.build(plan.steps), source_bytes=b"", where="test"))
     else:
         know_steps(state, plan)
-    return build_report(
-        ReportSources(
-            plan_id="p1",
-            plan=plan,
-            settings=RunSettings(workspace="/w", created=100.0, **settings),
-            facts=facts,
-            state=state,
-            spent=state.spent(),
-            revisions=revisions,
-            pid=pid,
-        )
-    )
+    return ReportSources(
+        plan_id="p1",
+        plan=plan,
+        settings=RunSettings(workspace="/w", created=100.0, **settings),
+        facts=facts,
+        state=state,
+        spent=state.spent(),
+        revisions=revisions,
+        pid=pid,
+    ).report()
 
 
 class Page(HTMLParser):
