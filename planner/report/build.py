@@ -27,7 +27,7 @@ from planner.report.model import (
 from planner.state.decisions import plan_decision
 from planner.state.outcome import outcome_of, warnings_of
 from planner.state.state import CUT, AttemptKey, Left, RemovedStep, Span, State, StepState
-from planner.store.records import RunSettings
+from planner.store.folder import RunSettings
 from subagents.step_result import StepResult
 from vibe.core.messages import Spent, total_of
 from vibe.core.outcome import Outcome

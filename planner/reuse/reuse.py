@@ -1,19 +1,187 @@
-"""Which results of an earlier plan stand for steps of a new one, and which steps a run is about; pure."""
+"""Content keys of steps, differences between two plans, and which results of one stand for steps of the other; pure.
+
+A key is what a step's result hangs on, as a digest; equal keys mean that the result would stand. It covers the step's
+definition (with ``defaults`` written in, and the goal and context that its agent is told), the keys of what it depends
+on, how the decisions it names fell, and the commit the plan began at. What only says how long or how hard a step may
+try (``LIMITS``) is no part of it: a completed step has stayed within them.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 from planner.plan.dag import Dag
 from planner.plan.diagnostics import UnknownStepError, UnknownTagError
-from planner.plan.model import Plan, StepStatus
-from planner.reuse.cache_keys import KeyedPlan
-from planner.reuse.plan_diff import change_of
+from planner.plan.model import Plan, Step, StepStatus
 from planner.state.state import ONLY_REASON, WAIVED_REASON, State
+from subagents.step_model import LIMITS
 from subagents.step_result import StepResult
 from vibe.core.outcome import Outcome
 from vibe.system.plain_text import some_of
+
+_EDGES = "depends_on"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyedPlan:
+    """A plan and what its results depend on besides: ``decisions`` taken, and the base commit (None: not known)."""
+
+    plan: Plan
+    dag: Dag
+    decisions: Mapping[str, tuple[str, ...]]
+    base_commit: str | None
+
+    @cached_property
+    def steps(self) -> Mapping[str, Step]:
+        """The steps by id."""
+        return {step.id: step for step in self.plan.steps}
+
+    @cached_property
+    def works(self) -> Mapping[str, str]:
+        """Of each step a digest of everything but the commit."""
+        works: dict[str, str] = {}
+        for step_id in self.dag.order:
+            step = self.steps[step_id]
+            works[step_id] = _digest({
+                "definition": self.definition(step_id),
+                "dependencies": {edge.step: works[edge.step] for edge in step.dependencies},
+                "decisions": self.reached(step_id),
+            })
+        return works
+
+    @cached_property
+    def keys(self) -> Mapping[str, str]:
+        """The content key of each step."""
+        return {step_id: _digest([work, self.base_commit]) for step_id, work in self.works.items()}
+
+    def definition(self, step_id: str) -> dict[str, Any]:
+        """Return the step as JSON: its fields but for LIMITS, and the plan's goal and context if an agent does it."""
+        step = self.steps[step_id]
+        fields = step.model_dump(mode="json", exclude={*LIMITS, _EDGES})
+        fields[_EDGES] = sorted([edge.step, edge.on] for edge in step.dependencies)
+        if step.command is None:
+            fields |= {"goal": self.plan.goal, "context": self.plan.context}
+        return fields
+
+    def limits(self, step_id: str) -> dict[str, Any]:
+        """The step's fields that its key leaves out."""
+        return self.steps[step_id].model_dump(mode="json", include={*LIMITS})
+
+    def reached(self, step_id: str) -> dict[str, list[str] | None]:
+        """Return how the decisions fell that the step names (None: not taken)."""
+        step = self.steps[step_id]
+        named = {*(step.when or ()), *([step.decision] if step.decision else [])}
+        return {name: sorted(self.decisions[name]) if name in self.decisions else None for name in sorted(named)}
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepChange:
+    """Reason why a step's result would not stand any more.
+
+    ``fields`` of its definition differ, as do ``dependencies`` it keeps, and ``decisions`` that fell otherwise;
+    ``base``: the plans began at different commits.
+    """
+
+    fields: tuple[str, ...] = ()
+    dependencies: tuple[str, ...] = ()
+    decisions: tuple[str, ...] = ()
+    base: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.fields or self.dependencies or self.decisions or self.base)
+
+    @property
+    def text(self) -> str:
+        """The reasons in a line."""
+        said: list[str] = []
+        if self.fields:
+            said.append(f"{', '.join(self.fields)} {'differ' if len(self.fields) > 1 else 'differs'}")
+        if self.dependencies:
+            said.append(f"depends on {', '.join(self.dependencies)}, changed")
+        said += [f"different choice for decision {name}" for name in self.decisions]
+        if self.base:
+            said.append("different base commit")
+        return "; ".join(said)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanDiff:
+    """Steps by id, in the order of the plan they are in. ``limits`` names fields that differ without changing a key."""
+
+    unchanged: tuple[str, ...]
+    changed: Mapping[str, StepChange]
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    limits: Mapping[str, tuple[str, ...]]
+
+    def as_document(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "unchanged": list(self.unchanged),
+            "changed": [
+                {
+                    "id": step_id,
+                    "fields": list(change.fields),
+                    "dependencies": list(change.dependencies),
+                    "decisions": list(change.decisions),
+                    "base_commit": change.base,
+                }
+                for step_id, change in self.changed.items()
+            ],
+            "added": list(self.added),
+            "removed": list(self.removed),
+            "limits": {step_id: list(names) for step_id, names in self.limits.items()},
+        }
+
+
+def diff(old: KeyedPlan, new: KeyedPlan) -> PlanDiff:
+    """Return what differs from ``old`` to ``new``; what has the same content key is unchanged."""
+    common = [step_id for step_id in new.steps if step_id in old.steps]
+    changed: dict[str, StepChange] = {}
+    limits: dict[str, tuple[str, ...]] = {}
+    for step_id in common:
+        change = change_of(step_id, old, new)
+        if change:
+            changed[step_id] = change
+        if other := _differing(old.limits(step_id), new.limits(step_id)):
+            limits[step_id] = other
+    return PlanDiff(
+        unchanged=tuple(step_id for step_id in common if step_id not in changed),
+        changed=changed,
+        added=tuple(step_id for step_id in new.steps if step_id not in old.steps),
+        removed=tuple(step_id for step_id in old.steps if step_id not in new.steps),
+        limits=limits,
+    )
+
+
+def change_of(step_id: str, old: KeyedPlan, new: KeyedPlan) -> StepChange:
+    """Return why a step that both have has another key in the new one; false if it has the same."""
+    base = old.base_commit != new.base_commit
+    if old.works[step_id] == new.works[step_id]:
+        return StepChange(base=base)
+    kept = [edge.step for edge in new.steps[step_id].dependencies if edge.step in old.steps]
+    return StepChange(
+        fields=_differing(old.definition(step_id), new.definition(step_id)),
+        dependencies=tuple(each for each in dict.fromkeys(kept) if old.works[each] != new.works[each]),
+        decisions=_differing(old.reached(step_id), new.reached(step_id)),
+        base=base,
+    )
+
+
+def _differing(old: Mapping[str, object], new: Mapping[str, object]) -> tuple[str, ...]:
+    """Names whose values differ; one that only the new or only the old has counts as a field's difference."""
+    names = dict.fromkeys((*new, *old))
+    return tuple(name for name in names if old.get(name) != new.get(name))
+
 
 REUSED_BY = "reuse"
 """The taker of a decision whose answer was taken over."""

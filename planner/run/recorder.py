@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import structs
@@ -97,14 +98,9 @@ class Recorder:
                 self._held[step_id] = holders
                 self._announce_wait(step_id, "files" if holders else "slot", step_ids=holders)
 
-    def _announce_wait(
-        self, step_id: str, waits_for: str, *, step_ids: tuple[str, ...] = (), seconds: float | None = None
-    ) -> None:
-        self._sink.publish(
-            PlanWaitingEvent(
-                plan_id=self.state.plan_id, step_id=step_id, waits_for=waits_for, step_ids=step_ids, seconds=seconds
-            )
-        )
+    def _announce_wait(self, step_id: str, waits_for: str, **told: Any) -> None:
+        waits = PlanWaitingEvent(plan_id=self.state.plan_id, step_id=step_id, waits_for=waits_for, **told)
+        self._sink.publish(waits)
 
     def announce_end(self) -> None:
         """Announce how the run ended, now that it is on disk."""

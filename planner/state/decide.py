@@ -155,7 +155,7 @@ def _is_timed(state: State) -> bool:
 
 def _census(state: State) -> tuple[PlanStatus, str | None]:
     open_steps = state.open_steps()
-    if any(not schedule_of(state).is_stuck(step_id) for step_id in open_steps):
+    if any(not schedule_of(state).readiness.is_waiting(step_id) for step_id in open_steps):
         return PlanStatus.FAILED, "stalled"
     if open_steps or any(step.spoils for step in state.steps.values()):
         first = next(iter(state.failures.values()), None)
@@ -288,33 +288,23 @@ def carry_out(state: State, command: Command, at: float, record: Callable[[e.Fac
 def _start(state: State, command: c.Start, at: float) -> Decided:
     plan = command.loaded.plan.resolved()
     outlines = tuple(outline_of(step, state.steps.get(step.id)) for step in plan.steps)
-    max_tokens = plan.budget.max_tokens if plan.budget else None
+    told: dict[str, Any] = {
+        "ts": at,
+        "plan_id": state.plan_id,
+        "goal": plan.goal,
+        "steps": outlines,
+        "max_tokens": plan.budget.max_tokens if plan.budget else None,
+        "pid": command.pid,
+        "version": command.version,
+    }
     began: e.Fact
     if state.attached:
-        began = e.PlanResumedEvent(
-            ts=at,
-            plan_id=state.plan_id,
-            goal=plan.goal,
-            steps=outlines,
-            done=sum(StepStatus(outline.status).is_final for outline in outlines),
-            tokens=total_of(state.spent().values()).usage.total_tokens,
-            max_tokens=max_tokens,
-            pid=command.pid,
-            version=command.version,
-        )
+        done = sum(StepStatus(outline.status).is_final for outline in outlines)
+        tokens = total_of(state.spent().values()).usage.total_tokens
+        began = e.PlanResumedEvent(done=done, tokens=tokens, **told)
     else:
-        began = e.PlanStartedEvent(
-            ts=at,
-            plan_id=state.plan_id,
-            goal=plan.goal,
-            steps=outlines,
-            max_parallel_steps=command.width,
-            note=command.note,
-            reused_from=command.reused_from,
-            max_tokens=max_tokens,
-            pid=command.pid,
-            version=command.version,
-        )
+        told["reused_from"] = command.reused_from
+        began = e.PlanStartedEvent(max_parallel_steps=command.width, note=command.note, **told)
     known = {decision.id: plan_decision(decision) for decision in plan.decisions}
     flags = [
         decision_taken(state, known[name], chosen, "flag", at)

@@ -6,6 +6,7 @@ colon.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -95,6 +96,18 @@ def check_selections(decision: PlanDecisionEvent, selections: tuple[str, ...]) -
         raise DecisionInvalidError(name, problem)
     if not selections:
         raise DecisionInvalidError(name, f"at least one option must be chosen; choose from: {listed(options)}")
+
+
+def check_answer(decisions: Mapping[str, Decision], decision_id: str, selections: tuple[str, ...]) -> None:
+    """Check an answer to one of the plan's own decisions.
+
+    Raises:
+        DecisionInvalidError: there is no such decision, or it does not offer this.
+    """
+    if decision_id not in decisions:
+        problem = f"the plan has no such decision; its decisions: {listed(decisions)}"
+        raise DecisionInvalidError(decision_id, problem)
+    check_selections(plan_decision(decisions[decision_id]), selections)
 
 
 _LABELS = {

@@ -362,13 +362,8 @@ def _stopping(state: State, fact: e.PlanStoppingEvent) -> None:
     state.refused |= refused
 
 
-def _paused(state: State, fact: e.PlanPausedEvent) -> None:
-    state.outcome = _known(fact, Outcome, fact.outcome) if fact.outcome else None
-    state.status, state.reason, state.stopping = PlanStatus.PAUSED, fact.reason, None
-
-
-def _completed(state: State, fact: e.PlanCompletedEvent) -> None:
-    status = _known(fact, PlanStatus, fact.status)
+def _ended(state: State, fact: e.PlanPausedEvent | e.PlanCompletedEvent) -> None:
+    status = _known(fact, PlanStatus, fact.status) if isinstance(fact, e.PlanCompletedEvent) else PlanStatus.PAUSED
     state.outcome = _known(fact, Outcome, fact.outcome) if fact.outcome else None
     state.status, state.reason, state.stopping = status, fact.reason, None
 
@@ -392,7 +387,7 @@ _EVOLVE: Final[dict[type, Callable[[State, Any], None]]] = {
     e.PlanDecisionEvent: _decision,
     e.PlanRevisedEvent: _revised,
     e.PlanStoppingEvent: _stopping,
-    e.PlanPausedEvent: _paused,
-    e.PlanCompletedEvent: _completed,
+    e.PlanPausedEvent: _ended,
+    e.PlanCompletedEvent: _ended,
     e.PlanLeftEvent: _left_workspace,
 }

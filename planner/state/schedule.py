@@ -12,11 +12,11 @@ from enum import Enum
 from typing import Any, Final
 
 from ipc.events import PlanDecisionEvent, StepOutline, WorkOrder, shortened
-from planner.plan.diagnostics import DecisionInvalidError, listed
+from planner.plan.diagnostics import listed
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Plan, Step, StepStatus
 from planner.plan.write_claims import claim_of
-from planner.state.decisions import check_selections, plan_decision
+from planner.state.decisions import check_answer
 from planner.state.ready_queue import ReadyQueue
 from planner.state.state import FINAL, IN_PROGRESS, PENDING, TOLD, Left, State, StepState, at_rest, count_steps
 
@@ -73,7 +73,7 @@ class Readiness:
         self._gates: dict[str, _Gate] = {}
         self._asked_by: dict[str, list[Step]] = {}
         self._decisions = {decision.id: decision for decision in plan.decisions}
-        self._taken: dict[str, frozenset[str]] = {}
+        self._taken = set[str]()
         for step in plan.steps:
             edges = step.dependencies
             gate = self._gates[step.id] = _Gate(waiting=len(edges), depends=bool(edges))
@@ -102,13 +102,10 @@ class Readiness:
         """Return why the verdict on a step is to skip it, for people."""
         return self._gates[step_id].never or "everything it depends on was skipped"
 
-    def is_stranded(self, step_id: str) -> bool:
-        """Return whether a dependency ended in a way that keeps the step waiting for good."""
-        return self._gates[step_id].stranded
-
-    def waits_for_steps(self, step_id: str) -> bool:
-        """Return whether a dependency is not final yet."""
-        return self._gates[step_id].waiting > 0
+    def is_waiting(self, step_id: str) -> bool:
+        """Return whether a step waits for others, or for good: a dependency ended in a way that keeps it so."""
+        gate = self._gates[step_id]
+        return gate.stranded or gate.waiting > 0
 
     def undecided(self, step_id: str) -> list[str]:
         """The decisions the step still needs, in one order."""
@@ -144,27 +141,19 @@ class Readiness:
         Raises:
             DecisionInvalidError: there is no such decision, or it does not offer this.
         """
-        chosen = self._checked(decision_id, tuple(selections))
+        chosen = tuple(selections)
+        check_answer(self._decisions, decision_id, chosen)
         if decision_id in self._taken:
             return []
-        self._taken[decision_id] = chosen
+        self._taken.add(decision_id)
         steps = self._asked_by.get(decision_id, [])
         for step in steps:
             gate = self._gates[step.id]
             gate.undecided -= {decision_id}
             wanted = (step.when or {}).get(decision_id)
-            if wanted is not None and chosen.isdisjoint(wanted):
-                gate.never = f"you chose {listed(selections)} for {decision_id!r}"
+            if wanted is not None and set(chosen).isdisjoint(wanted):
+                gate.never = f"you chose {listed(chosen)} for {decision_id!r}"
         return [step.id for step in steps]
-
-    def _checked(self, decision_id: str, selections: tuple[str, ...]) -> frozenset[str]:
-        decision = self._decisions.get(decision_id)
-        if decision is None:
-            raise DecisionInvalidError(
-                decision_id, f"the plan has no such decision; its decisions: {listed(self._decisions)}"
-            )
-        check_selections(plan_decision(decision), selections)
-        return frozenset(selections)
 
 
 def _decisions_of(step: Step) -> frozenset[str]:
@@ -242,10 +231,6 @@ class Schedule:
     def again(self, state: State, loaded: LoadedPlan) -> Schedule:
         """The schedule of the same run for another plan."""
         return Schedule(state, loaded, width=self.width, fail_fast=self.fail_fast, attended=self.attended)
-
-    def is_stuck(self, step_id: str) -> bool:
-        """Return whether an open step waits for others, or for good."""
-        return self.readiness.is_stranded(step_id) or self.readiness.waits_for_steps(step_id)
 
     def is_held(self, step_id: str, step: StepState) -> bool:
         """Return whether a step waits for something other than its dependencies and decisions."""

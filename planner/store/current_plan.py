@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from ipc.events import PlanDecisionEvent
-from planner.plan.diagnostics import DecisionInvalidError, PlanInvalidError, listed
+from planner.plan.diagnostics import DecisionInvalidError, PlanInvalidError
 from planner.plan.loader import LoadedPlan, load_plan
 from planner.plan.model import Decision, Option, Plan
 from planner.plan.operations import read_operations
 from planner.plan.revision import revise
 from planner.state.decide import look
-from planner.state.decisions import check_selections, plan_decision
+from planner.state.decisions import check_answer
 from planner.state.schedule import know_steps
 from planner.state.state import State
 from planner.store.errors import BrokenPlanError
-from planner.store.folder import JOURNAL_FILE, SOURCE_FILE, PlanFolder
-from planner.store.records import RunSettings
+from planner.store.folder import JOURNAL_FILE, SOURCE_FILE, PlanFolder, RunSettings
 
 
 def effective_plan(folder: PlanFolder, state: State | None = None, *, where: str = "") -> LoadedPlan:
@@ -83,9 +82,7 @@ def _as_decision(event: PlanDecisionEvent) -> Decision:
 
 
 def _check_decisions(plan: Plan, state: State) -> None:
-    known = {decision.id: plan_decision(decision) for decision in plan.decisions}
+    known = {decision.id: decision for decision in plan.decisions}
     for decision_id, taken in state.decisions.items():
-        if decision_id in known:
-            check_selections(known[decision_id], taken.selections)
-        elif not taken.kind:
-            raise DecisionInvalidError(decision_id, f"the plan has no such decision; its decisions: {listed(known)}")
+        if decision_id in known or not taken.kind:
+            check_answer(known, decision_id, taken.selections)

@@ -35,6 +35,7 @@ from planner.store.folder import (
     SOURCE_FILE,
     STEPS_FOLDER,
     PlanFolder,
+    RunSettings,
     find_plan,
     lock_plan,
     new_plan_id,
@@ -42,7 +43,6 @@ from planner.store.folder import (
     snapshot_of,
 )
 from planner.store.journal import PlanJournal, read_journal
-from planner.store.records import RunSettings
 from subagents.step.tamper_guard import RECORD_FILES
 from subagents.step_result import StepResult
 from vibe.core.outcome import Outcome

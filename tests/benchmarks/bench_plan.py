@@ -41,7 +41,7 @@ from planner.plan.loader import LoadedPlan
 from planner.plan.model import Dependency, Plan, Step
 from planner.run.control import PlanControl
 from planner.run.dispatcher import Dispatcher, DispatchOptions
-from planner.store.records import RunSettings
+from planner.store.folder import RunSettings
 from planner.store.store import PlanStore
 from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal
 from tests.benchmarks.peers import Dask, LangGraph, installed

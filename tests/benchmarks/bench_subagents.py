@@ -28,7 +28,7 @@ import anyio
 
 from ipc.events import Event
 from planner.plan.loader import load_plan
-from planner.store.records import ApprovalSetting
+from planner.store.folder import ApprovalSetting
 from tests.integration.ipc.processes import numbers, start
 from vibe.app.engine.host import Host
 from vibe.app.plan.dispatch import Audience

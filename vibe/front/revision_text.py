@@ -9,7 +9,7 @@ from typing import Any
 from ipc.events import PlanRevisedEvent
 from planner.plan.loader import LoadedPlan
 from planner.plan.operations import operation_text, read_operations
-from planner.reuse.plan_diff import diff
+from planner.reuse.reuse import diff
 from planner.state.state import RemovedStep
 from vibe.app.plan.reuse import Side, comparable
 from vibe.front.event_text import counted, one_line

@@ -20,7 +20,7 @@ from ipc.events import Event as Happening
 from ipc.sink import EventSink
 from planner.author.output_repair import MODEL_ORIGIN, ORIGIN
 from planner.plan.loader import YAML, LoadedPlan, load_plan
-from planner.store.records import ApprovalSetting
+from planner.store.folder import ApprovalSetting
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.request_board import RequestBoard
 from vibe.app.plan.author import PlanningRequest, planning

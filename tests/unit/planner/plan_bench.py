@@ -17,7 +17,7 @@ from planner.run.control import PlanControl
 from planner.run.dispatcher import Dispatcher
 from planner.run.step_runner import DispatchOptions
 from planner.state.outcome import RunResult
-from planner.store.records import RunSettings
+from planner.store.folder import RunSettings
 from planner.store.store import PlanStore
 from subagents.executor import StepExecutor
 from tests.fakes.clock import ManualClock, SleepyClock

@@ -21,8 +21,7 @@ from planner.plan.operations import Operation, plain_operations
 from planner.plan.revision import revise as apply
 from planner.store.current_plan import effective_plan
 from planner.store.errors import PlanLockedError
-from planner.store.folder import PlanFolder, find_plan
-from planner.store.records import RunSettings
+from planner.store.folder import PlanFolder, RunSettings, find_plan
 from planner.store.store import PlanStore
 from vibe.app.engine.host import Host
 from vibe.app.plan.clean import give_up, what_is_left

@@ -18,8 +18,7 @@ from planner.run.dispatcher import Dispatcher, DispatchOptions
 from planner.run.revision_runner import ReplanPolicy
 from planner.run.watchdog import Watchdog
 from planner.state.outcome import RunResult
-from planner.store.folder import STEPS_FOLDER
-from planner.store.records import ApprovalSetting
+from planner.store.folder import STEPS_FOLDER, ApprovalSetting
 from planner.store.store import PlanStore
 from subagents.agent.budget import Account
 from subagents.agent.run_services import RunServices

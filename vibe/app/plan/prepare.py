@@ -15,8 +15,7 @@ from planner.plan.revision import operations_between
 from planner.reuse.reuse import steps_named
 from planner.state.decide import look
 from planner.store.current_plan import effective_plan
-from planner.store.folder import PlanFolder, find_plan, list_plans, plans_folder
-from planner.store.records import ApprovalSetting, RunSettings
+from planner.store.folder import ApprovalSetting, PlanFolder, RunSettings, find_plan, list_plans, plans_folder
 from planner.store.store import PlanStore
 from vibe.app.engine.base_commit import head_commit
 from vibe.app.engine.build import Engine, EngineRequest, build_engine, network_flags

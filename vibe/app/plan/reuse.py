@@ -18,8 +18,17 @@ from ipc.events import PlanLeftEvent, PlanReusedEvent, PlanStepUpdateEvent
 from planner.plan.diagnostics import listed
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Plan, Step, StepStatus
-from planner.reuse.cache_keys import KeyedPlan
-from planner.reuse.reuse import REUSED_BY, Earlier, Selection, answers_taken_over, note_of, reuse, same_base, select
+from planner.reuse.reuse import (
+    REUSED_BY,
+    Earlier,
+    KeyedPlan,
+    Selection,
+    answers_taken_over,
+    note_of,
+    reuse,
+    same_base,
+    select,
+)
 from planner.state.decisions import plan_decision
 from planner.state.state import ONLY_REASON
 from planner.store.current_plan import current_state

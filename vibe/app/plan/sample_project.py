@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from planner.plan.model import Sample
-from planner.store.records import RunSettings
+from planner.store.folder import RunSettings
 from vibe.system.errors import EnvironmentFailure, UsageError
 
 _PREFIX = "vibe-sample-"

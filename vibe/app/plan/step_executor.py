@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
 from planner.plan.model import Plan
-from planner.store.records import ApprovalSetting
+from planner.store.folder import ApprovalSetting
 from planner.store.store import PlanStore
 from subagents.agent.budget import Limits
 from subagents.agent.run_services import RunServices

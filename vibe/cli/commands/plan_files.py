@@ -13,7 +13,7 @@ from planner.plan.loader import JSON, YAML_SUFFIXES, LoadedPlan, load_plan, plan
 from planner.plan.model import Decision, Plan, Step, StepStatus
 from planner.plan.status import MARKS, REUSED_MARK
 from planner.report.graph_text import dot, mermaid, tree
-from planner.reuse.plan_diff import PlanDiff, diff
+from planner.reuse.reuse import PlanDiff, diff
 from planner.state.state import State
 from planner.store.current_plan import current_state, open_decisions
 from planner.store.errors import UnknownPlanError

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from ipc.commands import Pause
 from planner.plan.loader import LoadedPlan
-from planner.store.folder import find_plan
-from planner.store.records import ApprovalSetting
+from planner.store.folder import ApprovalSetting, find_plan
 from vibe.app.engine.host import Host, allow_open_files
 from vibe.app.plan.command_consent import PlanNotAcceptedError
 from vibe.app.plan.dispatch import Audience

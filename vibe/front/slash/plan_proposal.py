@@ -9,7 +9,7 @@ from pathlib import Path
 from anyio import to_thread
 
 from planner.plan.loader import LoadedPlan
-from planner.store.records import ApprovalSetting
+from planner.store.folder import ApprovalSetting
 from vibe.app.plan.author import PlanningRequest, planning
 from vibe.app.plan.drafting import DraftVersion, PlanDraft
 from vibe.app.plan.prepare import PlanRunOptions

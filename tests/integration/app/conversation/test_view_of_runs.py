@@ -16,7 +16,7 @@ from ipc.events import Event
 from ipc.journal import JournalReader
 from ipc.sink import MemorySink
 from planner.plan.loader import load_plan
-from planner.store.records import ApprovalSetting
+from planner.store.folder import ApprovalSetting
 from tests.fakes.model_server import Reply, ServedCall
 from tests.integration.app.conversation.conftest import Rig
 from vibe.app.conversation.runtime import Runtime

@@ -35,8 +35,7 @@ from planner.plan.status import PlanStatus
 from planner.run.control import PlanControl, Request
 from planner.state.commands import Asked
 from planner.store.errors import PlanLockedError
-from planner.store.folder import find_plan
-from planner.store.records import RunSettings
+from planner.store.folder import RunSettings, find_plan
 from planner.store.store import PlanStore
 from vibe.app.engine.host import Host
 from vibe.app.plan import commands as plan_router

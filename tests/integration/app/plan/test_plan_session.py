@@ -17,7 +17,7 @@ from ipc.events import Event, PlanStepUpdateEvent, ToolCallEvent, UserMessageEve
 from ipc.sink import MemorySink
 from planner.plan.loader import load_plan
 from planner.plan.status import PlanStatus
-from planner.store.records import ApprovalSetting
+from planner.store.folder import ApprovalSetting
 from vibe.app.engine.host import Host
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.prepare import PlanRunOptions

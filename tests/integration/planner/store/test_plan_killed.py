@@ -12,8 +12,7 @@ import msgspec
 from ipc.commands import Decide
 from planner.plan.status import PlanStatus, StepStatus
 from planner.store.current_plan import current_state
-from planner.store.folder import find_plan, list_plans
-from planner.store.records import RunSettings
+from planner.store.folder import RunSettings, find_plan, list_plans
 from planner.store.store import PlanStore
 
 STEPS = 40

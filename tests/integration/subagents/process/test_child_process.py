@@ -25,7 +25,7 @@ from ipc.events import (
 from ipc.sink import MemorySink
 from planner.plan.loader import load_plan
 from planner.plan.status import PlanStatus
-from planner.store.records import ApprovalSetting
+from planner.store.folder import ApprovalSetting
 from subagents.process.protocol import Hello, encode
 from tests.fakes.mcp_peers import PEN, left_over
 from tests.fakes.step_links import Person

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from ipc.commands import Revise
 from planner.plan.loader import load_plan
-from planner.store.folder import PlanFolder
-from planner.store.records import RunSettings
+from planner.store.folder import PlanFolder, RunSettings
 from planner.store.store import PlanStore
 from subagents.step.local_executor import transcript_name
 from tests.unit.planner.facts import began, took_up

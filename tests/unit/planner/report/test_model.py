@@ -25,7 +25,7 @@ from planner.state.decide import look
 from planner.state.decisions import step_decision
 from planner.state.evolve import fold
 from planner.state.schedule import know_steps
-from planner.store.records import RunSettings
+from planner.store.folder import RunSettings
 from subagents.executor import StepResult
 from tests.unit.planner.facts import began, decision, ended, finished, moved, paused, reused, revised, took_up
 from tests.unit.planner.scripted_run import choice, make_plan, step

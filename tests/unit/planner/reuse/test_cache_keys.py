@@ -13,9 +13,18 @@ from ipc.events import Fact, PlanLeftEvent
 from planner.plan.dag import Dag
 from planner.plan.diagnostics import UnknownStepError
 from planner.plan.model import Plan, StepSettings, StepStatus
-from planner.reuse.cache_keys import KeyedPlan
-from planner.reuse.plan_diff import StepChange, diff
-from planner.reuse.reuse import Earlier, Selection, answers_taken_over, note_of, reuse, same_base, select
+from planner.reuse.reuse import (
+    Earlier,
+    KeyedPlan,
+    Selection,
+    StepChange,
+    answers_taken_over,
+    diff,
+    note_of,
+    reuse,
+    same_base,
+    select,
+)
 from planner.state.evolve import fold
 from planner.state.state import ONLY_REASON
 from subagents.executor import StepResult

@@ -15,7 +15,7 @@ from planner.state.commands import Command, Start
 from planner.state.decide import carry_out, look
 from planner.state.state import State
 from planner.store.current_plan import effective_plan
-from planner.store.records import RunSettings
+from planner.store.folder import RunSettings
 from planner.store.store import PlanStore
 from tests.fakes.executor import failed
 from tests.unit.planner.facts import began, ended, moved, took_up

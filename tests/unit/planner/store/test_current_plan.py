@@ -9,8 +9,7 @@ import pytest
 from ipc.events import Fact
 from planner.store.current_plan import effective_plan
 from planner.store.errors import BrokenPlanError
-from planner.store.folder import find_plan
-from planner.store.records import RunSettings
+from planner.store.folder import RunSettings, find_plan
 from planner.store.store import PlanStore
 from tests.unit.planner.facts import decision, ended, revised
 from tests.unit.planner.plan_bench import CHOICE, plan_of

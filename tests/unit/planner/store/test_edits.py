@@ -19,7 +19,7 @@ from planner.state.decide import look
 from planner.state.state import ONLY_REASON, Left, State, StepState
 from planner.store.current_plan import current_state
 from planner.store.errors import BrokenPlanError
-from planner.store.records import RunSettings
+from planner.store.folder import RunSettings
 from planner.store.store import PlanStore
 from subagents.executor import StepResult
 from tests.fakes.executor import completed, failed

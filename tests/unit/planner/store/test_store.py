@@ -31,6 +31,7 @@ from planner.store.errors import (
 from planner.store.folder import (
     SETTINGS_FILE,
     PlanFolder,
+    RunSettings,
     find_plan,
     latest_in,
     list_plans,
@@ -38,7 +39,6 @@ from planner.store.folder import (
     new_plan_id,
     plans_folder,
 )
-from planner.store.records import RunSettings
 from planner.store.store import PlanStore
 from subagents.executor import StepResult
 from tests.fakes.executor import completed
