@@ -14,7 +14,7 @@ import pytest
 from tests.e2e.conftest import REPOSITORY, VibeCommand
 from tests.e2e.test_prompt import turns
 from tests.fakes.web_server import Page, WebServer
-from vibe.cli.commands.whole_parser import COMMANDS
+from vibe.cli.grammar import COMMANDS
 
 
 @pytest.mark.parametrize(

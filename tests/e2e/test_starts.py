@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.conftest import Finished, VibeCommand
 from tests.e2e.test_prompt import turns
-from vibe.cli.commands.whole_parser import COMMANDS
+from vibe.cli.grammar import COMMANDS
 
 LINES = (
     ["agents", "list"],

@@ -1,18 +1,19 @@
-"""The process the command line runs in: directories, variables and streams, read once."""
+"""A command line's words, and the process it runs in: directories, variables and streams, read once."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from argparse import Namespace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from vibe.app.engine.host import Host
 from vibe.cli.streams import standard_streams
 from vibe.core.config.paths import absolute, in_utf8
-from vibe.system.errors import EnvironmentFailure
+from vibe.system.errors import EnvironmentFailure, UsageError
 from vibe.system.own_places import user_home_of
 from vibe.system.programs import guarded
 
@@ -22,6 +23,15 @@ if TYPE_CHECKING:
 HOME_VARIABLE = "VIBE_HOME"
 HOME_DIRECTORY = ".vibe"
 RUNTIME_VARIABLE = "XDG_RUNTIME_DIR"
+
+
+class Arguments(Namespace):
+    """The arguments of a command line by their names; ``workdir`` and ``extra_roots`` are folders that are there."""
+
+    def named_in(self, kind: Any) -> dict[str, Any]:
+        """Return those that a dataclass has fields for, by name."""
+        given = vars(self)
+        return {one.name: given[one.name] for one in fields(kind) if one.name in given}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +96,17 @@ class CliEnvironment:
         self.stderr.write(f"{message}\n")
         self.stderr.flush()
 
+    def write_lines(self, lines: Iterable[str]) -> None:
+        """Print lines."""
+        self.stdout.writelines(f"{line}\n" for line in lines)
+
+    def answer(self, args: Arguments, document: object, lines: Iterable[str]) -> None:
+        """Print what a command found out: as JSON where ``--output`` wants that, else as lines."""
+        if args.output == "json":
+            self.write_json(document)
+        else:
+            self.write_lines(lines)
+
     def write_json(self, document: object) -> None:
         """Print a document as indented JSON."""
         import json  # noqa: PLC0415  most that is printed is text
@@ -120,3 +141,27 @@ def vibe_home(environ: Mapping[str, str], cwd: Path) -> Path:
             f"another"
         )
     return home
+
+
+def existing_folder(flag: str, given: str | None, cwd: Path) -> Path:
+    """The folder a flag names (relative to ``cwd``), or ``cwd``.
+
+    Raises:
+        UsageError: there is no such folder, or none that can be written down.
+    """
+    folder = cwd / Path(given).expanduser() if given else cwd
+    if not folder.is_dir():
+        where = f"{flag} {given}" if given else f"the current folder, {cwd}"
+        raise UsageError(f"{where}: no such folder")
+    return utf8_folder(folder.resolve())
+
+
+def utf8_folder(folder: Path) -> Path:
+    """The folder, which what is kept of a run will name.
+
+    Raises:
+        UsageError: its name is not UTF-8, as JSON, TOML and events have to be.
+    """
+    if in_utf8(folder) != str(folder):
+        raise UsageError(f"the folder {in_utf8(folder)!r} can't be used because its name is not UTF-8: rename it")
+    return folder

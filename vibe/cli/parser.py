@@ -1,4 +1,4 @@
-"""The grammar of the command line."""
+"""The parser of a command line: what is wrong is one sentence, and help is text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from vibe import __version__
 from vibe.system.errors import UsageError
 from vibe.system.plain_text import closest, did_you_mean
 
-OUTPUTS = ("text", "json", "streaming")
 FEW = 5
 """Possible words that an error lists."""
 
@@ -99,16 +98,16 @@ class Parser(argparse.ArgumentParser):
     def own_words(self) -> list[str]:
         """The words that may follow this command itself."""
         fixed = [str(word) for action in self._actions if not action.option_strings for word in action.choices or ()]
-        return [*fixed, *(word for action in self._actions for word in action.option_strings)]
+        return [*fixed, *self.own_options()]
+
+    def own_options(self) -> list[str]:
+        """The options of this command itself."""
+        return [word for action in self._actions for word in action.option_strings]
 
     def options(self) -> list[str]:
         """Every option of this command and, since argparse reports unknown words from the top, of those below it."""
-        words = [word for action in self._actions for word in action.option_strings]
-        for action in self._actions:
-            below = cast("object", action.choices)
-            for parser in cast("dict[str, object]", below).values() if isinstance(below, dict) else ():
-                words += parser.options() if isinstance(parser, Parser) else []
-        return words
+        parsers = (self, *self.parsers_below())
+        return [word for parser in parsers for word in parser.own_options()]
 
 
 ELSEWHERE = {

@@ -7,9 +7,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from vibe.cli.commands.whole_parser import COMMANDS, parser_of
-from vibe.cli.environment import CliEnvironment
+from vibe.cli.environment import Arguments, CliEnvironment, existing_folder
 from vibe.cli.exit_codes import ExitCode
+from vibe.cli.grammar import COMMANDS, parser_of
 from vibe.cli.log_file import logging_to
 from vibe.cli.parser import TextRequested
 from vibe.cli.streams import problem_of, settle, unwritten
@@ -20,6 +20,23 @@ from vibe.system.plain_text import plain
 STOPPED = frozenset({ExitCode.INTERRUPTED, ExitCode.TERMINATED})
 SECONDS_FOR_READER = 2.0
 """A run that was stopped waits that long for its reader."""
+
+SERVED_BY = {
+    "plan_new": ("new",),
+    "plan_run": ("run", "resume"),
+    "plan_files": ("validate", "show", "graph", "schema", "diff"),
+    "plan_logs": ("logs",),
+    "plan_report": ("report",),
+    "plan_folders": ("list", "status"),
+    "plan_control": ("pause", "cancel", "decide", "approve", "retry", "skip", "steer"),
+    "plan_rewind": ("rewind",),
+    "plan_edit": ("edit",),
+    "plan_clean": ("clean",),
+    "mcp_serve": ("serve",),
+    "mcp_login": ("login", "logout"),
+    "mcp_settings": ("add", "remove", "import"),
+}
+"""Modules that carry out some commands below one; in a module, ``run_NAME`` is that of one of them, else ``run``."""
 
 
 class UnwrittenOutputError(EnvironmentFailure):
@@ -86,15 +103,23 @@ def _told() -> tuple[type[Exception], ...]:
 
 
 def _dispatch(words: list[str], env: CliEnvironment) -> int:
+    args = Arguments()
     try:
-        args = parser_of(words).parse_args(words)
+        parser_of(words).parse_args(words, args)
     except TextRequested as shown:
         env.stdout.write(shown.text)
         return ExitCode.DONE
+    if "workdir" in args:
+        args.workdir = existing_folder("--workdir", args.workdir, env.cwd)
+    if "extra_roots" in args:
+        args.extra_roots = tuple(existing_folder("--add-dir", folder, env.cwd) for folder in args.extra_roots)
     wait = getattr(args, "wait", None)
     env = replace(env, patience=math.inf if wait is True else wait or None)
-    command = words[0] if words and words[0] in COMMANDS else "prompt"
-    return int(importlib.import_module(f"vibe.cli.commands.{command}").run(args, env))
+    command, below = words[0] if words and words[0] in COMMANDS else "prompt", getattr(args, "subcommand", "")
+    subject = next((one for one, served in SERVED_BY.items() if one.startswith(command) and below in served), command)
+    module = importlib.import_module(f"vibe.cli.commands.{subject}")
+    carry_out = getattr(module, f"run_{below}", None) or module.run
+    return int(carry_out(args, env) or ExitCode.DONE)
 
 
 def _report(error: BaseException, code: ExitCode, env: CliEnvironment, *, debug: bool) -> int:

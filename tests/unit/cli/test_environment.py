@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from vibe.cli.arguments import existing_folder
-from vibe.cli.environment import CliEnvironment
+from vibe.cli.environment import CliEnvironment, existing_folder
 from vibe.system.errors import UsageError
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Iterator, Sequence
 
 from vibe.app.engine.build import load_agents
-from vibe.cli.arguments import existing_folder
-from vibe.cli.environment import CliEnvironment
+from vibe.cli.environment import Arguments, CliEnvironment
+from vibe.core.agents.models import AgentProfile
 from vibe.core.config.loader import ConfigRequest, load_config
 from vibe.core.config.trust import nested_projects
 from vibe.front.event_text import one_line
@@ -19,25 +19,25 @@ SHOWN = (
 """Fields of a profile that programs get."""
 
 
-def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+def run_list(args: Arguments, env: CliEnvironment) -> None:
     """List them; what is wrong with a file goes to stderr."""
-    workdir = existing_folder("--workdir", args.workdir, env.cwd)
-    loaded = load_config(ConfigRequest(home=env.home, workdir=workdir, environ=env.environ, trust_workdir=args.trust))
+    request = ConfigRequest(home=env.home, workdir=args.workdir, environ=env.environ, trust_workdir=args.trust)
+    loaded = load_config(request)
     user_home = user_home_of(loaded.environ)
-    agents = load_agents(env.home, loaded, nested_projects(env.home, workdir, user_home, trust_workdir=args.trust))
+    agents = load_agents(env.home, loaded, nested_projects(env.home, args.workdir, user_home, trust_workdir=args.trust))
     profiles = list(agents.profiles.values())
-    if args.output == "json":
-        broken = [
-            {"name": name, "problems": [str(problem) for problem in error.problems]}
-            for name, error in sorted(agents.broken.items())
-        ]
-        listed = [{name: getattr(profile, name) for name in SHOWN} for profile in profiles]
-        env.write_json({"agents": listed, "broken": broken})
-        return 0
+    broken = [
+        {"name": name, "problems": [str(problem) for problem in error.problems]}
+        for name, error in sorted(agents.broken.items())
+    ]
+    listed = [{name: getattr(profile, name) for name in SHOWN} for profile in profiles]
+    env.answer(args, {"agents": listed, "broken": broken}, _lines(profiles))
+    for warning in (*loaded.warnings, *agents.warnings) if args.output == "text" else ():
+        env.stderr.write(f"vibe: {one_line(warning, 400)}\n")
+
+
+def _lines(profiles: Sequence[AgentProfile]) -> Iterator[str]:
     width = max((len(profile.name) for profile in profiles), default=0)
     for profile in profiles:
         kind = f"{profile.agent_type.value}, {profile.safety.value}, {profile.source}"
-        env.stdout.write(f"{profile.name:<{width}}  {one_line(f'{profile.description} ({kind})', 200)}\n")
-    for warning in (*loaded.warnings, *agents.warnings):
-        env.stderr.write(f"vibe: {one_line(warning, 400)}\n")
-    return 0
+        yield f"{profile.name:<{width}}  {one_line(f'{profile.description} ({kind})', 200)}"

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from vibe.cli.commands.command_words import SHELLS
-from vibe.cli.commands.whole_parser import COMMANDS, parser_of
-from vibe.cli.environment import CliEnvironment
+from vibe.cli.environment import Arguments, CliEnvironment
+from vibe.cli.grammar import COMMANDS, SHELLS, parser_of
 from vibe.cli.parser import CommandLineError, Parser
 from vibe.core.config.paths import VibePaths
-
-if TYPE_CHECKING:
-    from vibe.core.config.loader import LoadedConfig
-
 
 MOST = 100
 
@@ -28,16 +21,13 @@ _SAFE = re.compile(r"[\w.@:/+-]+", re.ASCII)
 
 def names_of(kind: str, env: CliEnvironment) -> list[str]:
     """Return the names of a kind, the latest plans and sessions first."""
-    return [name for name in dict.fromkeys(_KINDS[kind](env)) if _SAFE.fullmatch(name) and name[0] != "-"][:MOST]
-
-
-def _plans(env: CliEnvironment) -> list[str]:
-    found = _latest(VibePaths(env.home).plans)
-    return [*found, "latest"] if found else []
-
-
-def _sessions(env: CliEnvironment) -> list[str]:
-    return _latest(VibePaths(env.home).sessions)
+    paths = VibePaths(env.home)
+    if kind == "plans":
+        found = _latest(paths.plans)
+        names = [*found, "latest"] if found else []
+    else:
+        names = _latest(paths.sessions) if kind == "sessions" else _configured(kind, env)
+    return [name for name in dict.fromkeys(names) if _SAFE.fullmatch(name) and name[0] != "-"][:MOST]
 
 
 def _latest(folder: Path) -> list[str]:
@@ -48,42 +38,22 @@ def _latest(folder: Path) -> list[str]:
     return [entry.name for entry in sorted(entries, key=lambda entry: entry.stat().st_mtime, reverse=True)]
 
 
-def _agents(env: CliEnvironment) -> Iterable[str]:
-    from vibe.app.engine.build import load_agents  # noqa: PLC0415  costs what plans and sessions do without
-    from vibe.core.agents.models import AgentType  # noqa: PLC0415  as above
-
-    profiles = load_agents(env.home, _loaded(env)).profiles.values()
-    return (profile.name for profile in profiles if profile.agent_type is not AgentType.SUBAGENT)
-
-
-def _models(env: CliEnvironment) -> Iterable[str]:
-    return (model.key for model in _loaded(env).config.models)
-
-
-def _providers(env: CliEnvironment) -> Iterable[str]:
+def _configured(kind: str, env: CliEnvironment) -> list[str]:
+    from vibe.core.config.loader import ConfigRequest, load_config  # noqa: PLC0415  costs what plans and sessions do without
     from vibe.core.config.presets import PRESETS  # noqa: PLC0415  as above
 
-    return (*(provider.name for provider in _loaded(env).config.providers), *PRESETS)
+    loaded = load_config(ConfigRequest(home=env.home, workdir=env.cwd, environ=env.environ))
+    if kind == "agents":
+        from vibe.app.engine.build import load_agents  # noqa: PLC0415  as above
+        from vibe.core.agents.models import AgentType  # noqa: PLC0415  as above
 
-
-def _servers(env: CliEnvironment) -> Iterable[str]:
-    return (server.name for server in _loaded(env).config.mcp_servers)
-
-
-def _loaded(env: CliEnvironment) -> LoadedConfig:
-    from vibe.core.config.loader import ConfigRequest, load_config  # noqa: PLC0415  as above
-
-    return load_config(ConfigRequest(home=env.home, workdir=env.cwd, environ=env.environ))
-
-
-_KINDS: Mapping[str, Callable[[CliEnvironment], Iterable[str]]] = {
-    "plans": _plans,
-    "sessions": _sessions,
-    "agents": _agents,
-    "models": _models,
-    "providers": _providers,
-    "servers": _servers,
-}
+        profiles = load_agents(env.home, loaded).profiles.values()
+        return [profile.name for profile in profiles if profile.agent_type is not AgentType.SUBAGENT]
+    if kind == "models":
+        return [model.key for model in loaded.config.models]
+    if kind == "providers":
+        return [*(provider.name for provider in loaded.config.providers), *PRESETS]
+    return [server.name for server in loaded.config.mcp_servers]
 
 
 FILES = "files"
@@ -108,11 +78,11 @@ CALL = "@"
 PLACEHOLDER = re.compile(r"^ *# (VALUES|WORDS):.*$", re.MULTILINE)
 
 
-def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+def run(args: Arguments, env: CliEnvironment) -> None:
     """Print the script, or the names that it asks for."""
     if args.names is not None:
-        env.stdout.write("".join(f"{name}\n" for name in names_of(args.names, env)))
-        return 0
+        env.write_lines(names_of(args.names, env))
+        return
     if args.shell is None:
         raise CommandLineError(f"SHELL is missing: choose from {', '.join(SHELLS)}")
     words, values = _known()
@@ -121,7 +91,6 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     else:
         opening = _text("zsh") if args.shell == "zsh" else ""
         env.stdout.write(opening + _filled("bash", _bash(words, values)))
-    return 0
 
 
 def _text(shell: str) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 from pathlib import Path
 
 from vibe.app.engine.settings import Settings
-from vibe.cli.arguments import existing_folder
 from vibe.cli.editor import open_editor
-from vibe.cli.environment import CliEnvironment
+from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.front.event_text import one_line
 from vibe.front.listings import LONGEST, setting_line
 from vibe.system.errors import ConfigError, UsageError
@@ -25,56 +23,35 @@ class RefusedEditError(UsageError):
         self.kept = kept
 
 
-def run(args: argparse.Namespace, env: CliEnvironment) -> int:
-    """Carry out ``vibe config ...``."""
-    workdir = existing_folder("--workdir", args.workdir, env.cwd)
-    settings = Settings(env.host, workdir, trust=getattr(args, "trust", False))
-    if args.config_command == "show":
-        _show(settings, args, env)
-    elif args.config_command == "get":
-        _get(settings, args, env)
-    elif args.config_command == "path":
-        env.stdout.write(f"{settings.path(project=args.project)}\n")
-    elif args.config_command == "set":
-        _set(settings, args, env)
-    else:
-        _edit(settings, args, env)
-    return 0
+def run_show(args: Arguments, env: CliEnvironment) -> None:
+    """Print all settings."""
+    listed = list(_settings(args, env).shown())
+    document = {s.key: {"value": s.value, "origin": s.origin} if args.origin else s.value for s in listed}
+    env.answer(args, document, (setting_line(setting, origin=args.origin) for setting in listed))
 
 
-def _show(settings: Settings, args: argparse.Namespace, env: CliEnvironment) -> None:
-    listed = list(settings.shown())
-    if args.output == "json":
-        document = {s.key: {"value": s.value, "origin": s.origin} if args.origin else s.value for s in listed}
-        env.write_json(document)
+def run_get(args: Arguments, env: CliEnvironment) -> None:
+    """Print one value as it is, for scripts; a table as ``show`` has it."""
+    found = _settings(args, env).get(args.key)
+    if len(found) != 1:
+        lines = (setting_line(setting, origin=False) for setting in found)
+        env.answer(args, {setting.key: setting.value for setting in found}, lines)
         return
-    for setting in listed:
-        env.stdout.write(setting_line(setting, origin=args.origin) + "\n")
+    value = found[0].value
+    text = plain(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    env.answer(args, value, [text])
 
 
-def _get(settings: Settings, args: argparse.Namespace, env: CliEnvironment) -> None:
-    """One value as it is, for scripts; a table as ``show`` has it."""
-    found = settings.get(args.key)
-    if args.output == "json":
-        document = {setting.key: setting.value for setting in found}
-        only = found[0].value if len(found) == 1 else document
-        env.write_json(only)
-    elif len(found) == 1 and isinstance(found[0].value, str):
-        env.stdout.write(plain(found[0].value) + "\n")
-    elif len(found) == 1:
-        env.stdout.write(json.dumps(found[0].value, ensure_ascii=False) + "\n")
-    else:
-        env.stdout.write("".join(f"{setting_line(setting, origin=False)}\n" for setting in found))
+def run_path(args: Arguments, env: CliEnvironment) -> None:
+    """Print the path of the settings file."""
+    env.stdout.write(f"{_settings(args, env).path(project=args.project)}\n")
 
 
-def _set(settings: Settings, args: argparse.Namespace, env: CliEnvironment) -> None:
+def run_set(args: Arguments, env: CliEnvironment) -> None:
+    """Set one key, and say so where the new value has no effect here: something above the file sets the key too."""
+    settings = _settings(args, env)
     value = settings.value_of(args.key, args.value)
     settings.writer(project=args.project, key=args.key).set(args.key, value)
-    _tell_what_wins(settings, args, env)
-
-
-def _tell_what_wins(settings: Settings, args: argparse.Namespace, env: CliEnvironment) -> None:
-    """Say so where the new value has no effect here: something above the file sets the key too."""
     label = settings.label(settings.path(project=args.project))
     try:
         origin = settings.load().origins.get(args.key, "")
@@ -89,8 +66,9 @@ def _tell_what_wins(settings: Settings, args: argparse.Namespace, env: CliEnviro
         env.stderr.write(f"vibe: {one_line(f'{label}: {args.key} is set, but has no effect here: {why}', LONGEST)}\n")
 
 
-def _edit(settings: Settings, args: argparse.Namespace, env: CliEnvironment) -> None:
-    writer = settings.writer(project=args.project)
+def run_edit(args: Arguments, env: CliEnvironment) -> None:
+    """Open the settings file in an editor; what is invalid is kept beside it."""
+    writer = _settings(args, env).writer(project=args.project)
     before = writer.text()
     folder = Path(tempfile.mkdtemp(prefix="vibe-config-", dir=env.environ.get("TMPDIR")))
     draft = folder / "config.toml"
@@ -104,3 +82,7 @@ def _edit(settings: Settings, args: argparse.Namespace, env: CliEnvironment) -> 
         raise RefusedEditError(error, draft) from error
     draft.unlink()
     folder.rmdir()
+
+
+def _settings(args: Arguments, env: CliEnvironment) -> Settings:
+    return Settings(env.host, args.workdir, trust=getattr(args, "trust", False))

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
-
 from vibe.app.inspect.diagnosis import CheckState, Finding, diagnose
-from vibe.cli.arguments import existing_folder
-from vibe.cli.environment import CliEnvironment
+from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.front.event_text import one_line
 
@@ -14,18 +11,14 @@ DETAIL_LENGTH = 600
 MARKS = {CheckState.OK: "ok  ", CheckState.WARNING: "warn", CheckState.FAILED: "FAIL"}
 
 
-def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+def run(args: Arguments, env: CliEnvironment) -> int:
     """Print the findings; exit code 3 if one of them makes runs fail."""
-    workdir = existing_folder("--workdir", args.workdir, env.cwd)
-    findings = diagnose(env.host, workdir, trust=args.trust, online=args.online)
-    if args.output == "json":
-        rows = [{"subject": f.subject, "state": f.state.value, "detail": f.detail} for f in findings]
-        env.write_json({"findings": rows})
-    else:
-        env.stdout.write("".join(map(_line, findings)))
+    findings = diagnose(env.host, args.workdir, trust=args.trust, online=args.online)
+    rows = [{"subject": f.subject, "state": f.state.value, "detail": f.detail} for f in findings]
+    env.answer(args, {"findings": rows}, map(_line, findings))
     failed = any(finding.state is CheckState.FAILED for finding in findings)
     return ExitCode.ENVIRONMENT if failed else ExitCode.DONE
 
 
 def _line(finding: Finding) -> str:
-    return f"{MARKS[finding.state]} {finding.subject:<8} {one_line(finding.detail, DETAIL_LENGTH)}\n"
+    return f"{MARKS[finding.state]} {finding.subject:<8} {one_line(finding.detail, DETAIL_LENGTH)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -16,7 +15,7 @@ from ipc.commands import AnswerQuestion, Approve, Decide, Reply, Requests, RunCo
 from ipc.control import send_command
 from ipc.errors import EventsLostError, IpcError, JournalError, UnknownSourceError
 from ipc.registry import Entry, Registry
-from vibe.cli.environment import CliEnvironment
+from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.cli.streams import forgive, has_failed, waiting
@@ -38,42 +37,31 @@ READER_SECONDS = 0.05
 """A slow reader is checked that often."""
 
 
-def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+def run(args: Arguments, env: CliEnvironment) -> int:
     """Carry out ``vibe events ...`` and return its exit code."""
-    code = int(ExitCode.DONE)
+    carried_out = {"list": _list, "answer": answer, "schema": _schema, "watch": _watch, "tail": _tail}
     try:
-        if args.events_command == "list":
-            _list(args.output, env)
-        elif args.events_command == "answer":
-            code = answer(args, env)
-        elif args.events_command == "schema":
-            env.stdout.write(_schema())
-        elif args.events_command == "watch":
-            code = _watch(args, env)
-        else:
-            code = _tail(args, env)
+        return carried_out[args.subcommand](args, env)
     except IpcError as error:
         env.stderr.write(f"vibe events: {error}\n")
         wrong_name = isinstance(error, UnknownSourceError | JournalError) and not isinstance(error, EventsLostError)
         return ExitCode.USAGE if wrong_name else ExitCode.ENVIRONMENT
-    return code
 
 
-def _schema() -> str:
+def _schema(_args: Arguments, env: CliEnvironment) -> int:
     from importlib.resources import files  # noqa: PLC0415  not for those that follow a run
 
-    return files("ipc").joinpath(SCHEMA_FILE).read_text(encoding="utf-8")
+    env.stdout.write(files("ipc").joinpath(SCHEMA_FILE).read_text(encoding="utf-8"))
+    return ExitCode.DONE
 
 
-def _list(output: str, env: CliEnvironment) -> None:
+def _list(args: Arguments, env: CliEnvironment) -> int:
     entries = Registry(env.home, env.runtime_dir).running()
-    if output == "json":
+    if args.output == "json":
         env.stdout.write(msgspec.json.format(msgspec.json.encode([entry.public for entry in entries])).decode() + "\n")
-        return
-    if not entries:
-        env.stdout.write("nothing is running\n")
-    for entry in entries:
-        env.stdout.write(_entry_line(entry) + "\n")
+    else:
+        env.write_lines(map(_entry_line, entries) if entries else ["nothing is running"])
+    return ExitCode.DONE
 
 
 def _entry_line(entry: Entry) -> str:
@@ -83,7 +71,7 @@ def _entry_line(entry: Entry) -> str:
     return one_line(f"{entry.source}  pid {entry.pid}  since {started}{plan}  {place}  {entry.info.title}", 400)
 
 
-def _watch(args: argparse.Namespace, env: CliEnvironment) -> int:
+def _watch(args: Arguments, env: CliEnvironment) -> int:
     if not env.stdout.isatty():
         env.stderr.write(
             "vibe events watch: stdout is not a terminal; for events as lines, run `vibe events tail --from 1`\n"
@@ -103,13 +91,13 @@ def _subscription(
     return subscribe(source, home=env.home, after=after, topics=topics, runtime_dir=env.runtime_dir, token=token)
 
 
-def _source(args: argparse.Namespace, env: CliEnvironment) -> str:
+def _source(args: Arguments, env: CliEnvironment) -> str:
     """The run that is meant, as ``subscribe`` takes it."""
     source: str = args.source or _only_source(env)
     return str(env.cwd / source) if _is_file(source, env) else source
 
 
-def _tail(args: argparse.Namespace, env: CliEnvironment) -> int:
+def _tail(args: Arguments, env: CliEnvironment) -> int:
     source = _source(args, env)
     write = partial(_write_body if args.output == "json" else _write_line, env.stdout)
     after = "now" if args.first is None else args.first - 1
@@ -214,7 +202,7 @@ class AnswerRefusedError(UsageError):
         self.reply = reply
 
 
-def answer(args: argparse.Namespace, env: CliEnvironment) -> int:
+def answer(args: Arguments, env: CliEnvironment) -> int:
     """List the open requests, or answer one, and return the exit code.
 
     Raises:
@@ -224,19 +212,17 @@ def answer(args: argparse.Namespace, env: CliEnvironment) -> int:
     return anyio.run(_list_or_answer, args, env)
 
 
-async def _list_or_answer(args: argparse.Namespace, env: CliEnvironment) -> int:
+async def _list_or_answer(args: Arguments, env: CliEnvironment) -> int:
     registry = Registry(env.home, env.runtime_dir)
     entry = await to_thread.run_sync(registry.running_as, args.source)
     requests: list[dict[str, Any]] = (await _asked(entry, Requests())).data["requests"]
     if args.request is None:
-        _write_list(entry, requests, args.output, env)
+        env.answer(args, {"source": entry.source, "requests": requests}, _table(entry, requests))
         return ExitCode.DONE
     command = _command(args, requests)
     reply = await _asked(entry, command)
-    if args.output == "json":
-        env.write_json({"source": entry.source, "message": reply.message, **reply.data})
-    else:
-        env.stdout.write(one_line(reply.message, MESSAGE_LENGTH) + "\n")
+    document = {"source": entry.source, "message": reply.message, **reply.data}
+    env.answer(args, document, [one_line(reply.message, MESSAGE_LENGTH)])
     return ExitCode.DONE
 
 
@@ -254,7 +240,7 @@ async def _asked(entry: Entry, command: RunCommand) -> Reply:
     return reply
 
 
-def _command(args: argparse.Namespace, requests: Sequence[Mapping[str, Any]]) -> RunCommand:
+def _command(args: Arguments, requests: Sequence[Mapping[str, Any]]) -> RunCommand:
     """Return the command that gives the answer; one to no open request is left to the run, which knows the closed ones.
 
     Raises:
@@ -320,19 +306,14 @@ def _picked(given: str, names: Sequence[str], labels: Sequence[str]) -> str:
     return given
 
 
-def _write_list(entry: Entry, requests: Sequence[Mapping[str, Any]], output: str, env: CliEnvironment) -> None:
-    if output == "json":
-        env.write_json({"source": entry.source, "requests": list(requests)})
-        return
+def _table(entry: Entry, requests: Sequence[Mapping[str, Any]]) -> list[str]:
     if not requests:
-        env.stdout.write("no request is open\n")
-        return
+        return ["no request is open"]
     rows = [("REQUEST", "KIND", "STEP", "ASKED"), *map(_row, requests)]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    for row in rows:
-        cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)]
-        env.stdout.write(f"{'  '.join(cells)}  {row[3]}".rstrip() + "\n")
-    env.stdout.write(f"answer with: vibe events answer {entry.source[:SHOWN_ID]} REQUEST ANSWER\n")
+    cells = ([f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)] for row in rows)
+    lines = [f"{'  '.join(known)}  {row[3]}".rstrip() for known, row in zip(cells, rows, strict=True)]
+    return [*lines, f"answer with: vibe events answer {entry.source[:SHOWN_ID]} REQUEST ANSWER"]
 
 
 def _row(request: Mapping[str, Any]) -> tuple[str, str, str, str]:

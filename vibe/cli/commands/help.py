@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
-
-from vibe.cli.commands.whole_parser import parser_of
-from vibe.cli.environment import CliEnvironment
+from vibe.cli.environment import Arguments, CliEnvironment
+from vibe.cli.grammar import parser_of
 from vibe.cli.parser import TextRequested
 
 
-def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+def run(args: Arguments, env: CliEnvironment) -> None:
     """Print the help."""
     try:
         parser_of(args.words[:1]).parse_args([*args.words, "--help"])
     except TextRequested as shown:
         env.stdout.write(shown.text)
-    return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Mapping
 from signal import Signals
@@ -11,8 +10,7 @@ import anyio
 from anyio import CancelScope, to_thread
 
 from vibe.app.engine.server_sign_in import ServerSignIns
-from vibe.cli.arguments import existing_folder
-from vibe.cli.environment import CliEnvironment
+from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.signals import handled_signals
 from vibe.core.tools.mcp.login import SignInScreen, SignInWay
@@ -23,12 +21,14 @@ LINE_LENGTH = 400
 DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
 
 
-def sign_in_or_out(args: argparse.Namespace, env: CliEnvironment) -> int:
-    """Carry out the command and say what came of it."""
-    workdir = existing_folder("--workdir", args.workdir, env.cwd)
-    sign_ins = ServerSignIns(env.host, workdir, trust=args.trust)
-    if args.mcp_command == "login":
-        return anyio.run(_login, args, env, sign_ins, guarded(env.environ, [workdir]))
+def run_login(args: Arguments, env: CliEnvironment) -> int:
+    """Sign in to a server in a browser."""
+    return anyio.run(_login, args, env)
+
+
+def run_logout(args: Arguments, env: CliEnvironment) -> int:
+    """Delete the tokens of a server, and say what became of them."""
+    sign_ins = ServerSignIns(env.host, args.workdir, trust=args.trust)
     problem, name = sign_ins.sign_out(args.name), one_line(args.name)
     became = {"": "revoked", None: "forgotten here; it revokes none, so they end by themselves"}
     env.stdout.write(f"signed out of {name}: its tokens are {became.get(problem, 'forgotten here')}\n")
@@ -41,10 +41,10 @@ def sign_in_or_out(args: argparse.Namespace, env: CliEnvironment) -> int:
     return ExitCode.ENVIRONMENT
 
 
-async def _login(
-    args: argparse.Namespace, env: CliEnvironment, sign_ins: ServerSignIns, environ: Mapping[str, str]
-) -> int:
+async def _login(args: Arguments, env: CliEnvironment) -> int:
     name = one_line(args.name)
+    sign_ins = ServerSignIns(env.host, args.workdir, trust=args.trust)
+    environ = guarded(env.environ, [args.workdir])
 
     async def show(address: str) -> None:
         env.stdout.write(f"To sign in to {name}, open this address in a browser on this machine:\n\n  {address}\n\n")

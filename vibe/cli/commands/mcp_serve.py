@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import secrets
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -10,7 +9,7 @@ from signal import Signals
 
 from anyio import CancelScope, create_task_group
 
-from vibe.cli.environment import CliEnvironment
+from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.parser import CommandLineError
 from vibe.cli.signals import ProcessEnd, handled_signals
 from vibe.mcp_server.lazy_runtime import LazyRuntime
@@ -22,7 +21,7 @@ from vibe.system.line_wire import claimed_wire
 TOKEN_VARIABLE = "VIBE_MCP_TOKEN"  # noqa: S105  the name of one
 
 
-def serve(args: argparse.Namespace, env: CliEnvironment) -> int:
+def run_serve(args: Arguments, env: CliEnvironment) -> int:
     """Serve until the client is gone, or a signal comes; the exit code is 0, or that of the signal."""
     runtime = LazyRuntime(env.host, auto_approve=args.auto_approve)
     if args.http is not None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from vibe.app.engine.server_settings import ServerSettings, read_servers
 from vibe.app.engine.settings import Settings
-from vibe.cli.arguments import existing_folder
-from vibe.cli.environment import CliEnvironment
+from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.front.event_text import one_line
@@ -19,22 +17,25 @@ LINE_LENGTH = 400
 ADDRESSES = ("http://", "https://")
 
 
-def change_servers(args: argparse.Namespace, env: CliEnvironment) -> int:
-    """Carry out the command and say what was changed; exit code 1 if a server of an imported file was left out."""
-    workdir = existing_folder("--workdir", args.workdir, env.cwd)
-    servers = ServerSettings(Settings(env.host, workdir), project=args.project)
-    if args.mcp_command == "import":
-        return _import(servers, args.file, env)
-    if args.mcp_command == "remove":
-        servers.remove(args.name)
-        env.stdout.write(f"{servers.label}: {one_line(args.name)} removed\n")
-        return ExitCode.DONE
+def run_add(args: Arguments, env: CliEnvironment) -> None:
+    """Add a server."""
+    servers = _servers(args, env)
     servers.add(args.name, _entry(args))
     env.stdout.write(f"{servers.label}: {one_line(args.name)} added; `vibe mcp list` connects to it\n")
-    return ExitCode.DONE
 
 
-def _entry(args: argparse.Namespace) -> dict[str, object]:
+def run_remove(args: Arguments, env: CliEnvironment) -> None:
+    """Remove a server."""
+    servers = _servers(args, env)
+    servers.remove(args.name)
+    env.stdout.write(f"{servers.label}: {one_line(args.name)} removed\n")
+
+
+def _servers(args: Arguments, env: CliEnvironment) -> ServerSettings:
+    return ServerSettings(Settings(env.host, args.workdir), project=args.project)
+
+
+def _entry(args: Arguments) -> dict[str, object]:
     """Return the server that the words describe.
 
     Raises:
@@ -63,7 +64,9 @@ def _pairs(flag: str, given: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _import(servers: ServerSettings, name: str, env: CliEnvironment) -> int:
+def run_import(args: Arguments, env: CliEnvironment) -> int:
+    """Add the servers of another agent's file, and say what was changed; exit code 1 if one was left out."""
+    servers, name = _servers(args, env), args.file
     path = env.cwd / Path(name).expanduser()
     try:
         text = path.read_text(encoding="utf-8-sig")

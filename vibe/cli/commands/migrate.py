@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
-
 from vibe.app.inspect.migrate import migrate
-from vibe.cli.arguments import existing_folder
-from vibe.cli.environment import CliEnvironment
-from vibe.cli.exit_codes import ExitCode
+from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.front.event_text import one_line
 
 LINE_LENGTH = 1_000
 
 
-def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+def run(args: Arguments, env: CliEnvironment) -> None:
     """Clean the files, and say what was done to each."""
-    done = migrate(env.host, existing_folder("--workdir", args.workdir, env.cwd), dry_run=args.dry_run)
+    done = migrate(env.host, args.workdir, dry_run=args.dry_run)
     for file in done:
         kept = f" (the old file is {file.backup})" if file.backup is not None else ""
         env.stdout.write(one_line(f"{file.file}{kept}:", LINE_LENGTH) + "\n")
@@ -25,4 +21,3 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         env.stdout.write("nothing to migrate\n")
     elif args.dry_run:
         env.stdout.write("Nothing was changed.\n")
-    return ExitCode.DONE

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from vibe.cli.arguments import existing_folder
-from vibe.cli.environment import CliEnvironment
+from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.front.event_text import one_line
 
@@ -17,16 +15,12 @@ if TYPE_CHECKING:
 LONGEST = 400
 
 
-def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+def run(args: Arguments, env: CliEnvironment) -> int:
     """List them; exit code 3 if a provider could not be asked."""
     from vibe.app.inspect.model_listing import list_models
 
-    workdir = existing_folder("--workdir", args.workdir, env.cwd)
-    listing = list_models(env.host, workdir, trust=args.trust, online=args.online, only=args.provider)
-    if args.output == "json":
-        env.write_json(_document(listing))
-    else:
-        env.stdout.write("".join(f"{line}\n" for line in _lines(listing)))
+    listing = list_models(env.host, args.workdir, trust=args.trust, online=args.online, only=args.provider)
+    env.answer(args, _document(listing), _lines(listing))
     for warning in listing.warnings:
         env.stderr.write(f"vibe: {one_line(warning, LONGEST)}\n")
     return ExitCode.ENVIRONMENT if any(offer.problem for offer in listing.offers) else ExitCode.DONE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from contextlib import ExitStack
 from dataclasses import replace
@@ -20,8 +19,7 @@ from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.build import network_flags
 from vibe.app.engine.host import Host
 from vibe.app.engine.result_record import RunRecord
-from vibe.cli.arguments import existing_folder
-from vibe.cli.environment import CliEnvironment
+from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.output_folder import OutputFolder
 from vibe.cli.parser import CommandLineError
@@ -56,10 +54,10 @@ class PipedPrompt(NamedTuple):
     images: tuple[Image, ...] = ()
 
 
-def run_prompt(args: argparse.Namespace, env: CliEnvironment) -> int:
+def run_prompt(args: Arguments, env: CliEnvironment) -> int:
     """Answer the prompt and return the exit code."""
     prompt = _prompt(args, env)._replace(images=images_in(env.cwd / name for name in args.image))
-    opening, limits = opening_of(args, env, prompt.text), limits_of(args)
+    opening, limits = opening_of(args, prompt.text), PromptLimits(**args.named_in(PromptLimits))
     streaming = args.output == "streaming"
     said_as_it_happens = (WarningEvent,) if args.output == "text" else TROUBLE  # text ends with a sentence on errors
     listener: EventSink = JsonLinesSink(env.stdout) if streaming else LineSink(env.stderr, said_as_it_happens)
@@ -78,46 +76,28 @@ def run_prompt(args: argparse.Namespace, env: CliEnvironment) -> int:
     return record.exit_code
 
 
-def opening_of(args: argparse.Namespace, env: CliEnvironment, prompt: str, *, talks: bool = False) -> Opening:
-    """The conversation that the words of the command line want; ``talks``: more prompts come.
-
-    Raises:
-        UsageError: a folder is missing.
-    """
-    return Opening(
-        prompt=prompt,
-        workdir=existing_folder("--workdir", args.workdir, env.cwd),
-        extra_roots=tuple(existing_folder("--add-dir", folder, env.cwd) for folder in args.add_dir),
-        agent=args.agent,
-        model=args.model,
+def opening_of(args: Arguments, prompt: str, *, talks: bool = False) -> Opening:
+    """The conversation that the words of the command line want; ``talks``: more prompts come."""
+    opening = Opening(
         approvals=ApprovalMode.ALL if args.auto_approve else None,
         priced=args.max_price is not None,
         flags=_flags(args),
-        trust=args.trust,
-        resume=args.resume,
         wait_for_servers=not talks,
+        **args.named_in(Opening),
     )
+    return replace(opening, prompt=prompt)
 
 
-def talk_of(args: argparse.Namespace, env: CliEnvironment) -> tuple[Opening, PromptLimits]:
+def talk_of(args: Arguments) -> tuple[Opening, PromptLimits]:
     """The conversation of a person at the terminal, and the limits of each prompt.
 
     Raises:
-        UsageError: a folder is missing.
+        UsageError: there is an image.
     """
     if args.image:
         raise UsageError("--image goes with -p: in a conversation, type @FILE or paste the path of the image")
-    return opening_of(args, env, readable(" ".join(args.words).strip()), talks=True), limits_of(args)
-
-
-def limits_of(args: argparse.Namespace) -> PromptLimits:
-    """The limits of a prompt that the command line sets."""
-    return PromptLimits(
-        max_turns=args.max_turns,
-        max_tokens=args.max_tokens,
-        max_price=args.max_price,
-        time_limit=args.time_limit,
-    )
+    opening = opening_of(args, readable(" ".join(args.words).strip()), talks=True)
+    return opening, PromptLimits(**args.named_in(PromptLimits))
 
 
 async def answered(host: Host, opening: Opening, seat: Seat, limits: PromptLimits, prompt: PipedPrompt) -> RunRecord:
@@ -146,7 +126,7 @@ async def answered(host: Host, opening: Opening, seat: Seat, limits: PromptLimit
     raise KeyboardInterrupt  # before there was anything to save
 
 
-def _seat(args: argparse.Namespace, env: CliEnvironment) -> Seat:
+def _seat(args: Arguments, env: CliEnvironment) -> Seat:
     """The person at the terminal, if any; asked on standard error, since standard output is the answer alone."""
     if args.output != "text" or not (env.stdin.isatty() and env.stderr.isatty() and _in_foreground(env.stdin)):
         return Seat()
@@ -166,7 +146,7 @@ def _in_foreground(terminal: TextIO) -> bool:
         return True
 
 
-def _prompt(args: argparse.Namespace, env: CliEnvironment) -> PipedPrompt:
+def _prompt(args: Arguments, env: CliEnvironment) -> PipedPrompt:
     """The words after -p, or the file, with what a pipe brings beside them; without any, what a pipe brings."""
     waits = "-" in (args.prompt, *args.words)
     given = " ".join(part for part in (args.prompt or "", *args.words) if part and part != "-").strip()
@@ -203,7 +183,7 @@ def readable(argument: str) -> str:
     return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def _flags(args: argparse.Namespace) -> dict[str, Any]:
+def _flags(args: Arguments) -> dict[str, Any]:
     tools = {"enabled_tools": args.enabled_tools} if args.enabled_tools else {}
     return {**tools, **network_flags(on=args.network)}
 

@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from typing import Any, TextIO, cast
 
 from vibe.app.inspect.permissions import CheckRequest, PermissionCheck, given_arguments
-from vibe.cli.arguments import existing_folder
-from vibe.cli.environment import CliEnvironment
-from vibe.cli.exit_codes import ExitCode
+from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.parser import CommandLineError
 from vibe.core.tools.errors import ToolArgumentsError
 from vibe.core.tools.permissions import PermissionDecision, Ruling
 from vibe.front.listings import decision_line
 
 
-def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+def run_explain(args: Arguments, env: CliEnvironment) -> None:
     """Print the decision, or one a line of stdin."""
-    request = CheckRequest(
-        tool=args.tool,
-        workdir=existing_folder("--workdir", args.workdir, env.cwd),
-        extra_roots=tuple(existing_folder("--add-dir", folder, env.cwd) for folder in args.add_dir),
-        agent=args.agent,
-        auto_approve=args.auto_approve,
-        trust=args.trust,
-    )
-    check = PermissionCheck.of(request, env.host)
+    check = PermissionCheck.of(CheckRequest(**args.named_in(CheckRequest)), env.host)
     if args.arguments == "-":
         _answer_lines(check, env)
-        return ExitCode.DONE
+        return
     try:
         decision = check.decide(given_arguments(args.arguments))
     except ToolArgumentsError as error:
         raise CommandLineError(str(error)) from error
     env.stdout.write(_as_json(decision) if args.json else f"{decision_line(decision)}\n")
-    return ExitCode.DONE
 
 
 def _answer_lines(check: PermissionCheck, env: CliEnvironment) -> None:

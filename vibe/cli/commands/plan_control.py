@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Sequence
 from functools import partial
 
 import anyio
@@ -12,17 +12,16 @@ from planner.store.folder import find_plan
 from vibe.app.plan import commands as plan_commands
 from vibe.app.plan.commands import Done
 from vibe.app.plan.prepare import RESUMABLE
-from vibe.cli.environment import CliEnvironment
-from vibe.cli.exit_codes import ExitCode
+from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.front.event_text import one_line
 
 MESSAGE_LENGTH = 2_000
 
 
-def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+def run(args: Arguments, env: CliEnvironment) -> None:
     """Carry out the command, and print the result."""
     host = env.host
-    match args.plan_command:
+    match args.subcommand:
         case "pause":
             command = partial(plan_commands.pause, host, args.plan, grace_seconds=0.0 if args.now else None)
         case "cancel" if args.step is None:
@@ -37,26 +36,15 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         case action:
             command = partial(plan_commands.act_on_step, host, args.plan, args.step, StepAction(action))
     done = anyio.run(command)
-    write_done(done, args.output, env)
-    return ExitCode.DONE
+    write_done(done, args, env)
 
 
-def write_done(done: Done, output: str, env: CliEnvironment, lines: tuple[str, ...] = ()) -> None:
+def write_done(done: Done, args: Arguments, env: CliEnvironment, lines: Sequence[str] = ()) -> None:
     """Write the result, ``lines`` below it, and the command that continues the plan if it does not run."""
-    next_command = _next_command(done, env)
-    if output == "json":
-        document = {
-            "plan_id": done.plan_id,
-            "message": done.message,
-            "running": done.running,
-            **done.data,
-            "next": next_command,
-        }
-        env.write_json(document)
-        return
+    goes_on = _next_command(done, env)
+    document = {"plan_id": done.plan_id, "message": done.message, "running": done.running, **done.data, "next": goes_on}
     text = [f"plan {done.plan_id}: {one_line(done.message, MESSAGE_LENGTH)}", *lines]
-    text += [f"continue with: {next_command}"] if next_command else []
-    env.stdout.write("\n".join(text) + "\n")
+    env.answer(args, document, [*text, *([f"continue with: {goes_on}"] if goes_on else ())])
 
 
 def _next_command(done: Done, env: CliEnvironment) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 from collections.abc import Sequence
@@ -17,13 +16,11 @@ from planner.plan.model import PlanBudget
 from planner.plan.operations import Operation, SetBudget, operation_text, read_operations
 from planner.plan.revision import operations_between
 from planner.plan.strict_json import MAX_BYTES, JsonRefused, decode, parse
-from vibe.app.engine.host import Host
 from vibe.app.plan import commands as plan_commands
 from vibe.app.plan.commands import CommandRefusedError
 from vibe.cli.commands.plan_control import write_done
 from vibe.cli.editor import open_editor
-from vibe.cli.environment import CliEnvironment
-from vibe.cli.exit_codes import ExitCode
+from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.parser import CommandLineError
 from vibe.front.event_text import one_line
 from vibe.system.errors import UsageError
@@ -32,7 +29,7 @@ from vibe.system.plain_text import plain
 OPERATION_LENGTH = 400
 
 
-def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+def run(args: Arguments, env: CliEnvironment) -> int | None:
     """Read the change, have it carried out, and print it."""
     limits = {name: getattr(args, name) for name in PlanBudget.model_fields if getattr(args, name) is not None}
     if args.yes and args.ask is None:
@@ -43,22 +40,19 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         from vibe.cli.commands import planning_runs  # noqa: PLC0415  a model and all it needs, for this alone
 
         return planning_runs.run(args, env)
-    host = env.host
     if args.operations is not None:
-        operations = _read_operations(args.operations, env)
-        return _apply(host, args, operations, env)
-    current = plan_commands.plan_as_it_stands(host, args.plan)
+        return _apply(args, _read_operations(args.operations, env), env)
+    current = plan_commands.plan_as_it_stands(env.host, args.plan)
     if limits:
         if args.file is not None:
             raise CommandLineError("give the limits in FILE, or as flags, not both")
         before = current.plan.budget or PlanBudget()
-        return _apply(host, args, (SetBudget(budget=before.model_copy(update=limits)),), env)
+        return _apply(args, (SetBudget(budget=before.model_copy(update=limits)),), env)
     if args.file is not None:
-        operations = operations_between(current.plan, read_plan_file(env.cwd / Path(args.file).expanduser()).plan)
-        return _apply(host, args, operations, env)
+        return _apply_file(args, env.cwd / Path(args.file).expanduser(), current, env)
     if not (env.stdin.isatty() and env.stdout.isatty()):
         raise CommandLineError("no terminal for an editor: give --operations FILE or --file FILE")
-    return _edit(host, args, current, env)
+    return _edit(args, current, env)
 
 
 def _read_operations(name: str, env: CliEnvironment) -> tuple[Operation, ...]:
@@ -77,17 +71,21 @@ def _read_operations(name: str, env: CliEnvironment) -> tuple[Operation, ...]:
         raise PlanInvalidError(where, error.problems) from None
 
 
-def _apply(host: Host, args: argparse.Namespace, operations: Sequence[Operation], env: CliEnvironment) -> int:
-    done = anyio.run(partial(plan_commands.revise, host, args.plan, operations, args.reason, trust=args.trust))
-    lines = tuple(f"  {one_line(operation_text(operation), OPERATION_LENGTH)}" for operation in operations)
-    write_done(done, args.output, env, lines)
-    return ExitCode.DONE
+def _apply(args: Arguments, operations: Sequence[Operation], env: CliEnvironment) -> None:
+    done = anyio.run(partial(plan_commands.revise, env.host, args.plan, operations, args.reason, trust=args.trust))
+    lines = [f"  {one_line(operation_text(operation), OPERATION_LENGTH)}" for operation in operations]
+    write_done(done, args, env, lines)
+
+
+def _apply_file(args: Arguments, path: Path, current: LoadedPlan, env: CliEnvironment) -> None:
+    """Carry out the changes that a file makes to the plan as it stands."""
+    _apply(args, operations_between(current.plan, read_plan_file(path).plan), env)
 
 
 # --- in an editor -------------------------------------------------------------------------------------------------
 
 
-def _edit(host: Host, args: argparse.Namespace, current: LoadedPlan, env: CliEnvironment) -> int:
+def _edit(args: Arguments, current: LoadedPlan, env: CliEnvironment) -> None:
     """Open the plan in an editor; again, with its text as it was left, for as long as something is wrong with it."""
     text = json.dumps(json.loads(current.source_bytes), indent=2, ensure_ascii=False) + "\n"
     with tempfile.TemporaryDirectory(prefix="vibe-edit-", dir=env.environ.get("TMPDIR")) as folder:
@@ -95,23 +93,12 @@ def _edit(host: Host, args: argparse.Namespace, current: LoadedPlan, env: CliEnv
         path.write_text(text, encoding="utf-8")
         while True:
             open_editor(path, env, instead=", or give --operations or --file")
-            problem = _apply_file(host, args, path, current, env)
-            if problem is None:
-                return ExitCode.DONE
-            env.stderr.write(f"{plain(problem)}\n")
+            try:
+                return _apply_file(args, path, current, env)
+            except (PlanInvalidError, CommandRefusedError) as error:
+                env.stderr.write(f"{plain(str(error))}\n")
             if not _wants_another_try(env):
                 raise UsageError(f"plan {args.plan} was not changed")
-
-
-def _apply_file(
-    host: Host, args: argparse.Namespace, path: Path, current: LoadedPlan, env: CliEnvironment
-) -> str | None:
-    """Carry out the changes of a file; return the problem with it, if there is one."""
-    try:
-        _apply(host, args, operations_between(current.plan, read_plan_file(path).plan), env)
-    except (PlanInvalidError, CommandRefusedError) as error:
-        return str(error)
-    return None
 
 
 def _wants_another_try(env: CliEnvironment) -> bool:

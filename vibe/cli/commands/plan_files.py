@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -19,7 +18,7 @@ from planner.store.current_plan import current_state, open_decisions
 from planner.store.errors import UnknownPlanError
 from planner.store.folder import PlanFolder, find_plan
 from vibe.app.plan.reuse import Side, comparable
-from vibe.cli.environment import CliEnvironment
+from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.front.event_text import counted, one_line
 from vibe.front.next_command import decision_documents, decision_lines
@@ -45,21 +44,14 @@ class _Found:
         return {step_id: step.status for step_id, step in self.state.steps.items()}
 
 
-def run(args: argparse.Namespace, env: CliEnvironment) -> int:
-    """Print what was asked for."""
-    match args.plan_command:
-        case "schema":
-            env.write_json(plan_json_schema())
-        case "validate":
-            return _validate(args, env)
-        case "diff":
-            return _diff(args, env)
-        case "graph":
-            found = _find(args.plan, env)
-            env.stdout.write(plain(_draw(args.format, found)).rstrip("\n") + "\n")
-        case _:
-            _show(_find(args.plan, env), args.output, env)
-    return ExitCode.DONE
+def run_schema(_args: Arguments, env: CliEnvironment) -> None:
+    """Print the JSON Schema of plan files."""
+    env.write_json(plan_json_schema())
+
+
+def run_graph(args: Arguments, env: CliEnvironment) -> None:
+    """Draw a plan's steps and their dependencies."""
+    env.stdout.write(plain(_draw(args.format, _find(args.plan, env))).rstrip("\n") + "\n")
 
 
 def _draw(form: str, found: _Found) -> str:
@@ -76,7 +68,8 @@ def _draw(form: str, found: _Found) -> str:
     return tree(loaded.plan, loaded.dag, statuses)
 
 
-def _validate(args: argparse.Namespace, env: CliEnvironment) -> int:
+def run_validate(args: Arguments, env: CliEnvironment) -> int:
+    """Report every problem of a plan file."""
     try:
         loaded = read_plan(args.plan, env)
     except PlanInvalidError as error:
@@ -85,17 +78,15 @@ def _validate(args: argparse.Namespace, env: CliEnvironment) -> int:
         problems = [_as_document(problem) for problem in error.problems]
         env.write_json({"valid": False, "problems": problems})
         return ExitCode.USAGE
-    if args.output == "json":
-        env.write_json({"valid": True, "problems": []})
-    else:
-        path = loaded.dag.critical_path()
-        env.stdout.write(
-            f"{one_line(loaded.where, WHERE_LENGTH)} is a valid plan: {counted(len(loaded.plan.steps), 'step')}, "
-            f"at most {loaded.dag.width} in parallel, critical path {len(path)}\n"
-        )
-        for step_id, barred in loaded.barred_writes().items():
-            names = one_line(", ".join(barred), WHERE_LENGTH)
-            env.tell(f"note: step {step_id!r}: what `writes` names is refused or asked about each time: {names}")
+    path = loaded.dag.critical_path()
+    found = (
+        f"{one_line(loaded.where, WHERE_LENGTH)} is a valid plan: {counted(len(loaded.plan.steps), 'step')}, "
+        f"at most {loaded.dag.width} in parallel, critical path {len(path)}"
+    )
+    env.answer(args, {"valid": True, "problems": []}, [found])
+    for step_id, barred in loaded.barred_writes().items() if args.output == "text" else ():
+        names = one_line(", ".join(barred), WHERE_LENGTH)
+        env.tell(f"note: step {step_id!r}: what `writes` names is refused or asked about each time: {names}")
     return ExitCode.DONE
 
 
@@ -114,21 +105,28 @@ def _find(reference: str, env: CliEnvironment) -> _Found:
     return _Found(loaded=loaded, state=state, plan_id=folder.plan_id, open_decisions=waiting)
 
 
-def _show(found: _Found, output: str, env: CliEnvironment) -> None:
-    plan, statuses = found.loaded.plan, found.statuses
-    reused = found.state.reused()
-    if output == "json":
-        shown = plan.model_dump(mode="json", exclude={"defaults"}, exclude_defaults=True)  # the steps have them
-        document: dict[str, Any] = shown | {"version": plan.version}
-        for step in document["steps"]:
-            step["status"] = statuses.get(step["id"], StepStatus.PENDING).value
-            if step["id"] in reused:
-                step["reused_from"] = reused[step["id"]]
-        if found.plan_id:
-            document["open_decisions"] = decision_documents(found.plan_id, found.open_decisions)
-            document["revisions"] = revision_documents(found.state.revisions)
-        env.write_json(document)
-        return
+def run_show(args: Arguments, env: CliEnvironment) -> None:
+    """Print a plan: its steps, and their status if it has run."""
+    found = _find(args.plan, env)
+    env.answer(args, _shown_document(found), _shown(found))
+
+
+def _shown_document(found: _Found) -> dict[str, Any]:
+    plan, statuses, reused = found.loaded.plan, found.statuses, found.state.reused()
+    shown = plan.model_dump(mode="json", exclude={"defaults"}, exclude_defaults=True)  # the steps have them
+    document: dict[str, Any] = shown | {"version": plan.version}
+    for step in document["steps"]:
+        step["status"] = statuses.get(step["id"], StepStatus.PENDING).value
+        if step["id"] in reused:
+            step["reused_from"] = reused[step["id"]]
+    if found.plan_id:
+        document["open_decisions"] = decision_documents(found.plan_id, found.open_decisions)
+        document["revisions"] = revision_documents(found.state.revisions)
+    return document
+
+
+def _shown(found: _Found) -> list[str]:
+    plan, statuses, reused = found.loaded.plan, found.statuses, found.state.reused()
     lines = [one_line(plan.goal, 400), *_about(plan), ""]
     for step in plan.steps:
         status = statuses.get(step.id, StepStatus.PENDING)
@@ -138,8 +136,7 @@ def _show(found: _Found, output: str, env: CliEnvironment) -> None:
         lines += [f"    {name}: {one_line(value, 400)}" for name, value in _details(step, after)]
         lines += [f"    reused from plan {reused[step.id]}"] if step.id in reused else []
     lines += revision_lines(found.state.revisions)
-    lines += decision_lines(found.plan_id, found.open_decisions)
-    env.stdout.write("\n".join(lines) + "\n")
+    return [*lines, *decision_lines(found.plan_id, found.open_decisions)]
 
 
 def _about(plan: Plan) -> list[str]:
@@ -186,15 +183,11 @@ def _details(step: Step, after: str) -> list[tuple[str, str]]:
     return [(name, value) for name, value in details if value]
 
 
-def _diff(args: argparse.Namespace, env: CliEnvironment) -> int:
+def run_diff(args: Arguments, env: CliEnvironment) -> None:
     """Print what differs."""
     sides = [_side(reference, env) for reference in (args.one, args.other)]
     found = diff(*comparable(sides[0], sides[1], env.environ))
-    if args.output == "json":
-        env.write_json(found.as_document())
-    else:
-        env.stdout.write("\n".join(_diff_lines(found)) + "\n")
-    return ExitCode.DONE
+    env.answer(args, found.as_document(), _diff_lines(found))
 
 
 def _side(reference: str, env: CliEnvironment) -> Side:

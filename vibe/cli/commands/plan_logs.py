@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,8 +9,7 @@ from pathlib import Path
 from planner.store.current_plan import effective_plan
 from planner.store.folder import PlanFolder, find_plan
 from subagents.step.command_runner import LOG_FILE
-from vibe.cli.environment import CliEnvironment
-from vibe.cli.exit_codes import ExitCode
+from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
 from vibe.core.session.transcript import Transcript, TranscriptError
 from vibe.front.event_text import one_line
@@ -32,7 +30,7 @@ class UnknownLogError(UsageError):
         super().__init__(f"plan {plan_id} has no step {step_id!r}; its steps: {', '.join(known)}")
 
 
-def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+def run(args: Arguments, env: CliEnvironment) -> None:
     """Print the log; with ``--follow``, go on as long as the plan runs."""
     folder = find_plan(env.home, args.plan)
     logs = [_StepLog(folder, step_id, env) for step_id in _steps(folder, args.step)]
@@ -48,7 +46,6 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     if printer.last is None:
         what = f"step {args.step!r}" if args.step else f"plan {folder.plan_id}"
         env.stderr.write(f"vibe: {what} has no output yet\n")
-    return ExitCode.DONE
 
 
 class _Printer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 from typing import TextIO
@@ -16,9 +15,8 @@ from planner.report.graph_text import tree
 from vibe.app.engine.result_record import RunRecord
 from vibe.app.plan.author import PlanningRequest
 from vibe.app.plan.command_consent import model_commands
-from vibe.cli.arguments import existing_folder
 from vibe.cli.commands.planning_runs import NewPlan, new_plan
-from vibe.cli.environment import CliEnvironment
+from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.cli.piped import read_all, read_context
@@ -32,7 +30,7 @@ REASON_LENGTH = 1_000
 NOTE_LENGTH = 400
 
 
-def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+def run(args: Arguments, env: CliEnvironment) -> int:
     """Write the plan to the file, or to stdout, and return the exit code of the record."""
     target = _target(args.to, env)
     base = _base(args.base, env)
@@ -41,12 +39,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         subject=sentence,
         piped=piped,
         notes=(note,) if note else (),
-        workdir=existing_folder("--workdir", args.workdir, env.cwd),
-        model=args.model,
-        max_tokens=args.max_tokens,
-        max_price=args.max_price,
-        trust=args.trust,
-        bus_address=args.bus,
+        **args.named_in(PlanningRequest),
     )
     forgive(env.stdout)
     watched = args.output == "text" and env.stderr.isatty()  # it takes minutes: show that it works

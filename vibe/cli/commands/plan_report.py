@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 from functools import partial
 from pathlib import Path
 
 from planner.store.folder import PlanFolder, find_plan
 from vibe.app.plan.report import ReportFormat, read_report, written
-from vibe.cli.environment import CliEnvironment
-from vibe.cli.exit_codes import ExitCode
+from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.parser import CommandLineError
 from vibe.front.ci_log import write_command
 from vibe.system.errors import EnvironmentFailure, UsageError
@@ -41,7 +39,7 @@ class UnwrittenReportError(EnvironmentFailure):
         super().__init__(f"the report can't be written to {path} ({problem}): try `vibe plan report {plan_id} -o FILE`")
 
 
-def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+def run(args: Arguments, env: CliEnvironment) -> None:
     """Print the report, or write it to a file."""
     folder = find_plan(env.home, args.plan)
     form = FORMATS[args.format] if args.format else None
@@ -50,7 +48,6 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         write_report(folder, report_path("-o", args.file, env), form, env)
     else:
         env.stdout.write(written(read_report(folder), form or ReportFormat.MARKDOWN, env.environ))
-    return ExitCode.DONE
 
 
 def format_of(flag: str, name: str) -> ReportFormat:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from vibe.app.engine.turns import in_turn
 from vibe.app.plan.commands import Done
 from vibe.app.plan.rewind import PlanRewind, rewind_plan
 from vibe.cli.commands.plan_control import write_done
-from vibe.cli.environment import CliEnvironment
+from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.core.config.paths import in_utf8
 from vibe.front.event_text import one_line
@@ -21,7 +20,7 @@ from vibe.front.event_text import one_line
 SHOWN_FILES = 20
 
 
-def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+def run(args: Arguments, env: CliEnvironment) -> int:
     """Rewind the plan, and print the changes of its files."""
     workspace = Path(find_plan(env.home, args.plan).settings().workspace)
     act = partial(rewind_plan, env.host, args.plan, args.step)
@@ -41,7 +40,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
             "merged": list(rewound.merged),
         },
     )
-    write_done(done, args.output, env, tuple(_lines(rewound)))
+    write_done(done, args, env, _lines(rewound))
     return ExitCode.FAILED if files.skipped else ExitCode.DONE
 
 

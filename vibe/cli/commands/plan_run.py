@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import gc
 import json
 import signal
@@ -20,9 +19,8 @@ from vibe.app.plan.command_consent import PlanNotAcceptedError
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.prepare import unfinished_run
 from vibe.app.plan.run import PlanRun, PlanRunOptions, PlanSession, open_plan
-from vibe.cli.arguments import existing_folder
 from vibe.cli.commands.plan_files import quickstart_file, read_plan
-from vibe.cli.environment import CliEnvironment
+from vibe.cli.environment import Arguments, CliEnvironment, existing_folder
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.cli.signals import handled_signals
@@ -43,9 +41,9 @@ TERMINATION_GRACE_SECONDS = 5.0
 PAUSING = "pausing: running steps finish their turn first, an open question must be answered; Ctrl-C again stops now"
 
 
-def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+def run(args: Arguments, env: CliEnvironment) -> int:
     """Run or resume, and return the exit code of the record."""
-    if args.plan_command == "run" and (args.file is None) is not args.demo:
+    if args.subcommand == "run" and (args.file is None) is not args.demo:
         raise CommandLineError(NO_PLAN if args.file is None else "--demo runs the built-in plan: leave FILE out")
     options = _options(args, env)
     leave_reports = [_report(file, env) for file in args.report]
@@ -53,7 +51,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     if env.owns_process:
         allow_open_files()
     forgive(env.stdout)  # the work goes on without a reader
-    resumed = args.plan if args.plan_command == "resume" else _run_to_resume(args, options, env)
+    resumed = args.plan if args.subcommand == "resume" else _run_to_resume(args, options, env)
     if resumed is not None:
         with _audience(args, env) as audience:
             ended = run_awake(carried_out, resumed, options, host, audience)
@@ -78,7 +76,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     return ended.record.exit_code
 
 
-def _run_to_resume(args: argparse.Namespace, options: PlanRunOptions, env: CliEnvironment) -> str | None:
+def _run_to_resume(args: Arguments, options: PlanRunOptions, env: CliEnvironment) -> str | None:
     """Return the id of the plan that ``--resume`` means; None: there is none, or a new run is wanted."""
     if not args.resume:
         return None
@@ -89,9 +87,7 @@ def _run_to_resume(args: argparse.Namespace, options: PlanRunOptions, env: CliEn
     return unfinished_run(env.home, read_plan(args.file, env), options.workdir)
 
 
-def _run_new(
-    loaded: LoadedPlan, options: PlanRunOptions, host: Host, args: argparse.Namespace, env: CliEnvironment
-) -> PlanRun:
+def _run_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host, args: Arguments, env: CliEnvironment) -> PlanRun:
     with _audience(args, env) as audience:
         return run_awake(carried_out, loaded, options, host, audience)
 
@@ -145,26 +141,17 @@ def _dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host, output: st
     return found.exit_code
 
 
-def _options(args: argparse.Namespace, env: CliEnvironment) -> PlanRunOptions:
+def _options(args: Arguments, env: CliEnvironment) -> PlanRunOptions:
     approvals = ApprovalSetting.AUTO if args.auto_approve else ApprovalSetting(args.approve or ApprovalSetting.ASK)
     file = getattr(args, "file", "-")
+    args.workdir = getattr(args, "workdir", None) or existing_folder("--workdir", None, env.cwd)
+    args.only = tuple(step for given in getattr(args, "only", ()) for step in given.split(",") if step)
     path = quickstart_file() if file is None else env.cwd / Path(file).expanduser()
     return PlanRunOptions(
-        workdir=existing_folder("--workdir", getattr(args, "workdir", None), env.cwd),
         plan_folder=env.cwd if file == "-" else path.parent,
         approvals=approvals,
-        max_parallel=args.max_parallel,
         decisions=_decisions(args.decide),
-        model=args.model,
-        fail_fast=args.fail_fast,
-        trust=args.trust,
-        bus_address=args.bus,
-        executor=args.executor,
-        only=tuple(step for given in getattr(args, "only", ()) for step in given.split(",") if step),
-        reuse=getattr(args, "reuse", None),
-        allow_dirty=getattr(args, "allow_dirty", False),
-        accepted=getattr(args, "accept_commands", False),
-        network=args.network,
+        **args.named_in(PlanRunOptions),
     )
 
 
@@ -180,7 +167,7 @@ def _decisions(given: list[str]) -> dict[str, tuple[str, ...]]:
 
 
 @contextmanager
-def _audience(args: argparse.Namespace, env: CliEnvironment) -> Generator[Audience]:
+def _audience(args: Arguments, env: CliEnvironment) -> Generator[Audience]:
     """Yield the run's audience: JSON lines, a live tree with a person at the keyboard, or plain lines."""
     if args.output == "streaming":
         yield Audience(listeners=[JsonLinesSink(env.stdout)], waits=args.wait)

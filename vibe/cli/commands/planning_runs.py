@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,7 +24,7 @@ from vibe.app.plan.change_proposal import ProposedChange
 from vibe.app.plan.commands import Done
 from vibe.app.plan.drafting import PlanDraft
 from vibe.cli.commands.plan_control import write_done
-from vibe.cli.environment import CliEnvironment
+from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.cli.signals import handled_signals
@@ -106,7 +105,7 @@ LINE_LENGTH = 2_000
 YES = frozenset({"y", "yes"})
 
 
-def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+def run(args: Arguments, env: CliEnvironment) -> int:
     """Have the change proposed, show it, and carry it out after a yes."""
     asks = args.output == "text" and env.stdin.isatty() and env.stderr.isatty()
     if not (asks or args.yes):
@@ -128,9 +127,9 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         return record.exit_code
     if not change.operations:
         why = one_line(change.reason or "the plan already says so", LINE_LENGTH)
-        write_done(Done(plan_id=folder.plan_id, message=f"nothing to change: {why}", running=False), args.output, env)
+        write_done(Done(plan_id=folder.plan_id, message=f"nothing to change: {why}", running=False), args, env)
         return ExitCode.DONE
-    lines = tuple(_lines(change))
+    lines = _lines(change)
     if asks and not args.yes:
         env.stderr.write("\n".join(lines) + "\n")
         if not _says_yes(env):
@@ -139,7 +138,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     done = anyio.run(
         partial(plan_commands.revise, env.host, args.plan, change.operations, args.reason or args.ask, trust=args.trust)
     )
-    write_done(done, args.output, env, lines if args.yes else ())
+    write_done(done, args, env, lines if args.yes else ())
     return ExitCode.DONE
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING
 
-from vibe.cli.environment import CliEnvironment
+from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.parser import CommandLineError
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ class _Front(Enum):
     SCREEN = auto()
 
 
-def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+def run(args: Arguments, env: CliEnvironment) -> int:
     """Answer the prompt, or talk at the terminal, and return the exit code."""
     front = _front(args, env)
     if front is _Front.SCREEN:
@@ -42,18 +41,18 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
             env.stderr.write("vibe: this terminal can't draw a screen (TERM, or no UTF-8): chatting line by line\n")
         if args.setup and (code := _set_up(env)):
             return code
-        return chat(*talk_of(args, env), env)
+        return chat(*talk_of(args), env)
     from vibe.cli.commands.one_prompt import run_prompt  # noqa: PLC0415  as above
 
     return run_prompt(args, env)
 
 
-def _local(args: argparse.Namespace, env: CliEnvironment) -> Hold:
+def _local(args: Arguments, env: CliEnvironment) -> Hold:
     """Load the engine; returns what holds the conversation that the command line wants."""
     from vibe.cli.commands.one_prompt import talk_of  # noqa: PLC0415  as above
     from vibe.cli.textual_ui.local_chat import hold_chat  # noqa: PLC0415  as above
 
-    return partial(hold_chat, env.host, talk_of(args, env), sets_up=args.setup)
+    return partial(hold_chat, env.host, talk_of(args), sets_up=args.setup)
 
 
 def _set_up(env: CliEnvironment) -> int:
@@ -64,14 +63,14 @@ def _set_up(env: CliEnvironment) -> int:
     return SetupTalk(FirstUse(env.host, env.cwd), env, tests=True).hold(None, "", None)
 
 
-def _attached(args: argparse.Namespace, env: CliEnvironment) -> Hold:
+def _attached(args: Arguments, env: CliEnvironment) -> Hold:
     """Load the bus; returns what shows the run elsewhere."""
     from vibe.cli.textual_ui.remote_chat import hold_attached  # noqa: PLC0415  as above
 
     return partial(hold_attached, env.host, args.attach, env.environ.get(TOKEN_VARIABLE, ""))
 
 
-def _front(args: argparse.Namespace, env: CliEnvironment) -> _Front:
+def _front(args: Arguments, env: CliEnvironment) -> _Front:
     """Return how the person or script meets the agent.
 
     Raises:
@@ -95,7 +94,7 @@ def _front(args: argparse.Namespace, env: CliEnvironment) -> _Front:
     return _Front.SCREEN if _draws(env) else _Front.LINES
 
 
-def _check_attach(args: argparse.Namespace, env: CliEnvironment, *, can: bool) -> None:
+def _check_attach(args: Arguments, env: CliEnvironment, *, can: bool) -> None:
     """Check that a run elsewhere can be shown.
 
     Raises:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import msgspec
 
-from vibe.cli.environment import CliEnvironment
+from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.core.config.paths import VibePaths, in_utf8
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
@@ -21,45 +20,50 @@ from vibe.core.session.transcript import Transcript
 from vibe.front.event_text import one_line
 from vibe.system.plain_text import plain
 
+if TYPE_CHECKING:
+    from vibe.core.session.rewind import RewindReport
+
 FENCE = "````"
 SHOWN_ID = 12
 """Characters of an id in the list; enough to name a session."""
 
 
-def run(args: argparse.Namespace, env: CliEnvironment) -> int:
-    """Do what the command says."""
-    loader = SessionLoader(VibePaths(env.home).sessions)
-    if args.session_command == "list":
-        _list(args, loader, env)
-        return ExitCode.DONE
-    saved = loader.find(args.session)
-    if args.session_command == "rewind":
-        return _rewind(args, saved, env)
-    messages = Transcript.peek(saved.folder.transcript).messages
-    if args.session_command == "show" and args.output == "text":
-        env.stdout.write("\n".join(_shown(saved, messages)) + "\n")
-    elif args.session_command == "export" and args.format == "md":
-        document = "\n".join(_markdown(saved, messages)) + "\n"
-        env.stdout.write(plain(document) if env.stdout.isatty() else document)
-    else:
-        document = {**_document(saved), "messages": msgspec.to_builtins(messages)}
-        env.write_json(document)
-    return ExitCode.DONE
-
-
-def _list(args: argparse.Namespace, loader: SessionLoader, env: CliEnvironment) -> None:
-    listing = loader.all()
+def run_list(args: Arguments, env: CliEnvironment) -> None:
+    """List the sessions, the newest first."""
+    listing = _loader(env).all()
     here = str(env.cwd.resolve())
     sessions = [saved for saved in listing.sessions if not args.here or saved.meta.workspace == here]
     for problem in listing.problems:
         env.stderr.write(f"warning: {one_line(problem, 1_000)}\n")
-    if args.output == "json":
-        env.write_json([_document(saved) for saved in sessions])
+    lines = [f"{saved.meta.session_id[:SHOWN_ID]}  {_line(saved)}" for saved in sessions]
+    none = ["no sessions yet: start one with `vibe -p PROMPT`"]
+    env.answer(args, [_document(saved) for saved in sessions], lines or none)
+
+
+def run_show(args: Arguments, env: CliEnvironment) -> None:
+    """Print a session, a line for each message."""
+    saved = _loader(env).find(args.session)
+    messages = Transcript.peek(saved.folder.transcript).messages
+    env.answer(args, _whole(saved, messages), _shown(saved, messages))
+
+
+def run_export(args: Arguments, env: CliEnvironment) -> None:
+    """Print a whole conversation."""
+    saved = _loader(env).find(args.session)
+    messages = Transcript.peek(saved.folder.transcript).messages
+    if args.format == "json":
+        env.write_json(_whole(saved, messages))
         return
-    if not sessions:
-        env.stdout.write("no sessions yet: start one with `vibe -p PROMPT`\n")
-    for saved in sessions:
-        env.stdout.write(f"{saved.meta.session_id[:SHOWN_ID]}  {_line(saved)}\n")
+    document = "\n".join(_markdown(saved, messages)) + "\n"
+    env.stdout.write(plain(document) if env.stdout.isatty() else document)
+
+
+def _loader(env: CliEnvironment) -> SessionLoader:
+    return SessionLoader(VibePaths(env.home).sessions)
+
+
+def _whole(saved: SavedSession, messages: list[Message]) -> dict[str, Any]:
+    return {**_document(saved), "messages": msgspec.to_builtins(messages)}
 
 
 def _line(saved: SavedSession) -> str:
@@ -115,11 +119,13 @@ def _document(saved: SavedSession) -> dict[str, Any]:
     return {**meta, "usage": msgspec.to_builtins(saved.meta.usage), "updated": saved.updated}
 
 
-def _rewind(args: argparse.Namespace, saved: SavedSession, env: CliEnvironment) -> int:
+def run_rewind(args: Arguments, env: CliEnvironment) -> int:
+    """Fork a session before one of its messages; exit code 1 if a file could not be restored."""
     from vibe.app.engine.turns import in_turn  # noqa: PLC0415  only to rewind
     from vibe.core.session.folder import lock_session  # noqa: PLC0415
     from vibe.core.session.rewind import RewindManager
 
+    saved = _loader(env).find(args.session)
     manager = RewindManager(VibePaths(env.home).sessions, env.environ, env.host.own_places)
     act = partial(manager.rewind, saved, args.message, files=args.files)
     lock = lock_session(saved.folder)
@@ -128,20 +134,18 @@ def _rewind(args: argparse.Namespace, saved: SavedSession, env: CliEnvironment) 
         report = anyio.run(in_turn, env.host, workspace, "vibe session rewind", env.tell, act) if args.files else act()
     finally:
         lock.release()
-    code = ExitCode.FAILED if report.files.skipped else ExitCode.DONE
-    if args.output == "json":
-        files = msgspec.to_builtins(report.files, enc_hook=in_utf8)
-        files = {**files, "skipped": list(report.files.skipped), "reasons": dict(report.files.skipped)}
-        env.write_json({"session_id": report.session_id, "messages": report.messages, **files})
-        return code
+    files = msgspec.to_builtins(report.files, enc_hook=in_utf8)
+    files = {**files, "skipped": list(report.files.skipped), "reasons": dict(report.files.skipped)}
+    env.answer(args, {"session_id": report.session_id, "messages": report.messages, **files}, _rewound(report))
+    return ExitCode.FAILED if report.files.skipped else ExitCode.DONE
+
+
+def _rewound(report: RewindReport) -> Iterator[str]:
     files = report.files
     for what, names in (("restored", files.restored), ("deleted", files.deleted)):
-        for name in names:
-            env.stdout.write(f"{what} {one_line(name)}\n")
+        yield from (f"{what} {one_line(name)}" for name in names)
     for conflict in files.conflicts:
         copy = one_line(in_utf8(conflict.saved_as), 400)
-        env.stdout.write(f"changed by someone else since: {one_line(conflict.path)}, kept as {copy}\n")
-    for name, reason in files.skipped.items():
-        env.stdout.write(f"not restored: {one_line(name)}: {one_line(reason)}\n")
-    env.stdout.write(f"continue with: vibe --resume {report.session_id[:SHOWN_ID]} -p PROMPT\n")
-    return code
+        yield f"changed by someone else since: {one_line(conflict.path)}, kept as {copy}"
+    yield from (f"not restored: {one_line(name)}: {one_line(reason)}" for name, reason in files.skipped.items())
+    yield f"continue with: vibe --resume {report.session_id[:SHOWN_ID]} -p PROMPT"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import replace
 
 import anyio
@@ -10,7 +9,7 @@ import anyio
 from vibe.app.first_use.flow import FirstUse, KeyStore, SetupSelection
 from vibe.app.first_use.provider_choice import ProviderChoice
 from vibe.app.inspect.trial import Trial
-from vibe.cli.environment import CliEnvironment
+from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.front.event_text import one_line
@@ -30,12 +29,13 @@ class FailedTrialError(EnvironmentFailure):
         super().__init__(f"{trial.sentence}; nothing was changed (--no-test changes the settings without a question)")
 
 
-def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+def run(args: Arguments, env: CliEnvironment) -> int:
     """Set it up; exit code 3 if the model does not answer."""
     flow = FirstUse(env.host, env.cwd)
     choice = None if args.provider is None else flow.choice(args.provider)
     if args.forget_key:
-        return _forget(flow, choice, args, env)
+        _forget(flow, choice, args, env)
+        return ExitCode.DONE
     store = None if args.key_store is None else KeyStore(args.key_store)
     key = "" if args.key_from is None else _key(args.key_from, env)
     if args.output == "text" and env.stdin.isatty() and env.stdout.isatty():
@@ -50,11 +50,8 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         raise FailedTrialError(trial)
     failed = trial is not None and trial.fault is not None
     told = () if failed else _kept(flow, selection)
-    if args.output == "json":
-        env.write_json(_document(selection, trial, told))
-    else:
-        lines = (*((trial.sentence,) if trial else ()), *told)
-        env.stdout.write("".join(f"{one_line(line, LONGEST)}\n" for line in lines))
+    lines = (*((trial.sentence,) if trial else ()), *told)
+    env.answer(args, _document(selection, trial, told), (one_line(line, LONGEST) for line in lines))
     return ExitCode.ENVIRONMENT if failed else ExitCode.DONE
 
 
@@ -65,7 +62,7 @@ def _kept(flow: FirstUse, selection: SetupSelection) -> tuple[str, ...]:
         raise EnvironmentFailure(f"{error}; keep the key in a file: --key-store file") from error
 
 
-def _forget(flow: FirstUse, choice: ProviderChoice | None, args: argparse.Namespace, env: CliEnvironment) -> int:
+def _forget(flow: FirstUse, choice: ProviderChoice | None, args: Arguments, env: CliEnvironment) -> None:
     """Remove a key, and nothing else."""
     if choice is None:
         raise CommandLineError("--forget-key: --provider is missing: name the provider whose key is to be removed")
@@ -73,11 +70,8 @@ def _forget(flow: FirstUse, choice: ProviderChoice | None, args: argparse.Namesp
         if given is not None:
             raise CommandLineError(f"--forget-key only removes a key: leave {word} out")
     told = flow.forget_key(choice)
-    if args.output == "json":
-        env.write_json({"provider": choice.name, "key_variable": choice.variable or None, "removed": list(told)})
-    else:
-        env.stdout.write("".join(f"{one_line(line, LONGEST)}\n" for line in told))
-    return ExitCode.DONE
+    document = {"provider": choice.name, "key_variable": choice.variable or None, "removed": list(told)}
+    env.answer(args, document, (one_line(line, LONGEST) for line in told))
 
 
 def _key(place: str, env: CliEnvironment) -> str:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
-from vibe.cli.arguments import existing_folder
-from vibe.cli.environment import CliEnvironment
-from vibe.cli.exit_codes import ExitCode
+from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.core.config.loader import ConfigRequest, load_config
 from vibe.core.config.trust import nested_projects
 from vibe.core.guidance_loader import load_skills
@@ -18,32 +15,25 @@ from vibe.front.listings import NO_SKILLS, skill_line
 from vibe.system.own_places import user_home_of
 
 
-def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+def run_list(args: Arguments, env: CliEnvironment) -> None:
     """List the skills; warnings go to stderr."""
-    workdir = existing_folder("--workdir", args.workdir, env.cwd)
-    loaded = load_config(ConfigRequest(home=env.home, workdir=workdir, environ=env.environ, trust_workdir=args.trust))
+    request = ConfigRequest(home=env.home, workdir=args.workdir, environ=env.environ, trust_workdir=args.trust)
+    loaded = load_config(request)
     manager = load_skills(
         GuidanceRequest(
             home=env.home,
-            workdir=workdir,
+            workdir=args.workdir,
             environ=loaded.environ,
             config=loaded.config,
             project_dir=loaded.project_dir,
             trust_workdir=args.trust,
-            nested=nested_projects(env.home, workdir, user_home_of(loaded.environ), trust_workdir=args.trust),
+            nested=nested_projects(env.home, args.workdir, user_home_of(loaded.environ), trust_workdir=args.trust),
         )
     )
     for warning in (*loaded.warnings, *manager.warnings):
         env.stderr.write(f"warning: {one_line(warning, 1_000)}\n")
     skills = list(manager.available.values())
-    if args.output == "json":
-        env.write_json([_document(info) for info in skills])
-        return ExitCode.DONE
-    if not skills:
-        env.stdout.write(f"{NO_SKILLS}\n")
-    for info in skills:
-        env.stdout.write(f"{skill_line(info)}\n")
-    return ExitCode.DONE
+    env.answer(args, [_document(info) for info in skills], map(skill_line, skills) if skills else [NO_SKILLS])
 
 
 def _document(info: SkillInfo) -> dict[str, Any]:

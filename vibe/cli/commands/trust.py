@@ -2,53 +2,44 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
-from vibe.cli.arguments import existing_folder, utf8_folder
-from vibe.cli.environment import CliEnvironment
-from vibe.cli.exit_codes import ExitCode
+from vibe.cli.environment import Arguments, CliEnvironment, existing_folder, utf8_folder
 from vibe.core.config.paths import project_root
 from vibe.core.config.trust import TrustStore
 from vibe.front.event_text import one_line
 from vibe.system.own_places import user_home_of
 
 
-def run(args: argparse.Namespace, env: CliEnvironment) -> int:
-    """Change or show the list."""
+def run_add(args: Arguments, env: CliEnvironment) -> None:
+    """Trust a folder."""
     home = user_home_of(env.environ)
-    file = TrustStore(env.home, user_home=home)
-    if args.trust_command == "list":
-        _list(file, args.output, env)
-        return ExitCode.DONE
-    folder = _folder(args, env, home)
-    if args.trust_command == "add":
-        changed = file.add(folder)
-        said = f"{folder} is trusted now" if changed else f"{folder} was already trusted"
-    else:
-        changed = file.remove(folder)
-        said = f"{folder} is no longer trusted" if changed else f"{folder} was not trusted"
-    env.stdout.write(one_line(said, 1_000) + "\n")
-    return ExitCode.DONE
+    folder = existing_folder("vibe trust add", args.dir, env.cwd) if args.dir is not None else _project(env, home)
+    changed = TrustStore(env.home, user_home=home).add(folder)
+    _say(f"{folder} is trusted now" if changed else f"{folder} was already trusted", env)
 
 
-def _folder(args: argparse.Namespace, env: CliEnvironment, home: Path) -> Path:
-    """The folder that was named, which may be gone if it is to be removed; else the project's."""
-    if args.dir is None:
-        return utf8_folder(project_root(env.cwd, home))
-    if args.trust_command == "remove":
-        return utf8_folder((env.cwd / Path(args.dir).expanduser()).resolve())
-    return existing_folder("vibe trust add", args.dir, env.cwd)
+def run_remove(args: Arguments, env: CliEnvironment) -> None:
+    """Trust a folder, which may be gone, no longer."""
+    home = user_home_of(env.environ)
+    named = None if args.dir is None else (env.cwd / Path(args.dir).expanduser()).resolve()
+    folder = _project(env, home) if named is None else utf8_folder(named)
+    changed = TrustStore(env.home, user_home=home).remove(folder)
+    _say(f"{folder} is no longer trusted" if changed else f"{folder} was not trusted", env)
 
 
-def _list(file: TrustStore, output: str, env: CliEnvironment) -> None:
-    trusted, untrusted = file.folders()
-    if output == "json":
-        env.write_json({"trusted": trusted, "untrusted": untrusted})
-        return
-    if not trusted and not untrusted:
-        env.stdout.write("no trusted folders: trust this project with `vibe trust add`\n")
-    for folder in trusted:
-        env.stdout.write(f"trusted    {one_line(folder, 1_000)}" + "\n")
-    for folder in untrusted:
-        env.stdout.write(f"untrusted  {one_line(folder, 1_000)}" + "\n")
+def run_list(args: Arguments, env: CliEnvironment) -> None:
+    """Show the list."""
+    trusted, untrusted = TrustStore(env.home, user_home=user_home_of(env.environ)).folders()
+    lines = [f"trusted    {one_line(folder, 1_000)}" for folder in trusted]
+    lines += [f"untrusted  {one_line(folder, 1_000)}" for folder in untrusted]
+    document = {"trusted": trusted, "untrusted": untrusted}
+    env.answer(args, document, lines or ["no trusted folders: trust this project with `vibe trust add`"])
+
+
+def _project(env: CliEnvironment, home: Path) -> Path:
+    return utf8_folder(project_root(env.cwd, home))
+
+
+def _say(sentence: str, env: CliEnvironment) -> None:
+    env.stdout.write(one_line(sentence, 1_000) + "\n")

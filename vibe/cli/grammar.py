@@ -1,0 +1,500 @@
+"""The grammar of the command line: every command with its arguments; a misspelled command is not taken as a prompt."""
+
+from __future__ import annotations
+
+import math
+import re
+from argparse import ArgumentTypeError, RawDescriptionHelpFormatter
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from vibe.cli.parser import CommandLineError, Parser, ShowVersion
+from vibe.system.plain_text import closest, did_you_mean
+
+SHELLS = ("bash", "zsh", "fish")
+NAMES = ("plans", "sessions", "agents", "models", "providers", "servers")
+LOOPBACK = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1"}
+
+
+def positive_int(text: str) -> int:
+    """A whole number from 1."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise ArgumentTypeError(f"must be an integer, 1 or more, not {text!r}")
+    return value
+
+
+def positive_number(text: str) -> float:
+    """A number above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not (value > 0 and math.isfinite(value)):
+        raise ArgumentTypeError(f"must be a number above 0, not {text!r}")
+    return value
+
+
+def _asker(text: str) -> str:
+    if not re.fullmatch(r"[!-~][ -~]{0,99}", text):
+        raise ArgumentTypeError(f"must be 1 to 100 letters, digits and signs, not {text[:40]!r}")
+    return text
+
+
+def _event_number(text: str) -> int:
+    if not re.fullmatch(r"[1-9][0-9]*", text):
+        raise ArgumentTypeError(f"must be an event number, 1 or more, not {text!r}")
+    return int(text)
+
+
+def _loopback(text: str) -> tuple[str, int]:
+    """Split an address that only this machine reaches."""
+    host, _, port = text.rpartition(":")
+    host = host.strip("[]") or "127.0.0.1"
+    if not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65_535:
+        raise ArgumentTypeError(f"must be a port, 0 to 65535, or HOST:PORT, not {text!r}")
+    if host not in LOOPBACK:
+        raise ArgumentTypeError(f"only this machine may be served: one of {', '.join(LOOPBACK)}, not {host!r}")
+    return LOOPBACK[host], int(port)
+
+
+def _port(text: str) -> int:
+    """Return a port, 0 being any."""
+    return _loopback(text)[1]
+
+
+def _word(metavar: str | None, about: str, **more: Any) -> Mapping[str, Any]:
+    """An argument, or an option with a value."""
+    return {"metavar": metavar, "help": about, **more}
+
+
+def _words(metavar: str, about: str, **more: Any) -> Mapping[str, Any]:
+    """An option that may be repeated."""
+    return _word(metavar, about, action="append", default=[], **more)
+
+
+def _choice(about: str, *choices: str, **more: Any) -> Mapping[str, Any]:
+    """An option with one of a few values."""
+    return _word(None, about, choices=choices, **more)
+
+
+def _flag(about: str, **more: Any) -> Mapping[str, Any]:
+    """An option without a value."""
+    return {"action": "store_true", "help": about, **more}
+
+
+ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
+    # of several commands
+    "--add-dir": _words("DIR", "another folder to work in", dest="extra_roots"),
+    "--auto-approve/--yolo": _flag("run everything no rule denies, without asking"),
+    "--bus": _word("ADDRESS", "publish events here, e.g. tcp://127.0.0.1:5555", dest="bus_address"),
+    "--max-price": _word("USD", "stop before more is spent", type=positive_number),
+    "--max-tokens": _word("N", "stop before more tokens are used", type=positive_int),
+    "--network": _flag("let sandboxed commands use the network, not only localhost"),
+    "--output": _choice("default: text", "text", "json", default="text"),
+    "--output (runs)": _choice("format of stdout (default: text)", "text", "json", "streaming", default="text"),
+    "--project": _flag("the project's .vibe/config.toml, not your own"),
+    "--trust": _flag("load this folder's .vibe, this time only"),
+    "--wait": _word(
+        "SECONDS",
+        "wait longer than 30 s, or without end, for others that write in this folder",
+        nargs="?",
+        const=math.inf,
+        type=positive_number,
+    ),
+    "--workdir": _word("DIR", "work here instead of in the current directory"),
+    # a prompt
+    "words": _word("PROMPT", "what to do; '-': wait for stdin", nargs="*"),
+    "-p/--prompt": _word("PROMPT", "answer and exit; '-': from stdin", nargs="?", const=""),
+    "--plain": _flag("chat at the terminal, line by line"),
+    "--attach": _word("SOURCE", "watch, answer and steer a run of another process"),
+    "--setup": _flag("set up provider, key, model and theme first"),
+    "--prompt-file": _word("FILE", "read the prompt from this file; answer and exit"),
+    "--output-dir": _word(
+        "DIR", "write result.json, events.jsonl and messages.jsonl here, replacing those of an earlier run"
+    ),
+    "--image": _words("FILE", "an image for the prompt; repeatable"),
+    "--agent": _word("NAME", "agent profile (default: default_agent)"),
+    "--model": _word("ALIAS", "model to use"),
+    "--max-turns": _word("N", "stop after N model calls", type=positive_int),
+    "--time-limit": _word("SECONDS", "stop after SECONDS", type=positive_number),
+    "--enabled-tools": _word("PATTERN", "only these tools (name, glob or re:...); repeatable", action="append"),
+    "-c/--continue": _word(None, "continue the last session here", action="store_const", const="", dest="resume"),
+    "--resume": _word("ID", "continue the session with this id, or the last", nargs="?", const=""),
+    "--version/-V": _word(None, "print the version", action=ShowVersion, nargs=0),
+    "--debug": _flag("show tracebacks"),
+    # plans: to write one, to run one
+    "goal": _word("GOAL", "what the plan must achieve; '-': from stdin", nargs="+"),
+    "--from": _word("PLAN", "change this plan file instead, as GOAL says", dest="base"),
+    "-o": _word("FILE", "write the plan here; default: to stdout", dest="to"),
+    "--workdir (plan)": _word("DIR", "plan for this folder instead of the current directory"),
+    "--model (plan)": _word("ALIAS", "model that plans"),
+    "file": _word("FILE", "the plan; '-': from stdin", nargs="?"),
+    "--demo": _flag("run the built-in demonstration instead of a FILE"),
+    "--dry-run": _flag("print order, critical path and budget; run nothing"),
+    "--only": _words(
+        "STEP", "run this step, or the steps with a tag (tag:NAME), and what they depend on; repeatable, or A,B"
+    ),
+    "--resume (file)": _flag("continue the last run of this file here, if it has not ended"),
+    "--reuse": _word("ID", "reuse results of that plan's unchanged steps"),
+    "--accept-commands": _flag("accept the commands in this plan, which a model wrote", dest="accepted"),
+    "--allow-dirty": _flag("let worktree steps start from uncommitted changes"),
+    "--max-parallel": _word("N", "run at most N steps in parallel", type=positive_int),
+    "--decide": _words("ID=OPTION", "decide beforehand; repeatable"),
+    "--approve": _choice("let steps edit files in the workspace without asking", "edits"),
+    "--wait (answers)": _flag(
+        "wait for decisions and approvals, given with `vibe plan decide` and `approve` from another terminal, "
+        "and without end for others that write in this folder"
+    ),
+    "--fail-fast": _flag("start no more steps once one has failed"),
+    "--executor": _word(
+        "NAME",
+        "where agents work: 'local', in this process, or 'process', each in its own "
+        "(default: local; resume: as before)",
+    ),
+    "--model (steps)": _word("ALIAS", "model for steps that name none"),
+    "--show-output": _flag("print the output of commands and checks live; lines, no tree"),
+    "--report": _words(
+        "FILE",
+        "write a report here at the end: .md, .html, .json or .xml (JUnit); "
+        "'github': annotations and step summary; repeatable",
+    ),
+    # plans: to look at one, to control one
+    "plan": _word("ID", "the plan's id or a prefix, or 'latest'"),
+    "plan (file)": _word("FILE", "'-': from stdin"),
+    "plan (any)": _word("FILE|ID", "'-': from stdin"),
+    "--format (graph)": _choice("default: tree", "tree", "mermaid", "dot", "svg", default="tree"),
+    "step (log)": _word("STEP", "of this step only", nargs="?"),
+    "--follow": _flag("keep printing while the plan runs"),
+    "--format (report)": _choice("default: by the extension of FILE, else md", "md", "html", "json", "junit"),
+    "-o (report)": _word("FILE", "write it to this file", dest="file"),
+    "one": _word("A", "a plan file or a plan's id"),
+    "other": _word("B", "a plan file or a plan's id"),
+    "plans": _word("ID", "a plan's id or a prefix", nargs="*"),
+    "--all": _flag("clean all ended plans"),
+    "--records": _flag("also delete the plans' records, results and logs"),
+    "--dry-run (clean)": _flag("list what would be removed; remove nothing"),
+    "--now": _flag("stop running steps at once, not at the end of their turn"),
+    "step": _word("STEP", "its id"),
+    "step (cancel)": _word("STEP", "only this step; the others continue", nargs="?"),
+    "decision": _word("DECISION", "as `vibe plan status ID` lists it"),
+    "options": _word("OPTION", "what to choose", nargs="+"),
+    "request": _word("REQUEST", "the request's id or a prefix, as the run prints it"),
+    "--deny": _flag("deny it"),
+    "--reason": _word("TEXT", "what the model is told", default=""),
+    "text": _word("TEXT", "what to tell it", nargs="+"),
+    "--operations": _word("FILE", "a JSON list of operations; '-': from stdin"),
+    "--file": _word("FILE", "the new plan; differences are applied"),
+    "--ask": _word("SENTENCE", "let a model write the change, for you to confirm"),
+    "--yes": _flag("with --ask: apply the change without confirmation"),
+    "--max-tokens (plan)": _word("N", "token limit of the whole plan", type=positive_int),
+    "--max-price (plan)": _word("USD", "price limit of the whole plan", type=positive_number),
+    "--max-seconds": _word("S", "time limit of the whole plan", type=positive_number),
+    "--reason (edit)": _word("TEXT", "the reason, for the plan's history", default=""),
+    "--trust (plan)": _flag("let steps use the workspace's .vibe"),
+    # settings
+    "--provider": _word("NAME", "the provider; at a terminal you are asked for what is missing"),
+    "--key-from": _word("VARIABLE", "store the key from this variable; '-': from stdin; default: the one found"),
+    "--model (setup)": _word("NAME", "a configured model, or a name at the provider"),
+    "--key-store": _choice("where to store the key; default: ask at a terminal, .env in a script", "keyring", "file"),
+    "--forget-key": _flag("remove the key of --provider from the keyring and from .env"),
+    "--no-test": _flag("don't test the model"),
+    "--origin": _flag("show where each was set"),
+    "key (get)": _word("KEY", "such as active_model, or planner for the whole table"),
+    "key": _word("KEY", "such as active_model or tools.bash.permission"),
+    "value": _word("VALUE", "text, number, true or false; lists as JSON or TOML"),
+    "--online (models)": _flag("ask the providers which models they offer"),
+    "--provider (models)": _word("NAME", "ask only this one, configured or a preset", default=""),
+    "--agent (tools)": _word("NAME", "tools of this agent"),
+    "dir": _word("DIR", "default: the project around the current directory", nargs="?"),
+    "tool": _word("TOOL", "the tool's name, such as bash"),
+    "arguments": _word(
+        "ARGS", "its first argument, or all of them as a JSON object; '-': one JSON value a line on stdin"
+    ),
+    "--agent (rules)": _word("NAME", "agent profile", default=""),
+    "--auto-approve/--yolo (rules)": _flag("as with --auto-approve"),
+    "--json": _flag("one JSON object instead of a sentence"),
+    # runs, conversations and notes
+    "source": _word(
+        "SOURCE", "a source id or a prefix, a plan id, an address, or a journal file; default: the only run", nargs="?"
+    ),
+    "--topic": _words(
+        "PREFIX", "only events whose topic (type|plan|step) has this prefix, such as plan. or 'tool.call|'; repeatable"
+    ),
+    "--from (event)": _word(
+        "N", "start at event N (1: the first); default: new events only", dest="first", type=_event_number
+    ),
+    "source (answer)": _word("SOURCE", "the run: a source id or a prefix, or a plan id"),
+    "request (answer)": _word("REQUEST", "the request's id, or at least its first four characters", nargs="?"),
+    "answer": _word(
+        "ANSWER",
+        "to a call: yes, no, session, edits or always; to a decision: its options; to questions: for each a "
+        "label, its number, your own words, or - to decline",
+        nargs="*",
+    ),
+    "--reason (answer)": _word("TEXT", "why a call is allowed or not, for the model", default=""),
+    "--by": _word("NAME", "who answers; default: control", default="control", type=_asker),
+    "source (watch)": _word("SOURCE", "as in tail", nargs="?"),
+    "--here": _flag("only those of the current directory"),
+    "session": _word("ID", "the session's id or a prefix"),
+    "--format (session)": _choice("default: md", "md", "json", default="md"),
+    "message": _word("MESSAGE", "its number, as in `vibe session show`", type=int),
+    "--files": _flag("also restore the workspace's files"),
+    "--workdir (notes)": _word("DIR", "the project, instead of the current directory's"),
+    "text (note)": _word("TEXT", "the fact, in a sentence", nargs="+"),
+    "--global": _flag("about everything, not this project", dest="everywhere"),
+    "id": _word("ID", "its id, from the list"),
+    # servers
+    "name (new)": _word("NAME", "the prefix of its tools' names"),
+    "target": _word("URL|COMMAND", "its address, or after -- the command that starts it", nargs="+"),
+    "--env": _words("NAME=VALUE", "a variable of the command; ${NAME} is replaced"),
+    "--header": _words("NAME=VALUE", "a header of every request; ${NAME} is replaced"),
+    "--key-env": _word("NAME", "the variable that holds its key, sent as a bearer token"),
+    "name (there)": _word("NAME", "its name there"),
+    "file (servers)": _word("FILE", "(default: .mcp.json)", nargs="?", default=".mcp.json"),
+    "--no-browser": _flag("print the address instead of opening it"),
+    "--client-id": _word("ID", "for servers that don't register clients", default=""),
+    "--port": _word("PORT", "port for the redirect (default: any)", default=0, type=_port),
+    "--timeout": _word("SECONDS", "how long to wait (default: 300)", default=300.0, type=positive_number),
+    "name": _word("NAME", "its name in the settings"),
+    "--http": _word(
+        "[HOST:]PORT",
+        "listen there instead, for clients on this machine with the token (VIBE_MCP_TOKEN, or the one printed)",
+        type=_loopback,
+    ),
+    # vibe itself
+    "--online": _flag("also test the model and its tool calls"),
+    "shell": _word("SHELL", "bash, zsh or fish", nargs="?", choices=SHELLS),
+    "--names": _choice("print the names of a kind that there are, as the scripts ask for", *NAMES),
+    "words (help)": _word("COMMAND", "such as plan, or plan run; default: all commands", nargs="*"),
+    "--dry-run (migrate)": _flag("show what would be done; change nothing"),
+    "--workdir (migrate)": _word("DIR", "also clean this project's settings, if it is trusted"),
+})
+"""What argparse is told of each: its spellings, with a note where several commands call different ones the same."""
+
+
+class Command(NamedTuple):
+    """A command: its purpose and its arguments, of ``ARGUMENTS``; of those in a group only one may be given."""
+
+    about: str
+    arguments: Sequence[str | tuple[str, ...]] = ()
+
+
+LISTING = ("--output", "--workdir", "--trust")
+FOLDERS = ("--workdir", "--add-dir", "--trust")
+LIMITS = ("--yes", "--max-tokens (plan)", "--max-price (plan)", "--max-seconds")
+WRITING = (
+    "--from", "-o", "--workdir (plan)", "--output", "--model (plan)", "--max-tokens", "--max-price", "--bus", "--trust",
+)  # fmt: skip
+NEW_RUN = (
+    "--demo", "--workdir", "--dry-run", "--only", "--resume (file)", "--reuse", "--accept-commands", "--allow-dirty",
+)  # fmt: skip
+RUN = (
+    "--output (runs)", "--max-parallel", "--decide", "--approve", "--auto-approve/--yolo", "--network",
+    "--wait (answers)", "--fail-fast", "--executor", "--model (steps)", "--bus", "--trust", "--show-output", "--report",
+)  # fmt: skip
+"""Arguments of a plan's run, new or resumed."""
+PROMPT = Command(
+    "A coding agent that plans and executes.",
+    (
+        "words", "-p/--prompt", "--plain", "--attach", "--setup", "--prompt-file", "--output (runs)", "--output-dir",
+        "--image", "--agent", "--model", "--auto-approve/--yolo", "--network", "--max-turns", "--max-tokens",
+        "--max-price", "--time-limit", "--wait", "--enabled-tools", "-c/--continue", "--resume", *FOLDERS,
+        "--version/-V", "--debug",
+    ),
+)  # fmt: skip
+GRAMMAR = MappingProxyType({
+    "plan": Command("create, run and inspect plans"),
+    "plan new": Command("write a plan for a goal, without running it", ("goal", *WRITING)),
+    "plan run": Command("run a plan file", ("file", *NEW_RUN, *RUN)),
+    "plan resume": Command("continue a plan that was paused or killed", ("plan", *RUN)),
+    "plan validate": Command("report every problem of a plan file", ("plan (file)", "--output")),
+    "plan show": Command("print a plan: its steps, and their status if it has run", ("plan (any)", "--output")),
+    "plan graph": Command("draw a plan's steps and their dependencies", ("plan (any)", "--format (graph)")),
+    "plan schema": Command("print the JSON Schema of plan files"),
+    "plan list": Command("list all plans that have run, in any folder", ("--output",)),
+    "plan status": Command("show a plan's status", ("plan", "--output")),
+    "plan logs": Command("show the output of a plan's commands, checks and agents", ("plan", "step (log)", "--follow")),
+    "plan report": Command(
+        "write a report: steps, time, cost, decisions, changes", ("plan", "--format (report)", "-o (report)")
+    ),
+    "plan diff": Command("compare the steps of two plans, and say why they differ", ("one", "other", "--output")),
+    "plan clean": Command(
+        "remove worktrees, branches and sample copies of ended plans",
+        ("plans", "--all", "--records", "--dry-run (clean)", "--output"),
+    ),
+    "plan pause": Command(
+        "pause a running plan: its steps stop at the end of their turn", ("plan", "--now", "--output")
+    ),
+    "plan cancel": Command("cancel a plan or one of its steps, for good", ("plan", "step (cancel)", "--output")),
+    "plan decide": Command("answer a decision a plan waits for", ("plan", "decision", "options", "--output")),
+    "plan approve": Command(
+        "approve or deny a tool call of a running plan", ("plan", "request", "--deny", "--reason", "--output")
+    ),
+    "plan retry": Command(
+        "rerun a step; if the plan is not running, also its dependents, on the next resume",
+        ("plan", "step", "--output"),
+    ),
+    "plan skip": Command("skip a step: its dependents still run", ("plan", "step", "--output")),
+    "plan steer": Command(
+        "send a message to the agent of a running step, read before its next turn", ("plan", "step", "text", "--output")
+    ),
+    "plan rewind": Command(
+        "like retry, with the files as they were before the step", ("plan", "step", "--wait", "--output")
+    ),
+    "plan edit": Command(
+        "change a plan's steps or budget, while it runs or between runs; default: in an editor",
+        ("plan", ("--operations", "--file", "--ask"), *LIMITS, "--reason (edit)", "--trust (plan)", "--output"),
+    ),
+    "agents": Command("list the agent profiles"),
+    "agents list": Command("list the agents", LISTING),
+    "setup": Command(
+        "choose a provider and a model, save the key, and test it",
+        ("--provider", "--key-from", "--model (setup)", "--key-store", "--forget-key", "--no-test", "--output"),
+    ),
+    "config": Command("show and change settings"),
+    "config show": Command("print all settings", ("--origin", "--workdir", "--output", "--trust")),
+    "config get": Command("print one setting or table", ("key (get)", "--workdir", "--output", "--trust")),
+    "config path": Command("print the path of the settings file", ("--project", "--workdir")),
+    "config set": Command("set one key; the rest of the file is unchanged", ("key", "value", "--project", "--workdir")),
+    "config edit": Command(
+        "open the settings file in $EDITOR; it is checked before it is saved", ("--project", "--workdir")
+    ),
+    "models": Command(
+        "list configured models and what their providers offer", ("--online (models)", "--provider (models)", *LISTING)
+    ),
+    "tools": Command("list the tools"),
+    "tools list": Command("list the tools; for MCP servers: vibe mcp list", ("--agent (tools)", *LISTING)),
+    "events": Command("follow runs on this machine and answer their requests"),
+    "events list": Command("list the runs publishing events now", ("--output",)),
+    "events schema": Command("print the JSON Schema of all events"),
+    "events tail": Command(
+        "print the events of a run until it ends", ("source", "--topic", "--from (event)", "--output")
+    ),
+    "events answer": Command(
+        "list the requests of a run, or answer one",
+        ("source (answer)", "request (answer)", "answer", "--reason (answer)", "--by", "--output"),
+    ),
+    "events watch": Command("watch another process's run until it ends", ("source (watch)",)),
+    "memory": Command("show and change what later conversations remember"),
+    "memory list": Command("list the facts about this project and about everything", ("--output", "--workdir (notes)")),
+    "memory add": Command("add a fact", ("text (note)", "--global", "--workdir (notes)")),
+    "memory remove": Command("remove a fact", ("id", "--workdir (notes)")),
+    "skills": Command("list the skills"),
+    "skills list": Command("list the skills available here", LISTING),
+    "trust": Command("choose which folders' .vibe may be loaded"),
+    "trust add": Command("trust a folder and everything below it; its .vibe can run programs as you", ("dir",)),
+    "trust remove": Command("stop trusting a folder", ("dir",)),
+    "trust list": Command("list the trusted folders", ("--output",)),
+    "session": Command("show, export and rewind saved conversations"),
+    "session list": Command("list the sessions, newest first", ("--here", "--output")),
+    "session show": Command("print a session, one numbered line per message", ("session", "--output")),
+    "session export": Command("print a whole conversation", ("session", "--format (session)")),
+    "session rewind": Command(
+        "fork a session before one of its messages", ("session", "message", "--files", "--wait", "--output")
+    ),
+    "mcp": Command("manage MCP servers, or serve as one"),
+    "mcp list": Command("connect to each configured server and list its tools", LISTING),
+    "mcp add": Command(
+        "add a server to the settings; nothing is started",
+        ("name (new)", "target", "--env", "--header", "--key-env", "--project", "--workdir"),
+    ),
+    "mcp remove": Command("remove a server from the settings", ("name (there)", "--project", "--workdir")),
+    "mcp import": Command("add servers from another agent's JSON file", ("file (servers)", "--project", "--workdir")),
+    "mcp login": Command(
+        "sign in to a server in a browser",
+        ("--no-browser", "--client-id", "--port", "--timeout", "name", "--workdir", "--trust"),
+    ),
+    "mcp logout": Command("delete the tokens of a server", ("name", "--workdir", "--trust")),
+    "mcp serve": Command(
+        "serve vibe to other agents as an MCP server on stdin and stdout", ("--http", "--auto-approve/--yolo")
+    ),
+    "permissions": Command("explain whether a tool call is allowed"),
+    "permissions explain": Command(
+        "say whether a call is allowed, asked about or denied, and why",
+        ("tool", "arguments", "--agent (rules)", "--auto-approve/--yolo (rules)", *FOLDERS, "--json"),
+    ),
+    "doctor": Command("check settings, keys, sandbox and programs", ("--online", *LISTING)),
+    "completions": Command("print a completion script for a shell", ("shell", "--names")),
+    "help": Command("show help for a command", ("words (help)",)),
+    "migrate": Command(
+        "remove settings of Mistral Vibe that have no effect here", ("--dry-run (migrate)", "--workdir (migrate)")
+    ),
+})
+"""Every command but a prompt, by its words."""
+COMMANDS = MappingProxyType({name: command.about for name, command in GRAMMAR.items() if " " not in name})
+"""The first words of commands; anything else is a prompt."""
+ASKING = ("-p", "--prompt", "--prompt-file")
+NO_MORE_WORDS = 2
+NEAR = 0.75
+ELSEWHERE = {
+    "auth": "use `vibe setup`",
+    "chat": "use `vibe -p PROMPT`",
+    "exec": "use `vibe -p PROMPT`",
+    "init": "use `vibe setup` to choose provider, key and model",
+    "login": "use `vibe setup`",
+    "resume": "use `vibe --resume [ID] -p PROMPT`, or `vibe plan resume ID`",
+    "run": "use `vibe plan run FILE`",
+    "update": "update it with the program that installed it",
+    "upgrade": "update it with the program that installed it",
+    "version": "use `vibe --version`",
+}
+"""Commands that other programs of the kind have, and what to do here."""
+
+
+def parser_of(words: Sequence[str]) -> Parser:
+    """Return the parser of the command that the words begin with, else that of a prompt.
+
+    Raises:
+        CommandLineError: they begin with what is meant as a command, and is none.
+    """
+    parser = Parser(prog="vibe", description=PROMPT.about)
+    if words and words[0] in COMMANDS:
+        about = COMMANDS[words[0]]
+        commands = parser.add_subparsers(dest="command", parser_class=Parser)
+        _add_command(commands.add_parser(words[0], description=f"{about[0].upper()}{about[1:]}."), words[0])
+        return parser
+    refusal = _refusal(words)
+    if refusal:
+        raise CommandLineError(f"{refusal} (a prompt is given with `vibe -p PROMPT`; see `vibe --help`)")
+    width = max(map(len, COMMANDS))
+    listed = "\n".join(f"  {name:<{width}}  {about}" for name, about in COMMANDS.items())
+    parser.epilog = f"commands:\n{listed}\n\nSee `vibe COMMAND --help` for each."
+    parser.formatter_class = RawDescriptionHelpFormatter
+    _add_arguments(parser, PROMPT.arguments)
+    return parser
+
+
+def _add_command(parser: Parser, name: str) -> None:
+    """Add the arguments of a command, or the commands below it; the name of theirs is ``subcommand``."""
+    _add_arguments(parser, GRAMMAR[name].arguments)
+    below = {line.partition(" ")[2]: one for line, one in GRAMMAR.items() if line.startswith(f"{name} ")}
+    if below:
+        commands = parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
+        for word, command in below.items():
+            _add_arguments(commands.add_parser(word, help=command.about), command.arguments)
+
+
+def _add_arguments(parser: Any, names: Sequence[str | tuple[str, ...]]) -> None:
+    for name in names:
+        if isinstance(name, tuple):
+            _add_arguments(parser.add_mutually_exclusive_group(), name)
+        else:
+            parser.add_argument(*name.partition(" ")[0].split("/"), **ARGUMENTS[name])
+
+
+def _refusal(words: Sequence[str]) -> str | None:
+    """Return an error's sentence if the words begin with a single word that is meant as a command and is none."""
+    if not words or not re.fullmatch(r"[A-Za-z][A-Za-z-]*", words[0]) or any(word in ASKING for word in words):
+        return None
+    word = words[0].lower()
+    near = closest(word, COMMANDS, cutoff=NEAR)
+    if near:
+        return f"unknown command {words[0]!r}: {did_you_mean(near)}"
+    if word in ELSEWHERE and len([given for given in words if not given.startswith("-")]) <= NO_MORE_WORDS:
+        return f"unknown command {words[0]!r}: {ELSEWHERE[word]}"
+    return None
