@@ -15,55 +15,45 @@ if TYPE_CHECKING:
     from vibe.core.guidance import Guidance
 
 WORDS = MappingProxyType({
-    "help": ("[COMMAND]", "list commands and keys, or explain one command"),
+    "help": ("support", "[COMMAND]", "list commands and keys, or explain one command"),
     "plan": (
+        "plan",
         "GOAL | status | show | list | pause | resume | cancel | decide | retry | skip | edit | save | load",
         "propose a plan, revise it and run it; or show and control plans",
     ),
-    "skip": ("STEP", "skip a step of the plan"),
-    "retry": ("[STEP]", "try a step of the plan again, by default the one that failed"),
-    "cancel": ("STEP", "cancel a step of the plan"),
-    "pause": ("", "pause the plan; /plan resume continues it"),
-    "agents": ("[NAME]", "list agents, or switch to one"),
-    "model": ("[ALIAS] [off|low|medium|high|max]", "list models, or switch to one"),
-    "approvals": ("[ask|edits|all]", "show or change what needs approval"),
-    "compact": ("[FOCUS]", "summarise the conversation to free context"),
-    "clear": ("", "start an empty conversation; the session so far is kept"),
-    "rewind": ("[NUMBER]", "list prompts, or go back to before one, files included"),
-    "resume": ("[ID]", "list sessions of this folder, or resume one"),
-    "rename": ("TITLE", "rename the session"),
-    "cost": ("", "show the tokens and cost of this conversation"),
-    "status": ("", "show the status of the conversation"),
-    "config": ("[KEY [VALUE]]", "show settings, or change one"),
-    "memory": ("[add TEXT | forget ID]", "show or change the notes for later conversations"),
-    "mcp": ("", "list the MCP servers and their tools"),
-    "skills": ("[NAME]", "list the skills"),
-    "tools": ("", "list the tools of the agent"),
-    "permissions": ("[TOOL ARGUMENTS]", "show what runs unasked, or check one call"),
-    "hooks": ("", "list the hooks"),
-    "log": ("", "show where log and transcript are"),
-    "copy": ("[code] [NUMBER]", "copy the last answer or block of code, or the one before it (2), to the clipboard"),
-    "reload": ("", "reload settings, agents, skills and commands"),
-    "init": ("[INSTRUCTIONS]", "write an AGENTS.md for this project"),
-    "bug": ("", "print the facts for a bug report; nothing is sent"),
-    "exit": ("", "save the conversation and quit"),
+    "skip": ("plan", "STEP", "skip a step of the plan"),
+    "retry": ("plan", "[STEP]", "try a step of the plan again, by default the one that failed"),
+    "cancel": ("plan", "STEP", "cancel a step of the plan"),
+    "pause": ("plan", "", "pause the plan; /plan resume continues it"),
+    "agents": ("settings", "[NAME]", "list agents, or switch to one"),
+    "model": ("settings", "[ALIAS] [off|low|medium|high|max]", "list models, or switch to one"),
+    "approvals": ("settings", "[ask|edits|all]", "show or change what needs approval"),
+    "compact": ("conversation", "[FOCUS]", "summarise the conversation to free context"),
+    "clear": ("conversation", "", "start an empty conversation; the session so far is kept"),
+    "rewind": ("conversation", "[NUMBER]", "list prompts, or go back to before one, files included"),
+    "resume": ("conversation", "[ID]", "list sessions of this folder, or resume one"),
+    "rename": ("conversation", "TITLE", "rename the session"),
+    "cost": ("conversation", "", "show the tokens and cost of this conversation"),
+    "status": ("conversation", "", "show the status of the conversation"),
+    "config": ("settings", "[KEY [VALUE]]", "show settings, or change one"),
+    "memory": ("resources", "[add TEXT | forget ID]", "show or change the notes for later conversations"),
+    "mcp": ("resources", "", "list the MCP servers and their tools"),
+    "skills": ("resources", "[NAME]", "list the skills"),
+    "tools": ("resources", "", "list the tools of the agent"),
+    "permissions": ("resources", "[TOOL ARGUMENTS]", "show what runs unasked, or check one call"),
+    "hooks": ("resources", "", "list the hooks"),
+    "log": ("support", "", "show where log and transcript are"),
+    "copy": (
+        "conversation",
+        "[code] [NUMBER]",
+        "copy the last answer or block of code, or the one before it (2), to the clipboard",
+    ),
+    "reload": ("settings", "", "reload settings, agents, skills and commands"),
+    "init": ("resources", "[INSTRUCTIONS]", "write an AGENTS.md for this project"),
+    "bug": ("support", "", "print the facts for a bug report; nothing is sent"),
+    "exit": ("conversation", "", "save the conversation and quit"),
 })
-"""Arguments and description by name."""
-WITH_CHOICES = frozenset({
-    "agents", "approvals", "cancel", "config", "copy", "help", "memory", "model", "permissions", "plan", "resume",
-    "retry", "rewind", "skills", "skip",
-})  # fmt: skip
-ALIASES = MappingProxyType({"skip": "plan", "retry": "plan", "cancel": "plan", "pause": "plan"})
-"""Short forms, which the module of another command carries out."""
-
-SUBJECTS = MappingProxyType({
-    "conversation": ("clear", "compact", "copy", "cost", "exit", "rename", "resume", "rewind", "status"),
-    "resources": ("hooks", "init", "mcp", "memory", "permissions", "skills", "tools"),
-    "settings": ("agents", "approvals", "config", "model", "reload"),
-    "support": ("bug", "help", "log"),
-    "plan": ("plan",),
-})
-"""The modules that carry the commands out."""
+"""The module that carries out each, its arguments and its description. Those of plans but ``plan`` are short forms."""
 
 
 class SlashTable(Mapping[str, SlashCommand]):
@@ -89,7 +79,7 @@ class SlashTable(Mapping[str, SlashCommand]):
         """All there are: servers may still be starting, and add theirs once they are there."""
         if self._servers is None or not self._servers.prompts():
             return self._filed
-        from vibe.front.slash.server_prompts import server_commands  # noqa: PLC0415  as in `renew`
+        from vibe.front.slash.custom import server_commands  # noqa: PLC0415  as in `renew`
 
         return {**server_commands(self._servers), **self._filed}
 
@@ -124,27 +114,26 @@ class SlashTable(Mapping[str, SlashCommand]):
 
 
 def _command(name: str) -> SlashCommand:
-    usage, about = WORDS[name]
-    choices = partial(_choices, name) if name in WITH_CHOICES else None
-    return SlashCommand(name=name, usage=usage, about=about, handler=_run, choices=choices)
+    _, usage, about = WORDS[name]
+    return SlashCommand(name=name, usage=usage, about=about, handler=_run, choices=partial(_choices, name))
 
 
-def _load(form: str, name: str) -> Any:
-    """Return the function for a command whose name has this form, such as ``run_{}``."""
-    command = ALIASES.get(name, name)
-    subject = next(subject for subject, commands in SUBJECTS.items() if command in commands)
-    return getattr(importlib.import_module(f"vibe.front.slash.commands.{subject}"), form.format(command))
+def _module(name: str) -> tuple[Any, str]:
+    """Return the module that carries out a command, and the command's name there."""
+    subject = WORDS[name][0]
+    return importlib.import_module(f"vibe.front.slash.commands.{subject}"), "plan" if subject == "plan" else name
 
 
 async def _run(talk: Talk, typed: Typed) -> None:
-    if typed.rest and typed.name not in ALIASES and not WORDS[typed.name][0]:
+    module, name = _module(typed.name)
+    if typed.rest and name == typed.name and not WORDS[name][1]:
         from vibe.front.slash.wording import too_much  # noqa: PLC0415  as in `renew`
 
         raise too_much(typed)
-    await _load("run_{}", typed.name)(talk, typed)
+    await getattr(module, f"run_{name}")(talk, typed)
 
 
-async def _choices(name: str, talk: Talk, text: str) -> Sequence[ArgumentChoice]:
-    text = f"{name} {text}" if name in ALIASES else text
-    found: Sequence[ArgumentChoice] = await _load("{}_choices", name)(talk, text)
-    return found
+async def _choices(command: str, talk: Talk, text: str) -> Sequence[ArgumentChoice]:
+    module, name = _module(command)
+    find = getattr(module, f"{name}_choices", None)
+    return () if find is None else await find(talk, text if name == command else f"{command} {text}")
