@@ -20,13 +20,6 @@ FORMAT = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-class LogSettingError(UsageError):
-    """A variable of the log that can't be meant so."""
-
-    def __init__(self, variable: str, value: str, allowed: str) -> None:
-        super().__init__(f"{variable} is {value!r}: it must be {allowed}")
-
-
 class LogFile(logging.Handler):
     """Appends to ``path``, which only its user may read; at ``most`` bytes it becomes ``<path>.1`` and starts over.
 
@@ -54,14 +47,14 @@ def logging_to(path: Path, environ: Mapping[str, str]) -> Generator[None]:
     """Let all that is logged meanwhile go to ``path``: our own from VIBE_LOG_LEVEL on, the rest if it is bad.
 
     Raises:
-        LogSettingError: a variable is wrong.
+        UsageError: a variable is wrong.
     """
     level = environ.get(LEVEL_VARIABLE, "").upper() or "WARNING"
     if level not in LEVELS:
-        raise LogSettingError(LEVEL_VARIABLE, environ[LEVEL_VARIABLE], f"one of {', '.join(LEVELS)}")
+        raise UsageError(f"{LEVEL_VARIABLE} is {environ[LEVEL_VARIABLE]!r}: it must be one of {', '.join(LEVELS)}")
     size = environ.get(SIZE_VARIABLE, "") or str(MOST_BYTES)
     if not size.isdecimal() or int(size) < 1:
-        raise LogSettingError(SIZE_VARIABLE, size, "a number of bytes")
+        raise UsageError(f"{SIZE_VARIABLE} is {size!r}: it must be a number of bytes")
     root, ours = logging.getLogger(), [logging.getLogger(name) for name in OURS]
     before = [logger.level for logger in ours]
     file = LogFile(path, environ, most=int(size))

@@ -39,13 +39,6 @@ SERVED_BY = {
 """Modules that carry out some commands below one; in a module, ``run_NAME`` is that of one of them, else ``run``."""
 
 
-class UnwrittenOutputError(EnvironmentFailure):
-    """Standard output refused what the command had to say."""
-
-    def __init__(self, error: OSError) -> None:
-        super().__init__(unwritten(error))
-
-
 def run_command_line(arguments: Sequence[str], env: CliEnvironment) -> int:
     """Carry out the command in this environment, and return the exit code.
 
@@ -61,7 +54,7 @@ def run_command_line(arguments: Sequence[str], env: CliEnvironment) -> int:
         return ExitCode.INTERRUPTED
     problem = problem_of(env.stdout)
     if problem is not None and code == ExitCode.DONE:
-        return _report(UnwrittenOutputError(problem), ExitCode.ENVIRONMENT, env, debug=debug)
+        return _report(EnvironmentFailure(unwritten(problem)), ExitCode.ENVIRONMENT, env, debug=debug)
     return code
 
 
@@ -80,7 +73,7 @@ def _carry_out(words: list[str], env: CliEnvironment, *, debug: bool) -> int:
         problem = problem_of(env.stdout)
         if problem is None:
             return _report(error if shortage(error) else innermost(error), exit_code_of(error), env, debug=debug)
-        return _report(UnwrittenOutputError(problem), ExitCode.ENVIRONMENT, env, debug=debug)
+        return _report(EnvironmentFailure(unwritten(problem)), ExitCode.ENVIRONMENT, env, debug=debug)
     return code
 
 

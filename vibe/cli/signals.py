@@ -14,22 +14,15 @@ import anyio
 
 from vibe.app.engine.host import Host
 
-HUNG_UP = 129
-INTERRUPTED = 130
-TERMINATED = 143
-EXIT_OF = {signal.SIGHUP: HUNG_UP, signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
+EXIT_OF = {which: 128 + which for which in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)}
+"""As shells have it."""
 
 
 @dataclass(slots=True)
 class SignalLog:
-    """Which signal came first; None while none has."""
+    """The exit code of the signal that came first; None while none has."""
 
-    first: signal.Signals | None = None
-
-    @property
-    def exit_code(self) -> int | None:
-        """128 plus the signal's number, as shells have it."""
-        return EXIT_OF[self.first] if self.first else None
+    exit_code: int | None = None
 
 
 @asynccontextmanager
@@ -51,7 +44,7 @@ async def handled_signals(host: Host, on_signal: Callable[[signal.Signals, int],
             count = 0
             async for which in signals:
                 count += 1
-                log.first = log.first or which
+                log.exit_code = log.exit_code or EXIT_OF[which]
                 on_signal(which, count)
 
     started = anyio.Event()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 from ipc import events as e
 from vibe.system.plain_text import plain_line, shortened
@@ -80,6 +80,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def step_of(event: e.Event) -> str:
+    """The step whose agent announced an event, as the beginning of a line; blank: none did."""
+    return f"[{one_line(event.subagent_step_id)}] " if event.subagent_step_id else ""
+
+
 def _conversation(event: _Conversation) -> str:
     match event:
         case e.UserMessageEvent():
@@ -98,8 +103,6 @@ def _conversation(event: _Conversation) -> str:
             return "conversation cleared"
         case e.ConversationRewoundEvent():
             return f"conversation rewound to message {event.message_index}{_because(', '.join(event.files))}"
-        case _:
-            assert_never(event)
 
 
 def _bounds(event: _Bounds) -> str:
@@ -117,8 +120,6 @@ def _bounds(event: _Bounds) -> str:
             first = "" if event.first_token_s is None else f", first token after {event.first_token_s:.1f} s"
             again = f", attempt {event.attempt}" if event.attempt > 1 else ""
             return f"{event.model} {event.status} after {event.duration_s:.1f} s{first}{again}"
-        case _:
-            assert_never(event)
 
 
 def _tools(event: _Tools) -> str:
@@ -139,8 +140,6 @@ def _tools(event: _Tools) -> str:
         case e.BackgroundEndedEvent():
             how = f"{event.status} with exit code {event.exit_code} after {event.duration_s:.1f} s"
             return f"background command {event.handle} {how}: {event.command}"
-        case _:
-            assert_never(event)
 
 
 def _requests(event: _Requests) -> str:
@@ -158,8 +157,6 @@ def _requests(event: _Requests) -> str:
             return "question cancelled" if event.cancelled else f"answered: {list(event.answers)}"
         case e.RequestWithdrawnEvent():
             return f"{event.kind} {event.request_id} withdrawn{_because(event.reason)}"
-        case _:
-            assert_never(event)
 
 
 def _around_plans(event: _Plans) -> str:
@@ -174,8 +171,6 @@ def _around_plans(event: _Plans) -> str:
         case e.WorktreeEvent():
             files = f" ({counted(len(event.files), 'file')})" if event.files else ""
             return f"worktree {event.branch} {event.status}{files}{_because(event.detail)}"
-        case _:
-            assert_never(event)
 
 
 def _planning(event: e.Fact) -> str:
@@ -219,8 +214,6 @@ def _stopping(event: _Stopping) -> str:
             return f"plan {event.status} after {event.duration_s:.1f} s: {counts}{_because(event.reason)}"
         case e.PlanLeftEvent():
             return f"plan left its workspace at commit {event.commit}"
-        case _:
-            assert_never(event)
 
 
 def _redone(event: _Redone) -> str:
@@ -235,8 +228,6 @@ def _redone(event: _Redone) -> str:
             return f"steps will run again: {', '.join(event.step_ids)}"
         case e.PlanReusedEvent():
             return f"step {event.step_id} reused from plan {event.from_plan}"
-        case _:
-            assert_never(event)
 
 
 def _work(event: _Work) -> str:
@@ -253,8 +244,6 @@ def _work(event: _Work) -> str:
             return f"compacting {event.context_tokens} tokens (threshold {event.threshold})"
         case e.CompactEndEvent():
             return f"compacted {event.tokens_before} to {event.tokens_after} tokens"
-        case _:
-            assert_never(event)
 
 
 def _session(event: _Session) -> str:
@@ -275,8 +264,6 @@ def _session(event: _Session) -> str:
             return f"warning {event.code}: {event.message}"
         case e.ErrorEvent():
             return f"error {event.code}: {event.message}"
-        case _:
-            assert_never(event)
 
 
 def _because(reason: str | None) -> str:

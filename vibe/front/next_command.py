@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, TextIO
+from typing import Any
 
 from ipc.events import ApprovalRequestEvent, Event, PlanDecisionEvent, QuestionEvent
 from planner.plan.model import Decision
 from vibe.core.outcome import Outcome
-from vibe.front.event_text import one_line
+from vibe.front.event_text import one_line, step_of
 
 PERMIT = "--approve edits (or --auto-approve)"
 """Flags that let steps do what there was no person to allow."""
@@ -33,10 +33,7 @@ def try_again(plan_id: str, failed: Sequence[str], outcome: Outcome | None, *, i
         again, more = f"try again with: /retry {step}{allowing}", "raise the plan's budget with: /plan edit"
     if outcome is not Outcome.LIMIT:
         return [again]
-    return [
-        f"{again} (the retry gets twice the default limits)",
-        more,
-    ]
+    return [f"{again} (the retry gets twice the default limits)", more]
 
 
 def decide_command(plan_id: str, decision: Decision) -> str:
@@ -64,28 +61,18 @@ def decision_documents(plan_id: str, decisions: Sequence[Decision]) -> list[dict
     ]
 
 
-class Hints:
-    """An EventSink that writes the command that answers a run's question from another terminal."""
-
-    def __init__(self, out: TextIO) -> None:
-        self._out = out
-
-    def publish(self, event: Event) -> None:
-        """Write a line or two if a decision or a request opened."""
-        match event:
-            case PlanDecisionEvent(selections=(), by=""):
-                text = f"  decide with: vibe plan decide {event.plan_id} {one_line(event.decision_id)} OPTION\n"
-            case ApprovalRequestEvent():
-                step = f"[{one_line(event.subagent_step_id)}] " if event.subagent_step_id else ""
-                call = one_line(f"{event.tool} {json.dumps(event.arguments, ensure_ascii=False)}", QUESTION_LENGTH)
-                answer = f"vibe plan approve {event.plan_id} {event.request_id[:ID_LENGTH]}"
-                text = f"{step}needs your approval: {call}\n  answer with: {answer} [--deny]\n"
-            case QuestionEvent():
-                step = f"[{one_line(event.subagent_step_id)}] " if event.subagent_step_id else ""
-                asked = one_line(" / ".join(str(each.get("question")) for each in event.questions), QUESTION_LENGTH)
-                answer = f"vibe events answer {event.plan_id or event.source} {event.request_id[:ID_LENGTH]}"
-                text = f"{step}asks you: {asked}\n  answer with: {answer} ANSWER\n"
-            case _:
-                return
-        self._out.write(text)
-        self._out.flush()
+def hint(event: Event) -> str:
+    """Return what says how to answer, from another terminal, a decision or a request that opened; blank: none did."""
+    match event:
+        case PlanDecisionEvent(selections=(), by=""):
+            return f"  decide with: vibe plan decide {event.plan_id} {one_line(event.decision_id)} OPTION\n"
+        case ApprovalRequestEvent():
+            call = one_line(f"{event.tool} {json.dumps(event.arguments, ensure_ascii=False)}", QUESTION_LENGTH)
+            answer = f"vibe plan approve {event.plan_id} {event.request_id[:ID_LENGTH]}"
+            return f"{step_of(event)}needs your approval: {call}\n  answer with: {answer} [--deny]\n"
+        case QuestionEvent():
+            asked = one_line(" / ".join(str(each.get("question")) for each in event.questions), QUESTION_LENGTH)
+            answer = f"vibe events answer {event.plan_id or event.source} {event.request_id[:ID_LENGTH]}"
+            return f"{step_of(event)}asks you: {asked}\n  answer with: {answer} ANSWER\n"
+        case _:
+            return ""

@@ -3,44 +3,44 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TextIO
 
 from ipc.codec import encode_event
 from ipc.events import ErrorEvent, Event, WarningEvent
 from vibe.app.engine.result_record import RunRecord
-from vibe.front.event_text import describe, one_line, trouble
+from vibe.front.event_text import describe, one_line, step_of, trouble
 
 TROUBLE = (WarningEvent, ErrorEvent)
 SENTENCE_LENGTH = 1_000
 """Characters of a warning or an error: what to do stands at its end."""
 
 
-class LineSink:
-    """Writes one readable line for each event of the given kinds, as it happens."""
+class EventLines:
+    """An EventSink that writes what ``words`` makes of each event, if anything, as it happens."""
 
-    def __init__(self, out: TextIO, kinds: tuple[type[Event], ...]) -> None:
+    def __init__(self, out: TextIO, words: Callable[[Event], str]) -> None:
         self._out = out
-        self._kinds = kinds
+        self._words = words
 
     def publish(self, event: Event) -> None:
-        """Write a line if the event is of interest."""
-        if isinstance(event, self._kinds):
-            step = f"[{one_line(event.subagent_step_id)}] " if event.subagent_step_id else ""
-            said = trouble(event) if isinstance(event, TROUBLE) else describe(event, SENTENCE_LENGTH)
-            self._out.write(f"{step}{one_line(said, SENTENCE_LENGTH)}\n")
+        """Write it."""
+        if text := self._words(event):
+            self._out.write(text)
             self._out.flush()
 
 
-class JsonLinesSink:
-    """Writes every event as one line of JSON, with the same body as on the bus."""
+def line_of(kinds: tuple[type[Event], ...], event: Event) -> str:
+    """Return a readable line on an event of the given kinds; blank: it is of another."""
+    if not isinstance(event, kinds):
+        return ""
+    said = trouble(event) if isinstance(event, TROUBLE) else describe(event, SENTENCE_LENGTH)
+    return f"{step_of(event)}{one_line(said, SENTENCE_LENGTH)}\n"
 
-    def __init__(self, out: TextIO) -> None:
-        self._out = out
 
-    def publish(self, event: Event) -> None:
-        """Write the event's body."""
-        self._out.write(encode_event(event).decode() + "\n")
-        self._out.flush()
+def json_line(event: Event) -> str:
+    """Return an event as one line of JSON, with the same body as on the bus."""
+    return encode_event(event).decode() + "\n"
 
 
 def write_record(record: RunRecord, out: TextIO, *, indent: int | None) -> None:

@@ -22,7 +22,7 @@ from ipc.events import (
     WarningEvent,
 )
 from subagents.step.failing_lines import failing_line
-from vibe.front.event_text import LINE_LENGTH, counted, describe, one_line, trouble
+from vibe.front.event_text import LINE_LENGTH, counted, describe, one_line, step_of, trouble
 from vibe.front.output import SENTENCE_LENGTH, TROUBLE
 from vibe.system.plain_text import plain
 from vibe.view.step_view import StepView
@@ -50,16 +50,14 @@ class ProgressLines:
             apply(self._view, event)
         line = self._line(event)
         if line:
-            step_id = event.step_id if isinstance(event, PlanStepUpdateEvent) else event.subagent_step_id
-            prefix = f"[{one_line(step_id)}] " if step_id else ""
+            prefix = f"[{one_line(event.step_id)}] " if isinstance(event, PlanStepUpdateEvent) else step_of(event)
             limit = SENTENCE_LENGTH if isinstance(event, (*TROUBLE, PlanStartedEvent)) else LINE_LENGTH
             self._out.write(f"{prefix}{one_line(line, limit)}\n")
             self._out.flush()
 
     def _stream(self, event: ToolStreamEvent) -> None:
         if self._output:
-            prefix = f"[{one_line(event.subagent_step_id)}] " if event.subagent_step_id else ""
-            self._out.writelines(f"{prefix}| {plain(line)}\n" for line in event.text.splitlines())
+            self._out.writelines(f"{step_of(event)}| {plain(line)}\n" for line in event.text.splitlines())
             self._out.flush()
 
     def _line(self, event: Event) -> str:

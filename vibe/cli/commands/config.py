@@ -15,14 +15,6 @@ from vibe.system.errors import ConfigError, UsageError
 from vibe.system.plain_text import plain
 
 
-class RefusedEditError(UsageError):
-    """The edited file is invalid; it is kept at ``kept``."""
-
-    def __init__(self, error: ConfigError, kept: Path) -> None:
-        super().__init__(f"{error}\nnothing was changed; your text is in {kept}")
-        self.kept = kept
-
-
 def run_show(args: Arguments, env: CliEnvironment) -> None:
     """Print all settings."""
     listed = list(_settings(args, env).shown())
@@ -79,7 +71,7 @@ def run_edit(args: Arguments, env: CliEnvironment) -> None:
         if after != before:
             writer.replace(after)
     except ConfigError as error:
-        raise RefusedEditError(error, draft) from error
+        raise UsageError(f"{error}\nnothing was changed; your text is in {draft}") from error
     draft.unlink()
     folder.rmdir()
 

@@ -19,7 +19,7 @@ from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.cli.streams import forgive, has_failed, waiting
-from vibe.front.event_text import describe, one_line
+from vibe.front.event_text import describe, one_line, step_of
 from vibe.system.errors import EnvironmentFailure, UsageError
 
 if TYPE_CHECKING:
@@ -154,8 +154,7 @@ def _write_line(stdout: TextIO, record: EventRecord) -> None:
         stdout.write(f"{record.seq:>7}  {one_line(tag):<18} (of a newer version) {one_line(_text(record))}\n")
     else:
         clock = time.strftime("%H:%M:%S", time.localtime(event.ts))
-        step = f"[{one_line(event.subagent_step_id)}] " if event.subagent_step_id else ""
-        stdout.write(f"{record.seq:>7}  {clock}  {tag:<18} {step}{describe(event)}\n")
+        stdout.write(f"{record.seq:>7}  {clock}  {tag:<18} {step_of(event)}{describe(event)}\n")
     stdout.flush()
 
 
@@ -194,14 +193,6 @@ _YES: Mapping[str, _Scope] = {"yes": "once", "session": "session", "edits": "edi
 _NO = "no"
 
 
-class AnswerRefusedError(UsageError):
-    """The run did not take it; nothing was changed."""
-
-    def __init__(self, source: str, reply: Reply) -> None:
-        super().__init__(f"run {source}: {reply.message}")
-        self.reply = reply
-
-
 def answer(args: Arguments, env: CliEnvironment) -> int:
     """List the open requests, or answer one, and return the exit code.
 
@@ -236,7 +227,7 @@ async def _asked(entry: Entry, command: RunCommand) -> Reply:
             f"check it with `vibe events tail {entry.source}`"
         ) from None
     if not reply.ok:
-        raise AnswerRefusedError(entry.source, reply)
+        raise UsageError(f"run {entry.source}: {reply.message}")
     return reply
 
 

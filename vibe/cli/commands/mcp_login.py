@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from signal import Signals
 
 import anyio
 from anyio import CancelScope, to_thread
@@ -59,11 +58,7 @@ async def _login(args: Arguments, env: CliEnvironment) -> int:
     way = SignInWay(client_id=args.client_id, port=args.port, patience_seconds=args.timeout)
     kept, code = "", int(ExitCode.INTERRUPTED)
     with CancelScope() as scope:
-
-        def on_signal(_which: Signals, _count: int) -> None:
-            scope.cancel()
-
-        async with handled_signals(env.host, on_signal) as signals:
+        async with handled_signals(env.host, lambda _which, _count: scope.cancel()) as signals:
             try:
                 kept = await sign_ins.sign_in(args.name, way, SignInScreen(address=show, notice=notice))
             finally:

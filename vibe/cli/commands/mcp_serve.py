@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Awaitable, Callable
 from functools import partial
-from signal import Signals
 
 from anyio import CancelScope, create_task_group
 
@@ -50,11 +49,8 @@ async def _served(env: CliEnvironment, runtime: LazyRuntime, serve_clients: Call
     """Keep the engine while clients are served, and end both."""
     end = ProcessEnd(is_ours=env.owns_process)
     with CancelScope() as scope:
-
-        def on_signal(_which: Signals, _count: int) -> None:
-            scope.cancel()
-
-        async with handled_signals(env.host, on_signal) as signals, create_task_group() as group:
+        interrupted = handled_signals(env.host, lambda _which, _count: scope.cancel())
+        async with interrupted as signals, create_task_group() as group:
             group.start_soon(runtime.run)
             try:
                 await serve_clients()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from signal import Signals
 from typing import Any, NamedTuple, TextIO
@@ -12,7 +13,6 @@ from typing import Any, NamedTuple, TextIO
 from anyio import CancelScope
 
 from ipc.events import WarningEvent
-from ipc.sink import EventSink
 from vibe.app.conversation.conversation import Conversation, prompt_record
 from vibe.app.conversation.opening import Opening, PromptLimits, Seat
 from vibe.app.conversation.runtime import Runtime
@@ -33,7 +33,7 @@ from vibe.core.session.folder import SessionFolder
 from vibe.core.tools.files.images import images_in
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.front.event_text import one_line
-from vibe.front.output import TROUBLE, JsonLinesSink, LineSink, write_record
+from vibe.front.output import TROUBLE, EventLines, json_line, line_of, write_record
 from vibe.front.slash.wording import SHOWN_ID
 from vibe.system.awake_loop import run_awake
 from vibe.system.errors import UsageError
@@ -60,7 +60,8 @@ def run_prompt(args: Arguments, env: CliEnvironment) -> int:
     opening, limits = opening_of(args, prompt.text), PromptLimits(**args.named_in(PromptLimits))
     streaming = args.output == "streaming"
     said_as_it_happens = (WarningEvent,) if args.output == "text" else TROUBLE  # text ends with a sentence on errors
-    listener: EventSink = JsonLinesSink(env.stdout) if streaming else LineSink(env.stderr, said_as_it_happens)
+    said = partial(line_of, said_as_it_happens)
+    listener = EventLines(env.stdout, json_line) if streaming else EventLines(env.stderr, said)
     forgive(env.stdout)
     with ExitStack() as closing:
         folder = OutputFolder.open(env.cwd / Path(args.output_dir).expanduser()) if args.output_dir else None

@@ -216,20 +216,11 @@ def _limit_note(found: PlanDiff, step_id: str) -> str:
 QUICKSTART = "quickstart.json"
 
 
-class NeitherFileNorPlanError(UsageError):
-    """The reference names neither a file nor a plan."""
-
-    def __init__(self, reference: str) -> None:
-        super().__init__(
-            f"{reference!r} is neither a plan file nor a plan that has run: check the path, or see `vibe plan list`"
-        )
-
-
 def folder_of(reference: str, env: CliEnvironment) -> PlanFolder | None:
     """Return the folder of the plan that was run; None if a file (or stdin) is meant. A file comes before an id.
 
     Raises:
-        NeitherFileNorPlanError, AmbiguousPlanError: it is no file and no id, or that of several plans.
+        UsageError: it is no file and no id, or that of several plans.
     """
     if reference == "-" or (env.cwd / Path(reference).expanduser()).exists():
         return None
@@ -238,7 +229,8 @@ def folder_of(reference: str, env: CliEnvironment) -> PlanFolder | None:
     except UnknownPlanError as error:
         if "/" in reference or Path(reference).suffix in {".json", *YAML_SUFFIXES}:
             return None
-        raise NeitherFileNorPlanError(reference) from error
+        problem = "is neither a plan file nor a plan that has run: check the path, or see `vibe plan list`"
+        raise UsageError(f"{reference!r} {problem}") from error
 
 
 def read_plan(file: str | None, env: CliEnvironment) -> LoadedPlan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from planner.store.current_plan import effective_plan
@@ -23,52 +23,32 @@ CALL_LENGTH = 400
 TRANSCRIPTS = "messages*.jsonl"
 
 
-class UnknownLogError(UsageError):
-    """The plan has no such step."""
-
-    def __init__(self, plan_id: str, step_id: str, known: Sequence[str]) -> None:
-        super().__init__(f"plan {plan_id} has no step {step_id!r}; its steps: {', '.join(known)}")
-
-
 def run(args: Arguments, env: CliEnvironment) -> None:
     """Print the log; with ``--follow``, go on as long as the plan runs."""
     folder = find_plan(env.home, args.plan)
     logs = [_StepLog(folder, step_id, env) for step_id in _steps(folder, args.step)]
-    printer = _Printer(env, with_headings=args.step is None)
+    last: _StepLog | None = None
     while True:
         runs = args.follow and folder.holder() is not None  # looked at first: what is printed after it is all there is
-        for log in logs:
-            printer.print(log)
+        for log, text in ((one, text) for one in logs for text in one.fresh()):
+            if args.step is None and log is not last:
+                env.stdout.write(f"### {log.step_id}\n")
+            env.stdout.write(text)
+            last = log
         env.stdout.flush()
         if not runs:
             break
         time.sleep(POLL_SECONDS)
-    if printer.last is None:
+    if last is None:
         what = f"step {args.step!r}" if args.step else f"plan {folder.plan_id}"
         env.stderr.write(f"vibe: {what} has no output yet\n")
-
-
-class _Printer:
-    """Prints what steps say, under the step's name where that changes."""
-
-    def __init__(self, env: CliEnvironment, *, with_headings: bool) -> None:
-        self._out = env.stdout
-        self._with_headings = with_headings
-        self.last: _StepLog | None = None
-
-    def print(self, log: _StepLog) -> None:
-        for text in log.fresh():
-            if self._with_headings and log is not self.last:
-                self._out.write(f"### {log.step_id}\n")
-            self._out.write(text)
-            self.last = log
 
 
 def _steps(folder: PlanFolder, wanted: str | None) -> list[str]:
     """The steps to print: in the plan's order, then those that a revision removed.
 
     Raises:
-        UnknownLogError: there is no such step.
+        UsageError: there is no such step.
     """
     known = [step.id for step in effective_plan(folder).plan.steps]
     parent = folder.step_folder("-").parent
@@ -76,7 +56,7 @@ def _steps(folder: PlanFolder, wanted: str | None) -> list[str]:
     if wanted is None:
         return [*known, *removed]
     if wanted not in known and wanted not in removed:
-        raise UnknownLogError(folder.plan_id, wanted, known)
+        raise UsageError(f"plan {folder.plan_id} has no step {wanted!r}; its steps: {', '.join(known)}")
     return [wanted]
 
 

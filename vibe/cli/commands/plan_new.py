@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
-from typing import TextIO
 
 import anyio
 
@@ -15,7 +15,8 @@ from planner.report.graph_text import tree
 from vibe.app.engine.result_record import RunRecord
 from vibe.app.plan.author import PlanningRequest
 from vibe.app.plan.command_consent import model_commands
-from vibe.cli.commands.planning_runs import NewPlan, new_plan
+from vibe.app.plan.drafting import PlanDraft
+from vibe.cli.commands.planning_runs import new_plan
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
@@ -23,7 +24,7 @@ from vibe.cli.piped import read_all, read_context
 from vibe.cli.streams import forgive
 from vibe.core.tools.questions import UserInput
 from vibe.front.event_text import counted, one_line
-from vibe.front.output import TROUBLE, LineSink
+from vibe.front.output import TROUBLE, EventLines, line_of
 from vibe.system.plain_text import plain
 
 REASON_LENGTH = 1_000
@@ -33,7 +34,7 @@ NOTE_LENGTH = 400
 def run(args: Arguments, env: CliEnvironment) -> int:
     """Write the plan to the file, or to stdout, and return the exit code of the record."""
     target = _target(args.to, env)
-    base = _base(args.base, env)
+    base = None if args.base is None else read_plan_file(env.cwd / Path(args.base).expanduser())
     sentence, piped, note = _goal(args.goal, env)
     request = PlanningRequest(
         subject=sentence,
@@ -44,36 +45,33 @@ def run(args: Arguments, env: CliEnvironment) -> int:
     forgive(env.stdout)
     watched = args.output == "text" and env.stderr.isatty()  # it takes minutes: show that it works
     trouble = (WarningEvent,) if args.output == "text" else TROUBLE  # text ends with a sentence on errors
-    listener = LineSink(env.stderr, (*trouble, ToolCallEvent) if watched else trouble)
-    listeners = [listener, _Refusals(env.stderr)] if args.output == "text" else [listener]
-    made = anyio.run(new_plan, request, base, env.host, listeners, _person(args.output, env))
-    unsaved = None if made.plan is None or target is None else _save(made.plan, target)
+    listeners = [EventLines(env.stderr, partial(line_of, (*trouble, ToolCallEvent) if watched else trouble))]
+    listeners += [EventLines(env.stderr, _refusal)] if args.output == "text" else []
+    record, draft = anyio.run(new_plan, request, base, env.host, listeners, _person(args.output, env))
+    unsaved = None if draft is None or target is None else _save(draft.loaded, target)
+    file = None if unsaved else target
     if args.output == "json":
-        _write_json(made, None if unsaved else target, env)
+        document = record.as_document()
+        document["plan"] = json.loads(draft.loaded.source_bytes) if draft else None
+        document["file"] = str(file) if file and draft else None
+        document["notes"] = list(draft.notes) if draft else []
+        env.write_json(document)
+    elif draft is None:
+        why = record.detail or record.reason or "no reason given"
+        env.stderr.write(f"vibe: no plan: {one_line(why, REASON_LENGTH)}\n{_spent(record)}\n")
     else:
-        _write_text(made, None if unsaved else target, env)
+        _write_text(record, draft, file, env)
     if unsaved is not None:
         env.stderr.write(f"vibe: {target} can't be written ({unsaved.strerror}); the plan is on standard output\n")
         return ExitCode.ENVIRONMENT
-    return made.record.exit_code
+    return record.exit_code
 
 
-class _Refusals:
-    """Says why a plan that the model handed in was sent back to it."""
-
-    def __init__(self, out: TextIO) -> None:
-        self._out = out
-
-    def publish(self, event: Event) -> None:
-        """Write a line if a plan was refused."""
-        if isinstance(event, ToolResultEvent) and event.tool == PLAN_TOOL and event.status == "error":
-            self._out.write(f"plan rejected: {one_line(event.content, REASON_LENGTH)}\n")
-            self._out.flush()
-
-
-def _base(name: str | None, env: CliEnvironment) -> LoadedPlan | None:
-    """Return the plan that is to be changed; None: one is to be written."""
-    return None if name is None else read_plan_file(env.cwd / Path(name).expanduser())
+def _refusal(event: Event) -> str:
+    """Return why a plan that the model handed in was sent back to it; blank: none was."""
+    if isinstance(event, ToolResultEvent) and event.tool == PLAN_TOOL and event.status == "error":
+        return f"plan rejected: {one_line(event.content, REASON_LENGTH)}\n"
+    return ""
 
 
 def _goal(words: list[str], env: CliEnvironment) -> tuple[str, bytes, str]:
@@ -118,30 +116,14 @@ def _save(plan: LoadedPlan, path: Path) -> OSError | None:
     return None
 
 
-def _write_json(made: NewPlan, target: Path | None, env: CliEnvironment) -> None:
-    document = made.record.as_document()
-    document["plan"] = json.loads(made.plan.source_bytes) if made.plan else None
-    document["file"] = str(target) if target and made.plan else None
-    document["notes"] = list(made.notes)
-    env.write_json(document)
-
-
-def _write_text(made: NewPlan, target: Path | None, env: CliEnvironment) -> None:
-    if made.plan is None:
-        record = made.record
-        why = record.detail or record.reason or "no reason given"
-        env.stderr.write(f"vibe: no plan: {one_line(why, REASON_LENGTH)}\n")
-        env.stderr.write(_spent(record) + "\n")
-        return
-    loaded = made.plan
-    about = [*(f"note: {one_line(note, NOTE_LENGTH)}" for note in made.notes), _spent(made.record)]
-    if target is None:
-        text = loaded.source_bytes.decode()
+def _write_text(record: RunRecord, draft: PlanDraft, file: Path | None, env: CliEnvironment) -> None:
+    about = [*(f"note: {one_line(note, NOTE_LENGTH)}" for note in draft.notes), _spent(record)]
+    if file is None:
+        text = draft.loaded.source_bytes.decode()
         env.stdout.write(plain(text) if env.stdout.isatty() else text)
-        env.stderr.write("\n".join(about) + "\n")
-        return
-    env.stdout.write("\n".join(_picture(loaded, target)) + "\n")
-    env.stdout.flush()
+    else:
+        env.write_lines(_picture(draft.loaded, file))
+        env.stdout.flush()
     env.stderr.write("\n".join(about) + "\n")
 
 

@@ -14,21 +14,8 @@ from vibe.system.errors import EnvironmentFailure, UsageError
 from vibe.system.files import put_file
 from vibe.system.redaction import redact
 
-FORMATS = {
-    "md": ReportFormat.MARKDOWN,
-    "html": ReportFormat.HTML,
-    "json": ReportFormat.JSON,
-    "junit": ReportFormat.JUNIT,
-}
 SUMMARY_FILE = "GITHUB_STEP_SUMMARY"
 """The variable that names the file in which a step of a GitHub workflow leaves its summary."""
-
-
-class ReportNameError(UsageError):
-    """The name of a report's file has no known suffix."""
-
-    def __init__(self, flag: str, name: str) -> None:
-        super().__init__(f"{flag} {name}: give the file a name that ends in .md, .html, .json or .xml (JUnit)")
 
 
 class UnwrittenReportError(EnvironmentFailure):
@@ -42,7 +29,7 @@ class UnwrittenReportError(EnvironmentFailure):
 def run(args: Arguments, env: CliEnvironment) -> None:
     """Print the report, or write it to a file."""
     folder = find_plan(env.home, args.plan)
-    form = FORMATS[args.format] if args.format else None
+    form = ReportFormat("xml" if args.format == "junit" else args.format) if args.format else None
     if args.file:
         form = form or format_of("-o", args.file)
         write_report(folder, report_path("-o", args.file, env), form, env)
@@ -54,12 +41,13 @@ def format_of(flag: str, name: str) -> ReportFormat:
     """Return the format of a report file, by its name.
 
     Raises:
-        ReportNameError: its name does not say.
+        UsageError: its name does not say.
     """
     try:
         return ReportFormat({"markdown": "md", "htm": "html"}.get(end := Path(name).suffix[1:].lower(), end))
     except ValueError:
-        raise ReportNameError(flag, name) from None
+        how = "give the file a name that ends in .md, .html, .json or .xml (JUnit)"
+        raise UsageError(f"{flag} {name}: {how}") from None
 
 
 def report_path(flag: str, name: str, env: CliEnvironment) -> Path:

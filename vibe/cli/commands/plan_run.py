@@ -25,8 +25,8 @@ from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.cli.signals import handled_signals
 from vibe.cli.streams import forgive
-from vibe.front.next_command import Hints
-from vibe.front.output import TROUBLE, JsonLinesSink, LineSink, write_record
+from vibe.front.next_command import hint
+from vibe.front.output import TROUBLE, EventLines, json_line, line_of, write_record
 from vibe.front.plan_summary import write_summary
 from vibe.front.progress import ProgressLines
 from vibe.system.awake_loop import run_awake
@@ -118,7 +118,7 @@ def _report(file: str, env: CliEnvironment) -> Callable[[str], None]:
     """Return the function that writes the report of a plan, by its id, to ``file``.
 
     Raises:
-        ReportNameError: the file's name does not say what it is to hold.
+        UsageError: the file's name does not say what it is to hold.
         CommandLineError: its folder is not there.
     """
     from vibe.cli.commands.plan_report import format_of, report_path, report_to_github, write_report
@@ -170,22 +170,28 @@ def _decisions(given: list[str]) -> dict[str, tuple[str, ...]]:
 def _audience(args: Arguments, env: CliEnvironment) -> Generator[Audience]:
     """Yield the run's audience: JSON lines, a live tree with a person at the keyboard, or plain lines."""
     if args.output == "streaming":
-        yield Audience(listeners=[JsonLinesSink(env.stdout)], waits=args.wait)
+        yield Audience(listeners=[EventLines(env.stdout, json_line)], waits=args.wait)
     elif args.output == "json":
-        hints = [Hints(env.stderr)] if args.wait else []
-        yield Audience(listeners=[LineSink(env.stderr, TROUBLE), *hints], waits=args.wait)
+        hints = [EventLines(env.stderr, hint)] if args.wait else []
+        yield Audience(listeners=[EventLines(env.stderr, partial(line_of, TROUBLE)), *hints], waits=args.wait)
     elif (
         not args.show_output
         and env.stdout.isatty()
         and env.stdin.isatty()
         and env.environ.get("TERM", "dumb") != "dumb"
     ):
-        from vibe.cli.terminal.audience import interactive_audience
+        from vibe.app.plan.decision_prompter import DecisionPrompter  # noqa: PLC0415  for people alone
+        from vibe.cli.terminal.live_tree import LiveTree  # noqa: PLC0415  as above
+        from vibe.cli.terminal.person import TerminalPerson
+        from vibe.cli.terminal.prompt_queue import PromptQueue
 
-        with interactive_audience(env) as audience:
-            yield audience
+        with LiveTree(env.stdout, environ=env.environ) as tree:
+            queue = PromptQueue(env, tree)
+            person = TerminalPerson(queue, tree.asking_step, tree.questioned_step)
+            decider = DecisionPrompter(person.decide)
+            yield Audience(listeners=[tree, decider, queue], approver=person, user_input=person.answer, decider=decider)
     else:
-        hints = [Hints(env.stdout)] if args.wait else []
+        hints = [EventLines(env.stdout, hint)] if args.wait else []
         yield Audience(listeners=[ProgressLines(env.stdout, output=args.show_output), *hints], waits=args.wait)
 
 

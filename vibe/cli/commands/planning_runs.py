@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -31,16 +31,7 @@ from vibe.cli.signals import handled_signals
 from vibe.core.outcome import Outcome
 from vibe.core.tools.questions import UserInput
 from vibe.front.event_text import one_line
-from vibe.front.output import TROUBLE, LineSink
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewPlan:
-    """Result of writing a plan. ``plan`` is None if there is none; ``notes`` are what to know before it runs."""
-
-    record: RunRecord
-    plan: LoadedPlan | None = None
-    notes: tuple[str, ...] = ()
+from vibe.front.output import TROUBLE, EventLines, line_of
 
 
 async def new_plan(
@@ -49,8 +40,8 @@ async def new_plan(
     host: Host,
     listeners: Sequence[EventSink],
     user_input: UserInput | None,
-) -> NewPlan:
-    """Have a plan written for a goal, or one changed as a sentence says; a signal ends that.
+) -> tuple[RunRecord, PlanDraft | None]:
+    """Have a plan written for a goal, or one changed as a sentence says; None: there is none. A signal ends that.
 
     Raises:
         UsageError, EnvironmentFailure, ipc.errors.IpcError: as ``planning``.
@@ -67,9 +58,7 @@ async def new_plan(
         with scope:
             await _write(draft, base, request.subject + draft.piped)
         record = run.end(draft.acted, draft.versions[-1].repairs if draft.versions else (), signals.exit_code)
-        if record.outcome is not Outcome.COMPLETED:
-            return NewPlan(record=record)
-        return NewPlan(record=record, plan=draft.loaded, notes=draft.notes)
+    return record, draft if record.outcome is Outcome.COMPLETED else None
 
 
 async def _write(draft: PlanDraft, base: LoadedPlan | None, sentence: str) -> None:
@@ -118,7 +107,7 @@ def run(args: Arguments, env: CliEnvironment) -> int:
         wanted_by="vibe plan edit --ask",
     )
     trouble = (WarningEvent,) if args.output == "text" else TROUBLE
-    listener = LineSink(env.stderr, (*trouble, ToolCallEvent) if asks else trouble)
+    listener = EventLines(env.stderr, partial(line_of, (*trouble, ToolCallEvent) if asks else trouble))
     record, change = anyio.run(proposed, request, folder, env.host, [listener])
     if change is None:
         env.stderr.write(

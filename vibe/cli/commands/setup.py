@@ -22,13 +22,6 @@ MOST_KEY = 16_384
 STDIN = "-"
 
 
-class FailedTrialError(EnvironmentFailure):
-    """The model that was to be set up does not answer."""
-
-    def __init__(self, trial: Trial) -> None:
-        super().__init__(f"{trial.sentence}; nothing was changed (--no-test changes the settings without a question)")
-
-
 def run(args: Arguments, env: CliEnvironment) -> int:
     """Set it up; exit code 3 if the model does not answer."""
     flow = FirstUse(env.host, env.cwd)
@@ -47,7 +40,8 @@ def run(args: Arguments, env: CliEnvironment) -> int:
         raise CommandLineError(f"--key-from: provider {selection.choice.name!r} takes no key: leave it out")
     trial = None if args.no_test else anyio.run(flow.try_out, selection)
     if trial is not None and trial.fault is not None and args.output == "text":
-        raise FailedTrialError(trial)
+        untested = "nothing was changed (--no-test changes the settings without a question)"
+        raise EnvironmentFailure(f"{trial.sentence}; {untested}")
     failed = trial is not None and trial.fault is not None
     told = () if failed else _kept(flow, selection)
     lines = (*((trial.sentence,) if trial else ()), *told)

@@ -9,7 +9,6 @@ import termios
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from errno import ENODEV
-from types import TracebackType
 from typing import Any, Self, TextIO
 
 import anyio
@@ -63,12 +62,7 @@ class Keyboard:
             self._end_lines_at_escape()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._before is not None:
             _set(self._fd, self._before)
         os.close(self._fd)

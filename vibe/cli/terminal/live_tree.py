@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from io import TextIOWrapper
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO, TypeAlias
 
 from ipc.events import Event
@@ -81,12 +80,7 @@ class LiveTree:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         if self._thread is not None:
             self._thread.join()

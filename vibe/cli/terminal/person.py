@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 from anyio import to_thread
 
 from ipc.events import ApprovalRequestEvent, PlanDecisionEvent
-from vibe.cli.terminal.dialogue import Desk, Dialogue
 from vibe.cli.terminal.prompt_queue import PromptQueue
 from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.questions import Answer, Question
@@ -42,6 +41,50 @@ if TYPE_CHECKING:
 
 YES = frozenset({"y", "yes"})
 TERMINAL_CLOSED = ApprovalAnswer(allow=False, reason="the terminal was closed before anyone answered")
+
+
+class Dialogue(Protocol):
+    """The terminal during a question. ``lines`` counts those printed so far."""
+
+    lines: int
+
+    async def say(self, text: str) -> None:
+        """Print text that is safe to print, as it is.
+
+        Raises:
+            OSError: the terminal is gone.
+        """
+        ...
+
+    async def change_line(self, number: int, text: str) -> None:
+        """Put another text into a line above, where that can be done.
+
+        Raises:
+            OSError: the terminal is gone.
+        """
+        ...
+
+    async def answer(self, prompt: str) -> str | None:
+        """The line typed after a prompt; None when the person closed the input (Ctrl-D), ``ESCAPE`` for the Esc key.
+
+        Raises:
+            OSError: the terminal is gone.
+        """
+        ...
+
+
+class Desk(Protocol):
+    """Holds one dialogue after the other."""
+
+    def conversation(self, text: str, *, escape: bool = False) -> AbstractAsyncContextManager[Dialogue]:
+        """Print ``text`` (safe to print, whole lines) and listen, once no other question is open.
+
+        With ``escape`` the Esc key answers at once, where there is one.
+
+        Raises:
+            OSError: the terminal is gone.
+        """
+        ...
 
 
 class TerminalPerson:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from signal import Signals
 
 import anyio
 from anyio import to_thread
@@ -16,9 +15,8 @@ from vibe.app.inspect.trial import Trial, TrialFault
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.signals import handled_signals
-from vibe.cli.terminal.dialogue import Dialogue
 from vibe.cli.terminal.keyboard import KeyboardGoneError, unseen
-from vibe.cli.terminal.person import ask_choice
+from vibe.cli.terminal.person import Dialogue, ask_choice
 from vibe.cli.terminal.prompt_queue import PromptQueue
 from vibe.core.config.loader import KEYRING
 from vibe.front.event_text import counted, one_line
@@ -40,13 +38,6 @@ NEXT = {
     "again": MenuItem(label="try again"),
     "keep": MenuItem(label="save it anyway"),
 }
-
-
-class UnhiddenKeyError(EnvironmentFailure):
-    """The terminal can't be asked for a key."""
-
-    def __init__(self) -> None:
-        super().__init__("the terminal is gone, or shows all that is typed: give the key with --key-from")
 
 
 class _LeftError(Exception):
@@ -71,16 +62,14 @@ class SetupTalk:
         return anyio.run(self._hold, choice, key, model)
 
     async def _hold(self, choice: ProviderChoice | None, key: str, model: str | None) -> int:
-        def on_signal(_which: Signals, _count: int) -> None:
-            scope.cancel()
-
         code: int = ExitCode.INTERRUPTED
         with anyio.CancelScope() as scope:
-            async with handled_signals(self._env.host, on_signal) as signals:
+            async with handled_signals(self._env.host, lambda _which, _count: scope.cancel()) as signals:
                 try:
                     code = await self._talk(choice, key, model)
                 except KeyboardGoneError as error:
-                    raise UnhiddenKeyError from error
+                    problem = "the terminal is gone, or shows all that is typed: give the key with --key-from"
+                    raise EnvironmentFailure(problem) from error
                 finally:
                     code = signals.exit_code or code
         return code
