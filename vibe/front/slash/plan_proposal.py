@@ -36,7 +36,7 @@ def propose(talk: Talk, goal: str, document: LoadedPlan | None = None, wish: str
     talk.plans.take()
     if document is None:
         talk.plans.begun(goal)
-    talk.begin(_propose, talk, goal, document, wish)
+    talk.begin(_carry_out, talk, partial(_drafted, talk, goal, document, wish))
 
 
 def go_on(talk: Talk, plan_id: str) -> None:
@@ -46,7 +46,7 @@ def go_on(talk: Talk, plan_id: str) -> None:
         UsageError: a plan is proposed or runs already.
     """
     talk.plans.take()
-    talk.begin(_go_on, talk, plan_id)
+    talk.begin(_carry_out, talk, plan_id)
 
 
 async def save(talk: Talk, loaded: LoadedPlan, name: str) -> None:
@@ -71,18 +71,12 @@ def _write(loaded: LoadedPlan, folder: Path, name: str) -> Path:
     return path
 
 
-async def _propose(talk: Talk, goal: str, document: LoadedPlan | None, wish: str) -> None:
+async def _carry_out(talk: Talk, plan: str | Callable[[], Awaitable[LoadedPlan | None]]) -> None:
+    """Run the plan of an id, or one once it is accepted; another may be proposed afterwards."""
     try:
-        accepted = await _drafted(talk, goal, document, wish)
+        accepted = plan if isinstance(plan, str) else await plan()
         if accepted is not None:
             await _run(talk, accepted)
-    finally:
-        talk.plans.is_taken = False
-
-
-async def _go_on(talk: Talk, plan_id: str) -> None:
-    try:
-        await _run(talk, plan_id)
     finally:
         talk.plans.is_taken = False
 
@@ -98,7 +92,7 @@ async def _drafted(talk: Talk, goal: str, document: LoadedPlan | None, wish: str
         if document is not None:
             await draft.replace(document)
             if wish:
-                await _try_change(talk, draft, PlanVerdict(VerdictKind.REVISE, wish))
+                await _change(talk, draft, PlanVerdict(VerdictKind.REVISE, wish))
         else:
             await _plan(talk, draft, draft.write)
         accepted = await _accepted(talk, draft) if draft.versions else None
@@ -119,23 +113,19 @@ async def _accepted(talk: Talk, draft: PlanDraft) -> LoadedPlan | None:
             return None
         if verdict.kind is VerdictKind.LATER:
             return None
-        await _try_change(talk, draft, verdict)
-
-
-async def _try_change(talk: Talk, draft: PlanDraft, verdict: PlanVerdict) -> None:
-    try:
         await _change(talk, draft, verdict)
-    except UsageError as error:  # it stays as it is, and the question open
-        talk.say(f"vibe: {error}")
 
 
 async def _change(talk: Talk, draft: PlanDraft, verdict: PlanVerdict) -> None:
-    if verdict.kind is VerdictKind.SAVE:
-        await save(talk, draft.loaded, verdict.text)
-    elif verdict.kind is VerdictKind.EDIT:
-        await draft.replace(verdict.text)
-    else:
-        await _plan(talk, draft, partial(draft.revise, verdict.text))
+    try:
+        if verdict.kind is VerdictKind.SAVE:
+            await save(talk, draft.loaded, verdict.text)
+        elif verdict.kind is VerdictKind.EDIT:
+            await draft.replace(verdict.text)
+        else:
+            await _plan(talk, draft, partial(draft.revise, verdict.text))
+    except UsageError as error:  # it stays as it is, and the question open
+        talk.say(f"vibe: {error}")
 
 
 async def _plan(talk: Talk, draft: PlanDraft, work: Callable[[], Awaitable[DraftVersion | None]]) -> None:

@@ -120,10 +120,7 @@ async def run_rewind(talk: Talk, typed: Typed) -> None:
     index = prompts[int(typed.rest) - 1][0]
     taken_back = talk.conversation.messages[index].content
     report = await talk.conversation.rewind(index)
-    for what, names in (
-        ("restored", report.files.restored),
-        ("deleted", report.files.deleted),
-    ):
+    for what, names in (("restored", report.files.restored), ("deleted", report.files.deleted)):
         if names:
             talk.say(f"{what}: {one_line(', '.join(names))}")
     for name, reason in report.files.skipped.items():

@@ -119,11 +119,6 @@ async def cancel(talk: Talk, step_id: str) -> None:
         talk.say(f"plan {folder.plan_id}: {done.message}")
 
 
-async def skip(talk: Talk, step_id: str) -> None:
-    """Leave a step out."""
-    await act(talk, step_id, StepAction.SKIP)
-
-
 async def retry(talk: Talk, step_id: str) -> None:
     """Have a step done again, by default the one that failed; a plan that has ended goes on with it.
 
@@ -192,11 +187,7 @@ async def edit(talk: Talk, reference: str) -> None:
 
 def _told(talk: Talk, done: str) -> Callable[[str | None], None]:
     """Return what says how a command to the plan that runs was answered."""
-
-    def tell(problem: str | None) -> None:
-        talk.say(f"vibe: {problem}" if problem else done)
-
-    return tell
+    return lambda problem: talk.say(f"vibe: {problem}" if problem else done)
 
 
 def _keep(text: str, folder: str | None) -> Path:
@@ -233,7 +224,7 @@ WORDS = MappingProxyType({
     "cancel": PlanWord(cancel, "[STEP]"),
     "decide": PlanWord(decide, "DECISION OPTION[,OPTION]", 2, 2),
     "retry": PlanWord(retry, "[STEP]"),
-    "skip": PlanWord(skip, "STEP", 1),
+    "skip": PlanWord(partial(act, action=StepAction.SKIP), "STEP", 1),
     "edit": PlanWord(edit, "[ID]"),
     "save": PlanWord(save_plan, "FILE", 1),
     "load": PlanWord(load_file, "FILE", 1),

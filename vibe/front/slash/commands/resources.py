@@ -15,15 +15,7 @@ from vibe.core.tools.errors import NoSuchToolError, ToolArgumentsError
 from vibe.core.tools.gate import Gate
 from vibe.core.tools.permissions import PermissionDecision
 from vibe.front.event_text import one_line
-from vibe.front.listings import (
-    NO_SERVERS,
-    NO_SKILLS,
-    decision_line,
-    memory_lines,
-    server_lines,
-    skill_line,
-    tool_lines,
-)
+from vibe.front.listings import NO_SERVERS, NO_SKILLS, decision_line, memory_lines, server_lines, skill_line, tool_lines
 from vibe.front.slash.command import ArgumentChoice, Talk, Typed
 from vibe.front.slash.wording import setup_line, words
 from vibe.system.errors import UsageError
