@@ -28,13 +28,11 @@ SERVED_BY = {
     "plan_logs": ("logs",),
     "plan_report": ("report",),
     "plan_folders": ("list", "status"),
-    "plan_control": ("pause", "cancel", "decide", "approve", "retry", "skip", "steer"),
-    "plan_rewind": ("rewind",),
+    "plan_control": ("pause", "cancel", "decide", "approve", "retry", "skip", "steer", "rewind"),
     "plan_edit": ("edit",),
     "plan_clean": ("clean",),
     "mcp_serve": ("serve",),
     "mcp_login": ("login", "logout"),
-    "mcp_settings": ("add", "remove", "import"),
 }
 """Modules that carry out some commands below one; in a module, ``run_NAME`` is that of one of them, else ``run``."""
 
@@ -99,6 +97,8 @@ def _dispatch(words: list[str], env: CliEnvironment) -> int:
     args = Arguments()
     try:
         parser_of(words).parse_args(words, args)
+        if words[:1] == ["help"]:
+            parser_of(args.words[:1]).parse_args([*args.words, "--help"])
     except TextRequested as shown:
         env.stdout.write(shown.text)
         return ExitCode.DONE

@@ -4,23 +4,7 @@ from __future__ import annotations
 
 from typing import TextIO, get_args
 
-from ipc.events import (
-    ErrorEvent,
-    Event,
-    Fact,
-    PlanDecisionEvent,
-    PlanResumedEvent,
-    PlanRevisedEvent,
-    PlanStartedEvent,
-    PlanStepUpdateEvent,
-    SubAgentFinishedEvent,
-    SubAgentStartedEvent,
-    ToolCallEvent,
-    ToolResultEvent,
-    ToolStreamEvent,
-    UsageEvent,
-    WarningEvent,
-)
+from ipc import events as e
 from subagents.step.failing_lines import failing_line
 from vibe.front.event_text import LINE_LENGTH, counted, describe, one_line, step_of, trouble
 from vibe.front.output import SENTENCE_LENGTH, TROUBLE
@@ -41,44 +25,44 @@ class ProgressLines:
         self._output = output
         self._view = View()
 
-    def publish(self, event: Event) -> None:
+    def publish(self, event: e.Event) -> None:
         """Write a line if the event is of interest."""
-        if isinstance(event, ToolStreamEvent):
+        if isinstance(event, e.ToolStreamEvent):
             self._stream(event)
             return
         if isinstance(event, _FOLDED):
             apply(self._view, event)
         line = self._line(event)
         if line:
-            prefix = f"[{one_line(event.step_id)}] " if isinstance(event, PlanStepUpdateEvent) else step_of(event)
-            limit = SENTENCE_LENGTH if isinstance(event, (*TROUBLE, PlanStartedEvent)) else LINE_LENGTH
+            prefix = f"[{one_line(event.step_id)}] " if isinstance(event, e.PlanStepUpdateEvent) else step_of(event)
+            limit = SENTENCE_LENGTH if isinstance(event, (*TROUBLE, e.PlanStartedEvent)) else LINE_LENGTH
             self._out.write(f"{prefix}{one_line(line, limit)}\n")
             self._out.flush()
 
-    def _stream(self, event: ToolStreamEvent) -> None:
+    def _stream(self, event: e.ToolStreamEvent) -> None:
         if self._output:
             self._out.writelines(f"{step_of(event)}| {plain(line)}\n" for line in event.text.splitlines())
             self._out.flush()
 
-    def _line(self, event: Event) -> str:
+    def _line(self, event: e.Event) -> str:
         match event:
-            case PlanStartedEvent() | PlanResumedEvent():
+            case e.PlanStartedEvent() | e.PlanResumedEvent():
                 return _beginning(event)
-            case PlanStepUpdateEvent():
+            case e.PlanStepUpdateEvent():
                 return self._step(event)
-            case PlanDecisionEvent() | PlanRevisedEvent():
+            case e.PlanDecisionEvent() | e.PlanRevisedEvent():
                 return describe(event)
-            case SubAgentStartedEvent():
+            case e.SubAgentStartedEvent():
                 step = self._step_of(event, event.subagent_step_id)
                 return f"replanning: {event.title}" if step is not None and step.replanning else ""
-            case ToolCallEvent():
+            case e.ToolCallEvent():
                 return self._call(event)
-            case ToolResultEvent():
+            case e.ToolResultEvent():
                 return self._result(event)
             case _:
                 return _trouble(event)
 
-    def _step(self, event: PlanStepUpdateEvent) -> str:
+    def _step(self, event: e.PlanStepUpdateEvent) -> str:
         """Return a transition in words; none for waiting, which most steps begin with."""
         step = self._step_of(event, event.step_id)
         tokens, begun = (0, 0) if step is None else (step.budget_used, step.state.begun)
@@ -101,18 +85,18 @@ class ProgressLines:
             case _:
                 return ""
 
-    def _step_of(self, event: Event, step_id: str | None) -> StepView | None:
+    def _step_of(self, event: e.Event, step_id: str | None) -> StepView | None:
         plan = self._view.plans.get(event.plan_id or "")
         return None if plan is None else plan.steps.get(step_id or "")
 
-    def _call(self, event: ToolCallEvent) -> str:
+    def _call(self, event: e.ToolCallEvent) -> str:
         if event.tool == HOST_TOOL:
             command = event.arguments.get("command", "")
             return f"check: {command}" if event.arguments.get("purpose") == CHECK else f"$ {command}"
         summary = event.summary or event.raw or str(event.arguments)
         return summary if summary.startswith(event.tool) else f"{event.tool}: {summary}"
 
-    def _result(self, event: ToolResultEvent) -> str:
+    def _result(self, event: e.ToolResultEvent) -> str:
         """Failures only; that of a step's own command is told by the step's end."""
         if event.status == "ok":
             return ""
@@ -125,24 +109,31 @@ class ProgressLines:
         return f"check failed: {failing_line(event.content) or '(no output)'}"
 
 
-_FOLDED = (*get_args(Fact), SubAgentStartedEvent, SubAgentFinishedEvent, UsageEvent, ToolCallEvent, ToolResultEvent)
+_FOLDED = (
+    *get_args(e.Fact),
+    e.SubAgentStartedEvent,
+    e.SubAgentFinishedEvent,
+    e.UsageEvent,
+    e.ToolCallEvent,
+    e.ToolResultEvent,
+)
 """The events that a line, or a later one, is made of."""
 
 
-def _beginning(event: PlanStartedEvent | PlanResumedEvent) -> str:
-    if isinstance(event, PlanStartedEvent):
+def _beginning(event: e.PlanStartedEvent | e.PlanResumedEvent) -> str:
+    if isinstance(event, e.PlanStartedEvent):
         how = f"{counted(len(event.steps), 'step')}, at most {event.max_parallel_steps} in parallel"
         note = f"; {event.note}" if event.note else ""
         return f"plan {event.plan_id} started: {event.goal} ({how}){note}"
     return f"plan {event.plan_id} resumed: {event.goal} ({event.done} of {len(event.steps)} steps done)"
 
 
-def _trouble(event: Event) -> str:
+def _trouble(event: e.Event) -> str:
     """Warnings, and errors that no step's end tells of."""
     match event:
-        case WarningEvent(code=code) if code not in SUMMARISED | PASSING:
+        case e.WarningEvent(code=code) if code not in SUMMARISED | PASSING:
             return trouble(event)
-        case ErrorEvent(subagent_step_id=None):
+        case e.ErrorEvent(subagent_step_id=None):
             return trouble(event)
         case _:
             return ""

@@ -37,7 +37,7 @@ READER_SECONDS = 0.05
 """A slow reader is checked that often."""
 
 
-def run(args: Arguments, env: CliEnvironment) -> int:
+def run(args: Arguments, env: CliEnvironment) -> int | None:
     """Carry out ``vibe events ...`` and return its exit code."""
     carried_out = {"list": _list, "answer": answer, "schema": _schema, "watch": _watch, "tail": _tail}
     try:
@@ -48,20 +48,18 @@ def run(args: Arguments, env: CliEnvironment) -> int:
         return ExitCode.USAGE if wrong_name else ExitCode.ENVIRONMENT
 
 
-def _schema(_args: Arguments, env: CliEnvironment) -> int:
+def _schema(_args: Arguments, env: CliEnvironment) -> None:
     from importlib.resources import files  # noqa: PLC0415  not for those that follow a run
 
     env.stdout.write(files("ipc").joinpath(SCHEMA_FILE).read_text(encoding="utf-8"))
-    return ExitCode.DONE
 
 
-def _list(args: Arguments, env: CliEnvironment) -> int:
+def _list(args: Arguments, env: CliEnvironment) -> None:
     entries = Registry(env.home, env.runtime_dir).running()
     if args.output == "json":
         env.stdout.write(msgspec.json.format(msgspec.json.encode([entry.public for entry in entries])).decode() + "\n")
     else:
         env.write_lines(map(_entry_line, entries) if entries else ["nothing is running"])
-    return ExitCode.DONE
 
 
 def _entry_line(entry: Entry) -> str:
@@ -143,7 +141,7 @@ async def _write_all(subscription: Subscription, write: Callable[[EventRecord], 
 
 
 def _write_body(stdout: TextIO, record: EventRecord) -> None:
-    stdout.write(record.body.decode("utf-8", "replace") + "\n")
+    stdout.write(_text(record) + "\n")
     stdout.flush()
 
 
@@ -193,28 +191,27 @@ _YES: Mapping[str, _Scope] = {"yes": "once", "session": "session", "edits": "edi
 _NO = "no"
 
 
-def answer(args: Arguments, env: CliEnvironment) -> int:
-    """List the open requests, or answer one, and return the exit code.
+def answer(args: Arguments, env: CliEnvironment) -> None:
+    """List the open requests, or answer one.
 
     Raises:
         UsageError: the answer is none, or the run did not take it.
         EnvironmentFailure, IpcError: there is no such run, or it did not say anything.
     """
-    return anyio.run(_list_or_answer, args, env)
+    anyio.run(_list_or_answer, args, env)
 
 
-async def _list_or_answer(args: Arguments, env: CliEnvironment) -> int:
+async def _list_or_answer(args: Arguments, env: CliEnvironment) -> None:
     registry = Registry(env.home, env.runtime_dir)
     entry = await to_thread.run_sync(registry.running_as, args.source)
     requests: list[dict[str, Any]] = (await _asked(entry, Requests())).data["requests"]
     if args.request is None:
         env.answer(args, {"source": entry.source, "requests": requests}, _table(entry, requests))
-        return ExitCode.DONE
+        return
     command = _command(args, requests)
     reply = await _asked(entry, command)
     document = {"source": entry.source, "message": reply.message, **reply.data}
     env.answer(args, document, [one_line(reply.message, MESSAGE_LENGTH)])
-    return ExitCode.DONE
 
 
 async def _asked(entry: Entry, command: RunCommand) -> Reply:

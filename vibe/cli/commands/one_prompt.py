@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from signal import Signals
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple
 
 from anyio import CancelScope
 
@@ -129,7 +128,11 @@ async def answered(host: Host, opening: Opening, seat: Seat, limits: PromptLimit
 
 def _seat(args: Arguments, env: CliEnvironment) -> Seat:
     """The person at the terminal, if any; asked on standard error, since standard output is the answer alone."""
-    if args.output != "text" or not (env.stdin.isatty() and env.stderr.isatty() and _in_foreground(env.stdin)):
+    if args.output != "text" or not (env.stdin.isatty() and env.stderr.isatty()):
+        return Seat()
+    from vibe.cli.terminal.keyboard import is_in_background  # noqa: PLC0415  for people alone
+
+    if is_in_background(env.stdin.fileno()):  # it would be stopped for reading keys
         return Seat()
     from vibe.cli.terminal.person import TerminalPerson
     from vibe.cli.terminal.prompt_queue import PromptQueue
@@ -137,14 +140,6 @@ def _seat(args: Arguments, env: CliEnvironment) -> Seat:
     queue = PromptQueue(replace(env, stdout=env.stderr))
     person = TerminalPerson(queue)
     return Seat(listeners=[queue], approver=person, user_input=person.answer)
-
-
-def _in_foreground(terminal: TextIO) -> bool:
-    """Return whether keys reach this process: a background job that reads them is stopped."""
-    try:
-        return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
-    except OSError:  # not its controlling terminal: there are no jobs
-        return True
 
 
 def _prompt(args: Arguments, env: CliEnvironment) -> PipedPrompt:

@@ -47,28 +47,29 @@ def run(args: Arguments, env: CliEnvironment) -> int:
         raise CommandLineError(NO_PLAN if args.file is None else "--demo runs the built-in plan: leave FILE out")
     options = _options(args, env)
     leave_reports = [_report(file, env) for file in args.report]
-    host = env.host
     if env.owns_process:
         allow_open_files()
     forgive(env.stdout)  # the work goes on without a reader
     resumed = args.plan if args.subcommand == "resume" else _run_to_resume(args, options, env)
     if resumed is not None:
-        with _audience(args, env) as audience:
-            ended = run_awake(carried_out, resumed, options, host, audience)
+        ended = _run(resumed, options, args, env)
     else:
         loaded = read_plan(args.file, env)
         if args.dry_run:
-            return _dry_run(loaded, options, host, args.output, env)
+            return _dry_run(loaded, options, args.output, env)
         try:
-            ended = _run_new(loaded, options, host, args, env)
+            ended = _run(loaded, options, args, env)
         except PlanNotAcceptedError as error:
             from vibe.cli.terminal.person import accept_commands
 
             if not accept_commands(error.lines, error.writes, env):
                 env.stderr.write(f"vibe: {error}\n")
                 return ExitCode.BLOCKED
-            ended = _run_new(loaded, replace(options, accepted=True), host, args, env)
-    _print(ended, args.output, env)
+            ended = _run(loaded, replace(options, accepted=True), args, env)
+    if args.output == "text":
+        write_summary(ended, env.stdout)
+    else:
+        write_record(ended.record, env.stdout, indent=2 if args.output == "json" else None)
     if ended.record.plan_id is not None:
         env.stdout.flush()  # whatever becomes of the reports, the record is out
         for leave in leave_reports:
@@ -87,9 +88,9 @@ def _run_to_resume(args: Arguments, options: PlanRunOptions, env: CliEnvironment
     return unfinished_run(env.home, read_plan(args.file, env), options.workdir)
 
 
-def _run_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host, args: Arguments, env: CliEnvironment) -> PlanRun:
+def _run(plan: LoadedPlan | str, options: PlanRunOptions, args: Arguments, env: CliEnvironment) -> PlanRun:
     with _audience(args, env) as audience:
-        return run_awake(carried_out, loaded, options, host, audience)
+        return run_awake(carried_out, plan, options, env.host, audience)
 
 
 async def carried_out(plan: LoadedPlan | str, options: PlanRunOptions, host: Host, audience: Audience) -> PlanRun:
@@ -129,13 +130,13 @@ def _report(file: str, env: CliEnvironment) -> Callable[[str], None]:
     return lambda plan_id: write_report(find_plan(env.home, plan_id), path, form, env)
 
 
-def _dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host, output: str, env: CliEnvironment) -> int:
+def _dry_run(loaded: LoadedPlan, options: PlanRunOptions, output: str, env: CliEnvironment) -> int:
     from vibe.app.plan.dry_run import dry_run
     from vibe.front.dry_run_text import dry_run_lines
 
-    found = dry_run(loaded, options, host)
+    found = dry_run(loaded, options, env.host)
     if output == "text":
-        env.stdout.write("\n".join(dry_run_lines(found)) + "\n")
+        env.write_lines(dry_run_lines(found))
     else:
         env.stdout.write(json.dumps(found.as_document(), indent=2 if output == "json" else None) + "\n")
     return found.exit_code
@@ -193,10 +194,3 @@ def _audience(args: Arguments, env: CliEnvironment) -> Generator[Audience]:
     else:
         hints = [EventLines(env.stdout, hint)] if args.wait else []
         yield Audience(listeners=[ProgressLines(env.stdout, output=args.show_output), *hints], waits=args.wait)
-
-
-def _print(ended: PlanRun, output: str, env: CliEnvironment) -> None:
-    if output == "text":
-        write_summary(ended, env.stdout)
-    else:
-        write_record(ended.record, env.stdout, indent=2 if output == "json" else None)

@@ -120,7 +120,7 @@ class Keyboard:
             raise KeyboardGoneError(*error.args) from error
 
     def _end_lines_at_escape(self) -> None:
-        if _is_in_background(self._fd):
+        if is_in_background(self._fd):
             return
         self._before = termios.tcgetattr(self._fd)
         changed = list(self._before)
@@ -161,7 +161,7 @@ class Keys(Keyboard):
             KeyboardGoneError: ``terminal`` is no terminal, or cannot be opened.
         """
         super().__enter__()
-        if not _is_in_background(self._fd):
+        if not is_in_background(self._fd):
             self._before = termios.tcgetattr(self._fd)
             _set(self._fd, _without(_ONE_BY_ONE, self._before))
         return self
@@ -242,8 +242,8 @@ def _foreground(out: TextIO) -> int | None:
     return None
 
 
-def _is_in_background(fd: int) -> bool:
-    """Return whether changing the terminal would stop this process."""
+def is_in_background(fd: int) -> bool:
+    """Return whether reading or changing the terminal would stop this process, a job in its background."""
     with suppress(OSError):
         return os.tcgetpgrp(fd) != os.getpgrp()
     return False

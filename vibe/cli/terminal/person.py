@@ -15,24 +15,7 @@ from ipc.events import ApprovalRequestEvent, PlanDecisionEvent
 from vibe.cli.terminal.prompt_queue import PromptQueue
 from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.questions import Answer, Question
-from vibe.front.request_text import (
-    UNCLEAR,
-    Choosing,
-    Declined,
-    OwnWords,
-    Picked,
-    Unclear,
-    choosing_of,
-    choosing_of_question,
-    options_text,
-    parse_answer,
-    prompt_of,
-    prompt_text,
-    question_text,
-    read_choice,
-    time_left,
-    visible,
-)
+from vibe.front import request_text as texts
 from vibe.system.plain_text import ESCAPE
 
 if TYPE_CHECKING:
@@ -112,7 +95,7 @@ class TerminalPerson:
         """The person's answer. Cancelling withdraws the question and gives the terminal back."""
         try:
             title = await to_thread.run_sync(self._asking_step, request.request_id)
-            async with self._desk.conversation(question_text(request, title)) as conversation:
+            async with self._desk.conversation(texts.question_text(request, title)) as conversation:
                 return await _yes_or_no(conversation, request)
         except OSError:
             return TERMINAL_CLOSED
@@ -120,7 +103,7 @@ class TerminalPerson:
     async def answer(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:  # noqa: ARG002
         """An answer to each question; None as soon as one is declined. Cancelling withdraws them."""
         title = await to_thread.run_sync(self._questioned_step)
-        whose = f"  for step: {visible(title)}" if title else ""
+        whose = f"  for step: {texts.visible(title)}" if title else ""
         count = "a question" if len(questions) == 1 else f"{len(questions)} questions"
         with suppress(OSError):
             async with self._desk.conversation(f"\n? {count} to you{whose}\n", escape=True) as conversation:
@@ -129,8 +112,10 @@ class TerminalPerson:
 
     async def decide(self, decision: PlanDecisionEvent) -> Sequence[str] | None:
         """The ids of the options picked; None: the person would rather not, for now."""
-        choosing, picked = choosing_of(decision), None
-        heading = f"\n? {visible(decision.decision_id)}: {_indented(decision.question)}\n{options_text(choosing)}"
+        choosing, picked = texts.choosing_of(decision), None
+        heading = (
+            f"\n? {texts.visible(decision.decision_id)}: {_indented(decision.question)}\n{texts.options_text(choosing)}"
+        )
         with suppress(OSError):
             async with (
                 self._desk.conversation(heading, escape=True) as conversation,
@@ -147,7 +132,7 @@ class TerminalPerson:
             yield
             return
         number = conversation.lines
-        await conversation.say(time_left(decision, self._clock()) + "\n")
+        await conversation.say(texts.time_left(decision, self._clock()) + "\n")
         async with anyio.create_task_group() as group:
             group.start_soon(self._count, conversation, decision, number)
             yield
@@ -157,31 +142,31 @@ class TerminalPerson:
         with suppress(OSError):  # reading the answer fails then
             while True:
                 await anyio.sleep(1.0)
-                await conversation.change_line(number, time_left(decision, self._clock()))
+                await conversation.change_line(number, texts.time_left(decision, self._clock()))
 
 
-async def ask_choice(conversation: Dialogue, choosing: Choosing) -> Picked | None:
+async def ask_choice(conversation: Dialogue, choosing: texts.Choosing) -> texts.Picked | None:
     """Return the person's answer; None: they decline.
 
     Raises:
         OSError: the terminal is gone.
     """
-    prompt = prompt_text(choosing)
+    prompt = texts.prompt_text(choosing)
     while True:
         line = await conversation.answer(prompt)
-        reading = Declined() if line is None else read_choice(line, choosing)
+        reading = texts.Declined() if line is None else texts.read_choice(line, choosing)
         match reading:
-            case Picked():
+            case texts.Picked():
                 return reading
-            case Declined():
+            case texts.Declined():
                 return None
-            case OwnWords():
+            case texts.OwnWords():
                 words = await conversation.answer("  your words (Enter: back)  > ")
                 if words is None or words == ESCAPE:
                     return None
                 if words.strip():
-                    return Picked(words=words.strip())
-            case Unclear(why):
+                    return texts.Picked(words=words.strip())
+            case texts.Unclear(why):
                 await conversation.say(f"  {why}\n")
 
 
@@ -193,8 +178,8 @@ def accept_commands(lines: Sequence[CommandLine], writes: Sequence[str], env: Cl
 
 
 async def _accept(lines: Sequence[CommandLine], writes: Sequence[str], env: CliEnvironment) -> bool:
-    shown = "".join(f"  {one.step_id}{' (check)' if one.check else ''}: {visible(one.line)}\n" for one in lines)
-    files = f"and its steps would edit these files: {', '.join(map(visible, writes))}\n" if writes else ""
+    shown = "".join(f"  {one.step_id}{' (check)' if one.check else ''}: {texts.visible(one.line)}\n" for one in lines)
+    files = f"and its steps would edit these files: {', '.join(map(texts.visible, writes))}\n" if writes else ""
     text = f"A model wrote this plan. It would run these commands without asking again:\n{shown}{files}"
     async with PromptQueue(env).conversation(text) as conversation:
         answer = await conversation.answer("Run them? [y/N] > ")
@@ -202,15 +187,15 @@ async def _accept(lines: Sequence[CommandLine], writes: Sequence[str], env: CliE
 
 
 async def _yes_or_no(conversation: Dialogue, request: ApprovalRequestEvent) -> ApprovalAnswer:
-    prompt = prompt_of(request)
+    prompt = texts.prompt_of(request)
     while True:
         line = await conversation.answer(prompt)
         if line is None:
             return ApprovalAnswer(allow=False, reason="the user closed the input")
-        answer = parse_answer(line, request)
+        answer = texts.parse_answer(line, request)
         if answer is not None:
             return answer
-        prompt = UNCLEAR + prompt_of(request)
+        prompt = texts.UNCLEAR + texts.prompt_of(request)
 
 
 async def _ask_all(conversation: Dialogue, questions: Sequence[Question]) -> Sequence[Answer] | None:
@@ -225,9 +210,9 @@ async def _ask_all(conversation: Dialogue, questions: Sequence[Question]) -> Seq
 
 
 async def _ask(conversation: Dialogue, question: Question, position: str) -> Answer | None:
-    choosing = choosing_of_question(question.model_dump())
-    header = f"[{visible(question.header)}] " if question.header else ""
-    await conversation.say(f"  {position}{header}{_indented(question.question)}\n{options_text(choosing)}")
+    choosing = texts.choosing_of_question(question.model_dump())
+    header = f"[{texts.visible(question.header)}] " if question.header else ""
+    await conversation.say(f"  {position}{header}{_indented(question.question)}\n{texts.options_text(choosing)}")
     picked = await ask_choice(conversation, choosing)
     if picked is None:
         return None
@@ -238,4 +223,4 @@ async def _ask(conversation: Dialogue, question: Question, position: str) -> Ans
 
 
 def _indented(text: str) -> str:
-    return "\n    ".join(map(visible, text.split("\n")))
+    return "\n    ".join(map(texts.visible, text.split("\n")))

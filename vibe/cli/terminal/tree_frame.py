@@ -9,21 +9,8 @@ from itertools import chain, islice
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
+from vibe.front import plan_words as say
 from vibe.front.event_text import one_line
-from vibe.front.plan_words import (
-    SPINNER,
-    bar,
-    cut,
-    hint,
-    indent,
-    mark,
-    mode_icon,
-    second_row,
-    short,
-    took,
-    totals_line,
-    unmet,
-)
 from vibe.view.plan_view import PlanView
 from vibe.view.step_view import WAITING, StepView
 
@@ -50,10 +37,8 @@ def lay_out(plan: PlanView, rows: int, chosen_id: str = "") -> TreeLayout:
     """Choose what to show in at most ``rows`` rows, the line that counts the rest included."""
     busy = len(plan.running) + len(plan.replanning)
     second_rows = busy + len(plan.failed)
-    if plan.total + second_rows <= rows:
-        return TreeLayout(steps=tuple(plan.steps.values()), roomy=True, hidden={})
     if plan.total <= rows:
-        return TreeLayout(steps=tuple(plan.steps.values()), roomy=False, hidden={})
+        return TreeLayout(steps=tuple(plan.steps.values()), roomy=plan.total + second_rows <= rows, hidden={})
     room = max(0, rows - 1)
     roomy = 2 * busy + len(plan.failed) + NEXT <= room
     chosen: dict[str, StepView] = {}
@@ -93,7 +78,7 @@ def _by_interest(plan: PlanView, chosen_id: str) -> Iterator[StepView]:
 
 
 def _ready_first(waiting: Iterable[StepView], plan: PlanView) -> Iterator[StepView]:
-    ready = list(islice((step for step in waiting if not unmet(step, plan)), NEXT))
+    ready = list(islice((step for step in waiting if not say.unmet(step, plan)), NEXT))
     yield from chain(ready, (step for step in waiting if step not in ready))
 
 
@@ -121,7 +106,7 @@ def frame(plan: PlanView, now: float, width: int, height: int, chosen_id: str = 
     airy = height >= 16
     rows = max(0, height - 2 - len(decisions) - (2 if airy else 0))
     layout = lay_out(plan, rows, chosen_id)
-    lines = [Text(cut(f" {one_line(plan.goal, 400)}", width), style="bold")]
+    lines = [Text(say.cut(f" {one_line(plan.goal, 400)}", width), style="bold")]
     lines += [Text("")] if airy else []
     for step, line in _steps(plan, layout, now, width):
         if step is not None and step.id == chosen_id:
@@ -139,13 +124,13 @@ def _steps(plan: PlanView, layout: TreeLayout, now: float, width: int) -> Iterat
     """Yield lines, and the step of which each is the first."""
     for step in layout.steps:
         yield step, _step(step, plan, now, width, crowded=not layout.roomy)
-        text = second_row(step) if layout.roomy else ""
+        text = say.second_row(step) if layout.roomy else ""
         if text:
-            lead = indent(step).replace("├", "│") + "  ╰ "
+            lead = say.indent(step).replace("├", "│") + "  ╰ "
             style = "red" if step.status == "failed" else "yellow" if step.is_asking else "dim"
-            yield None, Text(cut(lead + text, width), style=style)
+            yield None, Text(say.cut(lead + text, width), style=style)
     if layout.hidden:
-        yield None, Text(cut(f" … {_counted(layout.hidden)}", width), style="dim")
+        yield None, Text(say.cut(f" … {_counted(layout.hidden)}", width), style="dim")
 
 
 def _step(step: StepView, plan: PlanView, now: float, width: int, *, crowded: bool) -> Text:
@@ -153,16 +138,16 @@ def _step(step: StepView, plan: PlanView, now: float, width: int, *, crowded: bo
     room = max(0, width - 1 - columns.cell_len)
     style = STYLES.get(step.status, "")
     line = Text(no_wrap=True)
-    line.append(indent(step))
-    shown = mark(step)
+    line.append(say.indent(step))
+    shown = say.mark(step)
     if (step.status == "in_progress" or step.replanning) and not step.is_asking:
-        shown = SPINNER[int(now * 8) % len(SPINNER)]
+        shown = say.SPINNER[int(now * 8) % len(say.SPINNER)]
     line.append(shown + " ", style="yellow" if step.is_asking else style)
     again = f" (attempt {step.attempt})" if step.attempt > 1 else ""
     title = one_line(step.title, 200) + again
-    second = second_row(step) if crowded else ""
+    second = say.second_row(step) if crowded else ""
     if second:  # neither may push the other out of sight
-        title = cut(title, max(room // 2, room - line.cell_len - cell_len(second) - 2))
+        title = say.cut(title, max(room // 2, room - line.cell_len - cell_len(second) - 2))
     line.append(title, style="dim" if step.status in WAITING else "")
     if second:
         line.append(f"  {second}", style="red" if step.status == "failed" else "dim")
@@ -179,11 +164,11 @@ def _columns(step: StepView, plan: PlanView, now: float, width: int) -> Text:
     bar = width >= BAR_FROM
     tokens = width >= TOKENS_FROM
     size = 2 + ELAPSED + (2 + TOKENS if tokens else 0) + (1 + BAR if bar else 0)
-    why = hint(step, plan)
+    why = say.hint(step, plan)
     if why:
         return text.append(_fit("  " + why, size), style="dim")
     elapsed = step.elapsed(now)
-    text.append(f"  {'' if elapsed is None else took(elapsed):>{ELAPSED}}")
+    text.append(f"  {'' if elapsed is None else say.took(elapsed):>{ELAPSED}}")
     if tokens:
         text.append("  " + _fit(_spent(step), TOKENS), style="" if step.status == "in_progress" else "dim")
     if bar:
@@ -201,11 +186,11 @@ def _budget_bar(step: StepView) -> Text:
 def _filled(share: float, *, live: bool) -> Text:
     """A bar in the colour of how much is used; what does not move any more is dim."""
     style = "red" if share >= 0.9 else "yellow" if share >= 0.7 else "green"
-    return Text(bar(share, BAR), style=style if live else "dim")
+    return Text(say.bar(share, BAR), style=style if live else "dim")
 
 
 def _totals(plan: PlanView, now: float, width: int) -> Text:
-    totals = totals_line(plan, now, width - 1)
+    totals = say.totals_line(plan, now, width - 1)
     text = Text(" ", no_wrap=True)
     if plan.total and width >= TOTAL_BAR + 4 + cell_len(totals):
         done = round(TOTAL_BAR * plan.done / plan.total)
@@ -223,18 +208,18 @@ def _decision(plan: PlanView, decision_id: str, width: int) -> Text:
     decision = plan.decisions[decision_id]
     options = " / ".join(decision.options)
     line = one_line(f"{decision_id}: {decision.question} ({options})", 400)
-    return Text(cut(f" ? {line}", width), style="yellow")
+    return Text(say.cut(f" ? {line}", width), style="yellow")
 
 
 def _mode(mode: str) -> str:
-    icon = mode_icon(mode)
+    icon = say.mode_icon(mode)
     return f"{icon} {mode}" if icon != "·" else one_line(mode, MODE)
 
 
 def _spent(step: StepView) -> str:
     if step.max_tokens is not None:
-        return f"{short(step.budget_used)}/{short(step.max_tokens)}".rjust(TOKENS)
-    return (short(step.spent.tokens) if step.spent.calls else "").rjust(TOKENS)
+        return f"{say.short(step.budget_used)}/{say.short(step.max_tokens)}".rjust(TOKENS)
+    return (say.short(step.spent.tokens) if step.spent.calls else "").rjust(TOKENS)
 
 
 def _counted(hidden: Mapping[str, int]) -> str:
@@ -247,4 +232,4 @@ def _counted(hidden: Mapping[str, int]) -> str:
 
 
 def _fit(text: str, cells: int) -> str:
-    return set_cell_size(cut(text, cells), cells)
+    return set_cell_size(say.cut(text, cells), cells)
