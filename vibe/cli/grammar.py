@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from argparse import ArgumentTypeError, RawDescriptionHelpFormatter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -17,26 +17,23 @@ NAMES = ("plans", "sessions", "agents", "models", "providers", "servers")
 LOOPBACK = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1"}
 
 
-def positive_int(text: str) -> int:
-    """A whole number from 1."""
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value < 1:
-        raise ArgumentTypeError(f"must be an integer, 1 or more, not {text!r}")
-    return value
+def _above_zero(kind: Callable[[str], float], what: str) -> Callable[[str], float]:
+    """Return the type of an argument that is a number above 0."""
+
+    def number(text: str) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = 0
+        if not 0 < value < math.inf:
+            raise ArgumentTypeError(f"must be {what}, not {text!r}")
+        return value
+
+    return number
 
 
-def positive_number(text: str) -> float:
-    """A number above 0."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not (value > 0 and math.isfinite(value)):
-        raise ArgumentTypeError(f"must be a number above 0, not {text!r}")
-    return value
+_positive_int = _above_zero(int, "an integer, 1 or more")
+_positive_number = _above_zero(float, "a number above 0")
 
 
 def _asker(text: str) -> str:
@@ -92,8 +89,8 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--add-dir": _words("DIR", "another folder to work in", dest="extra_roots"),
     "--auto-approve/--yolo": _flag("run everything no rule denies, without asking"),
     "--bus": _word("ADDRESS", "publish events here, e.g. tcp://127.0.0.1:5555", dest="bus_address"),
-    "--max-price": _word("USD", "stop before more is spent", type=positive_number),
-    "--max-tokens": _word("N", "stop before more tokens are used", type=positive_int),
+    "--max-price": _word("USD", "stop before more is spent", type=_positive_number),
+    "--max-tokens": _word("N", "stop before more tokens are used", type=_positive_int),
     "--network": _flag("let sandboxed commands use the network, not only localhost"),
     "--output": _choice("default: text", "text", "json", default="text"),
     "--output (runs)": _choice("format of stdout (default: text)", "text", "json", "streaming", default="text"),
@@ -104,7 +101,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
         "wait longer than 30 s, or without end, for others that write in this folder",
         nargs="?",
         const=math.inf,
-        type=positive_number,
+        type=_positive_number,
     ),
     "--workdir": _word("DIR", "work here instead of in the current directory"),
     # a prompt
@@ -120,8 +117,8 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--image": _words("FILE", "an image for the prompt; repeatable"),
     "--agent": _word("NAME", "agent profile (default: default_agent)"),
     "--model": _word("ALIAS", "model to use"),
-    "--max-turns": _word("N", "stop after N model calls", type=positive_int),
-    "--time-limit": _word("SECONDS", "stop after SECONDS", type=positive_number),
+    "--max-turns": _word("N", "stop after N model calls", type=_positive_int),
+    "--time-limit": _word("SECONDS", "stop after SECONDS", type=_positive_number),
     "--enabled-tools": _word("PATTERN", "only these tools (name, glob or re:...); repeatable", action="append"),
     "-c/--continue": _word(None, "continue the last session here", action="store_const", const="", dest="resume"),
     "--resume": _word("ID", "continue the session with this id, or the last", nargs="?", const=""),
@@ -143,7 +140,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--reuse": _word("ID", "reuse results of that plan's unchanged steps"),
     "--accept-commands": _flag("accept the commands in this plan, which a model wrote", dest="accepted"),
     "--allow-dirty": _flag("let worktree steps start from uncommitted changes"),
-    "--max-parallel": _word("N", "run at most N steps in parallel", type=positive_int),
+    "--max-parallel": _word("N", "run at most N steps in parallel", type=_positive_int),
     "--decide": _words("ID=OPTION", "decide beforehand; repeatable"),
     "--approve": _choice("let steps edit files in the workspace without asking", "edits"),
     "--wait (answers)": _flag(
@@ -191,9 +188,9 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--file": _word("FILE", "the new plan; differences are applied"),
     "--ask": _word("SENTENCE", "let a model write the change, for you to confirm"),
     "--yes": _flag("with --ask: apply the change without confirmation"),
-    "--max-tokens (plan)": _word("N", "token limit of the whole plan", type=positive_int),
-    "--max-price (plan)": _word("USD", "price limit of the whole plan", type=positive_number),
-    "--max-seconds": _word("S", "time limit of the whole plan", type=positive_number),
+    "--max-tokens (plan)": _word("N", "token limit of the whole plan", type=_positive_int),
+    "--max-price (plan)": _word("USD", "price limit of the whole plan", type=_positive_number),
+    "--max-seconds": _word("S", "time limit of the whole plan", type=_positive_number),
     "--reason (edit)": _word("TEXT", "the reason, for the plan's history", default=""),
     "--trust (plan)": _flag("let steps use the workspace's .vibe"),
     # settings
@@ -259,7 +256,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--no-browser": _flag("print the address instead of opening it"),
     "--client-id": _word("ID", "for servers that don't register clients", default=""),
     "--port": _word("PORT", "port for the redirect (default: any)", default=0, type=_port),
-    "--timeout": _word("SECONDS", "how long to wait (default: 300)", default=300.0, type=positive_number),
+    "--timeout": _word("SECONDS", "how long to wait (default: 300)", default=300.0, type=_positive_number),
     "name": _word("NAME", "its name in the settings"),
     "--http": _word(
         "[HOST:]PORT",
@@ -469,13 +466,22 @@ def parser_of(words: Sequence[str]) -> Parser:
     return parser
 
 
+def below(name: str) -> dict[str, Command]:
+    """Return the commands below one, by the word that follows it."""
+    return {line.partition(" ")[2]: command for line, command in GRAMMAR.items() if line.startswith(f"{name} ")}
+
+
+def spellings(name: str) -> list[str]:
+    """Return how an argument is written: an option in each way there is, another by its name."""
+    return name.partition(" ")[0].split("/")
+
+
 def _add_command(parser: Parser, name: str) -> None:
     """Add the arguments of a command, or the commands below it; the name of theirs is ``subcommand``."""
     _add_arguments(parser, GRAMMAR[name].arguments)
-    below = {line.partition(" ")[2]: one for line, one in GRAMMAR.items() if line.startswith(f"{name} ")}
-    if below:
+    if known := below(name):
         commands = parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
-        for word, command in below.items():
+        for word, command in known.items():
             _add_arguments(commands.add_parser(word, help=command.about), command.arguments)
 
 
@@ -484,7 +490,7 @@ def _add_arguments(parser: Any, names: Sequence[str | tuple[str, ...]]) -> None:
         if isinstance(name, tuple):
             _add_arguments(parser.add_mutually_exclusive_group(), name)
         else:
-            parser.add_argument(*name.partition(" ")[0].split("/"), **ARGUMENTS[name])
+            parser.add_argument(*spellings(name), **ARGUMENTS[name])
 
 
 def _refusal(words: Sequence[str]) -> str | None:

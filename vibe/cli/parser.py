@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn, cast
 
 from vibe import __version__
@@ -70,44 +70,18 @@ class Parser(argparse.ArgumentParser):
         """Return the word that is missing; where it is a command, all of them."""
         if names != "COMMAND":
             return f"{names} is missing: add it"
-        commands = [word for word in self.own_words() if not word.startswith("-")]
+        commands = [str(word) for action in self._actions for word in action.choices or ()]
         return f"a command is missing: choose from {', '.join(commands)}"
-
-    def parsers_below(self) -> Iterator[Parser]:
-        """The parser of each command of this one, and of theirs."""
-        for action in self._actions:
-            below = cast("object", action.choices)
-            for parser in cast("dict[str, object]", below).values() if isinstance(below, dict) else ():
-                if isinstance(parser, Parser):
-                    yield parser
-                    yield from parser.parsers_below()
-
-    def option_values(self) -> dict[str, list[str]]:
-        """The options that take a value, each with those there are; none: any."""
-        return {
-            option: [str(choice) for choice in action.choices or ()]
-            for action in self._actions
-            if action.nargs != 0
-            for option in action.option_strings
-        }
-
-    def operands(self) -> list[str]:
-        """The names under which help shows the arguments of this command that are no options."""
-        return [str(action.metavar) for action in self._actions if not action.option_strings and action.metavar]
-
-    def own_words(self) -> list[str]:
-        """The words that may follow this command itself."""
-        fixed = [str(word) for action in self._actions if not action.option_strings for word in action.choices or ()]
-        return [*fixed, *self.own_options()]
-
-    def own_options(self) -> list[str]:
-        """The options of this command itself."""
-        return [word for action in self._actions for word in action.option_strings]
 
     def options(self) -> list[str]:
         """Every option of this command and, since argparse reports unknown words from the top, of those below it."""
-        parsers = (self, *self.parsers_below())
-        return [word for parser in parsers for word in parser.own_options()]
+        words: list[str] = []
+        for action in self._actions:
+            words += action.option_strings
+            below = cast("object", action.choices)
+            for parser in cast("dict[str, object]", below).values() if isinstance(below, dict) else ():
+                words += parser.options() if isinstance(parser, Parser) else []
+        return words
 
 
 ELSEWHERE = {

@@ -9,8 +9,8 @@ from importlib import resources
 from pathlib import Path
 
 from vibe.cli.environment import Arguments, CliEnvironment
-from vibe.cli.grammar import COMMANDS, SHELLS, parser_of
-from vibe.cli.parser import CommandLineError, Parser
+from vibe.cli.grammar import ARGUMENTS, COMMANDS, GRAMMAR, PROMPT, SHELLS, below, spellings
+from vibe.cli.parser import CommandLineError
 from vibe.core.config.paths import VibePaths
 
 MOST = 100
@@ -109,12 +109,17 @@ def _known() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     """
     words: dict[str, list[str]] = {}
     values: dict[str, list[str]] = {}
-    for line, parser in _parsers():
-        kinds = dict.fromkeys(kind for operand in parser.operands() for kind in _kinds(line, operand))
-        words[line] = [*(COMMANDS if not line else ()), *parser.own_words(), *(f"{CALL}{kind}" for kind in kinds)]
-        for option, choices in parser.option_values().items():
+    for line, command in {"": PROMPT, **GRAMMAR}.items():
+        names = [name for given in command.arguments for name in (given if isinstance(given, tuple) else (given,))]
+        operands = [ARGUMENTS[name] for name in names if not name.startswith("-")]
+        options = {option: ARGUMENTS[name] for name in names if name.startswith("-") for option in spellings(name)}
+        fixed = [*(below(line) if line else COMMANDS), *(word for one in operands for word in one.get("choices", ()))]
+        kinds = dict.fromkeys(kind for one in operands for kind in _kinds(line, one["metavar"]))
+        words[line] = [*fixed, "-h", "--help", *options, *(f"{CALL}{kind}" for kind in kinds)]
+        for option, argument in options.items():
             kind = NAMED_BY_OPTION.get(option)
-            values[f"{line} {option}"] = choices or ([f"{CALL}{kind}"] if kind else [])
+            if argument.get("action", "append") == "append":
+                values[f"{line} {option}"] = [*argument.get("choices", ())] or ([f"{CALL}{kind}"] if kind else [])
     words["help"] = list(COMMANDS)
     return words, values
 
@@ -123,13 +128,6 @@ def _kinds(line: str, operand: str) -> tuple[str, ...]:
     """Return the kinds of names that an argument of a command may be."""
     kinds = NAMED_BY_OPERAND.get(line) or NAMED_BY_OPERAND.get(line.partition(" ")[0], {})
     return kinds.get(operand, ())
-
-
-def _parsers() -> Iterator[tuple[str, Parser]]:
-    yield "", parser_of(())
-    for command in COMMANDS:
-        for parser in parser_of((command,)).parsers_below():
-            yield parser.prog.removeprefix("vibe "), parser
 
 
 def _grouped(values: Mapping[str, Sequence[str]]) -> Iterator[tuple[list[str], Sequence[str]]]:

@@ -37,10 +37,7 @@ def run(args: Arguments, env: CliEnvironment) -> int:
     base = None if args.base is None else read_plan_file(env.cwd / Path(args.base).expanduser())
     sentence, piped, note = _goal(args.goal, env)
     request = PlanningRequest(
-        subject=sentence,
-        piped=piped,
-        notes=(note,) if note else (),
-        **args.named_in(PlanningRequest),
+        subject=sentence, piped=piped, notes=(note,) if note else (), **args.named_in(PlanningRequest)
     )
     forgive(env.stdout)
     watched = args.output == "text" and env.stderr.isatty()  # it takes minutes: show that it works

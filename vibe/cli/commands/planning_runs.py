@@ -101,10 +101,7 @@ def run(args: Arguments, env: CliEnvironment) -> int:
         raise CommandLineError("--ask: no one can confirm the change: add --yes, or run it at a terminal")
     folder = find_plan(env.home, args.plan)
     request = PlanningRequest(
-        subject=args.ask,
-        workdir=Path(folder.settings().workspace),
-        trust=args.trust,
-        wanted_by="vibe plan edit --ask",
+        subject=args.ask, workdir=Path(folder.settings().workspace), trust=args.trust, wanted_by="vibe plan edit --ask"
     )
     trouble = (WarningEvent,) if args.output == "text" else TROUBLE
     listener = EventLines(env.stderr, partial(line_of, (*trouble, ToolCallEvent) if asks else trouble))
