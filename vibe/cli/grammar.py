@@ -271,10 +271,10 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--dry-run (migrate)": _flag("show what would be done; change nothing"),
     "--workdir (migrate)": _word("DIR", "also clean this project's settings, if it is trusted"),
 })
-"""What argparse is told of each: its spellings, with a note where several commands call different ones the same."""
+"""The settings of each for argparse, by its spellings, with a note where commands call different ones the same."""
 
 
-class Command(NamedTuple):
+class Syntax(NamedTuple):
     """A command: its purpose and its arguments, of ``ARGUMENTS``; of those in a group only one may be given."""
 
     about: str
@@ -295,7 +295,7 @@ RUN = (
     "--wait (answers)", "--fail-fast", "--executor", "--model (steps)", "--bus", "--trust", "--show-output", "--report",
 )  # fmt: skip
 """Arguments of a plan's run, new or resumed."""
-PROMPT = Command(
+PROMPT = Syntax(
     "A coding agent that plans and executes.",
     (
         "words", "-p/--prompt", "--plain", "--attach", "--setup", "--prompt-file", "--output (runs)", "--output-dir",
@@ -305,120 +305,120 @@ PROMPT = Command(
     ),
 )  # fmt: skip
 GRAMMAR = MappingProxyType({
-    "plan": Command("create, run and inspect plans"),
-    "plan new": Command("write a plan for a goal, without running it", ("goal", *WRITING)),
-    "plan run": Command("run a plan file", ("file", *NEW_RUN, *RUN)),
-    "plan resume": Command("continue a plan that was paused or killed", ("plan", *RUN)),
-    "plan validate": Command("report every problem of a plan file", ("plan (file)", "--output")),
-    "plan show": Command("print a plan: its steps, and their status if it has run", ("plan (any)", "--output")),
-    "plan graph": Command("draw a plan's steps and their dependencies", ("plan (any)", "--format (graph)")),
-    "plan schema": Command("print the JSON Schema of plan files"),
-    "plan list": Command("list all plans that have run, in any folder", ("--output",)),
-    "plan status": Command("show a plan's status", ("plan", "--output")),
-    "plan logs": Command("show the output of a plan's commands, checks and agents", ("plan", "step (log)", "--follow")),
-    "plan report": Command(
+    "plan": Syntax("create, run and inspect plans"),
+    "plan new": Syntax("write a plan for a goal, without running it", ("goal", *WRITING)),
+    "plan run": Syntax("run a plan file", ("file", *NEW_RUN, *RUN)),
+    "plan resume": Syntax("continue a plan that was paused or killed", ("plan", *RUN)),
+    "plan validate": Syntax("report every problem of a plan file", ("plan (file)", "--output")),
+    "plan show": Syntax("print a plan: its steps, and their status if it has run", ("plan (any)", "--output")),
+    "plan graph": Syntax("draw a plan's steps and their dependencies", ("plan (any)", "--format (graph)")),
+    "plan schema": Syntax("print the JSON Schema of plan files"),
+    "plan list": Syntax("list all plans that have run, in any folder", ("--output",)),
+    "plan status": Syntax("show a plan's status", ("plan", "--output")),
+    "plan logs": Syntax("show the output of a plan's commands, checks and agents", ("plan", "step (log)", "--follow")),
+    "plan report": Syntax(
         "write a report: steps, time, cost, decisions, changes", ("plan", "--format (report)", "-o (report)")
     ),
-    "plan diff": Command("compare the steps of two plans, and say why they differ", ("one", "other", "--output")),
-    "plan clean": Command(
+    "plan diff": Syntax("compare the steps of two plans, and say why they differ", ("one", "other", "--output")),
+    "plan clean": Syntax(
         "remove worktrees, branches and sample copies of ended plans",
         ("plans", "--all", "--records", "--dry-run (clean)", "--output"),
     ),
-    "plan pause": Command(
+    "plan pause": Syntax(
         "pause a running plan: its steps stop at the end of their turn", ("plan", "--now", "--output")
     ),
-    "plan cancel": Command("cancel a plan or one of its steps, for good", ("plan", "step (cancel)", "--output")),
-    "plan decide": Command("answer a decision a plan waits for", ("plan", "decision", "options", "--output")),
-    "plan approve": Command(
+    "plan cancel": Syntax("cancel a plan or one of its steps, for good", ("plan", "step (cancel)", "--output")),
+    "plan decide": Syntax("answer a decision a plan waits for", ("plan", "decision", "options", "--output")),
+    "plan approve": Syntax(
         "approve or deny a tool call of a running plan", ("plan", "request", "--deny", "--reason", "--output")
     ),
-    "plan retry": Command(
+    "plan retry": Syntax(
         "rerun a step; if the plan is not running, also its dependents, on the next resume",
         ("plan", "step", "--output"),
     ),
-    "plan skip": Command("skip a step: its dependents still run", ("plan", "step", "--output")),
-    "plan steer": Command(
+    "plan skip": Syntax("skip a step: its dependents still run", ("plan", "step", "--output")),
+    "plan steer": Syntax(
         "send a message to the agent of a running step, read before its next turn", ("plan", "step", "text", "--output")
     ),
-    "plan rewind": Command(
+    "plan rewind": Syntax(
         "like retry, with the files as they were before the step", ("plan", "step", "--wait", "--output")
     ),
-    "plan edit": Command(
+    "plan edit": Syntax(
         "change a plan's steps or budget, while it runs or between runs; default: in an editor",
         ("plan", ("--operations", "--file", "--ask"), *LIMITS, "--reason (edit)", "--trust (plan)", "--output"),
     ),
-    "agents": Command("list the agent profiles"),
-    "agents list": Command("list the agents", LISTING),
-    "setup": Command(
+    "agents": Syntax("list the agent profiles"),
+    "agents list": Syntax("list the agents", LISTING),
+    "setup": Syntax(
         "choose a provider and a model, save the key, and test it",
         ("--provider", "--key-from", "--model (setup)", "--key-store", "--forget-key", "--no-test", "--output"),
     ),
-    "config": Command("show and change settings"),
-    "config show": Command("print all settings", ("--origin", "--workdir", "--output", "--trust")),
-    "config get": Command("print one setting or table", ("key (get)", "--workdir", "--output", "--trust")),
-    "config path": Command("print the path of the settings file", ("--project", "--workdir")),
-    "config set": Command("set one key; the rest of the file is unchanged", ("key", "value", "--project", "--workdir")),
-    "config edit": Command(
+    "config": Syntax("show and change settings"),
+    "config show": Syntax("print all settings", ("--origin", "--workdir", "--output", "--trust")),
+    "config get": Syntax("print one setting or table", ("key (get)", "--workdir", "--output", "--trust")),
+    "config path": Syntax("print the path of the settings file", ("--project", "--workdir")),
+    "config set": Syntax("set one key; the rest of the file is unchanged", ("key", "value", "--project", "--workdir")),
+    "config edit": Syntax(
         "open the settings file in $EDITOR; it is checked before it is saved", ("--project", "--workdir")
     ),
-    "models": Command(
+    "models": Syntax(
         "list configured models and what their providers offer", ("--online (models)", "--provider (models)", *LISTING)
     ),
-    "tools": Command("list the tools"),
-    "tools list": Command("list the tools; for MCP servers: vibe mcp list", ("--agent (tools)", *LISTING)),
-    "events": Command("follow runs on this machine and answer their requests"),
-    "events list": Command("list the runs publishing events now", ("--output",)),
-    "events schema": Command("print the JSON Schema of all events"),
-    "events tail": Command(
+    "tools": Syntax("list the tools"),
+    "tools list": Syntax("list the tools; for MCP servers: vibe mcp list", ("--agent (tools)", *LISTING)),
+    "events": Syntax("follow runs on this machine and answer their requests"),
+    "events list": Syntax("list the runs publishing events now", ("--output",)),
+    "events schema": Syntax("print the JSON Schema of all events"),
+    "events tail": Syntax(
         "print the events of a run until it ends", ("source", "--topic", "--from (event)", "--output")
     ),
-    "events answer": Command(
+    "events answer": Syntax(
         "list the requests of a run, or answer one",
         ("source (answer)", "request (answer)", "answer", "--reason (answer)", "--by", "--output"),
     ),
-    "events watch": Command("watch another process's run until it ends", ("source (watch)",)),
-    "memory": Command("show and change what later conversations remember"),
-    "memory list": Command("list the facts about this project and about everything", ("--output", "--workdir (notes)")),
-    "memory add": Command("add a fact", ("text (note)", "--global", "--workdir (notes)")),
-    "memory remove": Command("remove a fact", ("id", "--workdir (notes)")),
-    "skills": Command("list the skills"),
-    "skills list": Command("list the skills available here", LISTING),
-    "trust": Command("choose which folders' .vibe may be loaded"),
-    "trust add": Command("trust a folder and everything below it; its .vibe can run programs as you", ("dir",)),
-    "trust remove": Command("stop trusting a folder", ("dir",)),
-    "trust list": Command("list the trusted folders", ("--output",)),
-    "session": Command("show, export and rewind saved conversations"),
-    "session list": Command("list the sessions, newest first", ("--here", "--output")),
-    "session show": Command("print a session, one numbered line per message", ("session", "--output")),
-    "session export": Command("print a whole conversation", ("session", "--format (session)")),
-    "session rewind": Command(
+    "events watch": Syntax("watch another process's run until it ends", ("source (watch)",)),
+    "memory": Syntax("show and change what later conversations remember"),
+    "memory list": Syntax("list the facts about this project and about everything", ("--output", "--workdir (notes)")),
+    "memory add": Syntax("add a fact", ("text (note)", "--global", "--workdir (notes)")),
+    "memory remove": Syntax("remove a fact", ("id", "--workdir (notes)")),
+    "skills": Syntax("list the skills"),
+    "skills list": Syntax("list the skills available here", LISTING),
+    "trust": Syntax("choose which folders' .vibe may be loaded"),
+    "trust add": Syntax("trust a folder and everything below it; its .vibe can run programs as you", ("dir",)),
+    "trust remove": Syntax("stop trusting a folder", ("dir",)),
+    "trust list": Syntax("list the trusted folders", ("--output",)),
+    "session": Syntax("show, export and rewind saved conversations"),
+    "session list": Syntax("list the sessions, newest first", ("--here", "--output")),
+    "session show": Syntax("print a session, one numbered line per message", ("session", "--output")),
+    "session export": Syntax("print a whole conversation", ("session", "--format (session)")),
+    "session rewind": Syntax(
         "fork a session before one of its messages", ("session", "message", "--files", "--wait", "--output")
     ),
-    "mcp": Command("manage MCP servers, or serve as one"),
-    "mcp list": Command("connect to each configured server and list its tools", LISTING),
-    "mcp add": Command(
+    "mcp": Syntax("manage MCP servers, or serve as one"),
+    "mcp list": Syntax("connect to each configured server and list its tools", LISTING),
+    "mcp add": Syntax(
         "add a server to the settings; nothing is started",
         ("name (new)", "target", "--env", "--header", "--key-env", "--project", "--workdir"),
     ),
-    "mcp remove": Command("remove a server from the settings", ("name (there)", "--project", "--workdir")),
-    "mcp import": Command("add servers from another agent's JSON file", ("file (servers)", "--project", "--workdir")),
-    "mcp login": Command(
+    "mcp remove": Syntax("remove a server from the settings", ("name (there)", "--project", "--workdir")),
+    "mcp import": Syntax("add servers from another agent's JSON file", ("file (servers)", "--project", "--workdir")),
+    "mcp login": Syntax(
         "sign in to a server in a browser",
         ("--no-browser", "--client-id", "--port", "--timeout", "name", "--workdir", "--trust"),
     ),
-    "mcp logout": Command("delete the tokens of a server", ("name", "--workdir", "--trust")),
-    "mcp serve": Command(
+    "mcp logout": Syntax("delete the tokens of a server", ("name", "--workdir", "--trust")),
+    "mcp serve": Syntax(
         "serve vibe to other agents as an MCP server on stdin and stdout", ("--http", "--auto-approve/--yolo")
     ),
-    "permissions": Command("explain whether a tool call is allowed"),
-    "permissions explain": Command(
+    "permissions": Syntax("explain whether a tool call is allowed"),
+    "permissions explain": Syntax(
         "say whether a call is allowed, asked about or denied, and why",
         ("tool", "arguments", "--agent (rules)", "--auto-approve/--yolo (rules)", *FOLDERS, "--json"),
     ),
-    "doctor": Command("check settings, keys, sandbox and programs", ("--online", *LISTING)),
-    "completions": Command("print a completion script for a shell", ("shell", "--names")),
-    "help": Command("show help for a command", ("words (help)",)),
-    "migrate": Command(
+    "doctor": Syntax("check settings, keys, sandbox and programs", ("--online", *LISTING)),
+    "completions": Syntax("print a completion script for a shell", ("shell", "--names")),
+    "help": Syntax("show help for a command", ("words (help)",)),
+    "migrate": Syntax(
         "remove settings of Mistral Vibe that have no effect here", ("--dry-run (migrate)", "--workdir (migrate)")
     ),
 })
@@ -466,7 +466,7 @@ def parser_of(words: Sequence[str]) -> Parser:
     return parser
 
 
-def below(name: str) -> dict[str, Command]:
+def below(name: str) -> dict[str, Syntax]:
     """Return the commands below one, by the word that follows it."""
     return {line.partition(" ")[2]: command for line, command in GRAMMAR.items() if line.startswith(f"{name} ")}
 
