@@ -44,17 +44,19 @@ class SparingBackend:
         """Stream one answer; see ``ModelBackend.complete``."""
         refused = self._refused
         for tries in range(1, MOST_TRIES + 1):
-            spared = _Sieve(request, refused)
+            spared = _spared(request, refused)
             try:
-                completion = await self._inner.complete(spared.passed, observer)
+                completion = await self._inner.complete(spared, observer)
             except ModelRequestError as error:
-                blamed = _blamed(error, spared.passed)
+                blamed = _blamed(error, spared)
                 if not blamed or tries == MOST_TRIES:
                     raise
                 refused |= blamed
             else:
                 self._refused |= refused
-                return replace(completion, oddity="; ".join(filter(None, (completion.oddity, *spared.said()))))
+                return replace(
+                    completion, oddity="; ".join(filter(None, (completion.oddity, *_left_out(request, spared))))
+                )
         raise AssertionError("unreachable")
 
     async def aclose(self) -> None:
@@ -62,47 +64,38 @@ class SparingBackend:
         await self._inner.aclose()
 
 
-class _Sieve:
-    """A request without what was refused, and with no more tools than go.
+def _spared(request: ModelRequest, refused: frozenset[Part]) -> ModelRequest:
+    """Return a request without what was refused, and with no more tools than go."""
+    taken = [tool for tool in request.tools if tool.ends_work or tool.name not in refused]
+    if len(taken) > MOST_TOOLS:
+        taken = sorted(taken, key=lambda tool: not tool.ends_work)[:MOST_TOOLS]
+    return replace(request, messages=[_without(message, refused) for message in request.messages], tools=taken)
 
-    ``passed`` is what is left of it.
-    """
 
-    def __init__(self, request: ModelRequest, refused: frozenset[Part]) -> None:
-        self._request, self._refused = request, refused
-        self._provider = request.model.provider
-        self._images = self._thoughts = 0
-        messages = [self._message(message) for message in request.messages]
-        taken = [tool for tool in request.tools if tool.ends_work or tool.name not in refused]
-        if len(taken) > MOST_TOOLS:
-            taken = sorted(taken, key=lambda tool: not tool.ends_work)[:MOST_TOOLS]
-        self.passed = replace(request, messages=messages, tools=taken)
+def _without(message: Message, refused: frozenset[Part]) -> Message:
+    match message:
+        case UserMessage(content, images) if not refused.isdisjoint(images):
+            kept = tuple(image for image in images if image not in refused)
+            words = [*filter(None, [content]), *[PICTURE_LEFT_OUT] * (len(images) - len(kept))]
+            return UserMessage("\n".join(words), kept)
+        case AssistantMessage(thoughts=thoughts) if not refused.isdisjoint(thoughts):
+            return structs.replace(message, thoughts=tuple(one for one in thoughts if one not in refused))
+        case _:
+            return message
 
-    def said(self) -> Iterator[str]:
-        """Yield, in sentences, what was left out."""
-        passed = {tool.name for tool in self.passed.tools}
-        refuses = f"provider {self._provider!r} refuses"
-        if self._images:
-            yield f"{refuses} a picture of this conversation: it is left out"
-        if self._thoughts:
-            yield f"{refuses} earlier thoughts of the model: they are left out"
-        if gone := [tool.name for tool in self._request.tools if tool.name not in passed]:
-            many = f" more than {MOST_TOOLS} tools at once, or" if len(passed) == MOST_TOOLS else ""
-            yield f"{refuses}{many} tools that are left out: {some_of(gone, NAMES_SHOWN)}"
 
-    def _message(self, message: Message) -> Message:
-        match message:
-            case UserMessage(content, images) if images:
-                kept = tuple(image for image in images if image not in self._refused)
-                lost = len(images) - len(kept)
-                self._images += lost
-                words = [*filter(None, [content]), *[PICTURE_LEFT_OUT] * lost]
-                return UserMessage("\n".join(words), kept) if lost else message
-            case AssistantMessage(thoughts=thoughts) if not self._refused.isdisjoint(thoughts):
-                self._thoughts += 1
-                return structs.replace(message, thoughts=tuple(one for one in thoughts if one not in self._refused))
-            case _:
-                return message
+def _left_out(request: ModelRequest, spared: ModelRequest) -> Iterator[str]:
+    """Yield, in sentences, what of a request was left out."""
+    refuses = f"provider {request.model.provider!r} refuses"
+    changed = [old for old, new in zip(request.messages, spared.messages, strict=True) if old is not new]
+    if any(isinstance(message, UserMessage) for message in changed):
+        yield f"{refuses} a picture of this conversation: it is left out"
+    if any(isinstance(message, AssistantMessage) for message in changed):
+        yield f"{refuses} earlier thoughts of the model: they are left out"
+    passed = {tool.name for tool in spared.tools}
+    if gone := [tool.name for tool in request.tools if tool.name not in passed]:
+        many = f" more than {MOST_TOOLS} tools at once, or" if len(passed) == MOST_TOOLS else ""
+        yield f"{refuses}{many} tools that are left out: {some_of(gone, NAMES_SHOWN)}"
 
 
 def _blamed(error: ModelRequestError, request: ModelRequest) -> frozenset[Part]:
