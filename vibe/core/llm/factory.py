@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
+from vibe.core.config.paths import CONFIG_FILE
 from vibe.core.extensions import BACKENDS, make_extension
 from vibe.core.llm.backend.transport import filled_headers, key_of
 from vibe.core.llm.limiter import CallLimiter, LimitedBackend, ProviderLimiter
@@ -19,7 +20,6 @@ from vibe.core.llm.sparing import SparingBackend
 from vibe.system.errors import ConfigError, UsageError
 from vibe.system.plain_text import closest, did_you_mean
 
-CONFIG_FILE = "config.toml"
 STYLES = ("openai", "anthropic")
 UNREACHED_BELOW_SECONDS = 30.0
 """For how long a provider is tried that was never reached, in a process of one step: others may have been answered."""
@@ -76,8 +76,7 @@ class ModelCatalog:
         fields: dict[str, Any] = {"auto_compact_threshold": threshold}
         provider = self._providers.get(model.provider)
         if provider is not None and provider.backend is BackendKind.LOCAL:
-            local = self._config.local
-            fields["context_size"] = local.context
+            fields["context_size"] = self._config.local.context
         return model.model_copy(update=fields)
 
     def adjusted(self, settings: Mapping[str, Any]) -> ModelCatalog:
@@ -122,11 +121,8 @@ class ModelCatalog:
         if model.provider in self._providers:
             return self._providers[model.provider]
         known = _quoted(list(self._providers)) or "none"
-        raise ConfigError(
-            CONFIG_FILE,
-            f"models.{model.key}.provider",
-            f"no provider {model.provider!r}: configured in [[providers]] are {known}",
-        )
+        problem = f"no provider {model.provider!r}: configured in [[providers]] are {known}"
+        raise ConfigError(CONFIG_FILE, f"models.{model.key}.provider", problem)
 
     def backend(self, model: ModelConfig) -> ModelBackend:
         """Return what reaches the model: retried, limited and priced.
@@ -147,15 +143,13 @@ class ModelCatalog:
             KeyError: no provider has that name.
         """
         if provider_name not in self._limiters:
-            provider = self._providers[provider_name]
-            self._limiters[provider_name] = (
-                self._limiter_of(provider_name)
-                if self._limiter_of is not None
-                else ProviderLimiter(
-                    max_concurrency=provider.max_concurrency, max_pause_seconds=provider.retry_max_seconds
-                )
-            )
+            make = self._limiter_of or self._own_limiter
+            self._limiters[provider_name] = make(provider_name)
         return self._limiters[provider_name]
+
+    def _own_limiter(self, provider_name: str) -> CallLimiter:
+        provider = self._providers[provider_name]
+        return ProviderLimiter(max_concurrency=provider.max_concurrency, max_pause_seconds=provider.retry_max_seconds)
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -170,7 +164,9 @@ class ModelCatalog:
 
     def _build(self, provider: ProviderConfig) -> ModelBackend:
         if provider.backend is BackendKind.SCRIPTED:
-            return _build_scripted(provider)
+            from vibe.core.llm.backend.scripted import ScriptedBackend
+
+            return ScriptedBackend(_script_of(provider), provider=provider.name)
         if provider.backend is BackendKind.LOCAL:
             from vibe.core.llm.backend.local import LocalBackend
 
@@ -179,17 +175,10 @@ class ModelCatalog:
         if not isinstance(provider.backend, BackendKind):
             return make_extension(BACKENDS, provider.backend, provider, key)
         if provider.api_style not in STYLES:
-            raise ConfigError(
-                CONFIG_FILE,
-                f"providers.{provider.name}.api_style",
-                f"{provider.api_style!r} is no style of this version: write one of {_quoted(list(STYLES))}",
-            )
+            problem = f"{provider.api_style!r} is no style of this version: write one of {_quoted(list(STYLES))}"
+            raise _wrong(provider, "api_style", problem)
         if not provider.api_base.startswith(("http://", "https://")):
-            raise ConfigError(
-                CONFIG_FILE,
-                f"providers.{provider.name}.api_base",
-                f"{provider.api_base!r} is no http:// or https:// address",
-            )
+            raise _wrong(provider, "api_base", f"{provider.api_base!r} is no http:// or https:// address")
         provider = provider.model_copy(update={"extra_headers": filled_headers(provider, self._environ)})
         if provider.backend is BackendKind.MISTRAL:
             from vibe.core.llm.backend.mistral import MistralBackend
@@ -209,14 +198,16 @@ def _patient(provider: ProviderConfig, seconds: float) -> ProviderConfig:
     return provider.model_copy(update={"timeout_seconds": provider.timeout_seconds or seconds})
 
 
-def _build_scripted(provider: ProviderConfig) -> ModelBackend:
-    from vibe.core.llm.backend.scripted import ScriptedBackend
-
+def _script_of(provider: ProviderConfig) -> Path:
     path = Path(provider.script)
     if path.is_absolute() and path.is_file():
-        return ScriptedBackend(path, provider=provider.name)
+        return path
     problem = f"{provider.script!r} is no absolute path of a file" if provider.script else "there is none"
-    raise ConfigError(CONFIG_FILE, f"providers.{provider.name}.script", f"{problem}: name the script to replay")
+    raise _wrong(provider, "script", f"{problem}: name the script to replay")
+
+
+def _wrong(provider: ProviderConfig, key: str, problem: str) -> ConfigError:
+    return ConfigError(CONFIG_FILE, f"providers.{provider.name}.{key}", problem)
 
 
 def _quoted(names: list[str]) -> str:
