@@ -27,16 +27,14 @@ _LOOK_BACK: Final = 8_000
 
 
 class CutAnswer:
-    """The text of the answer an agent is giving; ``cuts`` is how many turns in a row were cut off by now."""
+    """The answer an agent is giving: ``text`` is all parts of it so far as one, nothing of it twice.
+
+    ``cuts`` is how many turns in a row were cut off by now.
+    """
 
     def __init__(self) -> None:
         self.cuts = 0
-        self._text = ""
-
-    @property
-    def text(self) -> str:
-        """All parts of the answer so far as one, nothing of it twice."""
-        return self._text
+        self.text = ""
 
     @property
     def too_often(self) -> bool:
@@ -45,15 +43,15 @@ class CutAnswer:
 
     def renew(self) -> None:
         """Begin another answer."""
-        self.cuts, self._text = 0, ""
+        self.cuts, self.text = 0, ""
 
     def take(self, message: AssistantMessage) -> None:
         """Add what one turn said; what is said beside tool calls is no part of an answer."""
         if message.tool_calls:
-            self._text = ""
+            self.text = ""
         elif message.content.strip():
             # A part that goes on from another begins with the white space that belongs there.
-            self._text = _joined(self._text, message.content)
+            self.text = _joined(self.text, message.content)
         if message.cut:
             self.cuts += 1
         elif not message.is_empty:
