@@ -15,8 +15,7 @@ from tests.unit.core.llm.test_reader import ERRORS, CutBody
 from vibe.core.config.models import ModelConfig
 from vibe.core.llm.backend.anthropic import MessagesEncoder
 from vibe.core.llm.backend.assembly import AnswerBuilder
-from vibe.core.llm.backend.chat_reader import chat_reader
-from vibe.core.llm.backend.payload import PayloadEncoder
+from vibe.core.llm.backend.chat import PayloadEncoder, chat_reader
 from vibe.core.llm.errors import (
     ContextTooLongError,
     ModelAccessError,

@@ -15,7 +15,7 @@ from tests.fakes.model_server import Reply, ServedCall, Shape, events_of
 from vibe.core.config.models import ProviderConfig
 from vibe.core.llm.backend import reader
 from vibe.core.llm.backend.assembly import AnswerBuilder
-from vibe.core.llm.backend.chat_reader import chat_reader
+from vibe.core.llm.backend.chat import chat_reader
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.errors import ModelProtocolError
 from vibe.core.llm.port import Completion

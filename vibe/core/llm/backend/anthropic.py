@@ -13,9 +13,8 @@ from msgspec import Raw, Struct, structs
 
 from vibe.core.config.models import ModelConfig, ProviderConfig, Thinking
 from vibe.core.llm.backend.assembly import PAUSE, AnswerBuilder, CallFragment, read_cost, source_of
-from vibe.core.llm.backend.chat_reader import failure_of
+from vibe.core.llm.backend.chat import EncodedMessages, failure_of, max_tokens, wire_arguments, wire_id, wire_name
 from vibe.core.llm.backend.http import HttpBackend
-from vibe.core.llm.backend.payload import EncodedMessages, max_tokens, wire_arguments, wire_id, wire_name
 from vibe.core.llm.backend.reader import StreamReader, decoded
 from vibe.core.llm.backend.transport import address, versioned
 from vibe.core.llm.backend.wire_schema import wire_schema

@@ -6,9 +6,8 @@ from functools import partial
 from typing import Any, Final
 
 from vibe.core.config.models import ProviderConfig
-from vibe.core.llm.backend.chat_reader import chat_reader
+from vibe.core.llm.backend.chat import PayloadEncoder, chat_reader, message_fields, openai_body
 from vibe.core.llm.backend.http import HttpBackend
-from vibe.core.llm.backend.payload import PayloadEncoder, message_fields, openai_body
 from vibe.core.llm.backend.transport import address, versioned
 from vibe.core.llm.error_table import ErrorMapper
 

@@ -15,10 +15,9 @@ from anyio import to_thread
 
 from ipc.errors import INVALID_JSON
 from vibe.core.config.models import LocalConfig, ProviderConfig
-from vibe.core.llm.backend.chat_reader import chat_reader
+from vibe.core.llm.backend.chat import chat_reader, max_tokens, wire_arguments
 from vibe.core.llm.backend.http import HttpBackend
 from vibe.core.llm.backend.local_server import LocalModelError, LocalServer, LocalServers, local_servers
-from vibe.core.llm.backend.payload import max_tokens, wire_arguments
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.errors import ModelAccessError
 from vibe.core.llm.port import (

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import anyio
 
 from vibe.core.config.models import ProviderConfig
-from vibe.core.llm.backend.chat_reader import chat_reader
+from vibe.core.llm.backend.chat import PayloadEncoder, chat_reader, message_fields, mistral_call_id, wire_name
 from vibe.core.llm.backend.http import HttpBackend
-from vibe.core.llm.backend.payload import PayloadEncoder, message_fields, mistral_call_id, wire_name
 from vibe.core.llm.backend.reader import StreamReader
 from vibe.core.llm.backend.transport import address
 from vibe.core.llm.error_table import ErrorMapper

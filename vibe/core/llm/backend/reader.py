@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from math import isfinite
 from typing import Any, Final, Protocol, TypeVar, cast
 
@@ -110,7 +111,7 @@ class SseParser:
     def _dispatch(self, events: list[str]) -> None:
         if self._data:
             data = b"\n".join(self._data).decode("utf-8", "replace")
-            events.append(_as_error(data) if self._is_error else data)
+            events += [_as_error(data)] if self._is_error else _parted(data)
             self._data.clear()
             self._size = 0
         self._is_error = False
@@ -219,7 +220,7 @@ class StreamReader:
             ModelError: an event is none, or tells of a failure.
         """
         parser, taker = SseParser(), self._taker(answer)
-        take = self._forgiving(taker, answer)
+        take = partial(self._take, taker, answer)
         done, size = False, 0
         with anyio.CancelScope() as scope:
             async for chunk in response.aiter_bytes():
@@ -232,24 +233,21 @@ class StreamReader:
                     scope.deadline = min(scope.deadline, anyio.current_time() + grace)
             rest = parser.close()
             if parser.is_plain:
-                self._take_plain(rest, taker, answer, response)
+                self._take_plain(taker, rest, response)
             elif not done:
                 any(map(take, rest))
-        if "event-stream" not in _type_of(response).lower() and not (answer.finished or answer.says_anything):
-            raise self._no_stream(_type_of(response), response)
+        kind = JSON if parser.is_plain else _type_of(response)
+        if "event-stream" not in kind.lower() and not (answer.finished or answer.says_anything):
+            raise self._no_stream(kind, response)
+        if parser.is_plain:
+            answer.end()
 
-    def _take_plain(
-        self, bodies: list[str], take: Callable[[str], bool], answer: AnswerBuilder, response: ByteResponse
-    ) -> None:
+    def _take_plain(self, take: Callable[[str], bool], bodies: list[str], response: ByteResponse) -> None:
         """Take a body that is no stream, but JSON."""
         try:
-            for body in bodies:
-                any(map(take, _events(body)))
+            any(map(take, bodies))
         except INVALID_JSON as error:
             raise self._no_stream(JSON, response) from error
-        if not (answer.finished or answer.says_anything):
-            raise self._no_stream(JSON, response)
-        answer.end()
 
     def _feed(self, parser: SseParser, chunk: bytes, take: Callable[[str], bool]) -> bool:
         try:
@@ -257,29 +255,22 @@ class StreamReader:
         except EventTooLongError as error:
             raise self.errors.protocol(f"sent {error}") from error
 
-    def _forgiving(self, take: Callable[[str], bool], answer: AnswerBuilder) -> Callable[[str], bool]:
-        """Return ``take`` for any event: an empty one, ``[DONE]``, and one that can't be read.
+    def _take(self, take: Callable[[str], bool], answer: AnswerBuilder, data: str) -> bool:
+        """Have any event taken: an empty one, ``[DONE]``, and one that can't be read.
 
         Whatever goes wrong after the finish reason harms nothing: the answer is whole.
         """
-
-        def take_one(data: str) -> bool:
-            if data.strip().upper() == DONE:
-                answer.end()
-                return True
-            try:
-                return bool(data.strip()) and take(data)
-            except (ModelError, *INVALID_JSON) as error:
-                if answer.finished_well:
-                    return False
-                if isinstance(error, ModelError):
-                    raise
-                raise self.errors.protocol(f"sent an event that is no completion chunk ({error})") from error
-
-        def take_any(data: str) -> bool:
-            return any(map(take_one, _events(data)))
-
-        return take_any
+        if data.strip().upper() == DONE:
+            answer.end()
+            return True
+        try:
+            return bool(data.strip()) and take(data)
+        except (ModelError, *INVALID_JSON) as error:
+            if answer.finished_well:
+                return False
+            if isinstance(error, ModelError):
+                raise
+            raise self.errors.protocol(f"sent an event that is no completion chunk ({error})") from error
 
 
 def _type_of(response: ByteResponse) -> str:
@@ -324,7 +315,7 @@ def _finite(digits: str) -> float | None:
     return number if isfinite(number) else None
 
 
-def _events(data: str) -> list[str]:
+def _parted(data: str) -> list[str]:
     """Return the events of one: some servers leave out the blank line between two."""
     lines = [line.strip() for line in data.splitlines() if line.strip()]
     if len(lines) > 1 and all(line == DONE or (line[0] == "{" and line[-1] == "}") for line in lines):

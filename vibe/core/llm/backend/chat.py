@@ -1,0 +1,326 @@
+"""Chat completions: a conversation in their words, and their events as compatible servers send them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final, cast
+
+import msgspec
+
+from vibe.core.config.models import Thinking
+from vibe.core.llm.backend.assembly import (
+    FAILURE_REASONS,
+    AnswerBuilder,
+    CallFragment,
+    is_json_object,
+    read_cost,
+    read_usage,
+    source_of,
+)
+from vibe.core.llm.backend.reader import StreamReader, decoded
+from vibe.core.llm.backend.wire_schema import wire_schema
+from vibe.core.llm.error_table import ErrorMapper
+from vibe.core.llm.port import ModelRequest, ToolSchema
+from vibe.core.messages import AssistantMessage, Image, Message, ToolCall, ToolMessage, UserMessage
+from vibe.core.schemas import table_of, whole_number
+
+MALFORMED_KEY: Final = "malformed_arguments"
+"""Key under which arguments that are no JSON object travel back, since providers refuse them as they are."""
+
+_TAKES_TEMPERATURE: Final = re.compile(r"(ft:)?(chatgpt-|gpt-3|gpt-4)")
+LONGEST_NAME: Final = 64
+LONGEST_ID: Final = 40
+_NO_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_MISTRAL_ID: Final = re.compile(r"[A-Za-z0-9]{9}")
+_CACHE_LIMIT: Final = 4096
+
+
+def message_fields(message: Message, reasoning_field: str = "") -> dict[str, Any]:
+    """One message as providers take it.
+
+    Reasoning stays at home, since most providers refuse it as input, unless there is a ``reasoning_field``: then what
+    led to tool calls goes back with them.
+    """
+    role = message.__struct_config__.tag
+    if isinstance(message, AssistantMessage) and message.tool_calls:
+        calls = [_call_fields(call) for call in message.tool_calls]
+        thoughts = {reasoning_field: message.reasoning} if reasoning_field and message.reasoning else {}
+        return {"role": role, "content": message.content or None, **thoughts, "tool_calls": calls}
+    if isinstance(message, ToolMessage):
+        return {"role": role, "tool_call_id": wire_id(message.tool_call_id), "content": message.content}
+    if isinstance(message, UserMessage) and message.images:
+        return {"role": role, "content": [{"type": "text", "text": message.content}, *map(_image_part, message.images)]}
+    return {"role": role, "content": message.content}
+
+
+def _image_part(image: Image) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": f"data:{image.media_type};base64,{image.data}"}}
+
+
+def tool_fields(tool: ToolSchema) -> dict[str, Any]:
+    """One tool as providers take it."""
+    function = {"name": tool.name, "description": tool.description, "parameters": wire_schema(tool.parameters)}
+    return {"type": "function", "function": function}
+
+
+def wire_arguments(arguments: str) -> str:
+    """Arguments as JSON text of an object: as they were where possible, else wrapped so that nothing is lost."""
+    if is_json_object(arguments):
+        return arguments
+    if not arguments.strip():
+        return "{}"
+    return msgspec.json.encode({MALFORMED_KEY: arguments}).decode()
+
+
+def max_tokens(request: ModelRequest) -> int | None:
+    """The tighter of the request's and the model's bound."""
+    bounds = [bound for bound in (request.max_tokens, request.model.max_output_tokens) if bound is not None]
+    return min(bounds, default=None)
+
+
+def mistral_call_id(identity: str) -> str:
+    """An id that Mistral takes (nine letters or digits), the same for the same id."""
+    if _MISTRAL_ID.fullmatch(identity):
+        return identity
+    return hashlib.sha256(identity.encode()).hexdigest()[:9]
+
+
+def wire_name(name: str) -> str:
+    """A tool's name as providers take it back: a model may have called one by a name that no tool can have."""
+    return _NO_NAME.sub("_", name)[:LONGEST_NAME] or "unnamed"
+
+
+def wire_id(identity: str) -> str:
+    """The id of a call as OpenAI takes it back, of 40 characters at most; the same for the same id."""
+    return identity if len(identity) <= LONGEST_ID else hashlib.sha256(identity.encode()).hexdigest()[:LONGEST_ID]
+
+
+def _call_fields(call: ToolCall) -> dict[str, Any]:
+    function = {"name": wire_name(call.name), "arguments": wire_arguments(call.arguments)}
+    return {"id": wire_id(call.id), "type": "function", "function": function}
+
+
+def openai_body(body: dict[str, Any]) -> dict[str, Any]:
+    """The body as OpenAI itself takes it.
+
+    The bound has another name there, and only models before the thinking ones take a temperature.
+    """
+    adapted = {("max_completion_tokens" if name == "max_tokens" else name): value for name, value in body.items()}
+    if not _TAKES_TEMPERATURE.match(adapted["model"]):
+        del adapted["temperature"]
+    return adapted
+
+
+class EncodedMessages:
+    """Messages as ``encode`` words them for a model, each encoded once: a conversation is sent again with each turn.
+
+    Remembers at most 4096 and starts over when they are full.
+    """
+
+    def __init__(self, encode: Callable[[Message, str], bytes]) -> None:
+        self._encode = encode
+        self._known: dict[tuple[int, str], tuple[Message, bytes]] = {}  # by identity: hashing them all costs as much
+
+    def of(self, message: Message, source: str) -> bytes:
+        """Return a message; only one with thoughts is another for each model, its ``source``, that it is sent to."""
+        key = (id(message), source if isinstance(message, AssistantMessage) and message.thoughts else "")
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= _CACHE_LIMIT:
+                self._known.clear()
+            # The message is kept alive here, so that no other gets its identity.
+            known = self._known[key] = message, self._encode(message, source)
+        return known[1]
+
+
+class PayloadEncoder:
+    """Encodes requests: ``say`` words one message, ``options`` go into every body, ``adapt`` has the last word."""
+
+    def __init__(
+        self,
+        say: Callable[[Message], dict[str, Any]] = message_fields,
+        options: Mapping[str, Any] = MappingProxyType({"stream_options": {"include_usage": True}}),
+        adapt: Callable[[dict[str, Any]], dict[str, Any]] = dict,
+    ) -> None:
+        self._say = say
+        self._options = dict(options)
+        self._adapt = adapt
+        self._encoder = msgspec.json.Encoder()
+        self._messages = EncodedMessages(self._encoded)
+
+    def encode(self, request: ModelRequest) -> bytes:
+        """The body of a streaming chat completions request."""
+        source = source_of(request)
+        messages = b",".join(self._messages.of(message, source) for message in request.messages)
+        body: dict[str, Any] = {
+            "model": request.model.name,
+            "messages": msgspec.Raw(b"[" + messages + b"]"),
+            "temperature": request.model.temperature,
+            "stream": True,
+            **self._options,
+        }
+        if request.model.thinking is not Thinking.OFF:
+            # No provider has a name of its own for the most there is; all know high.
+            effort = Thinking.HIGH if request.model.thinking is Thinking.MAX else request.model.thinking
+            body["reasoning_effort"] = effort.value
+        if request.tools:
+            body["tools"] = [tool_fields(tool) for tool in request.tools]
+        bound = max_tokens(request)
+        if bound is not None:
+            body["max_tokens"] = bound
+        return self._encoder.encode(self._adapt(body))
+
+    def _encoded(self, message: Message, source: str) -> bytes:
+        return self._encoder.encode(self._with_thoughts(message, source))
+
+    def _with_thoughts(self, message: Message, source: str) -> dict[str, Any]:
+        """Word a message, with the thoughts that the model wants back as it told them, unless they are torn."""
+        fields = self._say(message)
+        if not isinstance(message, AssistantMessage):
+            return fields
+        own = [one for one in message.thoughts if one.source == source]
+        records = [msgspec.Raw(one.record.encode()) for one in own if one.record]
+        if records and not (message.cut or message.interrupted):
+            fields["reasoning_details"] = records
+        for thought in (one for one in own if one.extra):
+            beside = fields["tool_calls"][thought.after_calls - 1] if thought.after_calls else fields
+            beside |= msgspec.json.decode(thought.extra, type=dict[str, msgspec.Raw])
+        return fields
+
+
+EXTRA: Final = "extra_content"
+"""The field in which Gemini puts the signature of a thought, beside the call that it led to."""
+_NO_REASONS: Final = frozenset({"", "null", "none"})
+_THOUGHT_PARTS: Final = frozenset({"thinking", "reasoning"})
+_chunk = msgspec.json.Decoder(dict[str, Any])
+
+Table = dict[str, Any]
+
+
+def chat_reader(errors: ErrorMapper, reasoning_field: str = "") -> StreamReader:
+    """Return what reads chat completions, the last of which is told by ``[DONE]`` alone.
+
+    ``reasoning_field`` is where a provider tells thoughts that has a name of its own for them.
+    """
+    names = (reasoning_field, "reasoning_content", "reasoning", "reasoning_text")
+    thoughts = tuple(dict.fromkeys(name for name in names if name))
+    return StreamReader(errors, lambda answer: _ChunkTaker(answer, errors, thoughts).take)
+
+
+class _ChunkTaker:
+    """Puts the chunks of one answer together. No field is trusted to be there, or to be of its type."""
+
+    def __init__(self, answer: AnswerBuilder, errors: ErrorMapper, thoughts: tuple[str, ...]) -> None:
+        self._answer = answer
+        self._errors = errors
+        self._thoughts = thoughts
+        self._streamed = False
+
+    def take(self, data: str) -> bool:
+        chunk = decoded(_chunk, data)
+        failure = failure_of(chunk)
+        if failure is not None:
+            raise self._errors.from_chunk(failure)
+        choices = [choice for choice in _tables(chunk.get("choices")) if not whole_number(choice.get("index"))]
+        for told in (chunk, table_of(chunk.get("x_groq")), *choices):
+            if usage := table_of(told.get("usage")):
+                self._answer.count(read_usage(usage), read_cost(usage))
+                break
+        for choice in choices:
+            self._choose(choice)
+        return False
+
+    def _choose(self, choice: Table) -> None:
+        self._streamed |= self._say(table_of(choice.get("delta")))
+        if not self._streamed:  # the whole message behind its pieces would say all of it again
+            self._say(table_of(choice.get("message")), is_whole=True)
+        if _text(choice.get("native_finish_reason")).lower() in FAILURE_REASONS:
+            self._answer.finish(choice["native_finish_reason"])
+        reason = _text(choice.get("finish_reason"))
+        if reason.lower() not in _NO_REASONS:
+            self._answer.finish(reason)
+
+    def _say(self, delta: Table, *, is_whole: bool = False) -> bool:
+        """Take what was said, and return whether it was anything."""
+        records = list(_tables(delta.get("reasoning_details")))
+        for record in records:
+            self._answer.add_record(record)
+        thoughts = next((text for name in self._thoughts if (text := _text(delta.get(name)))), "")
+        thoughts = thoughts or "".join(_text(one.get("text")) or _text(one.get("summary")) for one in records)
+        self._answer.add_reasoning(thoughts)
+        said = bool(thoughts or records)
+        for thought, text in _parts(delta.get("content")):
+            self._answer.add_reasoning(thought)
+            self._answer.add_text(text)
+            said |= bool(thought or text)
+        refusal = _text(delta.get("refusal"))
+        self._answer.add_text(refusal)
+        return self._call(delta, is_whole=is_whole) or said or bool(refusal)
+
+    def _call(self, delta: Table, *, is_whole: bool) -> bool:
+        if extra := table_of(delta.get(EXTRA)):
+            self._answer.add_extra({EXTRA: extra})
+        calls = list(_tables(delta.get("tool_calls")))
+        for number, call in enumerate(calls):
+            index = whole_number(call.get("index"))
+            position = number if is_whole and index is None else index
+            extra = {EXTRA: beside} if (beside := table_of(call.get(EXTRA))) else None
+            self._answer.add_call(_fragment(table_of(call.get("function")), position, call.get("id"), extra))
+        legacy = table_of(delta.get("function_call"))
+        if legacy and not calls:
+            self._answer.add_call(_fragment(legacy, 0))
+        return bool(calls or legacy)
+
+
+def failure_of(chunk: Table) -> Table | None:
+    """Return the failure that a chunk tells of, wherever it tells it, or None."""
+    groq = table_of(chunk.get("x_groq"))
+    for place in (chunk, *_tables(chunk.get("choices")), groq):
+        error: object = place.get("error")
+        if isinstance(error, dict):
+            fields = table_of(cast("object", error))
+            if any(fields.values()):
+                return fields
+        elif isinstance(error, str) and error.strip():
+            return {"message": error, "type": chunk.get("error_type", chunk.get("type")), "code": chunk.get("code")}
+        elif error:
+            return {name: value for name, value in place.items() if name != "error"} or {"message": "no reason told"}
+    says_nothing = not {"choices", "usage"} & set(chunk)
+    if chunk.get("object") == "error" or (says_nothing and (_text(chunk.get("message")) or chunk.get("detail"))):
+        return chunk
+    return None
+
+
+def _parts(content: object) -> Iterator[tuple[str, str]]:
+    """Yield thoughts and text of a content: text, or a list of parts."""
+    if isinstance(content, str):
+        yield "", content
+        return
+    for part in cast("list[object]", content) if isinstance(content, list) else [content]:
+        if isinstance(part, str):
+            yield "", part
+        elif fields := table_of(part):
+            text, thinking = _text(fields.get("text")), fields.get("thinking")
+            inner = "".join(text for _, text in _parts(thinking)) if thinking else ""
+            yield (inner or text, "") if fields.get("type") in _THOUGHT_PARTS else (inner, text)
+
+
+def _fragment(function: Table, index: int | None, identity: object = None, extra: Table | None = None) -> CallFragment:
+    name = "" if identity is None else str(identity)
+    return CallFragment(
+        index=index, id=name, name=_text(function.get("name")), arguments=function.get("arguments"), extra=extra
+    )
+
+
+def _tables(value: object) -> Iterable[Table]:
+    if isinstance(value, dict):
+        return [cast("Table", value)]
+    listed = cast("list[object]", value) if isinstance(value, list) else []
+    return [fields for one in listed if (fields := table_of(one))]
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
