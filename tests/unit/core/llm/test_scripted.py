@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 import anyio
 import pytest
@@ -17,10 +19,20 @@ from vibe.core.llm.retry import RetryingBackend, RetryPolicy
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage
 from vibe.system.errors import ConfigError
 
+Agents: TypeAlias = dict[str, list[dict[str, object]]]
+Scripted: TypeAlias = Callable[[Agents], ScriptedBackend]
 
-def scripted(agents: dict[str, list[dict[str, object]]]) -> ScriptedBackend:
-    document = {"version": 1, "agents": {name: {"turns": turns} for name, turns in agents.items()}}
-    return ScriptedBackend(parse_script(json.dumps(document), source="demo.json", json=True))
+
+@pytest.fixture
+def scripted(tmp_path: Path) -> Scripted:
+    path = tmp_path / "demo.json"
+
+    def make(agents: Agents) -> ScriptedBackend:
+        document = {"version": 1, "agents": {name: {"turns": turns} for name, turns in agents.items()}}
+        path.write_text(json.dumps(document), encoding="utf-8")
+        return ScriptedBackend(path)
+
+    return make
 
 
 async def say(backend: ScriptedBackend, caller: str, *messages: Message) -> str:
@@ -33,7 +45,7 @@ def turn(number: int, status: str = "ok") -> tuple[Message, ...]:
     return AssistantMessage("", (call,)), ToolMessage("result", call.id, "read", status)
 
 
-async def test_a_caller_is_matched_exactly_then_by_pattern_then_by_the_star() -> None:
+async def test_a_caller_is_matched_exactly_then_by_pattern_then_by_the_star(scripted: Scripted) -> None:
     backend = scripted({
         "*": [{"text": "anyone"}],
         "test-*": [{"text": "a test"}],
@@ -44,7 +56,7 @@ async def test_a_caller_is_matched_exactly_then_by_pattern_then_by_the_star() ->
     assert answers == ["the unit test", "a test", "something with t", "anyone"]
 
 
-async def test_the_turn_follows_from_the_history_in_any_process() -> None:
+async def test_the_turn_follows_from_the_history_in_any_process(scripted: Scripted) -> None:
     agents: dict[str, list[dict[str, object]]] = {"main": [{"text": "one"}, {"text": "two"}, {"text": "three"}]}
     history = (UserMessage("go"), *turn(1), *turn(2))
     assert await say(scripted(agents), "main") == "one"
@@ -68,7 +80,7 @@ def test_an_interrupted_turn_is_asked_again(history: tuple[Message, ...], index:
     assert turn_index(history) == index
 
 
-async def test_a_turn_streams_reasoning_text_calls_and_usage() -> None:
+async def test_a_turn_streams_reasoning_text_calls_and_usage(scripted: Scripted) -> None:
     backend = scripted({
         "main": [
             {
@@ -96,7 +108,7 @@ async def test_a_turn_streams_reasoning_text_calls_and_usage() -> None:
     assert not done.estimated
 
 
-async def test_call_ids_are_unique_in_a_conversation_and_the_same_in_each_replay() -> None:
+async def test_call_ids_are_unique_in_a_conversation_and_the_same_in_each_replay(scripted: Scripted) -> None:
     agents: dict[str, list[dict[str, object]]] = {"main": [{"tool_calls": [{"name": "a"}, {"name": "b"}]}] * 2}
     ids: list[str] = []
     for history in ((UserMessage("go"),), turn(1), turn(1, "interrupted")):
@@ -107,14 +119,14 @@ async def test_call_ids_are_unique_in_a_conversation_and_the_same_in_each_replay
     assert set(ids[4:]).isdisjoint(ids[:2])
 
 
-async def test_usage_not_given_is_estimated_and_a_reason_given_is_kept() -> None:
+async def test_usage_not_given_is_estimated_and_a_reason_given_is_kept(scripted: Scripted) -> None:
     backend = scripted({"*": [{"text": "12345678", "finish_reason": "length"}]})
     done = await backend.complete(request(), MemoryObserver())
     assert (done.estimated, done.usage.completion_tokens, done.finish_reason) == (True, 2, FinishReason.LENGTH)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in FaultKind if kind is not FaultKind.SILENT])
-async def test_every_fault_raises_its_error_as_often_as_it_says(kind: FaultKind) -> None:
+async def test_every_fault_raises_its_error_as_often_as_it_says(scripted: Scripted, kind: FaultKind) -> None:
     fault = {"error": kind.value, "times": 2, "status": 418, "retry_after": 1.5}
     backend = scripted({"*": [{"text": "fine", "fault": fault}]})
     for _ in range(2):
@@ -130,14 +142,14 @@ def test_there_is_a_fault_for_every_kind_of_model_error() -> None:
     assert set(FAULTS.values()) == set(ModelError.__subclasses__())
 
 
-async def test_each_caller_meets_the_fault_of_a_shared_turn_for_itself() -> None:
+async def test_each_caller_meets_the_fault_of_a_shared_turn_for_itself(scripted: Scripted) -> None:
     backend = scripted({"*": [{"text": "fine", "fault": {"error": "overloaded"}}]})
     for caller in ("a", "b"):
         with pytest.raises(ModelOverloadedError):
             await say(backend, caller)
 
 
-async def test_a_fault_in_the_middle_of_a_text_shows_it_once_in_the_end() -> None:
+async def test_a_fault_in_the_middle_of_a_text_shows_it_once_in_the_end(scripted: Scripted) -> None:
     fault = {"error": "transport", "after_chunks": 2}
     backend = scripted({"*": [{"text": "abcdefgh", "chunk_size": 2, "fault": fault}]})
     seen = MemoryObserver()
@@ -146,7 +158,7 @@ async def test_a_fault_in_the_middle_of_a_text_shows_it_once_in_the_end() -> Non
     assert done.message.content == "abcdefgh"
 
 
-async def test_a_cut_before_the_first_chunk_shows_nothing() -> None:
+async def test_a_cut_before_the_first_chunk_shows_nothing(scripted: Scripted) -> None:
     backend = scripted({"*": [{"text": "abc", "fault": {"error": "transport"}}]})
     seen = MemoryObserver()
     with pytest.raises(ModelTransportError):
@@ -154,7 +166,7 @@ async def test_a_cut_before_the_first_chunk_shows_nothing() -> None:
     assert seen.deltas == []
 
 
-async def test_silence_lasts_until_it_is_cancelled() -> None:
+async def test_silence_lasts_until_it_is_cancelled(scripted: Scripted) -> None:
     backend = scripted({"*": [{"text": "abcd", "chunk_size": 2, "fault": {"error": "silent", "after_chunks": 1}}]})
     seen = MemoryObserver()
     with anyio.move_on_after(0.05) as scope:
@@ -164,7 +176,7 @@ async def test_silence_lasts_until_it_is_cancelled() -> None:
     assert await say(backend, "main") == "abcd"
 
 
-async def test_a_script_that_is_spent_names_the_agent_the_turn_and_the_file() -> None:
+async def test_a_script_that_is_spent_names_the_agent_the_turn_and_the_file(scripted: Scripted) -> None:
     backend = scripted({"main": [{"text": "one"}]})
     with pytest.raises(ModelRequestError, match=r"demo\.json has no turn 2 for agent 'main' \(it has 1\)"):
         await say(backend, "main", *turn(1))
@@ -172,7 +184,7 @@ async def test_a_script_that_is_spent_names_the_agent_the_turn_and_the_file() ->
         await say(backend, "other")
 
 
-async def test_parallel_agents_each_get_their_own_turns() -> None:
+async def test_parallel_agents_each_get_their_own_turns(scripted: Scripted) -> None:
     backend = scripted({f"s{n}": [{"text": f"{n}-{t}"} for t in range(3)] for n in range(20)})
     said: dict[str, list[str]] = {}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -113,14 +112,6 @@ class ScriptFile(_Part):
             raise ValueError("no agents: name at least one, or '*'")
         return self
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Script:
-    """A script in memory and where it came from (for messages)."""
-
-    agents: Mapping[str, ScriptedAgent]
-    source: str = "script"
-
     def agent_for(self, caller: str) -> ScriptedAgent | None:
         """The agent of a caller: its exact name, else the first pattern that matches, else ``*``."""
         if caller in self.agents:
@@ -129,7 +120,7 @@ class Script:
         return next(matching, None) or self.agents.get("*")
 
 
-def load_script(path: Path) -> Script:
+def load_script(path: Path) -> ScriptFile:
     """Read a script, YAML or (by its suffix) JSON.
 
     Raises:
@@ -143,7 +134,7 @@ def load_script(path: Path) -> Script:
     return parse_script(text, source=str(path), json=path.suffix.lower() == ".json")
 
 
-def parse_script(text: str, *, source: str, json: bool) -> Script:
+def parse_script(text: str, *, source: str, json: bool) -> ScriptFile:
     """A script from its text.
 
     Raises:
@@ -151,12 +142,11 @@ def parse_script(text: str, *, source: str, json: bool) -> Script:
     """
     data = _decode_json(text, source) if json else _decode_yaml(text, source)
     try:
-        script = ScriptFile.model_validate(data)
+        return ScriptFile.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
         raise ConfigError(source, dotted(first["loc"]), f"{first['msg']}{more}") from error
-    return Script(agents=script.agents, source=source)
 
 
 def _decode_json(text: str, source: str) -> object:
@@ -192,12 +182,13 @@ class ScriptedBackend:
     """A ``ModelBackend`` whose answers are written down.
 
     The turn follows from the history alone, so another process can go on where one stopped; only faults are counted,
-    per instance. A file is read in a worker thread when the first answer is asked for; calls raise ``ConfigError``
+    per instance. The file is read in a worker thread when the first answer is asked for; calls raise ``ConfigError``
     where it is no script.
     """
 
-    def __init__(self, script: Script | Path, *, provider: str = "scripted") -> None:
-        self._script = script
+    def __init__(self, path: Path, *, provider: str = "scripted") -> None:
+        self._path = path
+        self._script: ScriptFile | None = None
         self._provider = provider
         self._faults: Counter[tuple[str, int]] = Counter()
 
@@ -205,7 +196,8 @@ class ScriptedBackend:
         """Stream the turn that is due; see ``ModelBackend.complete``."""
         await anyio.lowlevel.checkpoint()
         index = turn_index(request.messages)
-        turn = self._turn(await self._read(), request.caller, index)
+        script = self._script = self._script or await anyio.to_thread.run_sync(load_script, self._path)
+        turn = self._turn(script, request.caller, index)
         fault = self._fault_due(request.caller, index, turn)
         chunks = list(_chunks(turn))
         pause = turn.delay_seconds / max(1, len(chunks))
@@ -223,26 +215,17 @@ class ScriptedBackend:
     async def aclose(self) -> None:
         """Nothing is open."""
 
-    async def _read(self) -> Script:
-        script = self._script
-        if isinstance(script, Path):
-            script = self._script = await anyio.to_thread.run_sync(load_script, script)
-        return script
-
-    def _turn(self, script: Script, caller: str, index: int) -> ScriptedTurn:
+    def _turn(self, script: ScriptFile, caller: str, index: int) -> ScriptedTurn:
         agent = script.agent_for(caller)
-        if agent is None:
-            raise ModelRequestError(
-                f"{script.source} has no turns for agent {caller!r}: add it, or '*', under 'agents'",
-                provider=self._provider,
+        if agent is not None and index < len(agent.turns):
+            return agent.turns[index]
+        problem = f"no turns for agent {caller!r}: add it, or '*', under 'agents'"
+        if agent is not None:
+            problem = (
+                f"no turn {index + 1} for agent {caller!r} (it has {len(agent.turns)}): add one, or let the last one "
+                "call no tool"
             )
-        if index >= len(agent.turns):
-            raise ModelRequestError(
-                f"{script.source} has no turn {index + 1} for agent {caller!r} "
-                f"(it has {len(agent.turns)}): add one, or let the last one call no tool",
-                provider=self._provider,
-            )
-        return agent.turns[index]
+        raise ModelRequestError(f"{self._path} has {problem}", provider=self._provider)
 
     def _fault_due(self, caller: str, index: int, turn: ScriptedTurn) -> ScriptedFault | None:
         if turn.fault is None or self._faults[caller, index] >= turn.fault.times:
