@@ -230,10 +230,20 @@ def read_agent_file(path: Path, label: str) -> AgentProfile:
         raise ConfigError(label, "", "is missing, restore it")
     if not source.data:
         raise ConfigError(label, "", "is empty, give it at least a description and safety")
-    problems = _problems(source)
+    try:
+        parsed = _parse(source)
+    except ValidationError as error:
+        raise InvalidConfigError(
+            tuple(_told(details, source) for details in error.errors(include_url=False))
+        ) from error
+    problems = (
+        *_contradictions(parsed, source),
+        *_bad_patterns(parsed, source),
+        *_misspelled(parsed, source),
+        *_setting_problems(source),
+    )
     if problems:
-        raise InvalidConfigError(tuple(problems))
-    parsed = _parse(source)
+        raise InvalidConfigError(problems)
     name = parsed.name or path.stem
     own: dict[str, Any] = {
         **dict(parsed),
@@ -256,19 +266,6 @@ def _settings(source: TomlSource) -> dict[str, Any]:
     return {key: source.data[key] for key in source.data if key in VibeConfig.model_fields and key not in OWN_KEYS}
 
 
-def _problems(source: TomlSource) -> list[ConfigError]:
-    try:
-        parsed = _parse(source)
-    except ValidationError as error:
-        return [_told(details, source) for details in error.errors(include_url=False)]
-    return [
-        *_contradictions(parsed, source),
-        *_bad_patterns(parsed, source),
-        *_misspelled(parsed, source),
-        *_setting_problems(source),
-    ]
-
-
 def _setting_problems(source: TomlSource) -> list[ConfigError]:
     """Return what is wrong with its settings, each by itself; what only warns in a settings file is wrong here."""
     layer = read_layer(_settings(source), source.where, base=source.folder, user_home=source.folder)
@@ -277,14 +274,18 @@ def _setting_problems(source: TomlSource) -> list[ConfigError]:
     return [*layer.problems, *unknown, *shape_problems(merge([default_layer(), layer]))]
 
 
+def _problem(source: TomlSource, path: RawPath, problem: str) -> ConfigError:
+    return ConfigError(source.where(path), dotted(path), problem)
+
+
 def _told(details: ErrorDetails, source: TomlSource) -> ConfigError:
     path: RawPath = details["loc"]
+    problem = wording(details)
     if details["type"] == "extra_forbidden":
-        return ConfigError(source.where(path), dotted(path), _unknown(str(path[-1]), details["input"]))
-    if details["type"] == "string_pattern_mismatch":
+        problem = _unknown(str(path[-1]), details["input"])
+    elif details["type"] == "string_pattern_mismatch":
         problem = "may have letters, digits, '.', '_' and '-' and must start with a letter or digit"
-        return ConfigError(source.where(path), dotted(path), problem)
-    return ConfigError(source.where(path), dotted(path), wording(details))
+    return _problem(source, path, problem)
 
 
 def _unknown(name: str, value: Any) -> str:
@@ -296,42 +297,33 @@ def _unknown(name: str, value: Any) -> str:
     return f"is not a key of an agent file, {hint}"
 
 
-def _contradictions(parsed: AgentFile, source: TomlSource) -> list[ConfigError]:
-    problems: list[ConfigError] = []
+def _contradictions(parsed: AgentFile, source: TomlSource) -> Iterator[ConfigError]:
     if parsed.auto_approve and parsed.safety is not AgentSafety.YOLO:
-        problem = 'needs safety = "yolo", because it acts without asking'
-        problems.append(ConfigError(source.where(("auto_approve",)), "auto_approve", problem))
+        yield _problem(source, ("auto_approve",), 'needs safety = "yolo", because it acts without asking')
     if parsed.agent_type is AgentType.SUBAGENT:
-        problem = "works only for an agent the user chooses: remove it from a subagent"
-        personal = (key for key in _settings(source) if key not in DELEGATED_SETTINGS)
-        problems.extend(ConfigError(source.where((key,)), key, problem) for key in personal)
+        for key in [key for key in _settings(source) if key not in DELEGATED_SETTINGS]:
+            yield _problem(source, (key,), "works only for an agent the user chooses: remove it from a subagent")
     seen: dict[str, str] = {}
     for name in parsed.tools:
         tool = canonical_tool_name(name)
         if tool in seen:
             problem = f"is the same tool as tools.{seen[tool]}, put both tables into [tools.{tool}]"
-            problems.append(ConfigError(source.where(("tools", name)), f"tools.{name}", problem))
+            yield _problem(source, ("tools", name), problem)
         seen[tool] = name
-    return problems
 
 
-def _bad_patterns(parsed: AgentFile, source: TomlSource) -> list[ConfigError]:
-    problems: list[ConfigError] = []
+def _bad_patterns(parsed: AgentFile, source: TomlSource) -> Iterator[ConfigError]:
     for key, patterns in (("enabled_tools", parsed.enabled_tools), ("disabled_tools", parsed.disabled_tools)):
         try:
             NamePatterns(patterns, where=source.where((key,)), key=key)
         except ConfigError as error:
-            problems.append(error)
-    return problems
+            yield error
 
 
-def _misspelled(parsed: AgentFile, source: TomlSource) -> list[ConfigError]:
+def _misspelled(parsed: AgentFile, source: TomlSource) -> Iterator[ConfigError]:
     """Keys of tool tables that look like the ones every tool has; the rest is the tool's own business."""
-    problems: list[ConfigError] = []
     for name, table in parsed.tools.items():
         for key in table.model_extra or {}:
             near = closest(key, ToolTable.model_fields, cutoff=0.8)
             if near:
-                path = ("tools", name, key)
-                problems.append(ConfigError(source.where(path), dotted(path), did_you_mean(near)))
-    return problems
+                yield _problem(source, ("tools", name, key), did_you_mean(near))
