@@ -42,7 +42,9 @@ class FileHistory(Middleware):
         """Commands in the background may have changed files between turns."""
         self._off = False
         self._unsaid: list[Warn] = []
-        self._recording: _Recording | None = None
+        self._recorded: Event | None = None
+        """Set once what calls came to is recorded."""
+        self._failure: Exception | None = None
         self._tasks: TaskGroup
 
     def before_run(self, tasks: TaskGroup) -> None:
@@ -59,7 +61,7 @@ class FileHistory(Middleware):
 
     async def found(self, others_wrote: bool) -> None:  # noqa: FBT001  the turn's
         """Record the files as a person or others left them, before a call that may change some."""
-        await self._recorded()
+        await self._all_recorded()
         messages = self._transcript.messages
         place = self._last_prompt(messages)
         prompt = None if place is None else messages[place]
@@ -71,8 +73,8 @@ class FileHistory(Middleware):
 
     def left(self, leave: Callable[[], Awaitable[None]]) -> None:
         """Record what calls came to, then give up the turn."""
-        self._recording = _Recording(partial(self._take, self._place), leave)
-        self._tasks.start_soon(self._recording.run)
+        self._recorded = Event()
+        self._tasks.start_soon(self._record, self._place, leave, self._recorded)
 
     async def after_turn(self, context: TurnContext) -> Sequence[Verdict]:  # noqa: ARG002  the port's
         """Say what went wrong so far."""
@@ -80,13 +82,13 @@ class FileHistory(Middleware):
 
     async def before_end(self, context: TurnContext, answer: str) -> Sequence[Notice | Warn]:  # noqa: ARG002  the port's
         """Have it recorded what the last calls came to."""
-        await self._recorded()
+        await self._all_recorded()
         return self._said()
 
     async def after_run(self, context: TurnContext) -> Sequence[Warn]:
         """Have it recorded what was not, since the work ended within a turn."""
         self._turn.found = self._turn.left = None
-        await self._recorded()
+        await self._all_recorded()
         if self._looks_after_others:
             self._looks_after_others = False
             await self._take(len(context.transcript.messages))
@@ -117,36 +119,22 @@ class FileHistory(Middleware):
         if unread:
             self._unsaid.append(Warn(code="snapshot.left_out", message=unread))
 
-    async def _recorded(self) -> None:
-        """Wait until nothing is being recorded any more."""
-        if self._recording is not None:
-            await self._recording.wait()
-            self._recording = None
+    async def _record(self, place: int, leave: Callable[[], Awaitable[None]], recorded: Event) -> None:
+        """Take a snapshot to its end, while something else is done, then give up the turn."""
+        with CancelScope(shield=True):
+            try:
+                await self._take(place)
+            except Exception as error:  # noqa: BLE001  raised where it is waited for
+                self._failure = error
+            await leave()
+            recorded.set()
+
+    async def _all_recorded(self) -> None:
+        if self._recorded is not None:
+            await self._recorded.wait()
+        if self._failure is not None:
+            raise self._failure
 
     def _said(self) -> Sequence[Warn]:
         unsaid, self._unsaid = self._unsaid, []
         return unsaid
-
-
-class _Recording:
-    """A snapshot that is taken while something else is done; it is taken to its end."""
-
-    def __init__(self, record: Callable[[], Awaitable[None]], leave: Callable[[], Awaitable[None]]) -> None:
-        self._record = record
-        self._leave = leave
-        self._ended = Event()
-        self._failure: Exception | None = None
-
-    async def run(self) -> None:
-        with CancelScope(shield=True):
-            try:
-                await self._record()
-            except Exception as error:  # noqa: BLE001  raised where it is waited for
-                self._failure = error
-            await self._leave()
-            self._ended.set()
-
-    async def wait(self) -> None:
-        await self._ended.wait()
-        if self._failure is not None:
-            raise self._failure
