@@ -190,7 +190,7 @@ class AgentLoop:
             ended = await self._ending(turn, empty_before=empty_before)
             if ended is not None:
                 return ended
-            empty_before = turn.completion.message.is_empty
+            empty_before = turn.message.is_empty
 
     async def _heed(self, hook: Hook) -> ActResult | None:
         """Do what the middleware says at a hook; the result, if that ends the work: a ``Stop`` is the last."""
@@ -241,7 +241,7 @@ class AgentLoop:
 
     async def _ending(self, turn: TurnResult, *, empty_before: bool) -> ActResult | None:
         """The result, if this turn was the last."""
-        message, hand_in, answer = turn.completion.message, self._kit.hand_in, self._answer
+        message, hand_in, answer = turn.message, self._kit.hand_in, self._answer
         answer.take(message)
         if hand_in is not None and hand_in.accepted:
             return await self._ended_with(hand_in.summary or message.content)

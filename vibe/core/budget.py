@@ -81,8 +81,3 @@ async def room_for(
     message = f"a model call got its budget after {current_time() - started:.1f} s"
     sink.publish(WarningEvent(code=WAITED, message=message))
     return reservation
-
-
-def bound_of(reservation: Reservation, wanted_tokens: int) -> int | None:
-    """Return the limit of an answer that the provider is told: the room there is, where it is less than was wanted."""
-    return reservation.max_completion_tokens if reservation.max_completion_tokens < wanted_tokens else None

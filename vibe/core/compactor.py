@@ -14,7 +14,6 @@ from functools import partial
 import anyio.to_thread
 
 from ipc.events import CompactEndEvent, CompactStartEvent, WarningEvent
-from vibe.core.budget import bound_of, room_for
 from vibe.core.config.models import ModelConfig
 from vibe.core.llm.announcing import CallAnnouncer
 from vibe.core.llm.errors import ContextTooLongError
@@ -22,7 +21,7 @@ from vibe.core.llm.port import Completion, FinishReason, ModelRequest
 from vibe.core.llm.tokens import CHARS_PER_TOKEN, estimate_messages
 from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from vibe.core.middleware.port import HOST_NOTICE, Compact, Middleware, Notice, TurnContext, Verdict, Warn
-from vibe.core.turn import AgentKit, announce_spent
+from vibe.core.turn import AgentKit, announce_spent, answer_to
 from vibe.system.errors import VibeError
 from vibe.system.plain_text import both_ends
 
@@ -130,21 +129,14 @@ class Compactor:
             UserMessage(f"<conversation>\n{record}\n</conversation>\n\nWrite the summary."),
         ]
         size = estimate_messages(prompt)
-        reservation = await room_for(self.kit.budget, self.kit.sink, self.kit.model, size, SUMMARY_TOKENS)
         request = ModelRequest(
             model=self.kit.model,
             messages=prompt,
-            max_tokens=bound_of(reservation, SUMMARY_TOKENS),
+            max_tokens=SUMMARY_TOKENS,
             caller=f"{self.kit.caller}:compact",
         )
-        announcer = CallAnnouncer(self.kit.sink, self.kit.model, COMPACT)
-        try:
-            with announcer.announced(size):
-                completion = await self.kit.backend.complete(request, announcer)
-            reservation.settle(completion.usage, completion.cost_usd)
-            self.kit.transcript.spend(completion.usage, completion.cost_usd)
-        finally:
-            reservation.release()
+        completion = await answer_to(self.kit, request, CallAnnouncer(self.kit.sink, self.kit.model, COMPACT), size)
+        self.kit.transcript.spend(completion.usage, completion.cost_usd)
         announce_spent(self.kit, completion.usage, completion.cost_usd)
         return completion
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -12,9 +13,9 @@ from msgspec import structs
 
 from ipc.events import AssistantEvent, UsageEvent, WarningEvent
 from ipc.sink import EventSink
-from vibe.core.budget import Budget, Reservation, bound_of, room_for
+from vibe.core.budget import Budget, Reservation, room_for
 from vibe.core.config.models import ModelConfig
-from vibe.core.llm.announcing import AnswerAnnouncer
+from vibe.core.llm.announcing import AnswerAnnouncer, CallAnnouncer
 from vibe.core.llm.history import PromptHistory
 from vibe.core.llm.port import Completion, FinishReason, ModelBackend, ModelRequest, ToolSchema
 from vibe.core.llm.pricing import configured_cost
@@ -90,7 +91,7 @@ class AgentKit:
 class TurnResult:
     """Result of one turn; ``batch`` is None if no tool was asked for."""
 
-    completion: Completion
+    message: AssistantMessage
     batch: ToolBatch | None
 
 
@@ -114,20 +115,17 @@ class TurnRunner:
             ModelError: the model could not be had.
             BudgetExhaustedError: there is no room for the call.
         """
-        completion = await self._call_model()
-        message = completion.message
-        if not message.tool_calls:
-            return TurnResult(completion=completion, batch=None)
+        message, batch = await self._call_model(), None
         if message.cut:
             for call in message.tool_calls:
                 self._transcript.append(ToolMessage(CUT_CALL_RESULT, call.id, call.name, status="error"))
-            return TurnResult(completion=completion, batch=None)
-        try:
-            await self._warn_before(message.tool_calls)
-            batch = await self._kit.tools.run_all(message.tool_calls, self._transcript.append)
-        finally:
-            self._transcript.cancel_dangling_calls()
-        return TurnResult(completion=completion, batch=batch)
+        elif message.tool_calls:
+            try:
+                await self._warn_before(message.tool_calls)
+                batch = await self._kit.tools.run_all(message.tool_calls, self._transcript.append)
+            finally:
+                self._transcript.cancel_dangling_calls()
+        return TurnResult(message=message, batch=batch)
 
     @property
     def offered(self) -> frozenset[str]:
@@ -136,9 +134,7 @@ class TurnRunner:
 
     def least(self, message: UserMessage) -> int:
         """Return about how many tokens a prompt has in which nothing but this was said yet."""
-        return estimate_messages([SystemMessage(self._kit.system_prompt), message]) + estimate_tools(
-            self._kit.offered()
-        )
+        return self._whole_estimate(message)
 
     def context(self) -> TurnContext:
         """The conversation as middleware sees it."""
@@ -151,32 +147,22 @@ class TurnRunner:
             for warning in await member.before_tools(context, calls):
                 self._sink.publish(WarningEvent(code=warning.code, message=warning.message))
 
-    async def _call_model(self) -> Completion:
+    async def _call_model(self) -> AssistantMessage:
         kit = self._kit
         conversation = kit.transcript.messages
         sent = len(conversation)
-        wanted = kit.model.max_output_tokens or DEFAULT_ANSWER_TOKENS
         context_tokens = self._prompt_estimate()
-        reservation = await room_for(kit.budget, kit.sink, kit.model, context_tokens, wanted)
         announcer = AnswerAnnouncer(kit.sink, kit.model, kit.tools.masked)
         request = ModelRequest(
             model=kit.model,
             messages=self._history.messages(conversation, kit.notes()),
             tools=kit.offered(),
-            max_tokens=bound_of(reservation, wanted),
+            max_tokens=kit.model.max_output_tokens,
             caller=kit.caller,
             extra_headers={AFFINITY: kit.session_id} if kit.session_id else {},
         )
-        try:
-            with announcer.announced(context_tokens):
-                completion = await kit.backend.complete(request, announcer)
-            reservation.settle(completion.usage, completion.cost_usd)
-        except get_cancelled_exc_class():
-            if kit.keeps_partial:
-                self._keep(announcer, context_tokens, reservation)
-            raise
-        finally:
-            reservation.release()
+        keep = partial(self._keep, announcer, context_tokens) if kit.keeps_partial else None
+        completion = await answer_to(kit, request, announcer, context_tokens, keep)
         message = structs.replace(
             completion.message,
             usage=completion.usage,
@@ -188,7 +174,7 @@ class TurnRunner:
         if completion.oddity and completion.oddity not in self._oddities:  # said once: it is so with every answer
             self._oddities.add(completion.oddity)
             self._sink.publish(WarningEvent(code="model.odd", message=completion.oddity))
-        return replace(completion, message=message)
+        return message
 
     def _keep(self, announcer: AnswerAnnouncer, context_tokens: int, reservation: Reservation) -> None:
         """Keep an answer as far as it was given, and book what it will have cost, as far as that can be told."""
@@ -207,6 +193,9 @@ class TurnRunner:
         messages = self._transcript.messages
         if self._known_prompt and messages is self._counted:
             return self._known_prompt + estimate_messages(messages[self._known_messages :])
+        return self._whole_estimate(*messages)
+
+    def _whole_estimate(self, *messages: Message) -> int:
         prompt = estimate_messages([SystemMessage(self._kit.system_prompt), *messages])
         return prompt + estimate_tools(self._kit.offered())
 
@@ -224,6 +213,39 @@ class TurnRunner:
             )
         )
         announce_spent(self._kit, usage, message.cost_usd)
+
+
+async def answer_to(
+    kit: AgentKit,
+    request: ModelRequest,
+    announcer: CallAnnouncer,
+    tokens: int,
+    broken_off: Callable[[Reservation], None] | None = None,
+) -> Completion:
+    """Have the model asked, announced and paid for; ``broken_off`` is called where a cancellation ends that.
+
+    The request has about so many ``tokens``, and wants ``max_tokens`` for its answer: the provider is told of a limit
+    only where there is less room than that.
+
+    Raises:
+        ModelError: the model could not be had.
+        BudgetExhaustedError: there is no room for the call.
+    """
+    wanted = request.max_tokens or DEFAULT_ANSWER_TOKENS
+    reservation = await room_for(kit.budget, kit.sink, kit.model, tokens, wanted)
+    room = reservation.max_completion_tokens
+    try:
+        with announcer.announced(tokens):
+            bounded = replace(request, max_tokens=room if room < wanted else None)
+            completion = await kit.backend.complete(bounded, announcer)
+        reservation.settle(completion.usage, completion.cost_usd)
+    except get_cancelled_exc_class():
+        if broken_off is not None:
+            broken_off(reservation)
+        raise
+    finally:
+        reservation.release()
+    return completion
 
 
 def announce_spent(kit: AgentKit, usage: Usage, cost_usd: float | None) -> None:

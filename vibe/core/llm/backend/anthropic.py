@@ -450,7 +450,7 @@ class _MessageTaker:
         elif block.kind == "tool_use" and not block.text:
             self._answer.add_call(CallFragment(index=index, arguments=block.initial))
         elif block.kind in {"thinking", "redacted_thinking"}:
-            self._answer.add_thought("".join(block.text), signature="".join(block.signature), sealed=block.sealed)
+            self._answer.add_thought(Thought("", "".join(block.text), "".join(block.signature), block.sealed))
 
     def _close_all(self) -> None:
         for index in list(self._open):

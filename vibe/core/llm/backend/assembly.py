@@ -257,18 +257,11 @@ class AnswerBuilder:
             self._reasoning.append(text)
             self._observer.delta(Delta(reasoning=text))
 
-    def add_thought(self, text: str, *, signature: str = "", sealed: str = "") -> None:
+    def add_thought(self, thought: Thought) -> None:
         """Take a whole thought that has to be sent back; ``add_reasoning`` has shown its text."""
-        self._thoughts.append(
-            Thought(
-                source="",
-                text=_with_whole_characters(text),
-                signature=signature,
-                sealed=sealed,
-                after_characters=sum(map(len, self._text)),
-                after_calls=len(self._calls),
-            )
-        )
+        text, characters = _with_whole_characters(thought.text), sum(map(len, self._text))
+        place = msgspec.structs.replace(thought, text=text, after_characters=characters, after_calls=len(self._calls))
+        self._thoughts.append(place)
 
     def add_extra(self, extra: Mapping[str, Any]) -> None:
         """Take what stands beside the text and has to go back with it."""
