@@ -149,11 +149,16 @@ class Guidance:
 
     def for_agent(self, place: AgentPlace) -> CallGuidance:
         """Return what one agent gets of it; an agent that goes on is restricted by the skills it had loaded."""
+        skills = AgentSkills(self.skills, self.parent_skills) if self.skills.available else None
+        if skills is not None:
+            skills.restore(loaded_skills(place.conversation))
+        about = {"session_id": self.session_id, "cwd": str(place.root), "subagent": place.subagent}
+        commands = ShellHooks(place.root, place.environ)
         return CallGuidance(
-            skills=self._agent_skills(place.conversation),
+            skills=skills,
             memory=AgentMemory(self.memory, place.sink) if self.memory is not None else None,
-            hooks=self._hook_runner(place),
-            docs=self._nested_docs(place.root),
+            hooks=HookRunner(self.hooks, commands, place.sink, about) if self.hooks else None,
+            docs=NestedDocs(root=place.root, origin=self.workdir, trusts=self.trusts) if self.workdir else None,
         )
 
     def below(self, agent: CallGuidance) -> Guidance:
@@ -192,22 +197,6 @@ class Guidance:
             self.memory_section,
         ]
         return "\n\n".join(section.strip() for section in sections if section.strip()) + "\n"
-
-    def _agent_skills(self, conversation: Iterable[Message]) -> AgentSkills | None:
-        if not self.skills.available:
-            return None
-        loaded = AgentSkills(self.skills, self.parent_skills)
-        loaded.restore(loaded_skills(conversation))
-        return loaded
-
-    def _hook_runner(self, place: AgentPlace) -> HookRunner | None:
-        if not self.hooks:
-            return None
-        about = {"session_id": self.session_id, "cwd": str(place.root), "subagent": place.subagent}
-        return HookRunner(self.hooks, ShellHooks(place.root, place.environ), place.sink, about)
-
-    def _nested_docs(self, root: Path) -> NestedDocs | None:
-        return NestedDocs(root=root, origin=self.workdir, trusts=self.trusts) if self.workdir is not None else None
 
 
 def loaded_skills(conversation: Iterable[Message]) -> list[str]:

@@ -45,7 +45,9 @@ def load_guidance(request: GuidanceRequest) -> Guidance:
         UsageError: a hooks file or the system prompt that was chosen is wrong.
     """
     config, trusts = request.config, request.trusts
-    library = prompt_library(request)
+    project = request.project_dir / PROMPTS if request.project_dir is not None else None
+    library = PromptLibrary(project=project, user=VibePaths(request.home).prompts)
+    commands = [folder / PROJECT_DIRECTORY / COMMANDS for folder in request.lineage if trusts(folder)]
     docs = ProjectDocs.load(request.home, request.lineage, trusts)
     skills = load_skills(request)
     memory = memory_store(request.home, request.workdir, request.user_home)
@@ -61,7 +63,7 @@ def load_guidance(request: GuidanceRequest) -> Guidance:
         library=library,
         shell_path=find_shell(),
         skills=skills,
-        commands=load_commands(request),
+        commands=CommandFiles(dict.fromkeys([*commands, request.home / COMMANDS])),
         hooks=load_hooks(hook_files) if config.enable_experimental_hooks else (),
         docs=docs,
         trusts=trusts,
@@ -117,19 +119,6 @@ def load_skills(request: GuidanceRequest) -> SkillManager:
         disabled=request.config.disabled_skills,
     )
     return SkillManager(sources)
-
-
-def load_commands(request: GuidanceRequest) -> CommandFiles:
-    """The slash commands of the trusted project, nearest first, and the user's own."""
-    trusts = request.trusts
-    project = [folder / PROJECT_DIRECTORY / COMMANDS for folder in request.lineage if trusts(folder)]
-    return CommandFiles(dict.fromkeys([*project, request.home / COMMANDS]))
-
-
-def prompt_library(request: GuidanceRequest) -> PromptLibrary:
-    """The prompts of the trusted project, the user and the program."""
-    project = request.project_dir / PROMPTS if request.project_dir is not None else None
-    return PromptLibrary(project=project, user=VibePaths(request.home).prompts)
 
 
 def memory_store(home: Path, workdir: Path, user_home: Path) -> MemoryStore:
