@@ -31,16 +31,9 @@ QUOTE_LIMIT: Final = 300
 """Characters of a provider's own words that an error repeats."""
 
 STATUS_ERRORS: Final[Mapping[int, type[ModelError]]] = {
-    401: ModelAccessError,
-    402: ModelAccessError,
-    403: ModelAccessError,
-    408: ModelOverloadedError,
-    409: ModelOverloadedError,
+    **dict.fromkeys((401, 402, 403), ModelAccessError),
+    **dict.fromkeys((408, 409, 424, 425, 429, 498), ModelOverloadedError),
     413: ContextTooLongError,
-    424: ModelOverloadedError,
-    425: ModelOverloadedError,
-    429: ModelOverloadedError,
-    498: ModelOverloadedError,
 }
 """The others below 500 say that the request is at fault, those from there on that the provider is overloaded."""
 
