@@ -212,7 +212,7 @@ class LocalBackend:
         self._provider = provider
         self._settings = settings
         self._servers = servers or local_servers()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._server: LocalServer | None = None
         self._asked: HttpBackend | None = None
 
@@ -228,7 +228,7 @@ class LocalBackend:
         asked, self._asked = self._asked, None
         if asked is not None:
             await asked.aclose()
-        await to_thread.run_sync(self._let_go)
+        await to_thread.run_sync(self._leave)
 
     def _ready(self) -> HttpBackend:
         """Return what asks the server, which runs then. Blocks.
@@ -259,11 +259,8 @@ class LocalBackend:
             reader=chat_reader(errors, provider.reasoning_field_name),
         )
 
-    def _let_go(self) -> None:
-        with self._lock:
-            self._leave()
-
     def _leave(self) -> None:
-        server, self._server = self._server, None
-        if server is not None:
-            self._servers.release(server)
+        with self._lock:
+            server, self._server = self._server, None
+            if server is not None:
+                self._servers.release(server)

@@ -43,11 +43,6 @@ class LocalModelError(EnvironmentFailure):
     """A local model can't be served."""
 
 
-def has_engine() -> bool:
-    """Return whether the engine is installed; imports nothing."""
-    return importlib.util.find_spec(LOCAL_ENGINE) is not None
-
-
 def problem_with(settings: LocalConfig) -> str | None:
     """Return why no model can be served with these settings; None: one can. Looks at the disk."""
     try:
@@ -63,7 +58,7 @@ def served_model(settings: LocalConfig) -> ServedModel:
     Raises:
         LocalModelError: the engine or the file is missing.
     """
-    if not has_engine():
+    if importlib.util.find_spec(LOCAL_ENGINE) is None:
         raise LocalModelError(
             "the engine of local models is not installed: pip install 'vibe-orchestrator[local]', "
             "or choose another model"
