@@ -135,7 +135,8 @@ class Compactor:
             max_tokens=SUMMARY_TOKENS,
             caller=f"{self.kit.caller}:compact",
         )
-        completion = await answer_to(self.kit, request, CallAnnouncer(self.kit.sink, self.kit.model, COMPACT), size)
+        announcer = CallAnnouncer(self.kit.sink, self.kit.model, None, COMPACT)
+        completion = await answer_to(self.kit, request, announcer, size)
         self.kit.transcript.spend(completion.usage, completion.cost_usd)
         announce_spent(self.kit, completion.usage, completion.cost_usd)
         return completion

@@ -15,7 +15,7 @@ from ipc.events import AssistantEvent, UsageEvent, WarningEvent
 from ipc.sink import EventSink
 from vibe.core.budget import Budget, Reservation, room_for
 from vibe.core.config.models import ModelConfig
-from vibe.core.llm.announcing import AnswerAnnouncer, CallAnnouncer
+from vibe.core.llm.announcing import CallAnnouncer
 from vibe.core.llm.history import PromptHistory
 from vibe.core.llm.port import Completion, FinishReason, ModelBackend, ModelRequest, ToolSchema
 from vibe.core.llm.pricing import configured_cost
@@ -152,7 +152,7 @@ class TurnRunner:
         conversation = kit.transcript.messages
         sent = len(conversation)
         context_tokens = self._prompt_estimate()
-        announcer = AnswerAnnouncer(kit.sink, kit.model, kit.tools.masked)
+        announcer = CallAnnouncer(kit.sink, kit.model, kit.tools.masked)
         request = ModelRequest(
             model=kit.model,
             messages=self._history.messages(conversation, kit.notes()),
@@ -176,7 +176,7 @@ class TurnRunner:
             self._sink.publish(WarningEvent(code="model.odd", message=completion.oddity))
         return message
 
-    def _keep(self, announcer: AnswerAnnouncer, context_tokens: int, reservation: Reservation) -> None:
+    def _keep(self, announcer: CallAnnouncer, context_tokens: int, reservation: Reservation) -> None:
         """Keep an answer as far as it was given, and book what it will have cost, as far as that can be told."""
         text = announcer.text
         if not text.strip():

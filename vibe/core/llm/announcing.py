@@ -1,4 +1,4 @@
-"""Announcers: say on the event stream how a model call goes: its start, its answer as it grows, its end."""
+"""CallAnnouncer: says on the event stream how a model call goes: its start, its answer as it grows, its end."""
 
 from __future__ import annotations
 
@@ -35,13 +35,19 @@ ARGUMENTS_CONTEXT = 64
 
 
 class CallAnnouncer:
-    """A ``ModelObserver`` that makes a call and every retry and long wait of it known, and keeps the answer to itself.
+    """A ``ModelObserver`` that makes a call and every retry and long wait of it known.
 
-    ``purpose`` as in ``model.started``.
+    So is the answer as it grows, its text, its reasoning and the arguments of its calls, ``masked``; None: it is kept
+    back. ``purpose`` as in ``model.started``.
     """
 
-    def __init__(self, sink: EventSink, model: ModelConfig, purpose: str = "turn") -> None:
+    def __init__(
+        self, sink: EventSink, model: ModelConfig, masked: Callable[[str], str] | None, purpose: str = "turn"
+    ) -> None:
         self.message_id = uuid4().hex
+        self._masked = masked
+        self._pieces: list[str] = []
+        self._calls: dict[int, _Arguments] = {}
         self._sink = sink
         self._model = model
         self._purpose = purpose
@@ -81,12 +87,6 @@ class CallAnnouncer:
                 )
             )
 
-    def delta(self, delta: Delta) -> None:
-        """This answer is not shown while it grows; only its start is told."""
-        if self._first is None:
-            self._first = monotonic() - self._started
-        self._attempt = delta.attempt
-
     def notice(self, notice: Notice) -> None:
         """Say when the next attempt is made and how to stop it, or that it waits, or how long it has waited."""
         if isinstance(notice, RetryNotice):
@@ -107,26 +107,19 @@ class CallAnnouncer:
             message = f"a model call had its turn after {notice.waited_seconds:.1f} s"
         self._sink.publish(WarningEvent(code=code, message=message, wait_seconds=wait_seconds))
 
-
-class AnswerAnnouncer(CallAnnouncer):
-    """Announces the answer, too, as it grows: text, reasoning, and the arguments of calls, ``masked``."""
-
-    def __init__(self, sink: EventSink, model: ModelConfig, masked: Callable[[str], str]) -> None:
-        super().__init__(sink, model)
-        self._masked = masked
-        self._pieces: list[str] = []
-        self._calls: dict[int, _Arguments] = {}
-
     @property
     def text(self) -> str:
         """The answer so far."""
         return "".join(self._pieces)
 
     def delta(self, delta: Delta) -> None:
-        """Announce one piece of the answer."""
+        """Announce one piece of the answer, if it is shown while it grows; of any other, only its start is told."""
+        if self._first is None:
+            self._first = monotonic() - self._started
         if delta.attempt != self._attempt:
-            self._pieces, self._calls = [], {}
-        super().delta(delta)
+            self._attempt, self._pieces, self._calls = delta.attempt, [], {}
+        if self._masked is None:
+            return
         if delta.text:
             self._pieces.append(delta.text)
             self._sink.publish(AssistantDeltaEvent(message_id=self.message_id, text=delta.text, attempt=delta.attempt))
@@ -135,14 +128,14 @@ class AnswerAnnouncer(CallAnnouncer):
                 ReasoningDeltaEvent(message_id=self.message_id, text=delta.reasoning, attempt=delta.attempt)
             )
         if delta.call is not None:
-            self._take_call(delta.call)
+            self._take_call(delta.call, self._masked)
 
-    def _take_call(self, piece: CallDelta) -> None:
+    def _take_call(self, piece: CallDelta, masked: Callable[[str], str]) -> None:
         call = self._calls.get(piece.index)
         is_first = call is None
         if call is None:
             call = self._calls[piece.index] = _Arguments()
-        text = call.take(piece.arguments, self._masked)
+        text = call.take(piece.arguments, masked)
         if is_first or text:
             self._sink.publish(
                 ToolArgumentsEvent(

@@ -10,7 +10,7 @@ from anyio import CancelScope, sleep_forever
 from ipc.events import AssistantDeltaEvent, ModelEndedEvent, ModelStartedEvent, ToolArgumentsEvent
 from ipc.sink import MemorySink
 from vibe.core.config.models import ModelConfig
-from vibe.core.llm.announcing import AnswerAnnouncer, CallAnnouncer
+from vibe.core.llm.announcing import CallAnnouncer
 from vibe.core.llm.errors import ModelTransportError
 from vibe.core.llm.port import CallDelta, Delta, RetryNotice
 from vibe.system.redaction import Mask
@@ -19,15 +19,15 @@ MODEL = ModelConfig(name="m", provider="p", context_size=9000)
 SECRET = "zq83hfn-402jfps"  # noqa: S105  of a test
 
 
-def announcer(sink: MemorySink) -> AnswerAnnouncer:
-    return AnswerAnnouncer(sink, MODEL, Mask({"SOME_TOKEN": SECRET}).printed)
+def announcer(sink: MemorySink) -> CallAnnouncer:
+    return CallAnnouncer(sink, MODEL, Mask({"SOME_TOKEN": SECRET}).printed)
 
 
 def pieces(text: str, size: int = 7) -> list[str]:
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
-def write(to: AnswerAnnouncer, text: str, *, index: int = 0, attempt: int = 1, size: int = 7) -> None:
+def write(to: CallAnnouncer, text: str, *, index: int = 0, attempt: int = 1, size: int = 7) -> None:
     for piece in pieces(text, size):
         to.delta(Delta(call=CallDelta(index=index, name="write_file", arguments=piece, id="c1"), attempt=attempt))
 
@@ -79,7 +79,7 @@ def test_the_first_word_of_the_last_attempt_counts() -> None:
 async def test_a_call_that_is_stopped_says_so() -> None:
     sink = MemorySink()
 
-    with CancelScope() as scope, CallAnnouncer(sink, MODEL, "compact").announced(0):
+    with CancelScope() as scope, CallAnnouncer(sink, MODEL, None, "compact").announced(0):
         scope.cancel()
         await sleep_forever()
 
