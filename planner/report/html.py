@@ -26,7 +26,7 @@ from planner.report.formatting import (
     when,
 )
 from planner.report.graph_svg import Shown, inline_svg, style_sheet
-from planner.report.model import LimitReport, PlanReport, Span, StepReportLine
+from planner.report.model import PlanReport, Span, StepReportLine
 
 MAX_ROWS = 1_000
 """Steps in the timeline: the first that ran; beyond it a page gets heavy and says no more."""
@@ -61,10 +61,10 @@ def report_html(report: PlanReport, plan: Plan, dag: Dag) -> str:
         *_timeline(report),
         *_decisions(report),
         *_revisions(report),
-        *_removed_steps(report),
-        *_other_spending(report),
+        *_pairs("No longer part of the plan", removed_steps(report)),
+        *_pairs("Other spending", other_spending(report)),
         *_denied(report),
-        *_files(report),
+        *_list("Files changed", "files", (f"<code>{escaped_line(file)}</code>" for file in report.files_changed)),
         *_steps(report),
     ]
     return "\n".join([head, *parts, "</main>", "</body>", "</html>"]) + "\n"
@@ -84,14 +84,11 @@ def _header(report: PlanReport) -> Iterator[str]:
 def _limits(report: PlanReport) -> Iterator[str]:
     if report.limits:
         yield '<section><h2>Budget</h2><div class="bars">'
-        yield from (_limit(limit) for limit in report.limits)
+        for limit in report.limits:
+            share = 0.0 if limit.used is None else limit.used / limit.most
+            used, most = escaped(amount(limit, limit.used)), escaped(amount(limit, limit.most))
+            yield f'<div class="limit"><span>{used} of {most}</span>{_bar(share)}</div>'
         yield "</div></section>"
-
-
-def _limit(limit: LimitReport) -> str:
-    share = 0.0 if limit.used is None else limit.used / limit.most
-    used, most = escaped(amount(limit, limit.used)), escaped(amount(limit, limit.most))
-    return f'<div class="limit"><span>{used} of {most}</span>{_bar(share)}</div>'
 
 
 def _bar(share: float) -> str:
@@ -174,16 +171,6 @@ def _revisions(report: PlanReport) -> Iterator[str]:
     yield "</section>"
 
 
-def _removed_steps(report: PlanReport) -> Iterator[str]:
-    if report.removed_steps:
-        yield f"<section><h2>No longer part of the plan</h2>{_definitions(removed_steps(report))}</section>"
-
-
-def _other_spending(report: PlanReport) -> Iterator[str]:
-    if report.other_spending:
-        yield f"<section><h2>Other spending</h2>{_definitions(other_spending(report))}</section>"
-
-
 def _denied(report: PlanReport) -> Iterator[str]:
     lines = (
         f"<code>{escaped_line(each.step_id)}</code>: <code>{escaped(call_text(each))}</code> "
@@ -191,10 +178,6 @@ def _denied(report: PlanReport) -> Iterator[str]:
         for each in report.denied
     )
     return _list("Denied calls", "", lines)
-
-
-def _files(report: PlanReport) -> Iterator[str]:
-    return _list("Files changed", "files", (f"<code>{escaped_line(file)}</code>" for file in report.files_changed))
 
 
 # --- the steps ------------------------------------------------------------------------------------------------
@@ -263,6 +246,12 @@ def _list(title: str, kind: str, lines: Iterable[str]) -> Iterator[str]:
     items = "".join(f"<li>{line}</li>" for line in lines)
     if items:
         yield f'<section><h2>{title}</h2><ul class="{kind}">{items}</ul></section>'
+
+
+def _pairs(title: str, pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
+    pairs = list(pairs)
+    if pairs:
+        yield f"<section><h2>{title}</h2>{_definitions(pairs)}</section>"
 
 
 def _definitions(pairs: Iterable[tuple[str, str]]) -> str:

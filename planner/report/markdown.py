@@ -38,17 +38,21 @@ def _lines(report: PlanReport, plan: Plan) -> Iterator[str]:
     yield f"# {markdown_line(report.goal)}"
     yield f"\n**{markdown_line(ending(report))}**\n"
     yield from _table(("", ""), facts(report))
-    yield from _limits(report)
+    used = ((limit.unit, amount(limit, limit.used), amount(limit, limit.most)) for limit in report.limits)
+    yield from _titled_table("Budget", ("of", "used", "at most"), used)
     yield from _list("Warnings", (markdown_line(warning) for warning in report.warnings))
     yield "\n## Steps\n"
     yield from _table(("", "step", "status", "time", "tokens", "attempts", "what"), map(_row, report.steps))
     if len(plan.steps) <= MERMAID_STEPS:
         statuses = {step.id: StepStatus(step.status) for step in report.steps}
         yield from ("\n## Graph\n", "```mermaid", plain(mermaid(plan, statuses)), "```")
-    yield from _decisions(report)
+    taken = (
+        (each.question, ", ".join(each.selections) or "undecided", each.by, when(each.at)) for each in report.decisions
+    )
+    yield from _titled_table("Decisions", ("question", "answer", "by", "when"), taken)
     yield from _revisions(report)
-    yield from _removed_steps(report)
-    yield from _other_spending(report)
+    yield from _titled_table("No longer part of the plan", ("step", "was"), removed_steps(report))
+    yield from _titled_table("Other spending", ("on", "took"), other_spending(report))
     denied = (
         f"{markdown_line(each.step_id)}: {markdown_line(call_text(each), 300)}: {markdown_line(each.reason)}"
         for each in report.denied
@@ -58,13 +62,6 @@ def _lines(report: PlanReport, plan: Plan) -> Iterator[str]:
     for step in report.steps:
         if step.attempts or step.summary or step.reason or step.reused_from:
             yield from _step(step)
-
-
-def _limits(report: PlanReport) -> Iterator[str]:
-    if report.limits:
-        yield "\n## Budget\n"
-        rows = ((limit.unit, amount(limit, limit.used), amount(limit, limit.most)) for limit in report.limits)
-        yield from _table(("of", "used", "at most"), rows)
 
 
 def _row(step: StepReportLine) -> tuple[str, ...]:
@@ -79,16 +76,6 @@ def _row(step: StepReportLine) -> tuple[str, ...]:
     )
 
 
-def _decisions(report: PlanReport) -> Iterator[str]:
-    if report.decisions:
-        yield "\n## Decisions\n"
-        rows = (
-            (each.question, ", ".join(each.selections) or "undecided", each.by, when(each.at))
-            for each in report.decisions
-        )
-        yield from _table(("question", "answer", "by", "when"), rows)
-
-
 def _revisions(report: PlanReport) -> Iterator[str]:
     if report.revisions:
         yield "\n## Revisions\n"
@@ -97,18 +84,6 @@ def _revisions(report: PlanReport) -> Iterator[str]:
         why = f": {markdown_line(revision.reason)}" if revision.reason else ""
         yield f"- {when(revision.at)}{by}{why}"
         yield from (f"  - {markdown_line(operation)}" for operation in revision.operations)
-
-
-def _removed_steps(report: PlanReport) -> Iterator[str]:
-    if report.removed_steps:
-        yield "\n## No longer part of the plan\n"
-        yield from _table(("step", "was"), removed_steps(report))
-
-
-def _other_spending(report: PlanReport) -> Iterator[str]:
-    if report.other_spending:
-        yield "\n## Other spending\n"
-        yield from _table(("on", "took"), other_spending(report))
 
 
 def _step(step: StepReportLine) -> Iterator[str]:
@@ -150,6 +125,13 @@ def _list(title: str, lines: Iterable[str]) -> Iterator[str]:
     if lines:
         yield f"\n## {title}\n"
         yield from (f"- {line}" for line in lines)
+
+
+def _titled_table(title: str, head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    rows = list(rows)
+    if rows:
+        yield f"\n## {title}\n"
+        yield from _table(head, rows)
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
