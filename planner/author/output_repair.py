@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -16,6 +16,7 @@ from planner.plan.dag import find_cycles
 from planner.plan.diagnostics import quoted
 from planner.plan.loader import LoadedPlan, load_plan
 from planner.plan.model import FORMAT_VERSION
+from planner.plan.strict_json import list_in, numbered_objects
 
 ORIGIN = "origin"
 MODEL_ORIGIN = "model"
@@ -146,7 +147,7 @@ class _Repair:
         position = {step_id: number for number, step_id in enumerate(by_id)}
         needs: dict[str, list[str]] = {
             step_id: [
-                name for name in map(_edge_name, _list(step.get("depends_on"))) if name is not None and name in by_id
+                name for name in map(_edge_name, list_in(step.get("depends_on"))) if name is not None and name in by_id
             ]
             for step_id, step in by_id.items()
         }
@@ -155,7 +156,7 @@ class _Repair:
                 edges = zip(circle, (*circle[1:], circle[0]), strict=True)
                 dependant, needed = max(edges, key=lambda edge: position[edge[1]] - position[edge[0]])
                 needs[dependant].remove(needed)
-                entries = _list(by_id[dependant]["depends_on"])
+                entries = list_in(by_id[dependant]["depends_on"])
                 by_id[dependant]["depends_on"] = [entry for entry in entries if _edge_name(entry) != needed]
                 self.told.append(f"step {dependant!r} depended on {needed!r}, a cycle: dropped")
 
@@ -169,6 +170,10 @@ def _free(base: str, taken: set[str]) -> str:
         name = base[: MAX_ID - len(ending)] + ending
         number += 1
     return name
+
+
+def _objects(value: object) -> list[Raw]:
+    return [entry for _, entry in numbered_objects(value)]
 
 
 def _article(kind: str) -> str:
@@ -203,17 +208,3 @@ def _follow_when(step: Raw, decisions: Mapping[str, str], options: Mapping[str, 
 
 def _renamed(name: Any, names: Mapping[str, str]) -> Any:
     return names.get(name) or names.get(slug(name)) or name if isinstance(name, str) else name
-
-
-def _list(value: object) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
-
-
-def _objects(value: object) -> list[Raw]:
-    return list(_dicts(value))
-
-
-def _dicts(value: object) -> Iterator[Raw]:
-    for entry in _list(value):
-        if isinstance(entry, dict):
-            yield cast("Raw", entry)

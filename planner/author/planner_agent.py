@@ -452,12 +452,14 @@ class PlannerAgent:
         if not bound:
             return ()
         revised = revise(request.plan, bound, fixed=fixed).plan
-        problems = policy_problems(
-            request.plan, revised, bound, failed.id, in_place=in_place, new_commands=self._new_commands
-        )
-        tried = already_tried(request.plan, revised, bound, request.earlier)
-        if problems or tried:
-            raise RevisionInvalidError([*problems, *([tried] if tried else [])])
+        problems = [
+            *policy_problems(
+                request.plan, revised, bound, failed.id, in_place=in_place, new_commands=self._new_commands
+            ),
+            *already_tried(request.plan, revised, bound, request.earlier),
+        ]
+        if problems:
+            raise RevisionInvalidError(problems)
         return bound
 
     def _conversation(self, name: str) -> Transcript:

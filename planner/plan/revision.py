@@ -242,15 +242,15 @@ class _Draft:
 
 def already_tried(
     plan: Plan, revised: Plan, operations: Sequence[Operation], earlier: Sequence[Sequence[Mapping[str, Any]]]
-) -> Problem | None:
-    """Return the problem of a revision that repeats an earlier one, if it does."""
+) -> list[Problem]:
+    """Return the problem of a revision that changes nothing or repeats an earlier one, if it does."""
     fix = "hand in another, or no operations and why"
     if revised == plan:
-        return Problem("operations", "change nothing in the plan", fix)
+        return [Problem("operations", "change nothing in the plan", fix)]
     plain = _in_order(plain_operations(operations))
     if any(_in_order(each) == plain for each in earlier):
-        return Problem("operations", "repeat an earlier revision, after which the step failed again", fix)
-    return None
+        return [Problem("operations", "repeat an earlier revision, after which the step failed again", fix)]
+    return []
 
 
 def _in_order(operations: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -15,6 +15,7 @@ MAX_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 64
 
 JsonPath: TypeAlias = tuple[str | int, ...]
+JsonObject: TypeAlias = dict[str, Any]
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
@@ -83,6 +84,21 @@ def parse(text: str) -> object:
     if problems:
         raise JsonRefused(*problems)
     return document
+
+
+def object_in(value: object) -> JsonObject:
+    """A value that is an object; an empty one for any other."""
+    return cast("JsonObject", value) if isinstance(value, dict) else {}
+
+
+def list_in(value: object) -> list[Any]:
+    """A value that is a list; an empty one for any other."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def numbered_objects(value: object) -> list[tuple[int, JsonObject]]:
+    """The objects in a value that is a list, each with its place."""
+    return [(index, cast("JsonObject", item)) for index, item in enumerate(list_in(value)) if isinstance(item, dict)]
 
 
 def _too_deep(path: JsonPath) -> Problem:

@@ -10,15 +10,15 @@ import json
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import cast
+from typing import Any, cast
 
 from planner.plan.dag import find_cycles, shown_cycle
 from planner.plan.diagnostics import Problem, Suggester, listed, quoted
 from planner.plan.model import MAX_STEPS
-from planner.plan.strict_json import JsonPath, shown_path
+from planner.plan.strict_json import JsonPath, list_in, numbered_objects, object_in, shown_path
 from vibe.core.config.patterns import compile_linear, linear_engine
 from vibe.core.modes import ExecutionMode
 from vibe.core.tools.json_schema import SchemaProblem, schema_problems
@@ -26,7 +26,7 @@ from vibe.core.tools.json_schema import SchemaProblem, schema_problems
 _MODES = [mode.value for mode in ExecutionMode]
 _COMMAND_MODES = (ExecutionMode.RUN.value, ExecutionMode.TEST.value)
 
-Raw = Mapping[str, object]
+Raw = dict[str, Any]
 
 
 @dataclass(slots=True)
@@ -45,10 +45,10 @@ class _Document:
 
 def check_document(raw: Raw) -> list[Problem]:
     """Everything wrong with how the parts of a plan fit together. A plan with too many steps is not looked into."""
-    steps = _objects(raw.get("steps"))
+    steps = numbered_objects(raw.get("steps"))
     if len(steps) > MAX_STEPS:
         return []
-    document = _Document(raw, steps, _objects(raw.get("decisions")), _object(raw.get("defaults")))
+    document = _Document(raw, steps, numbered_objects(raw.get("decisions")), object_in(raw.get("defaults")))
     return [
         *_check_step_ids(document),
         *_check_decisions(document),
@@ -57,24 +57,12 @@ def check_document(raw: Raw) -> list[Problem]:
         *_check_settings(document),
         *_check_commands(document),
         *_check_side_effects(document),
-        *_check_sample(_object(raw.get("sample"))),
+        *_check_sample(object_in(raw.get("sample"))),
     ]
 
 
-def _object(value: object) -> Raw:
-    return cast("Raw", value) if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> list[object]:
-    return cast("list[object]", value) if isinstance(value, list) else []
-
-
-def _objects(value: object) -> list[tuple[int, Raw]]:
-    return [(index, cast("Raw", item)) for index, item in enumerate(_list(value)) if isinstance(item, dict)]
-
-
 def _texts(value: object) -> list[str]:
-    return [item for item in _list(value) if isinstance(item, str)]
+    return [item for item in list_in(value) if isinstance(item, str)]
 
 
 def _check_step_ids(document: _Document) -> Iterator[Problem]:
@@ -91,7 +79,7 @@ def _check_step_ids(document: _Document) -> Iterator[Problem]:
 def _check_decisions(document: _Document) -> Iterator[Problem]:
     for index, decision in document.decisions:
         path = f"decisions[{index}]"
-        known = Counter(_texts([option.get("id") for _, option in _objects(decision.get("options"))]))
+        known = Counter(_texts([option.get("id") for _, option in numbered_objects(decision.get("options"))]))
         for name in [name for name, times in known.items() if times > 1]:
             yield Problem(f"{path}.options", f"two options have the id {quoted(name)}", "give each option a unique id")
         yield from _check_default(path, decision, known)
@@ -116,8 +104,8 @@ def _check_default(path: str, decision: Raw, known: Counter[str]) -> Iterator[Pr
 
 
 def _edges(step: Raw) -> Iterator[tuple[JsonPath, str]]:
-    for index, entry in enumerate(_list(step.get("depends_on"))):
-        name = entry if isinstance(entry, str) else _object(entry).get("step")
+    for index, entry in enumerate(list_in(step.get("depends_on"))):
+        name = entry if isinstance(entry, str) else object_in(entry).get("step")
         if isinstance(name, str):
             yield ("depends_on", index) if isinstance(entry, str) else ("depends_on", index, "step"), name
 
@@ -175,7 +163,7 @@ def _check_schema(path: JsonPath, schema: object, known: dict[str, tuple[SchemaP
 
 
 def _check_patterns(path: JsonPath, patterns: object) -> Iterator[Problem]:
-    for index, pattern in enumerate(_list(patterns)):
+    for index, pattern in enumerate(list_in(patterns)):
         fault = _pattern_fault(pattern) if isinstance(pattern, str) else None
         if fault is not None:
             yield Problem(shown_path((*path, index)), fault)
@@ -185,7 +173,7 @@ def _check_choice(document: _Document, path: JsonPath, settings: Raw) -> Iterato
     decision = settings.get("decision")
     if isinstance(decision, str):
         yield from _check_decision_known(document, (*path, "decision"), decision)
-    for name, wanted in _object(settings.get("when")).items():
+    for name, wanted in object_in(settings.get("when")).items():
         place = (*path, "when", name)
         yield from _check_decision_known(document, place, name)
         if wanted == []:
