@@ -19,32 +19,25 @@ OnVerdict: TypeAlias = Callable[[str | None], None]
 """Told once, in the run's thread: None if a command was carried out, else one sentence that says why not."""
 
 
-class ReplyOnce:
-    """Reply to the sender of a command."""
-
-    __slots__ = ("_tell",)
-
-    def __init__(self, tell: OnVerdict | None = None) -> None:
-        self._tell = tell
-
-    @property
-    def is_given(self) -> bool:
-        """True once the sender is gone."""
-        return self._tell is None
-
-    def give(self, problem: str | None) -> None:
-        """Tell it; a second time nothing happens."""
-        tell, self._tell = self._tell, None
-        if tell is not None:
-            tell(problem)
-
-
-@dataclass(frozen=True, slots=True)
 class Request:
     """A command from outside, and whom to tell what becomes of it."""
 
-    command: Asked
-    reply: ReplyOnce
+    __slots__ = ("_tell", "command")
+
+    def __init__(self, command: Asked, tell: OnVerdict | None = None) -> None:
+        self.command = command
+        self._tell = tell
+
+    @property
+    def is_answered(self) -> bool:
+        """True once the sender is gone."""
+        return self._tell is None
+
+    def answer(self, problem: str | None) -> None:
+        """Tell the sender; a second time nothing happens."""
+        tell, self._tell = self._tell, None
+        if tell is not None:
+            tell(problem)
 
 
 @dataclass(slots=True)
@@ -65,7 +58,7 @@ class PlanControl:
         self.stop = PlanStop()
         self._early: deque[Request] | None = deque()
         self._deliver: Callable[[Request], None] | None = None
-        self._replies: list[ReplyOnce] = []
+        self._served: list[Request] = []
         self._thread = 0
         self._loop: anyio.lowlevel.EventLoopToken | None = None
 
@@ -73,18 +66,18 @@ class PlanControl:
         """Have the run carry a command out, when its turn comes."""
         if isinstance(command, Pause | Cancel):
             self.stop.requested = True
-        request = Request(command, ReplyOnce(on_verdict))
+        request = Request(command, on_verdict)
         if self._early is not None:
             self._early.append(request)
         elif self._loop is None:  # it was over before it began
-            request.reply.give(TOO_LATE)
+            request.answer(TOO_LATE)
         elif threading.get_ident() == self._thread:
             self._hand_over(request)
         else:
             try:
                 anyio.from_thread.run_sync(self._hand_over, request, token=self._loop)
             except anyio.RunFinishedError:
-                request.reply.give(TOO_LATE)  # the loop that ran the plan is gone, and the plan with it
+                request.answer(TOO_LATE)  # the loop that ran the plan is gone, and the plan with it
 
     def attach(self, deliver: Callable[[Request], None]) -> None:
         """Hand every command to ``deliver`` from now on, in the thread of the calling task's event loop."""
@@ -100,16 +93,15 @@ class PlanControl:
         self._deliver = None
         early, self._early = self._early, None
         for request in early or ():
-            request.reply.give(TOO_LATE)
-        replies, self._replies = self._replies, []
-        for reply in replies:
-            reply.give(TOO_LATE)
+            request.answer(TOO_LATE)
+        served, self._served = self._served, []
+        for request in served:
+            request.answer(TOO_LATE)
 
     def _hand_over(self, request: Request) -> None:
         if self._deliver is None:
-            request.reply.give(TOO_LATE)
+            request.answer(TOO_LATE)
             return
-        if not request.reply.is_given:
-            self._replies = [reply for reply in self._replies if not reply.is_given]
-            self._replies.append(request.reply)
+        if not request.is_answered:
+            self._served = [*(other for other in self._served if not other.is_answered), request]
         self._deliver(request)

@@ -20,7 +20,7 @@ from ipc.sink import EventSink
 from planner.plan.loader import LoadedPlan
 from planner.plan.revision import ProviderRefused
 from planner.plan.status import PlanStatus
-from planner.run.control import PlanControl, ReplyOnce, Request
+from planner.run.control import PlanControl, Request
 from planner.run.recorder import Recorder
 from planner.run.revision_runner import RevisionRunner
 from planner.run.step_runner import DispatchOptions, StepRun, StepRunner
@@ -274,25 +274,26 @@ class Dispatcher:
 
     def _on_request(self, request: Request) -> None:
         # Served from the run's own task group: what goes wrong there is the run's error, not the asker's.
-        self._timers.after(0.0, lambda: self._serve(request.command, request.reply))
+        self._timers.after(0.0, lambda: self._serve(request))
 
-    def _serve(self, command: c.Asked, reply: ReplyOnce) -> None:
+    def _serve(self, request: Request) -> None:
+        command = request.command
         if isinstance(command, Revise):
-            self._tasks.start_soon(self._revise, command, reply)
+            self._tasks.start_soon(self._revise, command, request)
             return
         if isinstance(command, Act):
-            self._tasks.start_soon(self._act, command, reply)
+            self._tasks.start_soon(self._act, command, request)
             return
         if isinstance(command, Cancel):
             self._revisions.stop()
-        self._answer("decision.ignored", reply, self._tried(command))
+        self._answer("decision.ignored", request, self._tried(command))
 
-    async def _act(self, command: Act, reply: ReplyOnce) -> None:
+    async def _act(self, command: Act, request: Request) -> None:
         with suppress(UsageError):  # told below
             for fact in decide(self._state, command, self._options.now()).facts:
                 if isinstance(fact, PlanResetEvent):  # before the attempt that will look at them
                     await to_thread.run_sync(self._store.forget_checks, fact.step_ids)
-        self._answer("step.refused", reply, self._tried(command))
+        self._answer("step.refused", request, self._tried(command))
 
     def _tried(self, command: c.Command) -> str | None:
         """Carry a command from outside out; returns why it can't be, if so."""
@@ -302,13 +303,13 @@ class Dispatcher:
             return str(error)
         return None
 
-    async def _revise(self, command: Revise, reply: ReplyOnce) -> None:
-        self._answer("revision.refused", reply, await self._revisions.carry_out(command))
+    async def _revise(self, command: Revise, request: Request) -> None:
+        self._answer("revision.refused", request, await self._revisions.carry_out(command))
 
-    def _answer(self, code: str, reply: ReplyOnce, problem: str | None) -> None:
-        if problem is not None and problem != TOO_LATE and reply.is_given:  # the sender is gone
+    def _answer(self, code: str, request: Request, problem: str | None) -> None:
+        if problem is not None and problem != TOO_LATE and request.is_answered:  # the sender is gone
             self._recorder.warn(code, problem)
-        reply.give(problem)
+        request.answer(problem)
 
     async def _ask_reviser(self, step_id: str) -> None:
         try:

@@ -161,10 +161,8 @@ class RevisionRunner:
         if any(isinstance(operation, SetBudget) for operation in operations):
             raise RevisionInvalidError([BUDGET_STANDS])
         loaded = revise(plan, operations, fixed=fixed)
-        if step_id is not None:
-            tried = already_tried(plan, loaded.plan, operations, self._earlier(step_id))
-            if tried is not None:
-                raise RevisionInvalidError([tried])
+        if step_id is not None and (tried := already_tried(plan, loaded.plan, operations, self._earlier(step_id))):
+            raise RevisionInvalidError(tried)
         if self._policy.check is not None:
             try:
                 self._policy.check(loaded.plan)

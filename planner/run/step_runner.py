@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import anyio
 import msgspec
@@ -19,7 +18,7 @@ from planner.run.revision_runner import ReplanPolicy
 from planner.run.watchdog import Clock, Sleep, Timer, Watchdog, steady_time
 from planner.state.commands import AttemptEnded
 from planner.state.schedule import schedule_of
-from planner.state.state import State, StepState
+from planner.state.state import State
 from planner.store.store import PlanStore
 from subagents.executor import StepExecutor, StepInput, StepResult, StepTask, StopSignal, unserved
 from subagents.step_result import AgentUsage
@@ -52,32 +51,6 @@ class DispatchOptions:
     clock: Clock = time.monotonic
     sleep: Sleep = anyio.sleep
     now: Callable[[], float] = field(default_factory=steady_time)
-
-
-def gather_inputs(
-    step: Step, steps: Mapping[str, StepState], file_of: Callable[[str], Path] | None = None
-) -> tuple[StepInput, ...]:
-    """Return what the direct dependencies came to, in the order the step names them; one that failed says why.
-
-    ``file_of`` a step's id is where the whole of its result is; None: nowhere but here.
-    """
-    return tuple(
-        _input(steps[dependency.step], None if file_of is None else str(file_of(dependency.step)))
-        for dependency in step.dependencies
-    )
-
-
-def _input(step: StepState, file: str | None) -> StepInput:
-    result, told = step.said, step.status is not StepStatus.COMPLETED
-    return StepInput(
-        step_id=step.id,
-        title=step.outline.title,
-        status=step.status.value,
-        summary=result.summary or (result.detail if told else ""),
-        output=result.output,
-        files_changed=result.files_changed,
-        result_file=None if step.result is None else file,
-    )
 
 
 logger = logging.getLogger(__name__)
@@ -115,7 +88,6 @@ class StepRunner:
         self._executor = executor
         self._store = store
         self._options = options
-        self._file_of = store.folder.result_file if options.write_results else None
 
     async def execute(self, run: StepRun, stop: StopSignal) -> AttemptEnded:
         """Do the attempt, to its end or until it is cancelled.
@@ -144,6 +116,21 @@ class StepRunner:
         agents = (AgentUsage(agent_id=agent_id, **spent),) if agent_id else ()
         return structs.replace(result, **spent, agent_id=agent_id, agents=agents)
 
+    def _input(self, step_id: str) -> StepInput:
+        """Return what a dependency came to; one that failed says why."""
+        step = self._state.steps[step_id]
+        result, told = step.said, step.status is not StepStatus.COMPLETED
+        has_file = self._options.write_results and step.result is not None
+        return StepInput(
+            step_id=step.id,
+            title=step.outline.title,
+            status=step.status.value,
+            summary=result.summary or (result.detail if told else ""),
+            output=result.output,
+            files_changed=result.files_changed,
+            result_file=str(self._store.folder.result_file(step_id)) if has_file else None,
+        )
+
     async def _execute(self, run: StepRun, stop: StopSignal) -> StepResult:
         try:
             plan, steps = schedule_of(self._state).plan, self._state.steps
@@ -155,7 +142,7 @@ class StepRunner:
                 max_tokens=limits.max_tokens,
                 max_turns=limits.max_turns,
                 attempt=run.attempt,
-                inputs=gather_inputs(run.step, steps, self._file_of),
+                inputs=tuple(self._input(edge.step) for edge in run.step.dependencies),
             )
             return await self._executor.run(task, stop)
         except Exception as error:

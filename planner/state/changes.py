@@ -26,6 +26,7 @@ from planner.state.facts import (
     INTERRUPTED_REASON,
     decision_taken,
     is_over,
+    plan_completed,
     plan_paused,
     plan_stopping,
     stamped,
@@ -93,14 +94,8 @@ def cancel_plan(state: State, command: Cancel, at: float) -> Decided:
         for fact in given_up:
             counts[StepStatus(fact.previous)] -= 1
             counts[StepStatus.CANCELLED] += 1
-        ended = e.PlanCompletedEvent(
-            ts=at,
-            plan_id=state.plan_id,
-            status=PlanStatus.CANCELLED.value,
-            counts={status.value: count for status, count in counts.items() if count},
-            duration_s=0.0,
-            reason=command.by,
-        )
+        left = {status.value: count for status, count in counts.items() if count}
+        ended = plan_completed(state, PlanStatus.CANCELLED, command.by, at, counts=left, duration_s=0.0)
         return Decided((plan_stopping(state, PlanStatus.CANCELLED, command.by, at), *given_up, ended))
     if state.is_given_up:
         return Decided()

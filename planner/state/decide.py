@@ -38,6 +38,7 @@ from planner.state.facts import (
     halts,
     is_over,
     left_after,
+    plan_completed,
     plan_paused,
     plan_stopping,
     question_about,
@@ -118,16 +119,8 @@ def _ended(state: State, at: float) -> Decided:
     outcome = outcome_of(state, status, reason).value
     if status is PlanStatus.PAUSED:
         return Decided((plan_paused(state, reason or "", at, outcome),))
-    ended = e.PlanCompletedEvent(
-        ts=at,
-        plan_id=state.plan_id,
-        status=status.value,
-        counts=state.counted(),
-        duration_s=at - state.began,
-        reason=reason,
-        outcome=outcome,
-    )
-    return Decided((ended,))
+    told: dict[str, Any] = {"counts": state.counted(), "duration_s": at - state.began, "outcome": outcome}
+    return Decided((plan_completed(state, status, reason, at, **told),))
 
 
 def _end(state: State) -> tuple[PlanStatus, str | None] | None:

@@ -157,6 +157,13 @@ def plan_paused(state: State, reason: str, at: float, outcome: str | None = None
     return e.PlanPausedEvent(ts=at, plan_id=state.plan_id, reason=reason, outcome=outcome)
 
 
+def plan_completed(
+    state: State, status: PlanStatus, reason: str | None, at: float, **told: Any
+) -> e.PlanCompletedEvent:
+    """The plan has ended."""
+    return e.PlanCompletedEvent(ts=at, plan_id=state.plan_id, status=status.value, reason=reason, **told)
+
+
 def steps_given_up(state: State, reason: str, at: float) -> list[e.PlanStepUpdateEvent]:
     """Every open step that does not run is given up."""
     waiting = [step_id for step_id in state.open_steps() if step_id not in state.running]

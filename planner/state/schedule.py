@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
+import msgspec
+
 from ipc.events import PlanDecisionEvent, StepOutline, WorkOrder, shortened
 from planner.plan.diagnostics import listed
 from planner.plan.loader import LoadedPlan
@@ -177,7 +179,6 @@ def _edge(status: StepStatus, on: str, *, continues: bool) -> _Edge:
 
 
 _SAID = frozenset(WorkOrder.__struct_fields__) - {"on"}
-_LISTS = frozenset({"verify", "writes", "allowed_tools", "denied_tools", "tags"})
 _HELD = frozenset({Left.ASKING, Left.REVISING, Left.RETRYING})
 
 
@@ -336,12 +337,10 @@ def outline_of(step: Step, was: StepState | None = None) -> StepOutline:
 def _order_of(step: Step) -> WorkOrder:
     """A step's task and bounds as events tell them: those fields that say something."""
     said: dict[str, Any] = {name: value for name in _SAID & step.model_fields_set if (value := getattr(step, name))}
-    on = {edge.step: edge.on for edge in step.dependencies if edge.on != COMPLETED}
-    for name in _LISTS & said.keys():
-        said[name] = tuple(said[name])
+    said["on"] = {edge.step: edge.on for edge in step.dependencies if edge.on != COMPLETED}
     if step.prompt is not None:
         said["prompt"] = shortened(step.prompt)
-    return WorkOrder(on=on, **said) if on else WorkOrder(**said)
+    return msgspec.convert(said, WorkOrder)
 
 
 def know_steps(state: State, plan: Plan) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ipc.errors import INVALID_JSON
@@ -242,16 +242,8 @@ class PlanFolder:
                 snapshot = snapshot_of(state, state.updated or settings.created)
         except BrokenPlanError as error:
             return PlanSummary(plan_id=self.plan_id, counts={}, holder=holder, problem=str(error))
-        return PlanSummary(
-            plan_id=self.plan_id,
-            goal=settings.goal,
-            status=snapshot.status,
-            reason=snapshot.reason,
-            counts=snapshot.counts,
-            created=settings.created,
-            updated=snapshot.updated,
-            holder=holder,
-        )
+        told = structs.asdict(structs.replace(snapshot, plan_id=self.plan_id))
+        return PlanSummary(goal=settings.goal, created=settings.created, holder=holder, **told)
 
 
 def snapshot_of(state: State, updated: float) -> PlanSnapshot:

@@ -175,7 +175,7 @@ async def test_an_act_on_a_step_is_handed_to_the_run_and_its_verdict_given(probl
 
     def take(request: Request) -> None:
         acts.append(request.command)
-        request.reply.give(problem)
+        request.answer(problem)
 
     command = Act(step_id="a", action=StepAction.SKIP, by="page")
     control.attach(take)

@@ -27,8 +27,8 @@ async def test_whoever_wants_to_know_is_told_once_what_became_of_a_wish() -> Non
 
     def serve(request: Request) -> None:
         if request.command == Decide(decision_id="early", selections=("x",)):
-            request.reply.give(None)
-            request.reply.give("a second time")
+            request.answer(None)
+            request.answer("a second time")
 
     control.attach(serve)
     control.submit(
