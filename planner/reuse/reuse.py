@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -88,16 +88,16 @@ class StepChange:
     """Reason why a step's result would not stand any more.
 
     ``fields`` of its definition differ, as do ``dependencies`` it keeps, and ``decisions`` that fell otherwise;
-    ``base``: the plans began at different commits.
+    ``base_commit``: the plans began at different commits.
     """
 
     fields: tuple[str, ...] = ()
     dependencies: tuple[str, ...] = ()
     decisions: tuple[str, ...] = ()
-    base: bool = False
+    base_commit: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.fields or self.dependencies or self.decisions or self.base)
+        return bool(self.fields or self.dependencies or self.decisions or self.base_commit)
 
     @property
     def text(self) -> str:
@@ -108,7 +108,7 @@ class StepChange:
         if self.dependencies:
             said.append(f"depends on {', '.join(self.dependencies)}, changed")
         said += [f"different choice for decision {name}" for name in self.decisions]
-        if self.base:
+        if self.base_commit:
             said.append("different base commit")
         return "; ".join(said)
 
@@ -125,22 +125,8 @@ class PlanDiff:
 
     def as_document(self) -> dict[str, Any]:
         """As JSON."""
-        return {
-            "unchanged": list(self.unchanged),
-            "changed": [
-                {
-                    "id": step_id,
-                    "fields": list(change.fields),
-                    "dependencies": list(change.dependencies),
-                    "decisions": list(change.decisions),
-                    "base_commit": change.base,
-                }
-                for step_id, change in self.changed.items()
-            ],
-            "added": list(self.added),
-            "removed": list(self.removed),
-            "limits": {step_id: list(names) for step_id, names in self.limits.items()},
-        }
+        changed = [{"id": step_id, **asdict(change)} for step_id, change in self.changed.items()]
+        return asdict(self) | {"changed": changed}
 
 
 def diff(old: KeyedPlan, new: KeyedPlan) -> PlanDiff:
@@ -167,13 +153,13 @@ def change_of(step_id: str, old: KeyedPlan, new: KeyedPlan) -> StepChange:
     """Return why a step that both have has another key in the new one; false if it has the same."""
     base = old.base_commit != new.base_commit
     if old.works[step_id] == new.works[step_id]:
-        return StepChange(base=base)
+        return StepChange(base_commit=base)
     kept = [edge.step for edge in new.steps[step_id].dependencies if edge.step in old.steps]
     return StepChange(
         fields=_differing(old.definition(step_id), new.definition(step_id)),
         dependencies=tuple(each for each in dict.fromkeys(kept) if old.works[each] != new.works[each]),
         decisions=_differing(old.reached(step_id), new.reached(step_id)),
-        base=base,
+        base_commit=base,
     )
 
 

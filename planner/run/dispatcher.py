@@ -142,11 +142,8 @@ class Dispatcher:
             c.Start(
                 loaded=self._loaded,
                 width=self._width,
-                fail_fast=settings.fail_fast,
                 attended=self._options.attended,
-                decisions=settings.decisions,
-                note=settings.note,
-                reused_from=settings.reused_from,
+                **settings.model_dump(include={"fail_fast", "decisions", "note", "reused_from"}),
                 pid=os.getpid(),
                 version=self._options.version,
             )
@@ -167,7 +164,6 @@ class Dispatcher:
             outcome=state.outcome or outcome_of(state, state.status, state.reason),
             reason=state.reason,
             steps=steps,
-            counts=state.counted(),
             warnings=warnings_of(steps, self._store.dropped),
             usage=spending.usage,
             cost_usd=spending.cost_usd,

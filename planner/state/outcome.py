@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from planner.plan.status import PlanStatus, StepStatus
@@ -28,7 +28,6 @@ class RunResult:
     outcome: Outcome
     reason: str | None
     steps: tuple[StepState, ...]
-    counts: Mapping[str, int]
     warnings: tuple[str, ...]
     usage: Usage
     cost_usd: float | None
