@@ -270,22 +270,24 @@ class Worktree:
     def written_ns(self) -> int:
         """Return the time in ns, by the file system's clock, when its first index was written; 0 if unknown."""
         admin = self.admin_folder()
-        try:
-            return int((admin / WRITTEN).read_text()) if admin is not None else 0
-        except (OSError, ValueError):
-            return 0
+        written = "" if admin is None else text_of(admin / WRITTEN)
+        return int(written) if written.isdecimal() else 0
 
     @property
-    def _git(self) -> Git:
+    def _admin(self) -> Path:
         admin = self.admin_folder()
         if admin is None:
             raise WorktreeError(f"{str(self.path)!r} is no longer a git worktree")
-        return self.repository.git.at(self.path, admin)
+        return admin
+
+    @property
+    def _git(self) -> Git:
+        return self.repository.git.at(self.path, self._admin)
 
     def _tree(self) -> str:
         self._touch_changed()
-        git = self._git
-        check_submodules(self.repository, git, Path(git.environ["GIT_DIR"]))
+        git, admin = self._git, self._admin
+        check_submodules(self.repository, git, admin)
         links = shared_links(self.repository.share, self.repository.workspace, self.workdir)
         outside = [f":(top,exclude,literal){link.relative_to(self.path).as_posix()}" for link in links]
         inner, closed = self.repository.record(git, outside)
@@ -293,19 +295,15 @@ class Worktree:
             raise MergeRefusedError(f"the step made a git repository at {name_some(inner)}, which can't be committed")
         if closed:
             raise MergeRefusedError(f"the step left {name_some(closed)}, which can't be read and so can't be committed")
-        admin = self.admin_folder()
-        if admin is not None:
-            date_ahead(admin / "index")
-        return self._git("write-tree").text
+        date_ahead(admin / "index")
+        return git("write-tree").text
 
     def _date_index_ahead(self) -> None:
         """Date the index ahead, so that git takes files written in the same second (all of them) for unchanged.
 
         Else it would read each of them again, twice; ``_touch_changed`` makes up for changes it could miss.
         """
-        admin = self.admin_folder()
-        if admin is None:
-            return
+        admin = self._admin
         (admin / WRITTEN).write_text(str(date_ahead(admin / "index")))
 
     def _touch_changed(self) -> None:
@@ -321,10 +319,7 @@ class Worktree:
 
     def _merge_head(self) -> str:
         admin = self.admin_folder()
-        try:
-            return (admin / "MERGE_HEAD").read_text().strip() if admin else ""
-        except OSError:
-            return ""
+        return text_of(admin / "MERGE_HEAD").strip() if admin else ""
 
     def _holds(self, commit: str) -> bool:
         return self._git.ask("merge-base", "--is-ancestor", commit, "HEAD").code == 0

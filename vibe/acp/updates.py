@@ -7,26 +7,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from acp import schema
-from acp.helpers import SessionUpdate as KnownUpdate
-from acp.helpers import (
-    ToolCallContentVariant,
-    plan_entry,
-    start_tool_call,
-    text_block,
-    tool_content,
-    tool_diff_content,
-    tool_terminal_ref,
-    update_plan,
-    update_tool_call,
-)
+from acp import helpers, schema
 
 from ipc import events as e
 from vibe.system.plain_text import both_ends, plain, plain_line, shortened
 from vibe.view.step_view import FINAL, RUNNING, StepView
 from vibe.view.view import PASSING, View, apply
 
-SessionUpdate = KnownUpdate | schema.ConfigOptionUpdate | schema.UsageUpdate
+SessionUpdate = helpers.SessionUpdate | schema.ConfigOptionUpdate | schema.UsageUpdate
 """Whatever an editor can be told of a session."""
 OUTPUT_LENGTH = 16_000
 """Of the output of a call that still runs its end is shown."""
@@ -99,7 +87,7 @@ class SessionUpdates:
     def stopped(self) -> list[SessionUpdate]:
         """Return an end for each call that has none of its own, as what made it was stopped."""
         ended: list[SessionUpdate] = [
-            update_tool_call(shown_id, status="failed") for shown_id, _ in self._calls.values()
+            helpers.update_tool_call(shown_id, status="failed") for shown_id, _ in self._calls.values()
         ]
         for calls in (self._calls, self._output, self._terminals):
             calls.clear()
@@ -112,7 +100,7 @@ class SessionUpdates:
     def in_terminal(self, tool_call_id: str, terminal_id: str) -> SessionUpdate:
         """Return the update that shows a terminal as what a call does."""
         self._terminals[tool_call_id] = terminal_id
-        return update_tool_call(self.call_id(tool_call_id), content=[tool_terminal_ref(terminal_id)])
+        return helpers.update_tool_call(self.call_id(tool_call_id), content=[helpers.tool_terminal_ref(terminal_id)])
 
     def _delta(self, event: e.AssistantDeltaEvent | e.ReasoningDeltaEvent) -> Iterator[SessionUpdate]:
         if _is_elsewhere(event) or not event.text:
@@ -134,7 +122,7 @@ class SessionUpdates:
         shown_id = f"{event.subagent_id or event.subagent_step_id}/{event.tool_call_id}"
         own = not _is_elsewhere(event)
         self._calls[event.tool_call_id] = (event.tool_call_id if own else shown_id, event)
-        yield start_tool_call(
+        yield helpers.start_tool_call(
             self.call_id(event.tool_call_id),
             title_of(event) if own else f"{agent}: {title_of(event)}",
             kind=kind_of(event.tool),
@@ -148,21 +136,21 @@ class SessionUpdates:
             return
         output = (self._output.get(event.tool_call_id, "") + event.text)[-OUTPUT_LENGTH:]
         self._output[event.tool_call_id] = output
-        yield update_tool_call(self.call_id(event.tool_call_id), content=text_of(output, is_code=True))
+        yield helpers.update_tool_call(self.call_id(event.tool_call_id), content=text_of(output, is_code=True))
 
     def _result(self, event: e.ToolResultEvent) -> Iterator[SessionUpdate]:
         shown_id, call = self._calls.pop(event.tool_call_id, (event.tool_call_id, None))
         self._output.pop(event.tool_call_id, None)
         in_terminal = self._terminals.pop(event.tool_call_id, None) is not None
         is_done = event.status == "ok"
-        content: list[ToolCallContentVariant] | None = None
+        content: list[helpers.ToolCallContentVariant] | None = None
         if call is not None and is_done:
             content = changes_of(event.diff, call, self._root)
         if not in_terminal:
             content = content or text_of(event.content, is_code=kind_of(event.tool) in {"execute", "search"})
-        yield update_tool_call(shown_id, status="completed" if is_done else "failed", content=content or None)
+        yield helpers.update_tool_call(shown_id, status="completed" if is_done else "failed", content=content or None)
         if isinstance(event.display, e.TodoDisplay) and not _is_elsewhere(event):
-            yield update_plan([_todo(item) for item in event.display.items])
+            yield helpers.update_plan([_todo(item) for item in event.display.items])
 
     def _heard(self, event: e.Event) -> Iterator[SessionUpdate]:
         """Take in what is told with something else."""
@@ -195,20 +183,20 @@ class SessionUpdates:
         if entries == self._entries:
             return []
         self._entries = entries
-        return [update_plan(entries)]
+        return [helpers.update_plan(entries)]
 
 
 def said(text: str, message_id: str | None = None) -> schema.AgentMessageChunk:
     """Return words to the person, of a message that may be told in pieces."""
     return schema.AgentMessageChunk(
-        session_update="agent_message_chunk", content=text_block(text), message_id=message_id
+        session_update="agent_message_chunk", content=helpers.text_block(text), message_id=message_id
     )
 
 
 def thought(text: str, message_id: str | None = None) -> schema.AgentThoughtChunk:
     """Return words that an editor folds away; see ``said``."""
     return schema.AgentThoughtChunk(
-        session_update="agent_thought_chunk", content=text_block(text), message_id=message_id
+        session_update="agent_thought_chunk", content=helpers.text_block(text), message_id=message_id
     )
 
 
@@ -230,24 +218,26 @@ def locations_of(arguments: Mapping[str, Any], root: Path) -> list[schema.ToolCa
     return [] if path is None else [schema.ToolCallLocation(path=path, line=line)]
 
 
-def changes_of(diff: str, event: e.ToolCallEvent | e.ApprovalRequestEvent, root: Path) -> list[ToolCallContentVariant]:
+def changes_of(
+    diff: str, event: e.ToolCallEvent | e.ApprovalRequestEvent, root: Path
+) -> list[helpers.ToolCallContentVariant]:
     """Return the change a call makes to a file, a piece for each place; empty: it makes none, or none that is told."""
     path = _path_of(event.arguments, root)
     if path is None or kind_of(event.tool) != "edit":
         return []
     if diff:
-        return [tool_diff_content(path, new, old) for old, new in _places(diff)]
+        return [helpers.tool_diff_content(path, new, old) for old, new in _places(diff)]
     content = event.arguments.get("content")
     is_new = event.tool == NEW_FILE and isinstance(content, str)
-    return [tool_diff_content(path, str(content))] if is_new else []
+    return [helpers.tool_diff_content(path, str(content))] if is_new else []
 
 
-def text_of(text: str, *, is_code: bool = False) -> list[ToolCallContentVariant]:
+def text_of(text: str, *, is_code: bool = False) -> list[helpers.ToolCallContentVariant]:
     """Return a text as content: safe to show, and of a bounded length; ``is_code``: in the letters it came in."""
     shown = plain(both_ends(text, TEXT_LENGTH)).strip("\n")
     if not shown.strip():
         return []
-    return [tool_content(text_block(as_code(shown) if is_code else shown))]
+    return [helpers.tool_content(helpers.text_block(as_code(shown) if is_code else shown))]
 
 
 def as_code(text: str) -> str:
@@ -266,7 +256,7 @@ def _is_elsewhere(event: e.Event) -> bool:
 def _todo(item: e.TodoEntry) -> schema.PlanEntry:
     content = f"{plain_line(item.content)} (cancelled)" if item.status == "cancelled" else plain_line(item.content)
     priority = PRIORITIES.get(item.priority, "medium")
-    return plan_entry(content, priority=priority, status=TODO_STATES.get(item.status, "pending"))
+    return helpers.plan_entry(content, priority=priority, status=TODO_STATES.get(item.status, "pending"))
 
 
 def _entry(step: StepView) -> schema.PlanEntry:
@@ -275,7 +265,7 @@ def _entry(step: StepView) -> schema.PlanEntry:
     status = "in_progress" if step.status == RUNNING else status
     words = "" if step.status in {"pending", "completed", RUNNING} else step.status.replace("_", " ")
     why = f": {plain_line(step.reason)}" if words and step.reason else ""
-    return plan_entry(f"{plain_line(step.title)}{f' ({words}{why})' if words else ''}", status=status)
+    return helpers.plan_entry(f"{plain_line(step.title)}{f' ({words}{why})' if words else ''}", status=status)
 
 
 def _path_of(arguments: Mapping[str, Any], root: Path) -> str | None:

@@ -9,15 +9,8 @@ from typing import Any, TypeAlias
 from anyio import Event as Signal
 from anyio import sleep
 
+from ipc import events as e
 from ipc.commands import AnswerQuestion, Approve, Decide
-from ipc.events import (
-    ApprovalRequestEvent,
-    Event,
-    ModelStartedEvent,
-    PlanStepUpdateEvent,
-    SubAgentStartedEvent,
-    ToolCallEvent,
-)
 from vibe.app.engine.request_board import APPROVAL, DECISION, OpenRequest
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 from vibe.mcp_server.tools import Caller, CallRefusedError
@@ -48,7 +41,7 @@ class CallProgress:
         self._latest = ""
         self._news = Signal()
 
-    def publish(self, event: Event) -> None:
+    def publish(self, event: e.Event) -> None:
         """Hear of what happens."""
         line = _line(event)
         if line:
@@ -71,7 +64,7 @@ class ClientPrompter:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
+    async def approve(self, request: e.ApprovalRequestEvent) -> ApprovalAnswer:
         """Return the person's answer; none is a no."""
         details = {"reason": request.reason, "cwd": request.cwd, "diff": request.diff}
         question = _call_question(request.summary or request.tool, details)
@@ -151,18 +144,18 @@ def _call_question(summary: str, details: Mapping[str, Any]) -> str:
     return plain("\n".join(part for part in parts if part))
 
 
-def _line(event: Event) -> str:
+def _line(event: e.Event) -> str:
     """Return an event in a line; empty: of no note."""
     match event:
-        case ToolCallEvent():
+        case e.ToolCallEvent():
             return event.summary or event.tool
-        case ModelStartedEvent():
+        case e.ModelStartedEvent():
             return f"{event.model} is at work"
-        case SubAgentStartedEvent():
+        case e.SubAgentStartedEvent():
             return f"subagent {event.title}"
-        case ApprovalRequestEvent():
+        case e.ApprovalRequestEvent():
             return f"waits for approval: {event.summary or event.tool}"
-        case PlanStepUpdateEvent():
+        case e.PlanStepUpdateEvent():
             return f"step {event.step_id}: {event.status}"
         case _:
             return ""

@@ -8,14 +8,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from anyio import (
-    BrokenResourceError,
-    ClosedResourceError,
-    EndOfStream,
-    create_memory_object_stream,
-    create_task_group,
-    to_thread,
-)
+import anyio
+from anyio import create_memory_object_stream, create_task_group, to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from vibe import __version__
@@ -119,7 +113,7 @@ async def _handed_over(
     outbox, from_server = create_memory_object_stream["SessionMessage"](0)
 
     async def deliver() -> None:
-        with to_server, suppress(ClosedResourceError, BrokenResourceError, OSError):
+        with to_server, suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
             for line in handshake.unheard:
                 await _pass_on(line, to_server, wire)
             async for line in lines:
@@ -134,7 +128,7 @@ async def _handed_over(
                 async for item in from_server:
                     text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
                     await wire.send(text.encode() + b"\n")
-        except (OSError, EndOfStream):
+        except (OSError, anyio.EndOfStream):
             to_server.close()
 
     async with create_task_group() as pumps:
@@ -177,10 +171,9 @@ def _declined(line: bytes) -> bytes | None:
 def _refusal(line: bytes, problem: str) -> bytes | None:
     """Return the answer to a line that is no message; None: it is meant as an answer itself, and gets none."""
     try:
-        message = json.loads(line) if line else None
+        fields = _fields(line)
     except (ValueError, RecursionError):
         return _line(None, error={"code": PARSE_ERROR, "message": problem})
-    fields = cast("dict[str, Any]", message) if isinstance(message, dict) else {}
     if {"result", "error"} & fields.keys():
         return None
     given = fields.get("id")
@@ -190,15 +183,17 @@ def _refusal(line: bytes, problem: str) -> bytes | None:
 
 def _request(line: bytes) -> dict[str, Any] | None:
     """Return the request of a line; None: it is none that could be answered at once."""
-    try:
-        message = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(message, dict):
-        return None
-    request = cast("dict[str, Any]", message)
-    known = isinstance(request.get("id"), str | int) and isinstance(request.get("method"), str)
-    return request if known else None
+    with suppress(ValueError, RecursionError):
+        request = _fields(line)
+        if isinstance(request.get("id"), str | int) and isinstance(request.get("method"), str):
+            return request
+    return None
+
+
+def _fields(line: bytes) -> dict[str, Any]:
+    """Return the fields of a line's object; of anything else, none."""
+    message = json.loads(line) if line else None
+    return cast("dict[str, Any]", message) if isinstance(message, dict) else {}
 
 
 def _line(request_id: str | int | None, **said: Mapping[str, Any]) -> bytes:
