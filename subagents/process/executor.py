@@ -10,8 +10,7 @@ import math
 import signal
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -342,22 +341,6 @@ class _Attempt:
             return f"the step's process ended with exit code {code} before the step did{words}"
         why = " (by another process, or out of memory)" if -code == signal.SIGKILL else ""
         return f"the step's process was killed by {_signal_name(-code)}{why}{words}"
-
-
-@asynccontextmanager
-async def process_executor(
-    pool: ProcessPool,
-    services: RunServices,
-    claims: RunClaims,
-    commands: StepExecutor,
-    step_folder: Callable[[str], Path],
-) -> AsyncGenerator[ProcessExecutor]:
-    """An executor with the processes of a pool; those that wait are ended with the block."""
-    try:
-        await pool.fill()
-        yield ProcessExecutor(pool, services, claims, commands, step_folder)
-    finally:
-        await pool.close()
 
 
 def _signal_name(number: int) -> str:

@@ -24,24 +24,15 @@ from vibe.system.programs import find_program, shunned
 EFFECTIVE = os.access in os.supports_effective_ids
 
 
-@dataclass(frozen=True, slots=True)
-class SortedPaths:
-    """Paths at which no file and no link is now, those at which one is, and those that can't be read."""
-
-    gone: list[str] = field(default_factory=list[str])
-    there: list[str] = field(default_factory=list[str])
-    closed: list[str] = field(default_factory=list[str])
-
-
-def sort_paths(top: Path, paths: Iterable[str]) -> SortedPaths:
-    """Look at what is at paths below ``top``."""
+def sort_paths(top: Path, paths: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
+    """Return the paths below ``top`` at which no file and no link is now, those at which one is, and the unreadable."""
 
     @cache
     def is_reached(parent: Path) -> bool:
         """Return whether the way there leads through folders alone."""
         return parent == top or (is_reached(parent.parent) and not parent.is_symlink())
 
-    found = SortedPaths()
+    gone, there, closed = list[str](), list[str](), list[str]()
     for path in paths:
         file = top / path
         try:
@@ -49,13 +40,13 @@ def sort_paths(top: Path, paths: Iterable[str]) -> SortedPaths:
         except (FileNotFoundError, NotADirectoryError):
             mode = 0
         except OSError:
-            found.closed.append(path)
+            closed.append(path)
             continue
         if stat.S_ISREG(mode) and not os.access(file, os.R_OK, effective_ids=EFFECTIVE):
-            found.closed.append(path)
+            closed.append(path)
         else:
-            (found.there if stat.S_ISREG(mode) or stat.S_ISLNK(mode) else found.gone).append(path)
-    return found
+            (there if stat.S_ISREG(mode) or stat.S_ISLNK(mode) else gone).append(path)
+    return gone, there, closed
 
 
 def stdin_of(paths: Iterable[str]) -> bytes:
@@ -256,14 +247,14 @@ class Repository:
         words = ("ls-files", "-z", "--modified", "--others", "--exclude-standard", "--deduplicate")
         found = git(*words, "--", ":/", *outside, index=index).items
         inner = tuple(path.rstrip("/") for path in found if path.endswith("/"))
-        paths = sort_paths(git.folder, (path for path in found if not path.endswith("/")))
-        gitlinks = self.gitlinks(git, index) if any((git.folder / path).is_dir() for path in paths.gone) else {}
-        gone, there = [path for path in paths.gone if path not in gitlinks], paths.there
+        gone, there, closed = sort_paths(git.folder, (path for path in found if not path.endswith("/")))
+        gitlinks = self.gitlinks(git, index) if any((git.folder / path).is_dir() for path in gone) else {}
+        gone = [path for path in gone if path not in gitlinks]
         if gone:  # first: to make room
             git("update-index", "-z", "--force-remove", "--stdin", stdin=stdin_of(gone), index=index)
         if there:
             git("update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=stdin_of(there), index=index)
-        return inner, tuple(paths.closed)
+        return inner, tuple(closed)
 
     def gitlinks(self, git: Git, index: Path | None = None) -> dict[str, str]:
         """The paths of submodules in an index, and their commits."""

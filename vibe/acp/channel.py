@@ -6,6 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from acp import Client, schema
 from anyio import Event
@@ -87,23 +88,27 @@ def reason_of(error: Exception) -> str:
 
 def _merged(last: SessionUpdate, update: SessionUpdate) -> SessionUpdate | None:
     """Return one update in place of two; None: each counts."""
-    if isinstance(last, schema.AgentMessageChunk | schema.AgentThoughtChunk) and type(last) is type(update):
-        return _joined(last, update)
-    if isinstance(last, schema.ToolCallProgress) and isinstance(update, schema.ToolCallProgress):
-        same = last.tool_call_id == update.tool_call_id
-        given = {name: getattr(update, name) for name in update.model_fields_set if getattr(update, name) is not None}
-        return last.model_copy(update=given) if same else None
-    replaced = isinstance(update, schema.AgentPlanUpdate | schema.UsageUpdate) and type(last) is type(update)
-    return update if replaced else None
+    match last, update:
+        case (schema.AgentPlanUpdate(), schema.AgentPlanUpdate()) | (schema.UsageUpdate(), schema.UsageUpdate()):
+            return update
+        case schema.ToolCallProgress(), schema.ToolCallProgress() if last.tool_call_id == update.tool_call_id:
+            given = {name: getattr(update, name) for name in update.model_fields_set}
+            return last.model_copy(update={name: value for name, value in given.items() if value is not None})
+        case schema.AgentMessageChunk(), schema.AgentMessageChunk():
+            return _joined(last, update)
+        case schema.AgentThoughtChunk(), schema.AgentThoughtChunk():
+            return _joined(last, update)
+        case _:
+            return None
 
 
-def _joined(
-    last: schema.AgentMessageChunk | schema.AgentThoughtChunk, update: SessionUpdate
-) -> schema.AgentMessageChunk | schema.AgentThoughtChunk | None:
-    assert isinstance(update, schema.AgentMessageChunk | schema.AgentThoughtChunk)  # noqa: S101  for the type checker
-    one, other = last.content, update.content
-    if not (isinstance(one, schema.TextContentBlock) and isinstance(other, schema.TextContentBlock)):
-        return None
-    if last.message_id != update.message_id:
-        return None
-    return last.model_copy(update={"content": schema.TextContentBlock(type="text", text=one.text + other.text)})
+C = TypeVar("C", schema.AgentMessageChunk, schema.AgentThoughtChunk)
+
+
+def _joined(last: C, update: C) -> C | None:
+    match last.content, update.content:
+        case schema.TextContentBlock(text=begun), schema.TextContentBlock(text=more):
+            joined = schema.TextContentBlock(type="text", text=begun + more)
+            return last.model_copy(update={"content": joined}) if last.message_id == update.message_id else None
+        case _:
+            return None

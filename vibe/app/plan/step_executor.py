@@ -78,7 +78,7 @@ async def _in_this_process(steps: PlanSteps, claims: RunClaims) -> AsyncGenerato
 @asynccontextmanager
 async def _in_processes(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[StepExecutor]:
     from subagents.process.child_process import StepProgram
-    from subagents.process.executor import ProcessPool, process_executor
+    from subagents.process.executor import ProcessExecutor, ProcessPool
 
     store = steps.store
     pool = ProcessPool(
@@ -92,9 +92,11 @@ async def _in_processes(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[S
         spares=min(MOST_SPARES, store.settings.max_parallel),
         expected=_agents_to_come(steps.plan, store),
     )
-    local = _local(steps, claims)
-    async with process_executor(pool, steps.services, claims, local, store.step_folder) as executor:
-        yield executor
+    try:
+        await pool.fill()
+        yield ProcessExecutor(pool, steps.services, claims, _local(steps, claims), store.step_folder)
+    finally:
+        await pool.close()
 
 
 EXECUTORS: Mapping[str, Callable[[PlanSteps, RunClaims], AbstractAsyncContextManager[StepExecutor]]] = {

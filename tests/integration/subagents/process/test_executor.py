@@ -19,7 +19,7 @@ from subagents.agent.run_services import RunServices
 from subagents.executor import StepResult, StepTask, StopSignal
 from subagents.process import executor as module
 from subagents.process.child_process import StepProgram
-from subagents.process.executor import ProcessExecutor, ProcessPool, process_executor
+from subagents.process.executor import ProcessExecutor, ProcessPool
 from subagents.step.tamper_guard import RunClaims
 from tests.fakes.executor import ScriptedExecutor
 from tests.fakes.step_links import shared_of_a_run, until
@@ -48,10 +48,11 @@ async def executor(
     shared: RunServices, folder: Path, pool: ProcessPool | None = None
 ) -> AsyncGenerator[ProcessExecutor]:
     used = pool or ProcessPool(program(), spares=0)
-    async with process_executor(
-        used, shared, RunClaims(), ScriptedExecutor(), lambda step_id: folder / step_id
-    ) as made:
-        yield made
+    try:
+        await used.fill()
+        yield ProcessExecutor(used, shared, RunClaims(), ScriptedExecutor(), lambda step_id: folder / step_id)
+    finally:
+        await used.close()
 
 
 async def run_one(shared: RunServices, folder: Path, prompt: str, **fields: Any) -> StepResult:
