@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from anyio import CancelScope, move_on_after, to_thread
 
 from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent, WarningEvent
-from ipc.sink import EventSink
-from subagents.agent.run_context import VERIFY_SECONDS
+from ipc.sink import TaggingSink
 from subagents.executor import StepResult, StepTask
 from subagents.step.failing_lines import failing_line, failing_part
 from vibe.core.outcome import Outcome
-from vibe.core.session.write_turn import WAITS, Turns
+from vibe.core.session.write_turn import WAITS
 from vibe.shell.process.confined import MOST_STARTS, shell_command
 from vibe.shell.process.output_log import OutputLog
 from vibe.shell.process.runner import (
@@ -29,10 +29,12 @@ from vibe.shell.process.runner import (
     child_environ,
     run_command,
 )
-from vibe.shell.sandbox.confinement import Confinement, Place
-from vibe.shell.sandbox.settings import Network
+from vibe.shell.sandbox.confinement import Place
 from vibe.system.programs import command_environ
 from vibe.system.redaction import redact
+
+if TYPE_CHECKING:
+    from subagents.agent.run_context import AgentContext
 
 TOOL_NAME = "command"
 MAX_EVENT_OUTPUT = 16_000
@@ -50,44 +52,21 @@ class Purpose(StrEnum):
     VERIFY = "verify"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptOutput:
-    """The file of what an attempt's commands print; ``file`` blocks."""
-
-    file: Callable[[], Path]
-    attempt: int = 1
-
-
 class HostCommands:
-    """Runs shell commands in one folder and tells ``sink`` about each. A check may take ``verify_seconds``.
+    """Runs the shell commands of one attempt in the workspace of its ``context``, and tells about each.
 
-    Those that are confined reach ``network`` (None: what the settings let them).
-
-    What they print is ``kept``. What is told and kept is without secrets; what ``run``
-    returns is not.
+    What they print is kept in the file that ``log`` returns, which blocks. What is told and kept is without secrets;
+    what ``run`` returns is not.
     """
 
-    def __init__(  # noqa: PLR0913  the last by keyword, and built in one place
-        self,
-        root: Path,
-        environ: Mapping[str, str],
-        sink: EventSink,
-        confinement: Confinement | None,
-        *,
-        kept: KeptOutput,
-        network: Network | None = None,
-        verify_seconds: float = VERIFY_SECONDS,
-        turns: Turns | None = None,
-    ) -> None:
-        self._log = OutputLog(kept.file, self.masked)
-        self._attempt = kept.attempt
-        self._verify_seconds = verify_seconds
-        self._root = root
-        self._environ = environ
-        self._sink = sink
-        self._confinement = confinement
-        self._network = network
-        self._turns = turns
+    def __init__(self, context: AgentContext, task: StepTask, log: Callable[[], Path]) -> None:
+        self._log = OutputLog(log, self.masked)
+        self._attempt = task.attempt
+        self._run_context = context.run
+        self._place = Place(roots=(context.workspace.root,), network=context.network)
+        self._root = context.workspace.root
+        self._environ = context.environ
+        self._sink = TaggingSink(context.sink, subagent_step_id=task.step_id)
 
     def masked(self, text: str) -> str:
         """The text without secrets."""
@@ -103,7 +82,8 @@ class HostCommands:
         Raises:
             WorkspaceLockedError: others write in the folder for too long.
         """
-        async with nullcontext() if self._turns is None else self._turns(self._tell_wait):
+        turns = self._run_context.turns
+        async with nullcontext() if turns is None else turns(self._tell_wait):
             return await self._run(command, purpose=purpose)
 
     def _tell_wait(self, message: str) -> None:
@@ -134,18 +114,19 @@ class HostCommands:
             )
         )
         self._log.note(f"== {self._heading(purpose)}\n$ {command}")
-        confines = self._confinement is not None and (not own or self._confinement.required)
-        confinement, place = self._confinement if confines else None, Place(roots=(self._root,), network=self._network)
+        confinement = self._run_context.confinement
+        if own and confinement is not None and not confinement.required:
+            confinement = None
         starts = 0
         while True:
             starts += 1
-            shell = await shell_command(command, environ, confinement, place)
+            shell = await shell_command(command, environ, confinement, self._place)
             try:
                 ended = await run_command(
                     shell.argv,
                     cwd=self._root,
                     environ=shell.environ,
-                    timeout=None if own else self._verify_seconds,
+                    timeout=None if own else self._run_context.verify_seconds,
                     on_output=stream,
                     limit=OutputLimit(log=self._log),
                 )

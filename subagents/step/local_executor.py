@@ -12,20 +12,18 @@ from uuid import uuid4
 from anyio import CancelScope, Event, create_task_group, get_cancelled_exc_class, move_on_after, to_thread
 from msgspec import structs
 
-from ipc.sink import TaggingSink
 from subagents.agent.agent_factory import AgentState
 from subagents.agent.run_context import AgentContext
 from subagents.agent.subagent import SubAgent, SubAgentConfig
 from subagents.executor import StepResult, StepTask, StopSignal, unserved
 from subagents.step.agent_step import AgentStep
-from subagents.step.command_runner import LOG_FILE, HostCommands, KeptOutput, run_commands
+from subagents.step.command_runner import LOG_FILE, HostCommands, run_commands
 from subagents.step.prompts import result_files
 from subagents.step.tamper_guard import ConcurrentClaims, RunClaims, TamperGuard, record_name
 from vibe.core.agents.manager import UnknownAgentError
 from vibe.core.agents.models import AgentProfile
 from vibe.core.outcome import Outcome
 from vibe.core.session.transcript import Transcript
-from vibe.core.session.write_turn import Turns
 from vibe.core.tools.background import BackgroundCommands, background_commands
 from vibe.core.tools.files.text_files import DISK
 from vibe.core.tools.hand_in import HandIn
@@ -58,7 +56,6 @@ class LocalExecutor:
     ) -> None:
         self._context = context
         self._clock = context.run.clock
-        self._workspace = context.workspace
         self._step_folder = step_folder
         self._claims = claims or RunClaims()
 
@@ -66,30 +63,36 @@ class LocalExecutor:
         """Do one attempt at a step within its time; see ``StepExecutor``."""
         started = self._clock()
         mark = uuid4().hex
-        context = replace(self._context, environ={**self._context.environ, ATTEMPT_MARK: mark})
+        context = self._context_of(task, mark)
+        commands = HostCommands(context, task, lambda: self._step_folder(task.step_id) / LOG_FILE)
         try:
             with self._claims.beside(task) as others:
                 if task.has_agent:
-                    ended = await ended_soon(partial(self._run_agent, context, task, stop, others), mark)
+                    work = partial(self._run_agent, context, task, stop, commands, others)
                 else:
-                    ended = await ended_soon(partial(run_commands, task, self._commands(context, task)), mark)
+                    work = partial(run_commands, task, commands)
+                ended = await ended_soon(work, mark)
         except Exception as error:
             if (ended := unserved(error)) is None:
                 raise
         return structs.replace(ended, duration_s=self._clock() - started)
 
     async def _run_agent(
-        self, context: AgentContext, task: StepTask, stop: StopSignal, others: Callable[[], Sequence[str]]
+        self,
+        context: AgentContext,
+        task: StepTask,
+        stop: StopSignal,
+        commands: HostCommands,
+        others: Callable[[], Sequence[str]],
     ) -> StepResult:
-        guard = await to_thread.run_sync(self._guard, task, others)
-        context = self._context_of(context, task, guard)
+        guard = await to_thread.run_sync(self._guard, context.workspace.root, task, others)
         async with background_commands() as background:
-            agent = await to_thread.run_sync(self._agent, context, task, background)
+            agent = await to_thread.run_sync(self._agent, _bounded(context, task, guard), task, background)
             with context.run.steering.heard_by(task.step_id, agent.steer, lambda: agent.subagent_id):
-                return await _ended(AgentStep(task, agent, self._commands(context, task), guard), task, stop)
+                return await _ended(AgentStep(task, agent, commands, guard), task, stop)
 
-    def _guard(self, task: StepTask, others: Callable[[], Sequence[str]]) -> TamperGuard:
-        return TamperGuard(task, self._root(task), self._step_folder(task.step_id) / record_name(task), others)
+    def _guard(self, root: Path, task: StepTask, others: Callable[[], Sequence[str]]) -> TamperGuard:
+        return TamperGuard(task, root, self._step_folder(task.step_id) / record_name(task), others)
 
     def _agent(self, context: AgentContext, task: StepTask, background: BackgroundCommands) -> SubAgent:
         """The attempt's subagent, with the conversation it had if it was interrupted; reads and makes files."""
@@ -101,37 +104,15 @@ class LocalExecutor:
         )
         return SubAgent(self._config(task), context, state)
 
-    def _commands(self, context: AgentContext, task: StepTask) -> HostCommands:
-        sink = TaggingSink(context.sink, subagent_step_id=task.step_id)
-        return HostCommands(
-            self._root(task),
-            context.environ,
-            sink,
-            context.run.confinement,
-            network=_network(task),
-            verify_seconds=context.run.verify_seconds,
-            turns=_turns(context, task),
-            kept=KeptOutput(file=lambda: self._step_folder(task.step_id) / LOG_FILE, attempt=task.attempt),
-        )
-
-    def _root(self, task: StepTask) -> Path:
-        return self._workspace.root if task.workdir is None else Path(task.workdir)
-
-    def _context_of(self, context: AgentContext, task: StepTask, guard: TamperGuard) -> AgentContext:
-        """``context`` in the folder the step works in, with its own claim on files as its boundary."""
-        workspace = replace(
-            context.workspace,
-            root=self._root(task),
-            stands_for=context.workspace.root if task.workdir is not None else None,
-            files=DISK if task.workdir is not None else context.workspace.files,
-            writes=None if task.step.writes is None else tuple(task.step.writes),
-            protected=guard.protected,
-            check_config=guard.config_paths,
-        ).granting([Path(file) for file in result_files(task)], write=False)
-        accepted = task.step.writes is not None and context.run.accepted_writes.issuperset(task.step.writes)
-        approvals = context.approvals.at_least(ApprovalMode.EDITS) if accepted else context.approvals
-        run = replace(context.run, turns=_turns(context, task))
-        return replace(context, run=run, workspace=workspace, approvals=approvals, network=_network(task))
+    def _context_of(self, task: StepTask, mark: str) -> AgentContext:
+        """The context of an attempt, whose processes carry ``mark``: in the folder that the step works in."""
+        own = self._context
+        run, workspace = own.run, own.workspace
+        if task.workdir is not None:  # only the step writes there
+            run = replace(run, turns=None)
+            workspace = replace(workspace, root=Path(task.workdir), stands_for=workspace.root, files=DISK)
+        network = None if task.step.network is None else Network(task.step.network)
+        return replace(own, run=run, workspace=workspace, network=network, environ={**own.environ, ATTEMPT_MARK: mark})
 
     def _profile(self, task: StepTask) -> AgentProfile | None:
         """The profile the step names. A plan that names one was checked before it started."""
@@ -161,14 +142,15 @@ class LocalExecutor:
         )
 
 
-def _turns(context: AgentContext, task: StepTask) -> Turns | None:
-    """Return the turns to write where the step works; None: only the step writes in its worktree."""
-    return context.run.turns if task.workdir is None else None
-
-
-def _network(task: StepTask) -> Network | None:
-    """Return how far the step's confined commands reach; None: as the settings say."""
-    return None if task.step.network is None else Network(task.step.network)
+def _bounded(context: AgentContext, task: StepTask, guard: TamperGuard) -> AgentContext:
+    """``context`` with the step's own claim on files as its boundary."""
+    claim = None if task.step.writes is None else tuple(task.step.writes)
+    workspace = replace(
+        context.workspace, writes=claim, protected=guard.protected, check_config=guard.config_paths
+    ).granting([Path(file) for file in result_files(task)], write=False)
+    accepted = claim is not None and context.run.accepted_writes.issuperset(claim)
+    approvals = context.approvals.at_least(ApprovalMode.EDITS) if accepted else context.approvals
+    return replace(context, workspace=workspace, approvals=approvals)
 
 
 async def _ended(step: AgentStep, task: StepTask, stop: StopSignal) -> StepResult:

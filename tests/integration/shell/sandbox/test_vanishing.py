@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from anyio import to_thread
 
-from ipc.sink import MemorySink
-from subagents.step.command_runner import HostCommands, KeptOutput, Purpose
+from subagents.step.command_runner import HostCommands, Purpose
 from tests.fakes.programs import missing
+from tests.fakes.steps import StepBench
+from tests.fakes.tasks import task_of
 from tests.integration.core.session.repository import git, repository
 from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.builtins.bash import Bash, BashArgs, BashConfig, BashResult, BashState
@@ -56,8 +58,9 @@ def confinement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Confinement:
 
 async def test_a_check_is_begun_again_and_judged_by_what_it_comes_to(tmp_path: Path, confinement: Confinement) -> None:
     root = tmp_path / "work"
-    kept = KeptOutput(file=lambda: tmp_path / "output.log")
-    commands = HostCommands(root, {"PATH": "/usr/bin:/bin"}, MemorySink(), confinement, kept=kept)
+    context = StepBench(home=tmp_path).context
+    context = replace(context, run=replace(context.run, confinement=confinement), environ={"PATH": "/usr/bin:/bin"})
+    commands = HostCommands(context, task_of(), lambda: tmp_path / "output.log")
 
     result = await commands.run("echo begun >> log; cat log", purpose=Purpose.VERIFY)
 
