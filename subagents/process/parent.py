@@ -109,7 +109,9 @@ class StepServer:
             except protocol.LinkError as error:
                 flaw = error
             finally:
-                self._hear_no_more()
+                self._is_serving = False
+                for said in self._said.values():  # the process that is gone answers nothing more
+                    said.answered.set()
             if self.result is None and not leaving:
                 self._write_off()
             group.cancel_scope.cancel()
@@ -128,12 +130,6 @@ class StepServer:
         finally:
             del self._said[number]
         return said.taken
-
-    def _hear_no_more(self) -> None:
-        """End all waits for answers of a process that is gone."""
-        self._is_serving = False
-        for said in self._said.values():
-            said.answered.set()
 
     def _heard(self, heard: protocol.Heard) -> None:
         said = self._said.get(heard.number)

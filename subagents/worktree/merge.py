@@ -148,7 +148,7 @@ def _committable(repository: Repository, state: RepositoryState, merged: str, cl
         return merged
     index = repository.scratch / "commit"
     repository.git("read-tree", merged, index=index)
-    repository.update_index(index, [_reversed(change) for change in undo])
+    repository.update_index(index, [Change(one.path, one.new_mode, one.new, one.old_mode, one.old) for one in undo])
     return repository.git("write-tree", index=index).text
 
 
@@ -164,10 +164,6 @@ def merge_trees(repository: Repository, ours: str, theirs: str) -> tuple[str, tu
         raise GitFailedError(words, repository.top, answer.problem)
     tree, *clashes = answer.items
     return tree, tuple(clashes)
-
-
-def _reversed(change: Change) -> Change:
-    return Change(change.path, change.new_mode, change.new, change.old_mode, change.old)
 
 
 def _meets(changes: Sequence[Change], dirty: Sequence[str]) -> bool:

@@ -75,10 +75,6 @@ class Git:
         where = {"GIT_DIR": str(git_dir), "GIT_WORK_TREE": str(folder)}
         return replace(self, folder=folder, environ={**self.environ, **where})
 
-    def with_lock(self, descriptor: int) -> Git:
-        """The same git, whose commands keep ``descriptor`` open."""
-        return replace(self, locks=(*self.locks, descriptor))
-
     def __call__(self, *words: str, stdin: bytes = b"", index: Path | None = None) -> GitOutput:
         """Run a command that has to succeed; ``index`` in place of the folder's own.
 
@@ -205,7 +201,7 @@ class Repository:
 
     def with_lock(self, descriptor: int) -> Repository:
         """The same repository, whose commands keep a lock's descriptor open."""
-        return replace(self, git=self.git.with_lock(descriptor))
+        return replace(self, git=replace(self.git, locks=(descriptor,)))
 
     def state(self) -> RepositoryState:
         """Return how it stands now."""

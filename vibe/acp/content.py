@@ -49,7 +49,7 @@ def prompt_of(blocks: Sequence[ContentBlock], root: Path) -> GivenPrompt:
             case schema.ResourceContentBlock():
                 typed.append(_link(block, root))
             case schema.EmbeddedResourceContentBlock():
-                typed.append(_mention(block.resource.uri, root))
+                typed.append(f"`{_path_of(block.resource.uri, root) or block.resource.uri}`")
                 embedded.append(_embedded(block.resource, root))
             case schema.ImageContentBlock():
                 images.append(_image(block))
@@ -104,10 +104,6 @@ def _path_of(uri: str, root: Path) -> str:
         return ""
     lines = f"#{parts.fragment}" if LINES.fullmatch(f"#{parts.fragment}") else ""
     return f"{path.relative_to(root) if path.is_relative_to(root) else path}{lines}"
-
-
-def _mention(uri: str, root: Path) -> str:
-    return f"`{_path_of(uri, root) or uri}`"
 
 
 def _link(block: schema.ResourceContentBlock, root: Path) -> str:

@@ -221,13 +221,9 @@ class EditorSession:
         await self.conversation.aclose()
         self._sending.cancel()
 
-    def say(self, text: str) -> None:
-        """Tell the person something of our own."""
-        self.channel.put(said(f"{text}\n"))
-
-    def say_exactly(self, text: str) -> None:
-        """Tell the person something of our own, in the letters and lines it came in."""
-        self.channel.put(said(f"{as_code(text)}\n"))
+    def say(self, text: str, *, is_code: bool = False) -> None:
+        """Tell the person something of our own; ``is_code``: in the letters and lines it came in."""
+        self.channel.put(said(f"{as_code(text) if is_code else text}\n"))
 
     async def _end(self, turn: EditorTurn) -> None:
         await self._commands.stop()

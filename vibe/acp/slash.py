@@ -157,7 +157,7 @@ class EditorTalk(SessionCommands):
         lines = [f"  would run in {one.step_id}: {one.line}" for one in model_commands(loaded.plan)]
         notes = [f"note: {note}" for note in draft.notes]
         shown = [one_line(line, LINE_LENGTH) for line in (*lines, *notes)]
-        self._session.say_exactly("\n".join([plain(tree(loaded.plan, loaded.dag)), *shown]))
+        self._session.say("\n".join([plain(tree(loaded.plan, loaded.dag)), *shown]), is_code=True)
         goal = one_line(draft.goal, LINE_LENGTH)
         chosen = await self._person.choose(f"Run this plan: {goal}", "", PLAN_ANSWERS, "Drop it")
         if chosen == CHANGE:
@@ -184,7 +184,7 @@ class EditorTalk(SessionCommands):
         """Say how a run ended."""
         told = StringIO()
         write_summary(run, told)
-        self._session.say_exactly(plain(told.getvalue()))
+        self._session.say(plain(told.getvalue()), is_code=True)
 
 
 def _offered(command: SlashCommand) -> schema.AvailableCommand:
