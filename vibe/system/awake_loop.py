@@ -33,6 +33,8 @@ class _LookingSelector(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Wait for files as the class above does, but for ``timeout`` seconds in which the process runs."""
+        if timeout is not None and timeout <= 0:
+            return super().select(timeout)
         end = None if timeout is None else self.look() + timeout
         while True:
             left = LOOK_SECONDS if end is None else end - self.look()

@@ -54,6 +54,8 @@ class SparingBackend:
                 refused |= blamed
             else:
                 self._refused |= refused
+                if spared is request:
+                    return completion
                 return replace(
                     completion, oddity="; ".join(filter(None, (completion.oddity, *_left_out(request, spared))))
                 )
@@ -66,6 +68,8 @@ class SparingBackend:
 
 def _spared(request: ModelRequest, refused: frozenset[Part]) -> ModelRequest:
     """Return a request without what was refused, and with no more tools than go."""
+    if not refused and len(request.tools) <= MOST_TOOLS:
+        return request
     taken = [tool for tool in request.tools if tool.ends_work or tool.name not in refused]
     if len(taken) > MOST_TOOLS:
         taken = sorted(taken, key=lambda tool: not tool.ends_work)[:MOST_TOOLS]

@@ -13,7 +13,7 @@ from msgspec import Raw, Struct, structs
 
 from vibe.core.config.models import ModelConfig, ProviderConfig, Thinking
 from vibe.core.llm.backend.assembly import PAUSE, AnswerBuilder, CallFragment, read_cost, source_of
-from vibe.core.llm.backend.chat import EncodedMessages, failure_of, max_tokens, wire_arguments, wire_id, wire_name
+from vibe.core.llm.backend.chat import EncodedParts, failure_of, max_tokens, wire_arguments, wire_id, wire_name
 from vibe.core.llm.backend.http import HttpBackend
 from vibe.core.llm.backend.reader import StreamReader, decoded
 from vibe.core.llm.backend.transport import address, versioned
@@ -77,7 +77,7 @@ class MessagesEncoder:
 
     def __init__(self) -> None:
         self._encoder = msgspec.json.Encoder()
-        self._messages = EncodedMessages(self._encoded)
+        self._parts = EncodedParts(self._encoded)
 
     def encode(self, request: ModelRequest) -> bytes:
         """The body of a streaming Messages request.
@@ -89,7 +89,7 @@ class MessagesEncoder:
         system = [message for message in spoken if isinstance(message, SystemMessage)]
         body: dict[str, Any] = {"model": request.model.name, "max_tokens": bound, "stream": True}
         if request.tools:
-            body["tools"] = self._marked([self._encoder.encode(tool_block(tool)) for tool in request.tools])
+            body["tools"] = self._marked([self._parts.of(tool) for tool in request.tools])
         texts = [{"type": "text", "text": message.content} for message in system if message.content.strip()]
         if texts:
             body["system"] = self._marked([self._encoder.encode(block) for block in texts])
@@ -109,7 +109,7 @@ class MessagesEncoder:
                 turns.append((role, []))
             said = ids.renamed(message)
             known = said is message
-            turns[-1][1].append(self._messages.of(message, source) if known else self._encoded(said, source))
+            turns[-1][1].append(self._parts.of(message, source) if known else self._encoded(said, source))
         if not turns or turns[0][0] != "user":
             turns.insert(0, ("user", [self._encoder.encode({"type": "text", "text": START})]))
         if turns[-1][0] != "user":
@@ -118,9 +118,10 @@ class MessagesEncoder:
             blocks[-1] = _with_mark(blocks[-1])
         return [{"role": role, "content": msgspec.Raw(b"[" + b",".join(blocks) + b"]")} for role, blocks in turns]
 
-    def _encoded(self, message: Message, source: str) -> bytes:
-        """The blocks of one message with commas between."""
-        return b",".join(map(self._encoder.encode, blocks_of(message, source)))
+    def _encoded(self, part: Message | ToolSchema, source: str) -> bytes:
+        """A tool, or the blocks of one message with commas between."""
+        blocks = [tool_block(part)] if isinstance(part, ToolSchema) else blocks_of(part, source)
+        return b",".join(map(self._encoder.encode, blocks))
 
     def _marked(self, blocks: list[bytes]) -> msgspec.Raw:
         return msgspec.Raw(b"[" + b",".join([*blocks[:-1], _with_mark(blocks[-1])]) + b"]")

@@ -114,18 +114,19 @@ def openai_body(body: dict[str, Any]) -> dict[str, Any]:
     return adapted
 
 
-class EncodedMessages:
-    """Messages as ``encode`` words them for a model, each encoded once: a conversation is sent again with each turn.
+class EncodedParts:
+    """Messages and tools as ``encode`` words them for a model, each encoded once: they are sent again with each turn.
 
     Remembers at most 4096 and starts over when they are full.
     """
 
-    def __init__(self, encode: Callable[[Message, str], bytes]) -> None:
+    def __init__(self, encode: Callable[[Message | ToolSchema, str], bytes]) -> None:
         self._encode = encode
-        self._known: dict[tuple[int, str], tuple[Message, bytes]] = {}  # by identity: hashing them all costs as much
+        self._known: dict[tuple[int, str], tuple[Message | ToolSchema, bytes]] = {}
+        """By identity: hashing them all costs as much as encoding them."""
 
-    def of(self, message: Message, source: str) -> bytes:
-        """Return a message; only one with thoughts is another for each model, its ``source``, that it is sent to."""
+    def of(self, message: Message | ToolSchema, source: str = "") -> bytes:
+        """Return a part; only a message with thoughts is another for each model, its ``source``, that it is sent to."""
         key = (id(message), source if isinstance(message, AssistantMessage) and message.thoughts else "")
         known = self._known.get(key)
         if known is None:
@@ -149,12 +150,12 @@ class PayloadEncoder:
         self._options = dict(options)
         self._adapt = adapt
         self._encoder = msgspec.json.Encoder()
-        self._messages = EncodedMessages(self._encoded)
+        self._parts = EncodedParts(self._encoded)
 
     def encode(self, request: ModelRequest) -> bytes:
         """The body of a streaming chat completions request."""
         source = source_of(request)
-        messages = b",".join(self._messages.of(message, source) for message in request.messages)
+        messages = b",".join(self._parts.of(message, source) for message in request.messages)
         body: dict[str, Any] = {
             "model": request.model.name,
             "messages": msgspec.Raw(b"[" + messages + b"]"),
@@ -167,14 +168,16 @@ class PayloadEncoder:
             effort = Thinking.HIGH if request.model.thinking is Thinking.MAX else request.model.thinking
             body["reasoning_effort"] = effort.value
         if request.tools:
-            body["tools"] = [tool_fields(tool) for tool in request.tools]
+            body["tools"] = [msgspec.Raw(self._parts.of(tool)) for tool in request.tools]
         bound = max_tokens(request)
         if bound is not None:
             body["max_tokens"] = bound
         return self._encoder.encode(self._adapt(body))
 
-    def _encoded(self, message: Message, source: str) -> bytes:
-        return self._encoder.encode(self._with_thoughts(message, source))
+    def _encoded(self, part: Message | ToolSchema, source: str) -> bytes:
+        if isinstance(part, ToolSchema):
+            return self._encoder.encode(tool_fields(part))
+        return self._encoder.encode(self._with_thoughts(part, source))
 
     def _with_thoughts(self, message: Message, source: str) -> dict[str, Any]:
         """Word a message, with the thoughts that the model wants back as it told them, unless they are torn."""
