@@ -16,7 +16,7 @@ import anyio.to_thread
 
 from ipc.sink import EventSink
 from vibe.core.hooks.models import Hook
-from vibe.core.hooks.runner import HookRun, HookRunner, HookStartError
+from vibe.core.hooks.runner import HookRunner
 from vibe.core.instructions.memory import AgentMemory, MemoryStore
 from vibe.core.instructions.project_docs import NestedDocs, ProjectDocs, Trusts
 from vibe.core.instructions.system_prompt import COMMIT_SIGNATURE, PromptLibrary, filled, subagents_section
@@ -26,6 +26,7 @@ from vibe.core.skills.manager import INVOKED, LOADED, AgentSkills, SkillManager
 from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.manager import ToolManager
 from vibe.shell.errors import CommandStartError
+from vibe.shell.process.port import CommandResult
 from vibe.shell.process.runner import child_environ, run_command
 from vibe.shell.sandbox.temporary import brief_folder
 
@@ -43,31 +44,26 @@ class ShellHooks:
         self._cwd = cwd
         self._environ = child_environ(environ, by_vibe=True)
 
-    async def run(self, hook: Hook, payload: str) -> HookRun:
+    async def run(self, hook: Hook, payload: str) -> CommandResult:
         """See ``HookCommands``."""
         environ = {**self._environ, PROJECT_VARIABLE: str(hook.project_dir or self._cwd)}
         kept = ExitStack()
         try:
-            file = await anyio.to_thread.run_sync(_keep, payload, kept)
-            ended = await run_command(
-                [*_WITH_INPUT, hook.command, str(file)], cwd=self._cwd, environ=environ, timeout=hook.timeout_seconds
-            )
-        except CommandStartError as error:
-            raise HookStartError(error.problem) from error
+            file = await anyio.to_thread.run_sync(self._keep, payload, kept)
+            command = [*_WITH_INPUT, hook.command, str(file)]
+            return await run_command(command, cwd=self._cwd, environ=environ, timeout=hook.timeout_seconds)
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(kept.close)
-        return HookRun(exit_code=ended.exit_code, stdout=ended.stdout, stderr=ended.stderr, timed_out=ended.timed_out)
 
-
-def _keep(payload: str, kept: ExitStack) -> Path:
-    """The payload in a file that only the user can read, until ``kept`` is closed or this process is gone."""
-    try:
-        file = kept.enter_context(brief_folder()) / "payload.json"
-        file.write_text(payload, encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise HookStartError(f"its input can't be written: {error.strerror}") from error
-    return file
+    def _keep(self, payload: str, kept: ExitStack) -> Path:
+        """The payload in a file that only the user can read, until ``kept`` is closed or this process is gone."""
+        try:
+            file = kept.enter_context(brief_folder()) / "payload.json"
+            file.write_text(payload, encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise CommandStartError(self._cwd, f"its input can't be written: {error.strerror}") from error
+        return file
 
 
 SKILL_TOOL = "skill"

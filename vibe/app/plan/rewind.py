@@ -90,7 +90,7 @@ def rewind_plan(host: Host, reference: str, step_id: str, clock: Callable[[], fl
         log.take()
         changes = _Changes(loaded, results, steps)
         aside = aside_folder(store.folder.path / FILES_FOLDER, clock())
-        way = Restoration.prepare(snapshots, snapshots.points(), start, changes.blame, aside)
+        way = Restoration(snapshots, snapshots.points(), start, changes.blame, aside)
         store.reset([step_id])
         files = way.carry_out()
         log.take(rewound=steps)

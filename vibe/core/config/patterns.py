@@ -125,22 +125,19 @@ def tool_spellings(name: str) -> tuple[str, ...]:
 
 
 FOREIGN_NAMES = MappingProxyType({
+    **TOOL_ALIASES,
     "askuserquestion": "ask_user_question",
     "bash": "bash",
-    "edit": "search_replace",
     "glob": "glob",
     "grep": "grep",
     "ls": "list_dir",
     "multiedit": "search_replace",
-    "read": "read_file",
     "runshellcommand": "bash",
     "shell": "bash",
     "skill": "skill",
     "task": "task",
     "todoread": "todo",
     "todowrite": "todo",
-    "webfetch": "web_fetch",
-    "write": "write_file",
 })
 """Names without case and underscores."""
 
@@ -152,5 +149,4 @@ def our_tool_name(name: str) -> str:
     server = _SERVER_TOOL.fullmatch(name)
     if server:
         return f"{server['server']}_{server['tool']}"
-    canonical = canonical_tool_name(name)
-    return canonical if canonical != name else FOREIGN_NAMES.get(name.replace("_", "").casefold(), name)
+    return FOREIGN_NAMES.get(name.replace("_", "").casefold(), name)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from vibe.core.config.paths import VibePaths, find_project_dir, is_empty, nested_folders, project_lineage, shown
-from vibe.core.config.toml_source import TomlSource, read_text, read_toml
-from vibe.core.config.writer import changing_alone, put_settings
+from vibe.core.config.toml_source import TomlSource, read_toml
+from vibe.core.config.writer import changing_document, put_settings
 from vibe.system.errors import ConfigError
 
 DOCS = ("AGENTS.override.md", "AGENTS.md", "CLAUDE.md")
@@ -139,19 +140,9 @@ class TrustStore:
             self._drop(document, UNTRUSTED, folder)
             _append(document, UNTRUSTED, folder)
 
-    @contextmanager
-    def _changing(self) -> Generator[Any]:
-        """The list, to be changed; written if it was."""
-        import tomlkit
-
-        with changing_alone(self._file, self._label):
-            self.is_trusted(self._user_home)  # refuses a list that is not valid
-            text = read_text(self._file, self._label) or ""
-            document = tomlkit.parse(text)
-            yield document
-            changed = tomlkit.dumps(document)
-            if changed != text:
-                put_settings(self._file, self._label, changed)
+    def _changing(self) -> AbstractContextManager[Any]:
+        self.is_trusted(self._user_home)  # refuses a list that is not valid
+        return changing_document(self._file, self._label, partial(put_settings, self._file, self._label))
 
     def _drop(self, document: Any, key: str, folder: Path) -> None:
         listed: list[Any] = document.get(key, [])

@@ -94,6 +94,26 @@ def put_settings(path: Path, label: str, text: str) -> None:
         raise ConfigWriteError(label, error) from error
 
 
+@contextmanager
+def changing_document(path: Path, label: str, put: Callable[[str], None]) -> Generator[TOMLDocument]:
+    """The TOML of a settings file, which is ``put`` with what is changed in it, if anything; by one writer at a time.
+
+    Raises:
+        ConfigError: what is there is not valid.
+        ConfigWriteError, ConfigBusyError: as ``changing_alone``.
+    """
+    import tomlkit
+
+    with changing_alone(path, label):
+        read_toml(path, label)  # says what is wrong, with its line
+        text = read_text(path, label) or ""
+        document = tomlkit.parse(text)
+        yield document
+        changed = tomlkit.dumps(document)
+        if changed != text:
+            put(changed)
+
+
 class ConfigWriter:
     """Writes ``path``, shown as ``label``; blocks. ``check`` is asked about a draft before it takes the file's place.
 
@@ -113,7 +133,7 @@ class ConfigWriter:
             ConfigError: the file, the key or the value is wrong; nothing was written.
             ConfigWriteError: the disk refuses.
         """
-        with self._changing() as document:
+        with changing_document(self._path, self._label, self._put) as document:
             table, name = self._table_of(document, parse_key(key))
             table[name] = _item(value)
 
@@ -123,7 +143,7 @@ class ConfigWriter:
         Raises:
             ConfigError, ConfigWriteError: as ``set``.
         """
-        with self._changing() as document:
+        with changing_document(self._path, self._label, self._put) as document:
             table, name = self._table_of(document, parse_key(key))
             current: Any = table.get(name)
             if current is None:
@@ -143,7 +163,7 @@ class ConfigWriter:
         """
         import tomlkit
 
-        with self._changing() as document:
+        with changing_document(self._path, self._label, self._put) as document:
             table, name = self._table_of(document, parse_key(key))
             if name not in table:
                 table[name] = tomlkit.aot()
@@ -157,7 +177,7 @@ class ConfigWriter:
         Raises:
             ConfigError, ConfigWriteError: as ``set``; the file has no such table.
         """
-        with self._changing() as document:
+        with changing_document(self._path, self._label, self._put) as document:
             table, group = self._table_of(document, parse_key(key))
             entries: Any = table.get(group, ())
             names = [entry.get("name") for entry in entries] if hasattr(entries, "append") else []
@@ -183,19 +203,6 @@ class ConfigWriter:
             ConfigError: it can't be read.
         """
         return read_text(self._path, self._label) or ""
-
-    @contextmanager
-    def _changing(self) -> Generator[TOMLDocument]:
-        import tomlkit
-
-        with changing_alone(self._path, self._label):
-            read_toml(self._path, self._label)  # says what is wrong, with its line
-            text = self.text()
-            document = tomlkit.parse(text)
-            yield document
-            changed = tomlkit.dumps(document)
-            if changed != text:
-                self._put(changed)
 
     def _table_of(self, document: Any, key: Key) -> tuple[Any, str]:
         """The table a key stands in, made where it is missing, and its name there."""

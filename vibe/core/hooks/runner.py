@@ -14,6 +14,8 @@ from ipc.events import WarningEvent
 from ipc.sink import EventSink
 from vibe.core.hooks.models import Hook, HookAnswer, HookCall, HookEvent
 from vibe.core.schemas import table_of
+from vibe.shell.errors import CommandStartError
+from vibe.shell.process.port import CommandResult
 from vibe.system.plain_text import beginning
 
 BLOCKING_EXIT = 2
@@ -22,16 +24,6 @@ MAX_TEXT = 4_000
 
 _BLOCKING = frozenset({"block", "deny", "denied", "reject"})
 _PASSING = frozenset({"", "allow", "approve", "continue", "ask"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookRun:
-    """A run of a hook's command."""
-
-    exit_code: int
-    stdout: str = ""
-    stderr: str = ""
-    timed_out: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +43,7 @@ class HookBrokenError(Exception):
     """A hook did not say anything that can be understood; the text is a phrase."""
 
 
-def read_verdict(run: HookRun) -> HookVerdict:
+def read_verdict(run: CommandResult) -> HookVerdict:
     """The verdict: exit 2 or ``{"decision": "deny"|"block", "reason": ...}`` blocks, exit 0 passes.
 
     Output that is not a JSON object is a hook's own business. Nothing a hook says allows what is not allowed.
@@ -120,7 +112,7 @@ def _word_kept(value: Any) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def _because(run: HookRun) -> str:
+def _because(run: CommandResult) -> str:
     line = next(iter(reversed(run.stderr.strip().splitlines())), "")
     return f" ({line[:200]})" if line else ""
 
@@ -136,18 +128,14 @@ FOREIGN_EVENTS = {
 """Names in ``hook_event_name`` for scripts that were written for other tools."""
 
 
-class HookStartError(Exception):
-    """A hook's command could not be started; the text is a phrase."""
-
-
 class HookCommands(Protocol):
     """Runs shell commands with text on their standard input."""
 
-    async def run(self, hook: Hook, payload: str) -> HookRun:
+    async def run(self, hook: Hook, payload: str) -> CommandResult:
         """Run to the end or the hook's timeout, then see that nothing it started is left.
 
         Raises:
-            HookStartError: the system refuses it.
+            CommandStartError: the system refuses it.
         """
         ...
 
@@ -241,8 +229,8 @@ class HookRunner:
         for _ in range(hook.retries + 1):
             try:
                 run = await self._commands.run(hook, text)
-            except HookStartError as error:
-                problem = f"could not be started ({error})"
+            except CommandStartError as error:
+                problem = f"could not be started ({error.problem})"
                 continue
             if not run.timed_out:
                 return read_verdict(run)

@@ -57,72 +57,46 @@ class Restored:
     skipped: Mapping[str, str] = field(default_factory=dict["str", "str"])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Restoration:
-    """A way back, worked out before anything is touched. Everything here blocks: call it in a thread.
+    """The way from the last of ``points``, which shows the files as they are, to the one at ``start``.
 
-    ``wanted`` is what paths become, None: nothing. ``before`` is all there was at the point.
+    It is worked out before anything is touched. ``blame`` is told all points from there on; what is set aside goes into
+    the folder ``aside``. Everything here blocks: call it in a thread.
+
+    Raises:
+        SnapshotError: there is something to put back, and nothing of it can be.
     """
 
-    snapshots: Snapshots
-    wanted: Mapping[str, PathState | None]
-    before: Mapping[str, PathState]
-    changed_by_others: AbstractSet[str]
-    aside: Path
-
-    @classmethod
-    def prepare(
-        cls,
+    def __init__(
+        self,
         snapshots: Snapshots,
         points: Sequence[Point],
         start: int,
         blame: Callable[[Sequence[Point]], Blame],
         aside: Path,
-    ) -> Restoration:
-        """The way from the last of ``points``, which shows the files as they are, to the one at ``start``.
-
-        ``blame`` is told all points from there on; what is set aside goes into the folder ``aside``.
-
-        Raises:
-            SnapshotError: there is something to put back, and nothing of it can be.
-        """
-        before, now, whose = files_after(points[: start + 1]), files_after(points), blame(points[start:])
-        wanted: dict[str, PathState | None] = {}
+    ) -> None:
+        self._top, self._store, self._aside = snapshots.workspace, snapshots.store, aside
+        self._before, now, whose = files_after(points[: start + 1]), files_after(points), blame(points[start:])
+        self._changed_by_others = whose.others
+        self._wanted: dict[str, PathState | None] = {}
+        """What paths become; None: nothing."""
         for path in sorted(whose.mine):
-            kept, found = before.get(path), now.get(path)
+            kept, found = self._before.get(path), now.get(path)
             if not (kept is found if kept is None else kept.is_like(found)):
-                wanted[path] = kept
-        if wanted and all(kept is not None and not kept.is_whole for kept in wanted.values()):
-            names = some_of(map(repr, wanted), NAMES_SHOWN)
+                self._wanted[path] = kept
+        if self._wanted and all(kept is not None and not kept.is_whole for kept in self._wanted.values()):
+            names = some_of(map(repr, self._wanted), NAMES_SHOWN)
             raise SnapshotError(f"nothing was put back: {names}: {NOT_KEPT}")
-        return cls(
-            snapshots=snapshots,
-            wanted=wanted,
-            before=before,
-            changed_by_others=whose.others,
-            aside=aside,
-        )
-
-    def carry_out(self) -> Restored:
-        """Go it. What can't be put back is left as it is, and named."""
-        return _Way(self).go()
-
-
-class _Way:
-    """A way back that is being gone."""
-
-    def __init__(self, plan: Restoration) -> None:
-        self._plan = plan
-        self._top = plan.snapshots.workspace
-        self._skipped = {path: NOT_KEPT for path, kept in plan.wanted.items() if kept and not kept.is_whole}
+        self._skipped = {path: NOT_KEPT for path, kept in self._wanted.items() if kept and not kept.is_whole}
         self._conflicts: list[FileConflict] = []
         self._stay: set[str] = set()
         """Folders that were to go, with unrecorded files in them."""
         self._modes: dict[str, int] = {}
         """Rights of folders, once all is done."""
 
-    def go(self) -> Restored:
-        wanted = self._plan.wanted
+    def carry_out(self) -> Restored:
+        """Go it. What can't be put back is left as it is, and named."""
+        wanted = self._wanted
         self._each(wanted, self._set_aside)
         self._each(sorted(wanted, reverse=True), self._make_room)
         self._each((path for path, kept in wanted.items() if kept and kept.is_folder), self._make_folder)
@@ -152,8 +126,8 @@ class _Way:
 
     def _set_aside(self, path: str) -> None:
         """Keep a copy of what others wrote."""
-        file, copy = self._top / path, self._plan.aside / path
-        found = self._found(path) if path in self._plan.changed_by_others else None
+        file, copy = self._top / path, self._aside / path
+        found = self._found(path) if path in self._changed_by_others else None
         if found is None or stat.S_ISDIR(found.st_mode):
             return
         if not stat.S_ISREG(found.st_mode) and not stat.S_ISLNK(found.st_mode):
@@ -164,7 +138,7 @@ class _Way:
 
     def _make_room(self, path: str) -> None:
         """Remove what goes, and what is of another kind than what comes; folders with other files in them stay."""
-        kept, found = self._plan.wanted[path], self._found(path)
+        kept, found = self._wanted[path], self._found(path)
         if found is None or (kept and stat.S_IFMT(kept.mode) == stat.S_IFMT(found.st_mode)):
             return
         self._open_folders(path)
@@ -184,20 +158,20 @@ class _Way:
         self._open_folders(path)
         with suppress(FileExistsError):
             (self._top / path).mkdir()
-        self._modes[path] = stat.S_IMODE(self._plan.before[path].mode)
+        self._modes[path] = stat.S_IMODE(self._before[path].mode)
 
     def _write_files(self, files: Mapping[str, PathState]) -> None:
         paths: dict[str, list[str]] = {}
         for path, kept in files.items():
             paths.setdefault(kept.blob, []).append(path)
         sizes = {kept.blob: kept.size for kept in files.values()}
-        for blob, data in self._plan.snapshots.store.get(sizes):
+        for blob, data in self._store.get(sizes):
             self._each(paths.pop(blob, ()), partial(self._write, data=data))
         self._skipped.update({path: NOT_THERE for left in paths.values() for path in left if path not in self._skipped})
 
     def _write(self, path: str, data: bytes) -> None:
         self._open_folders(path)
-        file, mode = self._top / path, self._plan.before[path].mode
+        file, mode = self._top / path, self._before[path].mode
         if stat.S_ISLNK(mode):
             draft = file.with_name(f".{secrets.token_hex(6)}.tmp")
             draft.symlink_to(os.fsdecode(data))
@@ -225,8 +199,8 @@ class _Way:
             except FileNotFoundError:
                 place.mkdir()
                 mode = place.lstat().st_mode
-                if folder in self._plan.before:
-                    self._modes[folder] = stat.S_IMODE(self._plan.before[folder].mode)
+                if folder in self._before:
+                    self._modes[folder] = stat.S_IMODE(self._before[folder].mode)
             if not stat.S_ISDIR(mode):
                 raise NotADirectoryError(errno.ENOTDIR, f"{folder!r} is no folder any more")
             if mode & OPEN != OPEN:

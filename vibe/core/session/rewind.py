@@ -30,20 +30,13 @@ class RewindReport:
     files: Restored
 
 
+@dataclass(frozen=True, slots=True)
 class RewindManager:
     """Everything here blocks: call it in a thread. For ``environ`` and ``own`` see ``Snapshots``."""
 
-    def __init__(
-        self,
-        sessions: Path,
-        environ: Mapping[str, str],
-        own: OwnPlaces = NO_OWN_PLACES,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._sessions = sessions
-        self._environ = environ
-        self._own = own
-        self._clock = clock
+    sessions: Path
+    environ: Mapping[str, str]
+    own: OwnPlaces = NO_OWN_PLACES
 
     def rewind(
         self,
@@ -79,7 +72,7 @@ class RewindManager:
         if not session.meta.workspace:
             problem = f"{session.lost}, so the workspace is not known"
             raise SnapshotError(f"the files can't be rewound: {problem}; continue with `vibe --resume` there first")
-        snapshots = Snapshots(Path(session.meta.workspace), session.folder.path, self._environ, self._own)
+        snapshots = Snapshots(Path(session.meta.workspace), session.folder.path, self.environ, self.own)
         points = snapshots.points()
         if not points or points[0].messages > message_index:
             snapshots.check_readable()
@@ -89,11 +82,11 @@ class RewindManager:
         if all(point.lost for point in points[: start + 1]):
             raise SnapshotError(f"no file was put back: {points[start].lost}")
         points.append(Point(changed=snapshots.changes(), found=True))
-        aside = aside_folder(session.folder.path, self._clock())
-        return Restoration.prepare(snapshots, points, start, _who_changed_what, aside)
+        aside = aside_folder(session.folder.path, time.time())
+        return Restoration(snapshots, points, start, _who_changed_what, aside)
 
     def _fork(self, session: SavedSession, conversation: Transcript, message_index: int) -> str:
-        now = self._clock()
+        now = time.time()
         session_id = uuid4().hex
         meta = structs.replace(
             session.meta,
@@ -103,7 +96,7 @@ class RewindManager:
             ended=now,
             outcome="rewound",
         )
-        folder = SessionFolder.begin(self._sessions, meta)
+        folder = SessionFolder.begin(self.sessions, meta)
         conversation.restart(conversation.messages[:message_index], folder.transcript)
         return session_id
 

@@ -74,14 +74,10 @@ class Transcript:
         self.turns = 0
         self.remembered: Mapping[str, Any] = {}
         self.memories: Callable[[], Mapping[str, Any]] | None = None
-        self._path = path
+        self.path = path
+        """The file of the conversation as it is now; None: it is kept in memory only."""
         for record in records:
             self._remember(record)
-
-    @property
-    def path(self) -> Path | None:
-        """The file of the conversation as it is now; None: it is kept in memory only."""
-        return self._path
 
     @classmethod
     def open(cls, path: Path) -> Transcript:
@@ -119,8 +115,8 @@ class Transcript:
         Raises:
             TranscriptError: the disk refuses.
         """
-        if self._path is not None:
-            _add_line(self._path, encode_message(message))
+        if self.path is not None:
+            _add_line(self.path, encode_message(message))
         self._remember(message)
 
     def restart(self, messages: Sequence[Message], path: Path | None = None) -> None:
@@ -133,10 +129,10 @@ class Transcript:
         checkpoint = Checkpoint(
             tuple(messages), usage=self.usage, cost_usd=self.cost_usd, turns=self.turns, remembered=dict(known)
         )
-        target = path or self._path
+        target = path or self.path
         if target is not None:
             _add_line(target, _encoder.encode(checkpoint))
-        self._path = target
+        self.path = target
         self._remember(checkpoint)
 
     def spend(self, usage: Usage, cost_usd: float | None) -> None:

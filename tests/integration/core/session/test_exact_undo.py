@@ -178,7 +178,7 @@ def by_plan(base: Path, root: Path, environ: Mapping[str, str], change: Callable
     def blame(points: Sequence[Point]) -> Blame:
         return Blame(mine={path for point in points[1:] for path in point.changed}, others=set())
 
-    return Restoration.prepare(snapshots, snapshots.points(), 0, blame, base / "aside").carry_out()
+    return Restoration(snapshots, snapshots.points(), 0, blame, base / "aside").carry_out()
 
 
 @pytest.mark.parametrize("door", [by_session, by_plan])

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from ipc.events import WarningEvent
 from ipc.sink import MemorySink
+from tests.fakes.hooks import hook_run
 from vibe.core.hooks.models import Hook, HookAnswer, HookCall, HookEvent, tool_matcher
-from vibe.core.hooks.runner import HookRun, HookRunner, HookStartError
+from vibe.core.hooks.runner import HookRunner
+from vibe.shell.errors import CommandStartError
+from vibe.shell.process.port import CommandResult
 
 CALL = HookCall(tool_call_id="1", tool="bash", arguments={"command": "ls"})
 
@@ -18,16 +22,16 @@ CALL = HookCall(tool_call_id="1", tool="bash", arguments={"command": "ls"})
 class ScriptedCommands:
     """Answers each run with the next of its answers; the last one stays."""
 
-    def __init__(self, *answers: HookRun | HookStartError) -> None:
+    def __init__(self, *answers: CommandResult | CommandStartError) -> None:
         self.answers = list(answers)
         self.payloads: list[dict[str, Any]] = []
         self.ran: list[str] = []
 
-    async def run(self, hook: Hook, payload: str) -> HookRun:
+    async def run(self, hook: Hook, payload: str) -> CommandResult:
         self.payloads.append(json.loads(payload))
         self.ran.append(hook.name)
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        if isinstance(answer, HookStartError):
+        if isinstance(answer, CommandStartError):
             raise answer
         return answer
 
@@ -37,7 +41,7 @@ def hook(event: HookEvent, *, name: str = "h", matcher: str = "", retries: int =
 
 
 class Rig:
-    def __init__(self, hooks: Sequence[Hook], *answers: HookRun | HookStartError) -> None:
+    def __init__(self, hooks: Sequence[Hook], *answers: CommandResult | CommandStartError) -> None:
         self.sink = MemorySink()
         self.commands = ScriptedCommands(*answers)
         self.runner = HookRunner(hooks, self.commands, self.sink, {"session_id": "s", "cwd": "/w", "subagent": None})
@@ -48,9 +52,9 @@ class Rig:
 
 
 BEFORE, AFTER, DONE = HookEvent.BEFORE_TOOL, HookEvent.AFTER_TOOL, HookEvent.POST_AGENT_TURN
-PASS = HookRun(exit_code=0)
-STOP = HookRun(exit_code=2, stderr="not that")
-LATE = HookRun(exit_code=-1, timed_out=True)
+PASS = hook_run(exit_code=0)
+STOP = hook_run(exit_code=2, stderr="not that")
+LATE = hook_run(exit_code=-1, timed_out=True)
 
 
 async def test_a_hook_is_told_the_call_in_both_vocabularies() -> None:
@@ -86,7 +90,7 @@ async def test_the_first_denial_decides() -> None:
 
 
 async def test_a_guard_that_crashes_denies_and_is_named() -> None:
-    rig = Rig([hook(BEFORE, name="guard")], HookRun(exit_code=1))
+    rig = Rig([hook(BEFORE, name="guard")], hook_run(exit_code=1))
     refusal = (await rig.runner.before_tool(CALL)).objection
     assert refusal == "the hook 'guard' exited with 1, so its check did not run"
     assert rig.warnings == [refusal]
@@ -102,13 +106,13 @@ async def test_a_guard_that_runs_out_of_time_is_tried_again_and_then_denies() ->
 
 
 async def test_a_hook_that_works_the_second_time_is_no_failure() -> None:
-    rig = Rig([hook(BEFORE)], HookStartError("no process left"), PASS)
+    rig = Rig([hook(BEFORE)], CommandStartError(Path(), "no process left"), PASS)
     assert await rig.runner.before_tool(CALL) == HookAnswer(call=CALL)
     assert rig.warnings == []
 
 
 async def test_hooks_comment_on_results() -> None:
-    rig = Rig([hook(AFTER, name="lint")], HookRun(exit_code=0, stdout='{"message": "line 3 is too long"}'))
+    rig = Rig([hook(AFTER, name="lint")], hook_run(exit_code=0, stdout='{"message": "line 3 is too long"}'))
     assert await rig.runner.after_tool(CALL, status="ok", result="done") == (
         "the hook 'lint' says about bash: line 3 is too long",
     )
@@ -116,7 +120,7 @@ async def test_hooks_comment_on_results() -> None:
 
 
 async def test_a_commenting_hook_that_fails_is_a_warning() -> None:
-    rig = Rig([hook(AFTER, name="lint", retries=0)], HookStartError("no shell"))
+    rig = Rig([hook(AFTER, name="lint", retries=0)], CommandStartError(Path(), "no shell"))
     assert await rig.runner.after_tool(CALL, status="ok", result="done") == ()
     assert rig.warnings == ["the hook 'lint' could not be started (no shell)"]
 
@@ -134,8 +138,8 @@ async def test_hooks_that_are_content_send_nothing_back() -> None:
     assert await rig.runner.post_agent_turn("done", again=0) is None
 
 
-def rewriting(command: str, spelling: str = "hook_specific_output") -> HookRun:
-    return HookRun(exit_code=0, stdout=json.dumps({spelling: {"tool_input": {"command": command}}}))
+def rewriting(command: str, spelling: str = "hook_specific_output") -> CommandResult:
+    return hook_run(exit_code=0, stdout=json.dumps({spelling: {"tool_input": {"command": command}}}))
 
 
 async def test_a_hook_changes_the_arguments_and_the_next_one_sees_that() -> None:
@@ -152,6 +156,6 @@ async def test_the_same_arguments_again_are_no_change() -> None:
 
 
 async def test_a_hook_that_is_not_strict_and_fails_is_a_warning() -> None:
-    rig = Rig([replace(hook(BEFORE), strict=False)], HookRun(exit_code=1))
+    rig = Rig([replace(hook(BEFORE), strict=False)], hook_run(exit_code=1))
     assert await rig.runner.before_tool(CALL) == HookAnswer(call=CALL)
     assert rig.warnings == ["the hook 'h' exited with 1, so its check did not run"]

@@ -6,13 +6,15 @@ from pathlib import Path
 
 from ipc.sink import MemorySink
 from subagents.agent.budget import Account, Limits
+from tests.fakes.hooks import hook_run
 from vibe.core.hooks.models import Hook, HookCall, HookEvent
-from vibe.core.hooks.runner import HookRun, HookRunner
+from vibe.core.hooks.runner import HookRunner
 from vibe.core.instructions.project_docs import NestedDocs
 from vibe.core.middleware.port import Notice, TurnContext, Warn
 from vibe.core.middleware.taught import MAX_RETURNS, Taught
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.guidance import CallGuidance
+from vibe.shell.process.port import CommandResult
 
 CONTEXT = TurnContext(transcript=Transcript(), budget=Account("a", Limits()), context_tokens=0)
 CALL = HookCall(tool_call_id="1", tool="read_file", arguments={"path": "lib/a.py"})
@@ -24,8 +26,8 @@ class Unhappy:
     def __init__(self) -> None:
         self.content = False
 
-    async def run(self, hook: Hook, payload: str) -> HookRun:  # noqa: ARG002  the port
-        return HookRun(exit_code=0) if self.content else HookRun(exit_code=2, stderr="run the tests")
+    async def run(self, hook: Hook, payload: str) -> CommandResult:  # noqa: ARG002  the port
+        return hook_run(exit_code=0) if self.content else hook_run(exit_code=2, stderr="run the tests")
 
 
 def stopping(commands: Unhappy) -> Taught:

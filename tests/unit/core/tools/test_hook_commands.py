@@ -11,7 +11,7 @@ import pytest
 from tests.unit.core.tools.watching import gone, pid_in
 from vibe.core.guidance import ShellHooks
 from vibe.core.hooks.models import Hook, HookEvent
-from vibe.core.hooks.runner import HookRun, HookStartError
+from vibe.shell.errors import CommandStartError
 from vibe.shell.sandbox.temporary import PREFIX
 
 
@@ -31,7 +31,7 @@ def hooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ShellHooks:
 
 async def test_a_hook_reads_its_payload_and_answers(hooks: ShellHooks, tmp_path: Path) -> None:
     run = await hooks.run(hook("cat; echo oops >&2; exit 2"), '{"tool": "bäsh"}')
-    assert run == HookRun(exit_code=2, stdout='{"tool": "bäsh"}', stderr="oops\n")
+    assert (run.exit_code, run.stdout, run.stderr) == (2, '{"tool": "bäsh"}', "oops\n")
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
@@ -60,5 +60,5 @@ async def test_a_hook_that_runs_out_of_time_is_ended_with_its_children(hooks: Sh
 
 
 async def test_a_folder_that_is_gone_is_said(tmp_path: Path) -> None:
-    with pytest.raises(HookStartError):
+    with pytest.raises(CommandStartError):
         await ShellHooks(tmp_path / "gone", {}).run(hook("true"), "")
