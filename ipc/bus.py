@@ -58,38 +58,15 @@ class EventBus:
     or by ``event_bus``.
     """
 
-    def __init__(self, entry: Entry, registry: Registry, journal: Journal) -> None:
-        """Bind the sockets of ``entry`` and register it. Use ``open``, which finds the place for all of it."""
-        self._registry = registry
-        self.journal = journal
-        self.warnings: list[WarningEvent] = []
-        """Of the bus itself, which it can't record."""
-        self._closed = False
-        with ExitStack() as undo:
-            self._pub = PubSocket(entry.events)
-            undo.callback(self._pub.close)
-            self._rep = RepSocket(entry.replay)
-            undo.callback(self._rep.close)
-            registry.register(entry)
-            undo.pop_all()
-        self.entry = entry
-        """Addresses, journal, process, run, as they are registered."""
-        self._guarded = is_guarded(entry.events)
-        self._ending = False
-        self._wake_out, self._wake_in = os.pipe()
-        self._service = threading.Thread(target=self._serve, name="event-bus", daemon=True)
-        self._service.start()
-
-    @classmethod
-    def open(
-        cls,
+    def __init__(
+        self,
         home: Path,
         *,
         source: str,
         info: RunInfo,
         address: str | None = None,
         runtime_dir: Path | None = None,
-    ) -> Self:
+    ) -> None:
         """Make the run's folder, open its journal, bind its addresses and register it.
 
         Args:
@@ -106,25 +83,42 @@ class EventBus:
         """
         checked_source(source)
         load()
-        registry = Registry(home, runtime_dir)
-        registry.sweep()
+        self._registry = Registry(home, runtime_dir)
+        self._registry.sweep()
         given = addresses_from(address) if address else None
         folder = make_run_folder(source, home, runtime_dir, for_sockets=given is None)
         addresses = given or addresses_in(folder)
         refuse_files_in_the_way(addresses)
-        journal = Journal(folder / JOURNAL_NAME)
-        entry = _entry(source, addresses, journal.path, info)
+        self.warnings: list[WarningEvent] = []
+        """Of the bus itself, which it can't record."""
+        self._closed = self._ending = False
+        self._guarded = is_guarded(addresses.events)
+        self.journal = Journal(folder / JOURNAL_NAME)
+        self.entry = _entry(source, addresses, self.journal.path, info)
+        """Addresses, journal, process, run, as they are registered."""
         try:
-            return cls(entry, registry, journal)
+            self._bind()
         except BaseException as error:
-            journal.close()
-            if journal.head == 0:
+            self.journal.close()
+            if self.journal.head == 0:
                 with suppress(OSError):
-                    journal.path.unlink()
+                    self.journal.path.unlink()
                     folder.rmdir()
             if isinstance(error, AddressInUseError):
-                raise AddressInUseError(error.address, _owner(registry, addresses)) from error
+                raise AddressInUseError(error.address, _owner(self._registry, addresses)) from error
             raise
+        self._wake_out, self._wake_in = os.pipe()
+        self._service = threading.Thread(target=self._serve, name="event-bus", daemon=True)
+        self._service.start()
+
+    def _bind(self) -> None:
+        with ExitStack() as undo:
+            self._pub = PubSocket(self.entry.events)
+            undo.callback(self._pub.close)
+            self._rep = RepSocket(self.entry.replay)
+            undo.callback(self._rep.close)
+            self._registry.register(self.entry)
+            undo.pop_all()
 
     @property
     def failed(self) -> bool:
@@ -260,16 +254,16 @@ async def event_bus(
     address: str | None = None,
     runtime_dir: Path | None = None,
 ) -> AsyncGenerator[EventBus]:
-    """``EventBus.open`` and ``close`` in a worker thread, for use on the loop.
+    """``EventBus`` and its ``close`` in a worker thread, for use on the loop.
 
     Closing is not cut short by a cancellation.
 
     Raises:
-        BusUnavailableError: As ``EventBus.open``.
-        JournalError: As ``EventBus.open``.
+        BusUnavailableError: As ``EventBus``.
+        JournalError: As ``EventBus``.
     """
     bus = await to_thread.run_sync(
-        lambda: EventBus.open(home, source=source, info=info, address=address, runtime_dir=runtime_dir)
+        lambda: EventBus(home, source=source, info=info, address=address, runtime_dir=runtime_dir)
     )
     try:
         yield bus

@@ -81,7 +81,7 @@ def ours(subscribers: int, events: int, *, rate: int = 0) -> Row:
     """Publish ``events`` at ``rate`` per second (0: as fast as it goes) to some subscriber processes."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        with EventBus.open(home, source="bench", info=RunInfo(cwd="/")) as bus:
+        with EventBus(home, source="bench", info=RunInfo(cwd="/")) as bus:
             readers = Subscribers("ours", str(home), subscribers, events)
             readers.wait_ready()
             sink, one = StampingSink("bench", bus), event()
@@ -107,7 +107,7 @@ def ours_alone(events: int) -> Row:
     """Publish to nobody: what an event costs the run itself."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        EventBus.open(Path(folder), source="bench", info=RunInfo(cwd="/")) as bus,
+        EventBus(Path(folder), source="bench", info=RunInfo(cwd="/")) as bus,
     ):
         sink, one = StampingSink("bench", bus), event()
         begun = time.perf_counter()

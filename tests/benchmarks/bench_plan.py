@@ -127,7 +127,7 @@ def sink_in(home: Path, *, memory: bool) -> Generator[EventSink]:
     if memory:
         yield StampingSink("bench", MemorySink())
         return
-    bus = EventBus.open(home, source="bench", info=RunInfo(cwd=str(home)))
+    bus = EventBus(home, source="bench", info=RunInfo(cwd=str(home)))
     try:
         yield StampingSink("bench", bus)
     finally:

@@ -32,7 +32,7 @@ def numbers(path: Path) -> list[int]:
 def publish(home: Path, source: str, count: int, per_second: int, address: str) -> None:
     """Publish ``count`` events at a rate (0: at once), then close; ``-`` is the default address."""
     info = RunInfo(cwd="/", title="a test", plan_id=f"plan-{source}")
-    with EventBus.open(home, source=source, info=info, address=None if address == "-" else address) as bus:
+    with EventBus(home, source=source, info=info, address=None if address == "-" else address) as bus:
         sink = StampingSink(source, bus)
         print("ready", flush=True)  # noqa: T201  tells the test
         begun = time.monotonic()

@@ -75,7 +75,7 @@ def test_a_new_publisher_where_one_died_ends_the_old_stream_from_its_journal(vib
     until(lambda: len(numbers(tmp_path / "out")) > 300)
     publisher.send_signal(signal.SIGKILL)
     publisher.communicate()
-    with EventBus.open(vibe_home, source="second", info=RunInfo(cwd="/"), address=address):
+    with EventBus(vibe_home, source="second", info=RunInfo(cwd="/"), address=address):
         said, _ = consumer.communicate(timeout=120)
 
     assert numbers(tmp_path / "out") == recorded(vibe_home, "first")
@@ -136,7 +136,7 @@ def test_what_died_with_its_publisher_is_told(vibe_home: Path) -> None:
         from ipc.events import UserMessageEvent
         from ipc.registry import RunInfo
         from ipc.sink import StampingSink
-        bus = EventBus.open(Path(sys.argv[1]), source="run-1", info=RunInfo(cwd="/"))
+        bus = EventBus(Path(sys.argv[1]), source="run-1", info=RunInfo(cwd="/"))
         resource.setrlimit(resource.RLIMIT_FSIZE, (5000, resource.RLIM_INFINITY))
         sink = StampingSink("run-1", bus)
         for _ in range(100):
@@ -167,7 +167,7 @@ def test_a_forked_child_exits(vibe_home: Path) -> None:
         from ipc._nng import SubSocket
         from ipc.bus import EventBus
         from ipc.registry import RunInfo
-        with EventBus.open(Path(sys.argv[1]), source="run-1", info=RunInfo(cwd="/")) as bus:
+        with EventBus(Path(sys.argv[1]), source="run-1", info=RunInfo(cwd="/")) as bus:
             listener = SubSocket(bus.entry.events)
             child = os.fork()
             if child == 0:

@@ -60,7 +60,7 @@ class Served:
 @pytest.fixture(params=["ipc", "tcp"])
 def bus(vibe_home: Path, request: pytest.FixtureRequest) -> Iterator[EventBus]:
     address = f"tcp://127.0.0.1:{ports_in_a_row()}" if request.param == "tcp" else None
-    with EventBus.open(vibe_home, source="run-1", info=RunInfo(cwd="/", plan_id="p"), address=address) as bus:
+    with EventBus(vibe_home, source="run-1", info=RunInfo(cwd="/", plan_id="p"), address=address) as bus:
         yield bus
 
 
@@ -369,7 +369,7 @@ async def test_what_a_dead_run_left_at_the_address_is_no_hindrance(vibe_home: Pa
     assert (vibe_home / "own.sock.control").exists()
 
     bus = await anyio.to_thread.run_sync(
-        lambda: EventBus.open(vibe_home, source="run-2", info=RunInfo(cwd="/"), address=address)
+        lambda: EventBus(vibe_home, source="run-2", info=RunInfo(cwd="/"), address=address)
     )
     async with control_server(bus.entry, Served()):
         assert (await ask(bus.entry, Ping())).data["source"] == "run-2"

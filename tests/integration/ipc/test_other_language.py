@@ -25,7 +25,7 @@ def test_a_program_in_javascript_reads_live_events(vibe_home: Path) -> None:
     assert NODE is not None
     kinds: tuple[type[BaseEvent], ...] = event_classes()
     stamped = MemorySink()
-    with EventBus.open(vibe_home, source="run-1", info=RunInfo(cwd="/")) as bus:
+    with EventBus(vibe_home, source="run-1", info=RunInfo(cwd="/")) as bus:
         command = [NODE, str(PROGRAM), bus.entry.events]
         reader = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert reader.stderr is not None

@@ -26,7 +26,7 @@ INFO = RunInfo(cwd="/", title="a test")
 def open_bus(
     home: Path, source: str = "run-1", address: str | None = None, runtime_dir: Path | None = None
 ) -> EventBus:
-    return EventBus.open(home, source=source, info=INFO, address=address, runtime_dir=runtime_dir)
+    return EventBus(home, source=source, info=INFO, address=address, runtime_dir=runtime_dir)
 
 
 def test_a_run_registers_itself_and_leaves_only_its_journal(vibe_home: Path) -> None:
@@ -240,7 +240,7 @@ def test_a_missing_pynng_is_one_sentence(vibe_home: Path, tmp_path: Path) -> Non
         from ipc.registry import RunInfo
         assert "pynng" not in sys.modules
         try:
-            ipc.bus.EventBus.open(Path(sys.argv[1]), source="run-1", info=RunInfo(cwd="/"))
+            ipc.bus.EventBus(Path(sys.argv[1]), source="run-1", info=RunInfo(cwd="/"))
         except BusUnavailableError as error:
             print(error)
     """

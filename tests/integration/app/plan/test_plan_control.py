@@ -70,7 +70,7 @@ def store(vibe_home: Path) -> Iterator[PlanStore]:
 def bus(vibe_home: Path, store: PlanStore) -> Iterator[EventBus]:
     """A run of that plan, as the registry knows it."""
     info = RunInfo(cwd="/", plan_id=store.plan_id)
-    with EventBus.open(vibe_home, source="run-1", info=info) as bus:
+    with EventBus(vibe_home, source="run-1", info=info) as bus:
         yield bus
 
 

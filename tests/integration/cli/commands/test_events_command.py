@@ -46,7 +46,7 @@ def surroundings(vibe_home: Path) -> Surroundings:
 @pytest.fixture
 def bus(vibe_home: Path) -> Iterator[EventBus]:
     info = RunInfo(cwd="/somewhere", title="Fix\x1b[31m it", plan_id="plan-1")
-    with EventBus.open(vibe_home, source="run-1", info=info) as bus:
+    with EventBus(vibe_home, source="run-1", info=info) as bus:
         yield bus
 
 
@@ -113,7 +113,7 @@ def test_tail_without_a_source_needs_exactly_one(surroundings: Surroundings, vib
     assert surroundings.run("tail") == 2
     assert "no SOURCE was given and no run is publishing" in surroundings.err.getvalue()
     info = RunInfo(cwd="/")
-    with EventBus.open(vibe_home, source="run-1", info=info), EventBus.open(vibe_home, source="run-2", info=info):
+    with EventBus(vibe_home, source="run-1", info=info), EventBus.open(vibe_home, source="run-2", info=info):
         assert surroundings.run("tail") == 2
     assert "several runs are publishing: give a source id" in surroundings.err.getvalue()
     assert "running now: run-1, run-2" in surroundings.err.getvalue()
@@ -185,7 +185,7 @@ from ipc.events import UserMessageEvent
 from ipc.registry import RunInfo
 from ipc.sink import StampingSink
 
-with EventBus.open(pathlib.Path(sys.argv[1]), source="dies", info=RunInfo(cwd="/")) as bus:
+with EventBus(pathlib.Path(sys.argv[1]), source="dies", info=RunInfo(cwd="/")) as bus:
     StampingSink(bus.entry.source, bus).publish(UserMessageEvent(text="hello"))
     print("published", flush=True)
     os.kill(os.getpid(), 9)

@@ -71,7 +71,7 @@ def written(home: Path, *events: e.Event) -> list[e.Event]:
     numbered = [
         msgspec.structs.replace(event, seq=seq, source=SOURCE, ts=1.0 * seq) for seq, event in enumerate(events, 1)
     ]
-    with EventBus.open(home, source=SOURCE, info=RunInfo(cwd="/", title="a test")) as bus:
+    with EventBus(home, source=SOURCE, info=RunInfo(cwd="/", title="a test")) as bus:
         for event in numbered:
             bus.publish(event)
     return numbered
