@@ -15,8 +15,7 @@ import anyio
 import anyio.to_thread
 
 from ipc.sink import EventSink
-from vibe.core.hooks.models import Hook
-from vibe.core.hooks.runner import HookRunner
+from vibe.core.hooks.runner import Hook, HookRunner
 from vibe.core.instructions.memory import AgentMemory, MemoryStore
 from vibe.core.instructions.project_docs import NestedDocs, ProjectDocs, Trusts
 from vibe.core.instructions.system_prompt import COMMIT_SIGNATURE, PromptLibrary, filled, subagents_section

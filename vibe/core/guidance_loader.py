@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from vibe.core.config.paths import PROJECT_DIRECTORY, VibePaths, project_lineage, shown
 from vibe.core.guidance import Guidance
-from vibe.core.hooks.models import HOOKS_FILE, HookFile, load_hooks
+from vibe.core.hooks.runner import HOOKS_FILE, HookFile, load_hooks
 from vibe.core.instructions.memory import MemoryFileError, MemoryStore
 from vibe.core.instructions.project_context import GuidanceRequest, project_context
 from vibe.core.instructions.project_docs import ProjectDocs

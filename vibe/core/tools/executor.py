@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from ipc.events import Display, ToolCallEvent, ToolQueuedEvent, ToolResultEvent, ToolStreamEvent, WarningEvent
 from ipc.sink import EventSink
-from vibe.core.hooks.models import HookAnswer, HookCall
+from vibe.core.hooks.runner import HookAnswer, HookCall
 from vibe.core.messages import Image, ToolCall, ToolMessage
 from vibe.core.outcome import BUSY, Denial
 from vibe.core.session.errors import WorkspaceLockedError

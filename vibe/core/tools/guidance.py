@@ -10,8 +10,7 @@ from typing import Any
 import anyio.to_thread
 
 from vibe.core.config.patterns import canonical_tool_name
-from vibe.core.hooks.models import HookAnswer, HookCall
-from vibe.core.hooks.runner import HookRunner
+from vibe.core.hooks.runner import HookAnswer, HookCall, HookRunner
 from vibe.core.instructions.memory import AgentMemory
 from vibe.core.instructions.project_docs import NestedDocs
 from vibe.core.skills.manager import AgentSkills

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vibe.core.hooks.models import Hook, HookEvent, HookFile, event_named, load_hooks
+from vibe.core.hooks.runner import Hook, HookEvent, HookFile, event_named, load_hooks
 from vibe.system.errors import ConfigError
 
 

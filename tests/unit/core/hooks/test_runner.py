@@ -11,8 +11,7 @@ from typing import Any
 from ipc.events import WarningEvent
 from ipc.sink import MemorySink
 from tests.fakes.hooks import hook_run
-from vibe.core.hooks.models import Hook, HookAnswer, HookCall, HookEvent, tool_matcher
-from vibe.core.hooks.runner import HookRunner
+from vibe.core.hooks.runner import Hook, HookAnswer, HookCall, HookEvent, HookRunner, tool_matcher
 from vibe.shell.errors import CommandStartError
 from vibe.shell.process.port import CommandResult
 

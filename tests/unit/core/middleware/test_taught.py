@@ -7,8 +7,7 @@ from pathlib import Path
 from ipc.sink import MemorySink
 from subagents.agent.budget import Account, Limits
 from tests.fakes.hooks import hook_run
-from vibe.core.hooks.models import Hook, HookCall, HookEvent
-from vibe.core.hooks.runner import HookRunner
+from vibe.core.hooks.runner import Hook, HookCall, HookEvent, HookRunner
 from vibe.core.instructions.project_docs import NestedDocs
 from vibe.core.middleware.port import Notice, TurnContext, Warn
 from vibe.core.middleware.taught import MAX_RETURNS, Taught

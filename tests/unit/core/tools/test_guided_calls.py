@@ -11,8 +11,7 @@ from tests.fakes.tools import Peek, Traffic, call, passing_tools
 from tests.unit.core.skills.writing import write_skill
 from vibe.core.config.models import VibeConfig
 from vibe.core.guidance import ShellHooks
-from vibe.core.hooks.models import Hook, HookEvent
-from vibe.core.hooks.runner import HookRunner
+from vibe.core.hooks.runner import Hook, HookEvent, HookRunner
 from vibe.core.instructions.project_docs import NestedDocs
 from vibe.core.messages import ToolMessage
 from vibe.core.skills.manager import AgentSkills, SkillManager, SkillSources

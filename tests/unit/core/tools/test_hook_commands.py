@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.core.tools.watching import gone, pid_in
 from vibe.core.guidance import ShellHooks
-from vibe.core.hooks.models import Hook, HookEvent
+from vibe.core.hooks.runner import Hook, HookEvent
 from vibe.shell.errors import CommandStartError
 from vibe.shell.sandbox.temporary import PREFIX
 
