@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from ipc.errors import INVALID_JSON, CodecError, decoded
-from ipc.events import BaseEvent, Event
+from ipc.events import Event
 
 WIRE_VERSION = 1
 """Grows when a reader of the old form could not read the new one; new events and fields do not change it."""
@@ -115,16 +115,13 @@ class EventRecord:
             self._event = decode_event(self.body)
         return self._event
 
-    def __repr__(self) -> str:
-        return f"Record(seq={self.seq}, source={self.source!r}, topic={self.topic!r})"
-
 
 def encode_event(event: Event) -> bytes:
     """The body of an event. Text that is no Unicode and values that are no JSON are replaced, never refused."""
     try:
         return _encoder.encode(event)
     except (UnicodeEncodeError, OverflowError, TypeError, ValueError):
-        return _encoder.encode(_plain(msgspec.structs.asdict(event)) | {"type": _tag(type(event))})
+        return _encoder.encode(_plain(msgspec.structs.asdict(event)) | {"type": event.__struct_config__.tag})
 
 
 def decode_event(body: bytes) -> Event | None:
@@ -213,10 +210,6 @@ def decode_answer(data: bytes) -> tuple[ReplayHeader, list[bytes]]:
     if len(bodies) != header.count:
         raise CodecError("replay answer", f"{header.count} events announced, {len(bodies)} received")
     return header, bodies
-
-
-def _tag(kind: type[BaseEvent]) -> str:
-    return str(kind.__struct_config__.tag)
 
 
 def _plain(value: Any) -> Any:

@@ -48,7 +48,8 @@ class Journal:
         except BaseException:
             os.close(self._fd)
             raise
-        self._unwritten: list[bytes] = []
+        self.unwritten: list[bytes] = []
+        """Lines in memory only."""
         self._unwritten_bytes = 0
         self.head = len(self._offsets) - 1
         """The number of the newest event; 0 if there is none."""
@@ -58,11 +59,6 @@ class Journal:
         self._syncer = threading.Thread(target=self._sync_often, name="journal-fsync", daemon=True)
         self._syncer.start()
 
-    @property
-    def unwritten(self) -> int:
-        """Number of events in memory only."""
-        return len(self._unwritten)
-
     def append(self, body: bytes) -> int:
         """Add a body (without a newline in it) and return its number. A full disk is told by ``error``.
 
@@ -71,7 +67,7 @@ class Journal:
         """
         line = body + b"\n"
         with self._lock:
-            if self._unwritten:
+            if self.unwritten:
                 self._hold(line)
                 self._write_unwritten()
             else:
@@ -93,7 +89,7 @@ class Journal:
             if first > last:
                 return []
             if first > written:
-                return [line[:-1] for line in _fitting(self._unwritten[first - written - 1 : last - written], limit)]
+                return [line[:-1] for line in _fitting(self.unwritten[first - written - 1 : last - written], limit)]
             start = self._offsets[first - 1]
             fitting = bisect_right(self._offsets, start + limit) - 1
             end = min(max(fitting, first), last, written)
@@ -106,7 +102,7 @@ class Journal:
         Blocks for milliseconds: call it off the loop.
         """
         with self._lock:
-            if self._unwritten:
+            if self.unwritten:
                 self._write_unwritten()
         try:
             sync_data(self._fd)
@@ -132,22 +128,22 @@ class Journal:
             reason = self.error.strerror if self.error else "unknown"
             raise JournalError(
                 self.path,
-                f"{reason}, and {len(self._unwritten)} events wait in memory",
+                f"{reason}, and {len(self.unwritten)} events wait in memory",
                 "free disk space and run again",
             )
-        self._unwritten.append(line)
+        self.unwritten.append(line)
         self._unwritten_bytes += len(line)
 
     def _write_unwritten(self) -> None:
         done = 0
         try:
-            for line in self._unwritten:
+            for line in self.unwritten:
                 self._write(line)
                 done += 1
         except OSError as error:
             self.error = self.error or error
-        self._unwritten_bytes -= sum(map(len, self._unwritten[:done]))
-        del self._unwritten[:done]
+        self._unwritten_bytes -= sum(map(len, self.unwritten[:done]))
+        del self.unwritten[:done]
 
     def _sync_often(self) -> None:
         while not self._stop.is_set():

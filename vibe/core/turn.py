@@ -22,7 +22,7 @@ from vibe.core.llm.pricing import configured_cost
 from vibe.core.llm.tokens import estimate_messages, estimate_tools
 from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, Usage, UserMessage
 from vibe.core.middleware.port import Middleware, Reminders, TurnContext
-from vibe.core.session.transcript import Transcript
+from vibe.core.session.transcript import CANCELLED_RESULT, Transcript
 from vibe.core.tools.executor import ToolBatch, ToolExecutor
 from vibe.core.tools.hand_in import HandIn
 
@@ -124,7 +124,7 @@ class TurnRunner:
                 await self._warn_before(message.tool_calls)
                 batch = await self._kit.tools.run_all(message.tool_calls, self._transcript.append)
             finally:
-                self._transcript.cancel_dangling_calls()
+                self._transcript.close_dangling_calls(CANCELLED_RESULT, "cancelled")
         return TurnResult(message=message, batch=batch)
 
     @property

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -236,17 +235,6 @@ def nested(layer: Layer) -> dict[str, Any]:
             table = table.setdefault(name, {})
         table[path[-1]] = setting.value
     return {**data, **{group: list(entries.values()) for group, entries in groups.items() if group not in data}}
-
-
-def plain(value: Any) -> Any:
-    """A flag's value in the types a file could hold."""
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(item) for item in cast("Iterable[Any]", value)]
-    return value
 
 
 def _clear(merged: Layer, key: Key) -> None:

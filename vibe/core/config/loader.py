@@ -11,10 +11,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from pydantic_core import to_jsonable_python
+
 from vibe.core.config.checks import drop_bad_looks, validate
 from vibe.core.config.dotenv import EnvFile, read_env_file
 from vibe.core.config.foreign_keys import foreign_summary
-from vibe.core.config.layers import DEFAULT_ORIGIN, Layer, default_layer, merge, plain, read_layer
+from vibe.core.config.layers import DEFAULT_ORIGIN, Layer, default_layer, merge, read_layer
 from vibe.core.config.models import VibeConfig
 from vibe.core.config.paths import CONFIG_FILE, VibePaths, absolute, find_project_dir, shown
 from vibe.core.config.schema import Key, annotation_at, leaves, parse_word, written
@@ -169,7 +171,7 @@ def _flag_layers(request: ConfigRequest, user_home: Path) -> Iterator[Layer]:
         if given is None:
             continue
         key = tuple(name.split("."))
-        value = parse_word(given, annotation_at(key)) if isinstance(given, str) else plain(given)
+        value = parse_word(given, annotation_at(key)) if isinstance(given, str) else to_jsonable_python(given)
         yield _single(key, value, FLAG_NAMES.get(name, f"--{name}"), request.workdir, user_home)
 
 

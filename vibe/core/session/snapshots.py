@@ -354,11 +354,8 @@ class Snapshots:
         """States that an earlier session or plan found of files of which the user's repository has exact copies."""
         file = self._known_file
         with suppress(OSError, *INVALID_JSON):
-            return (
-                {}
-                if file is None
-                else {_path_of(name): kept for name, kept in _decode_known(file.read_bytes()).items()}
-            )
+            known = {} if file is None else _decode_known(file.read_bytes())
+            return {_path_of(name): kept for name, kept in known.items()}
         return {}
 
     def _write_known(self) -> None:

@@ -141,15 +141,8 @@ class Transcript:
         known = self.cost_usd is not None and cost_usd is not None
         self.cost_usd = (self.cost_usd or 0.0) + (cost_usd or 0.0) if known else None
 
-    def close_dangling_calls(self) -> int:
-        """Answer every call that has no result as interrupted; returns how many."""
-        return self._answer_open_calls(INTERRUPTED_RESULT, "interrupted")
-
-    def cancel_dangling_calls(self) -> int:
-        """Answer every call that has no result as cancelled before it started; returns how many."""
-        return self._answer_open_calls(CANCELLED_RESULT, "cancelled")
-
-    def _answer_open_calls(self, content: str, status: str) -> int:
+    def close_dangling_calls(self, content: str = INTERRUPTED_RESULT, status: str = "interrupted") -> int:
+        """Answer every call that has no result, as interrupted unless something else is given; returns how many."""
         dangling = [ToolMessage(content, call.id, call.name, status=status) for call in self._open_calls()]
         for message in dangling:
             self.append(message)

@@ -16,6 +16,7 @@ import anyio
 from anyio import CancelScope, to_thread
 
 from vibe.core.session.errors import SessionFolderError, WorkspaceLockedError
+from vibe.system.files import text_of
 from vibe.system.git.discovery import locate
 from vibe.system.locks import FileLock, FolderLocks, holder_of, is_locked
 
@@ -71,8 +72,8 @@ class WriteTurn:
         self._process = process or FolderLocks()
         self._users = 0
         self._places: list[tuple[Path, bool]] = []
-        self._locks: list[FileLock] = []
-        self._own_places: list[Path] = []
+        self._held: list[Callable[[], None]] = []
+        """Each releases a lock."""
         self._others_wrote = self._met_others = False
         self._last: str | None = None
         self._alone, self._finding = anyio.Lock(), anyio.Lock()
@@ -102,12 +103,12 @@ class WriteTurn:
     def met_others(self) -> bool:
         """Return whether others may have written since this was last asked. Blocks."""
         met, self._met_others = self._met_others or self._is_by_others(), False
-        self._last = _text(self._own.with_name(LAST))
+        self._last = text_of(self._own.with_name(LAST))
         return met
 
     def _is_by_others(self) -> bool:
         """Return whether what was written last was by others, and later than what was known."""
-        return _text(self._own.with_name(LAST)) not in {self._own.stem, self._last}
+        return text_of(self._own.with_name(LAST)) not in {self._own.stem, self._last}
 
     async def _enter(self, tell: Tell) -> None:
         tickets: list[FileLock] = []
@@ -155,7 +156,7 @@ class WriteTurn:
             waited_for = (place for place, _ in places if is_locked(self._ticket_of(place)))
             if (place := next(waited_for, None)) is not None:
                 return place
-        if self._locks or self._own_places:
+        if self._held:
             return None
         obstacle: Path | None = self._folders[0]  # unless it can be locked, whatever comes between
         try:
@@ -166,7 +167,7 @@ class WriteTurn:
         if obstacle is not None:
             return obstacle
         with suppress(OSError):  # it is held all the same
-            self._locks.append(self._named())
+            self._held.append(self._named().release)
         self._others_wrote = self._is_by_others()
         self._met_others |= self._others_wrote
         return None
@@ -185,7 +186,7 @@ class WriteTurn:
         for place, shared in places:
             try:
                 if not shared and self._process.take(place, beside=beside):
-                    self._own_places.append(place)
+                    self._held.append(partial(self._process.release, place))
                     continue
                 lock = FileLock.on_folder(place, shared=True) if shared else None
             except OSError as error:  # such as a network's that locks no folders
@@ -194,7 +195,7 @@ class WriteTurn:
                 lock = self._lock_file(place)
             if lock is None:
                 return place
-            self._locks.append(lock)
+            self._held.append(lock.release)
         return None
 
     def _lock_file(self, place: Path) -> FileLock | None:
@@ -209,7 +210,7 @@ class WriteTurn:
         lock = FileLock.try_acquire(above.with_suffix(".below"), brief=True)
         if lock is None:
             return self._folders[0]
-        self._locks.append(lock)
+        self._held.append(lock.release)
         return None
 
     def _covers(self, note: Path) -> bool:
@@ -264,12 +265,9 @@ class WriteTurn:
         self._release()
 
     def _release(self) -> None:
-        for lock in self._locks:
-            lock.release()
-        for place in self._own_places:
-            self._process.release(place)
-        self._locks.clear()
-        self._own_places.clear()
+        for release in self._held:
+            release()
+        self._held.clear()
 
 
 def _top_of(folder: Path) -> Path:
@@ -296,13 +294,6 @@ def _key(place: Path) -> str:
 
 def _said(note: Path) -> dict[str, Any]:
     try:
-        return json.loads(_text(note))
+        return json.loads(text_of(note))
     except ValueError:  # it is being written, or the disk is full
         return {}
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError:
-        return ""
