@@ -4,7 +4,6 @@
   ``recv(block=False)`` once the descriptor is readable: nothing here uses it.
 - Both buffers hold 8192 messages, the most NNG allows. A full one drops its oldest message in silence.
 - ``listen`` replaces whatever file is at an ipc path: callers check first.
-- ``recv`` of a message without a byte raises RuntimeError.
 - A forked child hangs in pynng's exit handler and aborts when it closes a socket of its parent: neither happens there.
 """
 
@@ -25,7 +24,6 @@ from ipc.errors import AddressInUseError, BusUnavailableError
 
 BUFFERED_MESSAGES = 8192
 RECONNECT_MS = 50
-ANSWER_TIMEOUT_MS = 1000
 NEVER = -1
 
 P = ParamSpec("P")
@@ -100,35 +98,6 @@ class PubSocket:
         self._socket.close()
 
 
-class RepSocket:
-    """Answers requests, one after the other, in a thread of its owner."""
-
-    @_opening
-    def __init__(self, address: str) -> None:
-        self._pynng = load()
-        self._socket = self._pynng.Rep0(send_timeout=ANSWER_TIMEOUT_MS)
-        _listen(self._socket, address)
-        self.fd: int = self._socket.recv_fd
-
-    def receive(self) -> bytes | None:
-        """The next request, or None if none is waiting."""
-        try:
-            return self._socket.recv(block=False)
-        except self._pynng.TryAgain:
-            return None
-        except RuntimeError:  # cffi has no name for the bytes of an empty message
-            return b""
-
-    def answer(self, data: bytes) -> None:
-        """Answer the request received last. An asker that is gone is ignored: it asks again if it still lives."""
-        with suppress(load().exceptions.NNGException):
-            self._socket.send(data)
-
-    def close(self) -> None:
-        """Close at once."""
-        self._socket.close()
-
-
 class ReceivedRequest:
     """A request, answered by the message it came in: that knows the way back."""
 
@@ -147,8 +116,8 @@ class ReceivedRequest:
             self._socket.send_msg(message, block=False)
 
 
-class OpenRepSocket:
-    """Answers requests in whatever order their answers are known; receives and sends on the loop.
+class RepSocket:
+    """Answers requests in whatever order their answers are known; receives and sends without waiting.
 
     NNG's raw mode: who sends a request of more than ``limit`` bytes is cut off.
     """
@@ -160,7 +129,7 @@ class OpenRepSocket:
             opener=pynng.lib.nng_rep0_open_raw, recv_max_size=limit, send_buffer_size=BUFFERED_MESSAGES
         )
         _listen(self._socket, address)
-        self._fd: int = self._socket.recv_fd
+        self.fd: int = self._socket.recv_fd
 
     def receive(self) -> ReceivedRequest | None:
         """The next request, or None if none is waiting."""
@@ -171,7 +140,7 @@ class OpenRepSocket:
 
     async def wait(self) -> None:
         """Wait until a request may have come."""
-        await anyio.wait_readable(self._fd)
+        await anyio.wait_readable(self.fd)
 
     def close(self) -> None:
         """Close at once; no task may be waiting."""

@@ -48,6 +48,9 @@ LINGER_S = 0.05
 
 TOKEN_BYTES = 24
 
+REQUEST_BYTES = 1 << 20
+"""A request for events that is larger is not even read: NNG cuts the connection."""
+
 JOURNAL_UNWRITABLE = "journal.unwritable"
 
 
@@ -115,7 +118,7 @@ class EventBus:
         with ExitStack() as undo:
             self._pub = PubSocket(self.entry.events)
             undo.callback(self._pub.close)
-            self._rep = RepSocket(self.entry.replay)
+            self._rep = RepSocket(self.entry.replay, limit=REQUEST_BYTES)
             undo.callback(self._rep.close)
             self._registry.register(self.entry)
             undo.pop_all()
@@ -211,12 +214,12 @@ class EventBus:
         self._pub.send(heartbeat_frame(Heartbeat(source=self.entry.source, seq=self.journal.head, end=end)))
 
     def _answer_all(self) -> None:
-        while (question := self._rep.receive()) is not None:
+        while (asked := self._rep.receive()) is not None:
             try:
-                request = decode_request(question)
+                request = decode_request(asked.data)
             except CodecError:
                 request = ReplayRequest()
-            self._rep.answer(self._answer(request))
+            asked.answer(self._answer(request))
 
     def _answer(self, request: ReplayRequest) -> bytes:
         if self._guarded and not self.entry.allows(request.token):

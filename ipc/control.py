@@ -13,7 +13,7 @@ import msgspec
 from anyio import CancelScope, to_thread
 from anyio.abc import TaskGroup
 
-from ipc._nng import ConnectionLostError, OpenRepSocket, ReceivedRequest, ReqSocket
+from ipc._nng import ConnectionLostError, ReceivedRequest, RepSocket, ReqSocket
 from ipc.commands import (
     COMMAND_VERSION,
     KINDS,
@@ -71,7 +71,7 @@ class _Asked:
 class _ControlServer:
     """Takes the requests of one socket; each command is a task, so that none holds another up."""
 
-    def __init__(self, entry: Entry, serve: Serve, socket: OpenRepSocket) -> None:
+    def __init__(self, entry: Entry, serve: Serve, socket: RepSocket) -> None:
         self._entry = entry
         self._carry_out = serve
         self._socket = socket
@@ -224,7 +224,7 @@ async def control_server(entry: Entry, serve: Serve) -> AsyncGenerator[None]:
     Raises:
         BusUnavailableError: The address can't be bound or is in use.
     """
-    socket = await to_thread.run_sync(lambda: OpenRepSocket(entry.control, limit=TRANSPORT_LIMIT_BYTES))
+    socket = await to_thread.run_sync(lambda: RepSocket(entry.control, limit=TRANSPORT_LIMIT_BYTES))
     try:
         async with _ControlServer(entry, serve, socket).at_work():
             yield

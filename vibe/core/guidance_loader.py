@@ -45,8 +45,8 @@ def load_guidance(request: GuidanceRequest) -> Guidance:
         UsageError: a hooks file or the system prompt that was chosen is wrong.
     """
     config, trusts = request.config, request.trusts
-    project = request.project_dir / PROMPTS if request.project_dir is not None else None
-    library = PromptLibrary(project=project, user=VibePaths(request.home).prompts)
+    project = [] if request.project_dir is None else [request.project_dir / PROMPTS]
+    library = PromptLibrary(folders=[*project, VibePaths(request.home).prompts])
     commands = [folder / PROJECT_DIRECTORY / COMMANDS for folder in request.lineage if trusts(folder)]
     docs = ProjectDocs.load(request.home, request.lineage, trusts)
     skills = load_skills(request)

@@ -39,27 +39,18 @@ class HookEvent(StrEnum):
     POST_AGENT_TURN = "post_agent_turn"
 
 
-EVENT_NAMES = MappingProxyType({
-    "aftertool": HookEvent.AFTER_TOOL,
-    "aftertoolcall": HookEvent.AFTER_TOOL,
-    "afteragent": HookEvent.POST_AGENT_TURN,
-    "afteragentturn": HookEvent.POST_AGENT_TURN,
-    "beforetool": HookEvent.BEFORE_TOOL,
-    "beforetoolcall": HookEvent.BEFORE_TOOL,
-    "postagentturn": HookEvent.POST_AGENT_TURN,
-    "posttool": HookEvent.AFTER_TOOL,
-    "posttooluse": HookEvent.AFTER_TOOL,
-    "pretool": HookEvent.BEFORE_TOOL,
-    "pretooluse": HookEvent.BEFORE_TOOL,
-    "stop": HookEvent.POST_AGENT_TURN,
-    "subagentstop": HookEvent.POST_AGENT_TURN,
+_SPELLINGS = MappingProxyType({
+    HookEvent.BEFORE_TOOL: re.compile("beforetool(call)?|pretool(use)?"),
+    HookEvent.AFTER_TOOL: re.compile("aftertool(call)?|posttool(use)?"),
+    HookEvent.POST_AGENT_TURN: re.compile("afteragent(turn)?|postagentturn|(subagent)?stop"),
 })
-"""Spellings of events, without case, hyphens and underscores."""
+"""Names of events in tools of this kind, without case, hyphens and underscores."""
 
 
 def event_named(word: str) -> HookEvent | None:
     """The event a word means, in the spelling of any tool of this kind."""
-    return EVENT_NAMES.get(re.sub(r"[-_ ]", "", word).casefold())
+    name = re.sub(r"[-_ ]", "", word).casefold()
+    return next((event for event, spelling in _SPELLINGS.items() if spelling.fullmatch(name)), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,10 +44,9 @@ class UnreadablePromptError(UsageError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptLibrary:
-    """Prompts by id: the project's (None where it is not trusted), the user's, then the built-in ones. Reads disk."""
+    """Prompts by id: of some folders, the first that has one, then the built-in ones. Reads disk."""
 
-    project: Path | None = None
-    user: Path | None = None
+    folders: Sequence[Path] = ()
 
     def load(self, prompt_id: str) -> str:
         """The text of ``<id>.md``.
@@ -56,20 +55,15 @@ class PromptLibrary:
             UnknownPromptError: there is none.
             UnreadablePromptError: it is no UTF-8, or too long.
         """
-        found = self._find(prompt_id) if _PROMPT_ID.fullmatch(prompt_id) else None
-        if found is None:
-            folders = [str(folder / f"{prompt_id}.md") for folder in (self.project, self.user) if folder is not None]
-            raise UnknownPromptError(prompt_id, [*folders, f"the built-in {', '.join(builtin_prompts())}"])
-        return found
-
-    def _find(self, prompt_id: str) -> str | None:
-        for folder in (self.project, self.user):
-            text = _read(folder / f"{prompt_id}.md") if folder is not None else None
-            if text is not None:
-                return text
-        if prompt_id not in builtin_prompts():
-            return None
-        return resources.files("vibe.core.prompts").joinpath(f"{prompt_id}.md").read_text(encoding="utf-8")
+        places = [folder / f"{prompt_id}.md" for folder in self.folders]
+        if _PROMPT_ID.fullmatch(prompt_id):
+            for place in places:
+                text = _read(place)
+                if text is not None:
+                    return text
+            if prompt_id in builtin_prompts():
+                return resources.files("vibe.core.prompts").joinpath(f"{prompt_id}.md").read_text(encoding="utf-8")
+        raise UnknownPromptError(prompt_id, [*map(str, places), f"the built-in {', '.join(builtin_prompts())}"])
 
 
 def builtin_prompts() -> tuple[str, ...]:

@@ -201,7 +201,7 @@ def test_the_template_can_be_replaced(request_of: GuidanceRequest, tmp_path: Pat
     write(request_of.workdir / "{abs_path}.py")
     write(tmp_path / "prompts" / "project_context.md", "FILES\n{structure}\nEND {username}")
     mine = replace(request_of, environ={**request_of.environ, "USER": "me"})
-    assert section_of(mine, PromptLibrary(user=tmp_path / "prompts")) == "FILES\n{abs_path}.py\nEND me"
+    assert section_of(mine, PromptLibrary(folders=[tmp_path / "prompts"])) == "FILES\n{abs_path}.py\nEND me"
 
 
 def test_files_are_listed_as_git_knows_them(request_of: GuidanceRequest) -> None:

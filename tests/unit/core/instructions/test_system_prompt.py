@@ -18,7 +18,7 @@ from vibe.core.instructions.system_prompt import (
 def library(tmp_path: Path) -> PromptLibrary:
     for name in ("project", "user"):
         (tmp_path / name).mkdir()
-    return PromptLibrary(project=tmp_path / "project", user=tmp_path / "user")
+    return PromptLibrary(folders=[tmp_path / "project", tmp_path / "user"])
 
 
 def test_a_project_prompt_comes_before_the_users_and_that_before_ours(tmp_path: Path) -> None:
