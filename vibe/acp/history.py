@@ -16,8 +16,7 @@ from vibe.acp.updates import SessionUpdate, SessionUpdates, said, thought
 from vibe.app.conversation.session import CLEARED, COMPACTED, REWOUND
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from vibe.core.session.errors import SessionFolderError
-from vibe.core.session.folder import lock_session
-from vibe.core.session.loader import SavedSession, SessionLoader
+from vibe.core.session.folder import SavedSession, SessionLoader, lock_session
 from vibe.core.tools.arguments import parse_arguments
 from vibe.core.tools.errors import ToolArgumentsError
 from vibe.system.errors import UsageError

@@ -25,6 +25,11 @@ def whole_number(value: object) -> int | None:
     return value if isinstance(value, int) else None
 
 
+def text_in(value: object) -> str:
+    """Return a text from outside; what is none counts as an empty one."""
+    return value if isinstance(value, str) else ""
+
+
 def closed_object(properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of an object with all of these properties and no other."""
     return {

@@ -23,8 +23,16 @@ from vibe.core.config.paths import VibePaths
 from vibe.core.messages import Message
 from vibe.core.outcome import Outcome
 from vibe.core.session.errors import BrokenSessionError
-from vibe.core.session.folder import VERSION, SessionFolder, SessionMeta, lock_session, read_meta, write_meta
-from vibe.core.session.loader import SavedSession, SessionLoader
+from vibe.core.session.folder import (
+    VERSION,
+    SavedSession,
+    SessionFolder,
+    SessionLoader,
+    SessionMeta,
+    lock_session,
+    read_meta,
+    write_meta,
+)
 from vibe.core.session.snapshots import Snapshots
 from vibe.core.session.transcript import Transcript
 from vibe.system.errors import EnvironmentFailure

@@ -15,7 +15,7 @@ from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.core.config.paths import VibePaths, in_utf8
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
-from vibe.core.session.loader import SavedSession, SessionLoader
+from vibe.core.session.folder import SavedSession, SessionLoader, lock_session
 from vibe.core.session.transcript import Transcript
 from vibe.front.event_text import one_line
 from vibe.system.plain_text import plain
@@ -122,7 +122,6 @@ def _document(saved: SavedSession) -> dict[str, Any]:
 def run_rewind(args: Arguments, env: CliEnvironment) -> int:
     """Fork a session before one of its messages; exit code 1 if a file could not be restored."""
     from vibe.app.engine.turns import in_turn  # noqa: PLC0415  only to rewind
-    from vibe.core.session.folder import lock_session  # noqa: PLC0415
     from vibe.core.session.rewind import RewindManager
 
     saved = _loader(env).find(args.session)

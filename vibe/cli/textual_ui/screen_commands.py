@@ -26,7 +26,7 @@ from vibe.system.errors import UsageError
 from vibe.system.plain_text import plain_line, shortened
 
 if TYPE_CHECKING:  # after the first frame
-    from vibe.core.session.loader import SavedSession
+    from vibe.core.session.folder import SavedSession
 
 SHOWN_ID = 8
 MOST_SHOWN = 500
@@ -265,7 +265,7 @@ class ScreenCommands:
 def _sessions(home: Path, besides: str) -> Sequence[SavedSession]:
     """Read the saved sessions, but for one."""
     from vibe.core.config.paths import VibePaths  # noqa: PLC0415  after the first frame
-    from vibe.core.session.loader import SessionLoader  # noqa: PLC0415  as above
+    from vibe.core.session.folder import SessionLoader  # noqa: PLC0415  as above
 
     saved = SessionLoader(VibePaths(home).sessions).all().sessions
     return [one for one in saved if one.meta.session_id != besides]

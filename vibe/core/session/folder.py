@@ -1,29 +1,38 @@
-"""SessionFolder: where one conversation is kept: ``meta.json``, ``messages.jsonl``, whole outputs, and its lock.
+"""SessionFolder: where one conversation is kept; SessionLoader: finds them.
 
+In it are ``meta.json``, ``messages.jsonl``, whole outputs, and a lock.
 ``meta.json`` says what a session is about; older files are brought up to date as they are read. Sessions of Mistral
 Vibe 2.x have other names in it, and the wire's form of tool calls.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ipc.errors import INVALID_JSON
-from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage
-from vibe.core.schemas import table_of
-from vibe.core.session.errors import BrokenSessionError, DamagedMetaError, SessionFolderError, SessionLockedError
+from vibe.core.messages import Usage
+from vibe.core.schemas import table_of, text_in
+from vibe.core.session.errors import (
+    AmbiguousSessionError,
+    BrokenSessionError,
+    DamagedMetaError,
+    NoSuchSessionError,
+    SessionFolderError,
+    SessionLockedError,
+)
+from vibe.core.session.transcript import Transcript, TranscriptError
 from vibe.system.files import replace_file, text_of
 from vibe.system.locks import FileLock, holder_of
+from vibe.system.plain_text import shortened
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +124,6 @@ def _from_v0(document: dict[str, Any]) -> dict[str, Any]:
     return {**renamed, "version": 1}
 
 
-MIGRATIONS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = MappingProxyType({0: _from_v0})
-"""By the version a file has: what makes it one of the next."""
-
-
 def read_meta(folder: Path) -> SessionMeta:
     """The meta data of the session in ``folder``; nothing is rewritten.
 
@@ -161,9 +166,7 @@ def _migrated(folder: Path, document: dict[str, Any]) -> dict[str, Any]:
         raise BrokenSessionError(folder, f"it has version {version!r}, this vibe reads {VERSION}: use a newer vibe")
     if is_foreign_meta(document):
         return our_meta(document)
-    for step in range(version, VERSION):
-        document = MIGRATIONS[step](document)
-    return document
+    return document if version else _from_v0(document)
 
 
 ORIGIN = "mistral-vibe"
@@ -182,10 +185,10 @@ def our_meta(document: dict[str, Any]) -> dict[str, Any]:
         "version": 1,
         "origin": ORIGIN,
         "session_id": document.get("session_id"),
-        "workspace": _text(table_of(document.get("environment")).get("working_directory")),
-        "model": _text(config.get("active_model")),
-        "agent": _text(table_of(document.get("agent_profile")).get("name")) or "default",
-        "title": _text(document.get("title")),
+        "workspace": text_in(table_of(document.get("environment")).get("working_directory")),
+        "model": text_in(config.get("active_model")),
+        "agent": text_in(table_of(document.get("agent_profile")).get("name")) or "default",
+        "title": text_in(document.get("title")),
         "started": _seconds(document.get("start_time")) or 0.0,
         "ended": _seconds(document.get("end_time")),
         "outcome": "completed" if document.get("end_time") else None,
@@ -200,32 +203,6 @@ def our_meta(document: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def our_message(line: bytes) -> Message | None:
-    """The message in a line of its ``messages.jsonl``; None: it is another program's, or a later version's of ours."""
-    try:
-        document = msgspec.json.decode(line, type=dict[str, Any])
-    except INVALID_JSON:
-        return None
-    if "injected" not in document and "message_id" not in document:
-        return None
-    content = _text(document.get("content"))
-    match document.get("role"):
-        case "user":
-            return UserMessage(content)
-        case "assistant":
-            calls = tuple(_call(call) for call in cast("list[Any]", document.get("tool_calls") or []))
-            return AssistantMessage(content, tool_calls=calls, reasoning=_text(document.get("reasoning_content")))
-        case "tool":
-            return ToolMessage(content, _text(document.get("tool_call_id")), _text(document.get("name")))
-        case _:
-            return None
-
-
-def _call(call: Any) -> ToolCall:
-    function = table_of(table_of(call).get("function"))
-    return ToolCall(_text(table_of(call).get("id")), _text(function.get("name")), _text(function.get("arguments")))
-
-
 def _seconds(value: Any) -> float | None:
     try:
         return datetime.fromisoformat(value).timestamp()
@@ -233,5 +210,137 @@ def _seconds(value: Any) -> float | None:
         return None
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+FILES = ("messages.jsonl", META_FILE)
+"""A folder without either holds no session; one without the first is that of a window in which nothing was said."""
+TITLE_LENGTH = 80
+LAST_RESORT = 200
+"""Of the newest folders so many are looked at for the last session of a workspace."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedSession:
+    """A session on disk. ``updated`` is when something was last said in it, in unix seconds.
+
+    ``lost`` is what became of its meta data, if they had to be made again of its messages; the workspace may be blank.
+    """
+
+    folder: SessionFolder
+    meta: SessionMeta
+    updated: float
+    lost: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionListing:
+    """The sessions there are, the newest first, and a sentence for each folder that can't be understood."""
+
+    sessions: tuple[SavedSession, ...]
+    problems: tuple[str, ...]
+
+
+class SessionLoader:
+    """Looks into the folder ``sessions``, which need not exist. Reads files; changes none."""
+
+    def __init__(self, sessions: Path) -> None:
+        self._sessions = sessions
+
+    def all(self) -> SessionListing:
+        """Every session."""
+        return self._read(self._names())
+
+    def find(self, wanted: str) -> SavedSession:
+        """The session whose id is ``wanted``, or the only one whose id begins so.
+
+        Raises:
+            NoSuchSessionError, AmbiguousSessionError: none or several do.
+            BrokenSessionError: it can't be understood.
+        """
+        names = self._names()
+        found = [wanted] if wanted in names else [name for name in names if wanted and name.startswith(wanted)]
+        if not found:
+            found = [name for name in names if wanted and self._id_of(name).startswith(wanted)]
+        if not found:
+            raise NoSuchSessionError(wanted or "''")
+        if len(found) > 1:
+            raise AmbiguousSessionError(wanted, found)
+        return self._load(found[0])
+
+    def last_of(self, workspace: Path) -> SavedSession:
+        """The session in ``workspace`` in which something was said last.
+
+        Raises:
+            NoSuchSessionError: it has none.
+        """
+        here = str(workspace.resolve())
+        for saved in self._read(self._names()[:LAST_RESORT]).sessions:
+            if saved.meta.workspace and os.path.realpath(saved.meta.workspace) == here:
+                return saved
+        raise NoSuchSessionError("", workspace)
+
+    def _names(self) -> list[str]:
+        """The folders that hold something, the newest first."""
+        if not self._sessions.is_dir():
+            return []
+        folders = [Path(entry.path) for entry in os.scandir(self._sessions) if entry.is_dir(follow_symlinks=False)]
+        sessions = [path for path in folders if any((path / name).exists() for name in FILES)]
+        return [path.name for path in sorted(sessions, key=_updated, reverse=True)]
+
+    def _id_of(self, name: str) -> str:
+        """The id of the session in a folder that may be called otherwise; blank if it can't be understood."""
+        try:
+            return self._load(name).meta.session_id
+        except BrokenSessionError:
+            return ""
+
+    def _read(self, names: list[str]) -> SessionListing:
+        sessions: list[SavedSession] = []
+        problems: list[str] = []
+        for name in names:
+            try:
+                saved = self._load(name)
+            except BrokenSessionError as error:
+                problems.append(str(error))
+                continue
+            if saved.folder.transcript.exists():
+                sessions.append(saved)
+            if saved.lost:
+                problems.append(f"session {name}: {saved.lost}; what is known of it is taken from its messages")
+        return SessionListing(sessions=tuple(sessions), problems=tuple(problems))
+
+    def _load(self, name: str) -> SavedSession:
+        folder = SessionFolder(self._sessions / name)
+        lost = ""
+        try:
+            meta = read_meta(folder.path)
+        except DamagedMetaError as error:
+            meta, lost = _of_messages(folder, error), error.problem
+        return SavedSession(folder=folder, meta=meta, updated=_updated(folder.path), lost=lost)
+
+
+def _of_messages(folder: SessionFolder, error: DamagedMetaError) -> SessionMeta:
+    """Return what the messages of a session, and what is left of its meta data, say about it.
+
+    Raises:
+        DamagedMetaError: there are no messages.
+    """
+    try:
+        transcript = Transcript.peek(folder.transcript)
+    except TranscriptError:
+        raise error from None
+    if not transcript.prompts:
+        raise error
+    title = shortened(" ".join(transcript.prompts[0].content.split()), TITLE_LENGTH)
+    known = {"workspace": "", "title": title, **salvaged(folder.path)}
+    meta = {"version": VERSION, "session_id": folder.path.name, "started": _updated(folder.path), **known}
+    found = msgspec.convert(meta, SessionMeta)
+    return structs.replace(found, usage=transcript.usage, cost_usd=transcript.cost_usd)
+
+
+def _updated(folder: Path) -> float:
+    """Return when something was last said, else when the session began."""
+    for name in FILES:
+        try:
+            return (folder / name).stat().st_mtime
+        except OSError:
+            continue
+    return 0.0

@@ -13,8 +13,7 @@ from msgspec import structs
 
 from vibe.core.messages import Message, ToolMessage
 from vibe.core.session.errors import NoSuchMessageError, SnapshotError
-from vibe.core.session.folder import SessionFolder
-from vibe.core.session.loader import SavedSession
+from vibe.core.session.folder import SavedSession, SessionFolder
 from vibe.core.session.restoring import Blame, Restoration, Restored, aside_folder
 from vibe.core.session.snapshots import Point, Snapshots
 from vibe.core.session.transcript import Transcript

@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import msgspec
 from msgspec import Struct
 
 from ipc.errors import INVALID_JSON
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage, encode_message
-from vibe.core.session.folder import our_message
+from vibe.core.schemas import table_of, text_in
 from vibe.system.errors import EnvironmentFailure, remedy
 from vibe.system.files import append_all
 
@@ -214,6 +214,34 @@ def _record(line: bytes) -> Record:
         if message is None:
             raise
         return message
+
+
+def our_message(line: bytes) -> Message | None:
+    """The message in a line of its ``messages.jsonl``; None: it is another program's, or a later version's of ours."""
+    try:
+        document = msgspec.json.decode(line, type=dict[str, Any])
+    except INVALID_JSON:
+        return None
+    if "injected" not in document and "message_id" not in document:
+        return None
+    content = text_in(document.get("content"))
+    match document.get("role"):
+        case "user":
+            return UserMessage(content)
+        case "assistant":
+            calls = tuple(_call(call) for call in cast("list[Any]", document.get("tool_calls") or []))
+            return AssistantMessage(content, tool_calls=calls, reasoning=text_in(document.get("reasoning_content")))
+        case "tool":
+            return ToolMessage(content, text_in(document.get("tool_call_id")), text_in(document.get("name")))
+        case _:
+            return None
+
+
+def _call(call: Any) -> ToolCall:
+    function = table_of(table_of(call).get("function"))
+    return ToolCall(
+        text_in(table_of(call).get("id")), text_in(function.get("name")), text_in(function.get("arguments"))
+    )
 
 
 def _add_line(path: Path, line: bytes) -> None:

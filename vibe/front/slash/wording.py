@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from anyio import to_thread
 
 from vibe.core.config.paths import VibePaths
-from vibe.core.session.loader import SavedSession, SessionLoader
+from vibe.core.session.folder import SavedSession, SessionLoader
 from vibe.front.event_text import counted, one_line
 from vibe.front.slash.command import ArgumentChoice, Talk, Typed
 from vibe.system.errors import UsageError

@@ -33,8 +33,7 @@ from vibe.core.config.paths import VibePaths
 from vibe.core.messages import AssistantMessage, Image, Message
 from vibe.core.outcome import Outcome
 from vibe.core.session.errors import NoSuchMessageError
-from vibe.core.session.folder import SessionMeta
-from vibe.core.session.loader import SessionLoader
+from vibe.core.session.folder import SessionLoader, SessionMeta
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.system.errors import UsageError

@@ -13,8 +13,7 @@ from vibe.core.config.paths import VibePaths
 from vibe.core.messages import UserMessage
 from vibe.core.outcome import Outcome
 from vibe.core.session.errors import BrokenSessionError, NoSuchSessionError, SessionLockedError
-from vibe.core.session.folder import read_meta
-from vibe.core.session.loader import SessionLoader
+from vibe.core.session.folder import SessionLoader, read_meta
 from vibe.core.session.transcript import TranscriptError
 
 

@@ -11,8 +11,7 @@ from tests.fakes.unprivileged import folder_of_nobody
 from tests.integration.core.session.repository import ENVIRON, content, git, repository, snapshots, write
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from vibe.core.session.errors import NoSuchMessageError, SnapshotError
-from vibe.core.session.folder import SessionFolder, SessionMeta
-from vibe.core.session.loader import SavedSession, SessionLoader
+from vibe.core.session.folder import SavedSession, SessionFolder, SessionLoader, SessionMeta
 from vibe.core.session.rewind import RewindManager, turn_starts
 from vibe.core.session.snapshots import MOST_BYTES
 from vibe.core.session.transcript import Transcript

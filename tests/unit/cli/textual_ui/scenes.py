@@ -40,8 +40,7 @@ from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.cli.textual_ui.presenters.older import SavedPart
 from vibe.cli.textual_ui.screen_commands import SessionPicker
 from vibe.cli.textual_ui.screens.setup_screen import SetupScreen, SetupStep
-from vibe.core.session.folder import SessionFolder, SessionMeta
-from vibe.core.session.loader import SavedSession
+from vibe.core.session.folder import SavedSession, SessionFolder, SessionMeta
 from vibe.core.tools.questions import Choice, Question
 
 PUT_OFF = 0.2

@@ -16,8 +16,7 @@ from vibe.core.session.errors import (
     SessionLockedError,
     SnapshotError,
 )
-from vibe.core.session.folder import SessionFolder, SessionMeta, lock_session, read_meta, write_meta
-from vibe.core.session.loader import SessionLoader
+from vibe.core.session.folder import SessionFolder, SessionLoader, SessionMeta, lock_session, read_meta, write_meta
 from vibe.core.session.rewind import RewindManager
 from vibe.core.session.transcript import Transcript
 from vibe.system.git.discovery import git_head

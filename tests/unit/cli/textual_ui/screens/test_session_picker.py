@@ -10,8 +10,7 @@ from textual.app import App
 from textual.widgets import OptionList
 
 from vibe.cli.textual_ui.screen_commands import SessionPicker, when
-from vibe.core.session.folder import SessionFolder, SessionMeta
-from vibe.core.session.loader import SavedSession
+from vibe.core.session.folder import SavedSession, SessionFolder, SessionMeta
 
 
 def rows(folder: Path) -> list[SavedSession]:
