@@ -79,7 +79,7 @@ class Restoration:
         self._before, now, whose = files_after(points[: start + 1]), files_after(points), blame(points[start:])
         self._changed_by_others = whose.others
         self._wanted: dict[str, PathState | None] = {}
-        """What paths become; None: nothing."""
+        """Paths, and what they become; None: nothing."""
         for path in sorted(whose.mine):
             kept, found = self._before.get(path), now.get(path)
             if not (kept is found if kept is None else kept.is_like(found)):
