@@ -313,10 +313,6 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
             return result.text
         return "\n".join(f"{name}: {_as_text(value)}" for name, value in result.model_dump(mode="json").items())
 
-    def preview(self, args: Args, workspace: Workspace) -> str:  # noqa: ARG002  overridden by writing tools
-        """Return what the call would change, as a diff for the person who is asked. Reads files."""
-        return ""
-
     def diff(self, result: Result) -> str:  # noqa: ARG002  overridden by writing tools
         """Return what the call has changed, as a diff."""
         return ""
@@ -325,6 +321,9 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
         """Return what the call would do, and where, as data for the person who is asked. Reads files.
 
         ``sandboxed``: commands run in a sandbox unless they ask for another place.
+
+        Raises:
+            ToolError: the call would fail so.
         """
         return CallOutlook(cwd=str(workspace.root))
 

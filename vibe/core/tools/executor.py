@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import groupby, takewhile
 from pathlib import Path
@@ -15,7 +15,15 @@ import msgspec
 from anyio import Semaphore, create_task_group
 from pydantic import BaseModel
 
-from ipc.events import Display, ToolCallEvent, ToolQueuedEvent, ToolResultEvent, ToolStreamEvent, WarningEvent
+from ipc.events import (
+    ApprovalRequestEvent,
+    Display,
+    ToolCallEvent,
+    ToolQueuedEvent,
+    ToolResultEvent,
+    ToolStreamEvent,
+    WarningEvent,
+)
 from ipc.sink import EventSink
 from vibe.core.hooks.runner import HookAnswer, HookCall
 from vibe.core.messages import Image, ToolCall, ToolMessage
@@ -27,7 +35,7 @@ from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.arguments import parse_arguments
 from vibe.core.tools.errors import TOLD, ReadOnlyRefusedError, ToolError
 from vibe.core.tools.facts import AnyTool, CallSubject
-from vibe.core.tools.gate import Admission, ApprovalQuestion, CallRefusal, Gate
+from vibe.core.tools.gate import CallRefusal, Gate
 from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.outputs import capped, encodable
@@ -132,7 +140,7 @@ class ToolExecutor:
         self._context = replace(
             context, workspace=workspace, skills=self._guidance.skills, memory=self._guidance.memory
         )
-        self._gate = Gate(workspace, approvals, sink, context.confinement)
+        self._gate = Gate(workspace, approvals, sink, context.confinement, self._preview)
         self._sink = sink
         self._turns = turns
         self._mask = Mask(context.environ)
@@ -251,22 +259,21 @@ class ToolExecutor:
         """
         if item.problem or item.tool is None or item.args is None:
             return "error" if item.denial is None else "denied", item.problem
-        admitted = await self._admit(item, item.tool, item.args)
-        if isinstance(admitted, CallRefusal):
-            return "denied", self._deny(item, admitted)
+        subject = await self._admit(item, item.tool, item.args)
+        if isinstance(subject, CallRefusal):
+            return "denied", self._deny(item, subject)
         answer = await self._guidance.hooked(_hook_call(item))
         if answer.objection is not None:
             return "denied", self._deny(item, CallRefusal(by="rule", reason=answer.objection))
         if answer.changed:
             item.args = _changed(item, item.tool, answer)
-            admitted = await self._admit(item, item.tool, item.args)  # a hook allows nothing: this is another call
-            if isinstance(admitted, CallRefusal):
-                return "denied", self._deny(item, admitted)
-        subject = admitted.subject
+            subject = await self._admit(item, item.tool, item.args)  # a hook allows nothing: this is another call
+            if isinstance(subject, CallRefusal):
+                return "denied", self._deny(item, subject)
         item.paths = tuple(access.path for access in subject.accesses)
-        item.only_read = admitted.read_only or subject.own.only_reads
+        item.only_read = subject.read_only or subject.own.only_reads
         try:
-            content = await self._run(item, item.tool, self._context_of(item, subject, read_only=admitted.read_only))
+            content = await self._run(item, item.tool, self._context_of(item, subject))
         except WorkspaceLockedError as error:
             return "error", self._put_off(item, error)
         except ReadOnlyRefusedError as error:
@@ -275,53 +282,51 @@ class ToolExecutor:
                 return "denied", f"{self._deny(item, again)}\nThere it printed:\n{error.printed}".rstrip()
             item.only_read = False
             try:
-                content = await self._run(item, item.tool, self._context_of(item, subject, read_only=False))
+                content = await self._run(item, item.tool, self._context_of(item, again))
             except WorkspaceLockedError as locked:
                 return "error", self._put_off(item, locked)
         return "ok", content + _note(item, answer)
 
-    async def _admit(self, item: _Pending, tool: AnyTool, args: BaseModel) -> Admission | CallRefusal:
+    async def _admit(self, item: _Pending, tool: AnyTool, args: BaseModel) -> CallSubject | CallRefusal:
         """Wait until the call may be run, or say why it may not."""
         restriction = None if tool.ends_work else self._guidance.restriction(item.name, item.arguments)
         if restriction is not None:
             return CallRefusal(by="rule", reason=restriction)
         return await self._gate.admit(tool, args, self._question(item))
 
-    def _question(self, item: _Pending) -> ApprovalQuestion:
-        """The call as a person is asked about it, and as events tell of it."""
-        shown, summary = self._mask.inside(item.arguments), self._mask.printed(item.summary)
-        return ApprovalQuestion(tool_call_id=item.call.id, arguments=shown, summary=summary, preview=self._preview)
+    def _question(self, item: _Pending) -> ApprovalRequestEvent:
+        """The call as a person is asked about it, as far as that is known without looking at it."""
+        shown, summary, call_id = self._mask.inside(item.arguments), self._mask.printed(item.summary), item.call.id
+        return ApprovalRequestEvent(
+            request_id="", tool_call_id=call_id, tool=item.name, arguments=shown, summary=summary, rule=""
+        )
 
-    def _preview(self, subject: CallSubject) -> tuple[str, CallOutlook]:
+    def _preview(self, subject: CallSubject) -> CallOutlook:
         """Show what the call would change and do; nothing of a file that may hold secrets, or that can't be shown.
 
         Raises:
             ToolError: the call would fail so.
         """
-        tool, args, diff = subject.tool, subject.args, ""
         workspace, confinement = self._context.workspace, self._context.confinement
+        is_open = subject.is_judged and not any(access.secret for access in subject.accesses)
         outlook = CallOutlook(cwd=str(workspace.root))
-        with suppress(Exception):  # the door of a tool call: it is asked about all the same
-            workspace = subject.granted(workspace)
-            confines = confinement is not None and confinement.choice().sandbox is not None
-            outlook = tool.outlook(args, workspace, sandboxed=confines)
-        if not subject.is_judged or any(access.secret for access in subject.accesses):
-            return diff, replace(outlook, display=None)
         try:
-            diff = self._mask.printed(encodable(tool.preview(args, workspace)))
-        except base.ToolError:
-            raise
-        except Exception:  # noqa: BLE001  as above
-            diff = ""
-        return diff, replace(outlook, display=self._displayed(outlook.display), cwd=encodable(outlook.cwd))
+            confines = confinement is not None and confinement.choice().sandbox is not None
+            outlook = subject.tool.outlook(subject.args, subject.granted(workspace), sandboxed=confines)
+        except Exception as error:  # the door of a tool call: it is asked about all the same
+            if is_open and isinstance(error, ToolError):
+                raise
+        diff = self._mask.printed(encodable(outlook.diff)) if is_open else ""
+        display = self._displayed(outlook.display) if is_open else None
+        return replace(outlook, display=display, cwd=encodable(outlook.cwd), diff=diff)
 
-    def _context_of(self, item: _Pending, subject: CallSubject, *, read_only: bool) -> base.InvokeContext:
+    def _context_of(self, item: _Pending, subject: CallSubject) -> base.InvokeContext:
         return replace(
             self._context,
             tool_call_id=item.call.id,
             workspace=subject.granted(self._context.workspace),
             user_input_callback=self._ask and self._ask.of_call(item.call.id),
-            read_only=read_only,
+            read_only=subject.read_only,
         )
 
     async def _run(self, item: _Pending, tool: AnyTool, context: base.InvokeContext) -> str:

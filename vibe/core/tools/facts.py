@@ -45,7 +45,8 @@ class ResolvedAccess:
 class CallSubject:
     """A call in the light of a workspace; ``keys`` are what a lasting yes to it covers.
 
-    ``is_judged`` false: it took too long to judge, so nothing is known of what it touches.
+    ``is_judged`` false: it took too long to judge, so nothing is known of what it touches. ``read_only``: once let
+    through, it must run where it can only read, because it was not asked about.
     """
 
     tool: AnyTool
@@ -54,6 +55,7 @@ class CallSubject:
     accesses: tuple[ResolvedAccess, ...] = ()
     keys: tuple[str, ...] = ()
     is_judged: bool = True
+    read_only: bool = False
 
     @property
     def is_edit(self) -> bool:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from anyio import Lock, move_on_after, to_thread
@@ -34,20 +33,6 @@ JUDGING_SECONDS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovalQuestion:
-    """A call as a person is asked about it.
-
-    ``preview`` makes a diff of what it would change, and tells what it would do and where; it reads files for that, and
-    raises ToolError where the call would fail.
-    """
-
-    tool_call_id: str
-    arguments: dict[str, Any]
-    summary: str
-    preview: Callable[[CallSubject], tuple[str, CallOutlook]] = lambda _: ("", CallOutlook())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CallRefusal:
     """Reason why a call may not be. ``by``: ``rule``, ``headless`` or ``user``."""
 
@@ -55,24 +40,26 @@ class CallRefusal:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Admission:
-    """An allowed call; ``read_only``: it must run where it can only read, because it was not asked about."""
-
-    subject: CallSubject
-    read_only: bool = False
-
-
 class Gate:
-    """Decides about the calls of one agent; questions and their answers are announced."""
+    """Decides about the calls of one agent; questions and their answers are announced.
+
+    ``preview`` tells what a call that is asked about would do; it reads files for that, and raises ToolError where the
+    call would fail. Calls come with a ``draft`` of the question about them.
+    """
 
     def __init__(
-        self, workspace: Workspace, approvals: Approvals, sink: EventSink, confinement: Confinement | None = None
+        self,
+        workspace: Workspace,
+        approvals: Approvals,
+        sink: EventSink,
+        confinement: Confinement | None = None,
+        preview: Callable[[CallSubject], CallOutlook] = lambda _: CallOutlook(),
     ) -> None:
         self._workspace = workspace
         self._approvals = approvals
         self._sink = sink
         self._confinement = confinement
+        self._preview = preview
         self._judging = Lock(fast_acquire=True)
 
     def judge(self, tool: AnyTool, args: BaseModel) -> tuple[CallSubject, PermissionDecision]:
@@ -88,7 +75,7 @@ class Gate:
     def _decide(self, subject: CallSubject) -> PermissionDecision:
         return decide(gather(subject, self._workspace, self._approvals, self._confinement))
 
-    async def admit(self, tool: AnyTool, args: BaseModel, question: ApprovalQuestion) -> CallRefusal | Admission:
+    async def admit(self, tool: AnyTool, args: BaseModel, draft: ApprovalRequestEvent) -> CallRefusal | CallSubject:
         """Let the call be, or say why not. Waits for the user where the decision is to ask, if there is one.
 
         Raises:
@@ -97,32 +84,32 @@ class Gate:
         """
         subject, decision = await self._judge_in_time(tool, args)
         if subject.is_edit or decision.ruling is Ruling.ASK:
-            refusal = await self._beside_others(subject, question, decision)
+            refusal = await self._beside_others(subject, draft, decision)
             if refusal is not None:
                 return refusal
         if decision.ruling is Ruling.ALLOW:
-            return Admission(subject=subject, read_only=decision.rule == READ_ONLY_RULE)
+            return replace(subject, read_only=decision.rule == READ_ONLY_RULE)
         if decision.ruling is Ruling.DENY:
             return CallRefusal(by="rule", reason=decision.reason)
-        return await self._put(subject, question, decision)
+        return await self._put(subject, draft, decision)
 
     async def admit_in_full(
-        self, subject: CallSubject, question: ApprovalQuestion, lacking: str
-    ) -> CallRefusal | Admission:
+        self, subject: CallSubject, draft: ApprovalRequestEvent, lacking: str
+    ) -> CallRefusal | CallSubject:
         """Ask about a call that was tried in a read-only sandbox; ``lacking``: what came of it."""
         reason = f"in a read-only sandbox {lacking}"
         decision = PermissionDecision(ruling=Ruling.ASK, rule="permission", reason=reason)
-        return await self._put(subject, question, decision)
+        return await self._put(replace(subject, read_only=False), draft, decision)
 
     async def _put(
-        self, subject: CallSubject, question: ApprovalQuestion, decision: PermissionDecision
-    ) -> CallRefusal | Admission:
+        self, subject: CallSubject, draft: ApprovalRequestEvent, decision: PermissionDecision
+    ) -> CallRefusal | CallSubject:
         """Ask the user."""
         if self._approvals.approver is None:
             reason = f"{decision.reason}, and no one can approve in this run"
             # Where everything is approved that can be, what is still refused is refused by the rules, person or not.
             by = "rule" if self._approvals.mode is ApprovalMode.ALL else "headless"
-            request = _request(subject, question, decision, self._unseen())
+            request = _request(subject, draft, decision, self._unseen())
             self._sink.publish(request)
             self._sink.publish(ApprovalDecisionEvent(request_id=request.request_id, decision="deny", reason=reason))
             return CallRefusal(by=by, reason=reason)
@@ -130,26 +117,26 @@ class Gate:
         if isinstance(queue, Lock) and queue.locked():
             self._sink.publish(
                 ToolQueuedEvent(
-                    tool_call_id=question.tool_call_id,
-                    tool=subject.tool.get_name(),
-                    summary=question.summary,
+                    tool_call_id=draft.tool_call_id,
+                    tool=draft.tool,
+                    summary=draft.summary,
                     waits_for="request",
                 )
             )
         async with queue:
             if self._approvals.remembers(subject.keys) or self._edits_pass(subject, decision):
-                return Admission(subject=subject)
+                return subject
             try:
-                preview = await to_thread.run_sync(question.preview, subject)
+                outlook = await to_thread.run_sync(self._preview, subject)
             except ToolError:
                 if _is_open_edit(subject, decision):
                     raise  # it would fail anyway: approval is not needed
-                preview = self._unseen()
-            request = _request(subject, question, decision, preview)
-            return await self._ask(self._approvals.approver, request) or Admission(subject=subject)
+                outlook = self._unseen()
+            request = _request(subject, draft, decision, outlook)
+            return await self._ask(self._approvals.approver, request) or subject
 
     async def _beside_others(
-        self, subject: CallSubject, question: ApprovalQuestion, decision: PermissionDecision
+        self, subject: CallSubject, draft: ApprovalRequestEvent, decision: PermissionDecision
     ) -> CallRefusal | None:
         """Ask, once, whether to write where others do; a refusal is theirs."""
         approvals = self._approvals
@@ -162,7 +149,7 @@ class Gate:
         async with approvals.queue:
             asked = PermissionDecision(ruling=Ruling.ASK, rule="workspace", reason=reason)
             keys = [BESIDE + name for name in approvals.neighbours()]
-            request = _request(subject, question, asked, self._unseen())
+            request = _request(subject, draft, asked, self._unseen())
             request = structs.replace(request, covers=tuple(keys), edits=False)
             refusal = await self._ask(approvals.approver, request) if keys else None
         if refusal is None:
@@ -185,9 +172,9 @@ class Gate:
         unknown = CallSubject(tool=tool, args=args, own=Assessment(must_ask=reason), is_judged=False)
         return unknown, self._decide(unknown)
 
-    def _unseen(self) -> tuple[str, CallOutlook]:
-        """The preview of a call that was not looked at: only where it would be made is known."""
-        return "", CallOutlook(cwd=str(self._workspace.root))
+    def _unseen(self) -> CallOutlook:
+        """The outlook of a call that was not looked at: only where it would be made is known."""
+        return CallOutlook(cwd=str(self._workspace.root))
 
     async def _ask(self, approver: Approver, request: ApprovalRequestEvent) -> CallRefusal | None:
         self._sink.publish(request)
@@ -236,20 +223,16 @@ def _is_open_edit(subject: CallSubject, decision: PermissionDecision) -> bool:
 
 
 def _request(
-    subject: CallSubject, question: ApprovalQuestion, decision: PermissionDecision, preview: tuple[str, CallOutlook]
+    subject: CallSubject, draft: ApprovalRequestEvent, decision: PermissionDecision, outlook: CallOutlook
 ) -> ApprovalRequestEvent:
-    diff, outlook = preview
-    return ApprovalRequestEvent(
+    return structs.replace(
+        draft,
         request_id=uuid4().hex,
-        tool_call_id=question.tool_call_id,
-        tool=subject.tool.get_name(),
-        arguments=question.arguments,
-        summary=question.summary,
         rule=decision.rule,
         reason=decision.reason,
         covers=subject.keys,
         edits=_is_open_edit(subject, decision),
-        diff=diff,
+        diff=outlook.diff,
         preview=outlook.display,
         cwd=outlook.cwd,
         confined=outlook.confined,

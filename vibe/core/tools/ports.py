@@ -26,12 +26,13 @@ class ApprovalScope(StrEnum):
 class CallOutlook:
     """A call that was not made yet: what it would do as data (None: its arguments say it), and where.
 
-    ``confined`` says whether its command would run in a sandbox (None: it runs none).
+    ``confined`` says whether its command would run in a sandbox (None: it runs none), ``diff`` what it would change.
     """
 
     display: Display | None = None
     cwd: str = ""
     confined: bool | None = None
+    diff: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ from vibe.core.tools import base, gate
 from vibe.core.tools.approvals import ALL_EDITS, Approvals
 from vibe.core.tools.outputs import RESULT_BYTES
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope, CallOutlook
 from vibe.system.errors import VibeError
 
 YES, NO = ApprovalAnswer(allow=True), ApprovalAnswer(allow=False, reason="not today")
@@ -417,8 +417,8 @@ async def test_nothing_is_shown_of_a_file_that_could_not_be_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Showing(Ponder):
-        def preview(self, args: Any, workspace: Any) -> str:  # noqa: ARG002  the shape of a tool
-            return "-KEY=hunter2"
+        def outlook(self, args: Any, workspace: Any, *, sandboxed: bool) -> CallOutlook:  # noqa: ARG002  a tool's shape
+            return CallOutlook(diff="-KEY=hunter2")
 
     monkeypatch.setattr(gate, "JUDGING_SECONDS", 0.05)
     Ponder.turns, Ponder.over, Ponder.loop_thread = threading.Event(), threading.Event(), threading.get_ident()

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from difflib import SequenceMatcher
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, cast
 
@@ -14,14 +12,14 @@ from anyio import to_thread
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from ipc.events import DiffDisplay, WrittenFile
-from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolError
+from ipc.events import WrittenFile
+from vibe.core.tools.base import BaseToolConfig, InvokeContext, ToolError
 from vibe.core.tools.builtins._blocks import Block, apply_blocks, parse_blocks
 from vibe.core.tools.builtins._closest import LEAST_SIMILAR
-from vibe.core.tools.files.diffs import FileDiff, file_diff
-from vibe.core.tools.files.text_files import DecodedText, decode, encoded_as, read_whole
+from vibe.core.tools.files.diffs import FileDiff
+from vibe.core.tools.files.edits import EditResult, EditTool, FileEdit
+from vibe.core.tools.files.text_files import decode, read_whole
 from vibe.core.tools.permissions import Assessment, PathAccess
-from vibe.core.tools.ports import CallOutlook
 from vibe.core.tools.workspace import Workspace
 
 
@@ -58,24 +56,22 @@ class SearchReplaceArgs(BaseModel):
         if not rest.get("edits"):
             return rest
         edits = TypeAdapter(tuple[Edit, ...]).validate_python(rest["edits"])
-        return rest | {"edits": edits, "content": "".join(block.written() for block in _blocks_of(edits))}
+        return rest | {"edits": edits, "content": "".join(block.written() for block in _blocks_from(edits))}
 
 
-class SearchReplaceResult(BaseModel):
-    """What was changed; ``content`` is the blocks as given, ``diff`` what they came to.
-
-    ``added`` and ``removed`` count lines.
-    """
+class SearchReplaceResult(EditResult):
+    """What was changed; ``content`` is the blocks as given, ``diff`` what they came to."""
 
     file: str
     blocks_applied: int
     lines_changed: int
     content: str
-    warnings: list[str] = []
     backup: str | None = None
-    diff: str = ""
-    added: int = 0
-    removed: int = 0
+
+    def written(self) -> tuple[WrittenFile, ...]:
+        """The file, and its backup."""
+        backup = (WrittenFile(path=self.backup, created=True),) if self.backup else ()
+        return (WrittenFile(path=self.file, added=self.added, removed=self.removed), *backup)
 
 
 class SearchReplaceConfig(BaseToolConfig):
@@ -89,15 +85,14 @@ class SearchReplaceConfig(BaseToolConfig):
     fuzzy_threshold: Annotated[float, Field(ge=0, le=1)] = LEAST_SIMILAR
 
 
-class SearchReplace(BaseTool[SearchReplaceArgs, SearchReplaceResult, SearchReplaceConfig, BaseToolState]):
+class SearchReplace(EditTool[SearchReplaceArgs, SearchReplaceResult, SearchReplaceConfig]):
     """Edits text files."""
 
     description: ClassVar[str] = "Edit a file with SEARCH/REPLACE blocks."
-    edits_files: ClassVar[bool] = True
 
-    async def run(self, args: SearchReplaceArgs, ctx: InvokeContext) -> AsyncGenerator[SearchReplaceResult, None]:
+    async def run(self, args: SearchReplaceArgs, ctx: InvokeContext) -> SearchReplaceResult:
         """Apply all blocks, or none; encoding, byte order mark, line ends and mode stay as they are."""
-        yield await to_thread.run_sync(partial(_edit, args, ctx, self.config))
+        return await to_thread.run_sync(self._edit, args, ctx)
 
     def assess(self, args: SearchReplaceArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the interface
         """Name the file, written, and the backup beside it, if there will be one."""
@@ -112,88 +107,44 @@ class SearchReplace(BaseTool[SearchReplaceArgs, SearchReplaceResult, SearchRepla
         """One line, and a line for each warning."""
         blocks = "1 block" if result.blocks_applied == 1 else f"{result.blocks_applied} blocks"
         lines = "1 line" if result.lines_changed == 1 else f"{result.lines_changed} lines"
-        first = f"edited {result.file}: {blocks}, {lines} changed"
-        return "\n".join([first, *(f"[{warning}]" for warning in result.warnings)])
+        return result.told(f"edited {result.file}: {blocks}, {lines} changed")
 
-    def outlook(self, args: SearchReplaceArgs, workspace: Workspace, *, sandboxed: bool) -> CallOutlook:
-        """The file, and how many lines come and go; fails as the edit would."""
-        del sandboxed
-        edited = _edited(args, workspace, self.config)
-        diff = file_diff(edited.name, edited.decoded.text, edited.text)
-        file = WrittenFile(path=edited.name, added=diff.added, removed=diff.removed)
-        return CallOutlook(display=DiffDisplay(files=(file,)), cwd=str(workspace.root))
+    def planned(self, args: SearchReplaceArgs, workspace: Workspace) -> FileEdit:
+        """The file's text after all blocks; fails as the edit would."""
+        path, most = workspace.writable(args.file_path), self.config.max_content_size
+        name = workspace.relative(path)
+        size = len(args.content.encode(errors="replace"))
+        if size > most:
+            raise ToolError(f"the blocks for {name!r} have {size} bytes, more than {most}; use two calls")
+        blocks = _blocks_of(args)
+        old = read_whole(workspace.files, path, name)
+        decoded = decode(old, name)
+        text = apply_blocks(decoded.text, blocks, name, self.config.fuzzy_threshold)
+        return FileEdit(path=path, name=name, old=old, decoded=decoded, text=text)
 
-    def display(self, result: SearchReplaceResult) -> DiffDisplay:
-        """The file, and how many of its lines came and went; its backup."""
-        file = WrittenFile(path=result.file, added=result.added, removed=result.removed)
-        backup = (WrittenFile(path=result.backup, created=True),) if result.backup else ()
-        return DiffDisplay(files=(file, *backup))
-
-    def preview(self, args: SearchReplaceArgs, workspace: Workspace) -> str:
-        """The edit as a diff; fails as the edit would."""
-        edited = _edited(args, workspace, self.config)
-        return file_diff(edited.name, edited.decoded.text, edited.text).text
-
-    def diff(self, result: SearchReplaceResult) -> str:
-        """The edit as a diff; nothing of a file that may hold secrets."""
-        return result.diff
-
-    def files_changed(self, result: SearchReplaceResult) -> tuple[str, ...]:
-        """The file, and its backup."""
-        return (result.file, *([result.backup] if result.backup else []))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Edited:
-    """A file as it is, and its text as it will be."""
-
-    path: Path
-    name: str
-    data: bytes
-    decoded: DecodedText
-    blocks: tuple[Block, ...]
-    text: str
-
-
-def _edited(args: SearchReplaceArgs, workspace: Workspace, config: SearchReplaceConfig) -> _Edited:
-    path = workspace.writable(args.file_path)
-    name = workspace.relative(path)
-    size = len(args.content.encode(errors="replace"))
-    if size > config.max_content_size:
-        raise ToolError(
-            f"the blocks for {name!r} have {size} bytes, more than {config.max_content_size}; use two calls"
+    def _edit(self, args: SearchReplaceArgs, ctx: InvokeContext) -> SearchReplaceResult:
+        edit, blocks = self.planned(args, ctx.workspace), _blocks_of(args)
+        data, before = edit.encoded(), edit.decoded.text
+        backup = _back_up(edit, ctx) if self.config.create_backup else None
+        diff, linked = (FileDiff(), list[str]()) if data == edit.old else edit.replace(ctx, data)
+        return SearchReplaceResult(
+            file=edit.name,
+            blocks_applied=len(blocks),
+            lines_changed=sum(map(_lines_changed, blocks)),
+            content=args.content,
+            warnings=[*_warnings(edit.path, before, edit.text), *linked],
+            backup=backup,
+            diff=diff.text,
+            added=diff.added,
+            removed=diff.removed,
         )
-    blocks = _blocks_of(args.edits) or parse_blocks(args.content)
-    data = read_whole(workspace.files, path, name)
-    decoded = decode(data, name)
-    text = apply_blocks(decoded.text, blocks, name, config.fuzzy_threshold)
-    return _Edited(path=path, name=name, data=data, decoded=decoded, blocks=blocks, text=text)
 
 
-def _edit(args: SearchReplaceArgs, ctx: InvokeContext, config: SearchReplaceConfig) -> SearchReplaceResult:
-    edited = _edited(args, ctx.workspace, config)
-    path, name, data, text = edited.path, edited.name, edited.data, edited.text
-    changed = encoded_as(edited.decoded, text, name)
-    backup = _back_up(path, data, ctx) if config.create_backup else None
-    seen = ctx.reads.is_current(path, data)
-    linked = ctx.workspace.replace(path, name, changed, previous=data) if changed != data else ""
-    if seen:
-        ctx.reads.note(path, changed)
-    diff = FileDiff() if ctx.workspace.is_secret(path) else file_diff(name, edited.decoded.text, text)
-    return SearchReplaceResult(
-        file=name,
-        blocks_applied=len(edited.blocks),
-        lines_changed=sum(map(_lines_changed, edited.blocks)),
-        content=args.content,
-        warnings=[*_warnings(path, edited.decoded.text, text), *filter(None, [linked])],
-        backup=backup,
-        diff=diff.text,
-        added=diff.added,
-        removed=diff.removed,
-    )
+def _blocks_of(args: SearchReplaceArgs) -> tuple[Block, ...]:
+    return _blocks_from(args.edits) or parse_blocks(args.content)
 
 
-def _blocks_of(edits: Sequence[Edit]) -> tuple[Block, ...]:
+def _blocks_from(edits: Sequence[Edit]) -> tuple[Block, ...]:
     return tuple(
         Block(number=number, search=edit.old_string, replace=edit.new_string, everywhere=edit.replace_all)
         for number, edit in enumerate(edits, start=1)
@@ -226,8 +177,8 @@ def _format_problem(suffix: str, text: str) -> str:
     return ""
 
 
-def _back_up(path: Path, data: bytes, ctx: InvokeContext) -> str:
-    backup, files = ctx.workspace.writable(f"{path}.bak"), ctx.workspace.files
+def _back_up(edit: FileEdit, ctx: InvokeContext) -> str:
+    backup, files, data = ctx.workspace.writable(f"{edit.path}.bak"), ctx.workspace.files, edit.old or b""
     name = ctx.workspace.relative(backup)
     if files.exists(backup):
         ctx.workspace.replace(backup, name, data, previous=read_whole(files, backup, name))
