@@ -33,7 +33,7 @@ def parse_arguments(tool: str, text: str, schema: dict[str, Any]) -> dict[str, A
         raise _problem(tool, f"is not valid JSON: {error}", schema) from error
     if not isinstance(value, dict):
         raise _problem(tool, f"is {_KINDS.get(type(value), 'a number')}, not an object", schema)
-    if _is_deep(cast("object", value)):
+    if is_deep(cast("object", value), DEEPEST):
         raise _problem(tool, f"is nested more than {DEEPEST} levels deep", schema)
     try:
         msgspec.json.encode(value)
@@ -50,10 +50,10 @@ def _problem(tool: str, problem: str, schema: dict[str, Any]) -> ToolArgumentsEr
     return ToolArgumentsError(tool, [f"arguments: {problem}; send an object of this JSON Schema: {wanted}"])
 
 
-def _is_deep(value: object) -> bool:
-    """Return whether more than ``DEEPEST`` lists and objects lie in each other."""
+def is_deep(value: object, most: int) -> bool:
+    """Return whether more than ``most`` lists and objects lie in each other."""
     inner: list[object] = [value]
-    for _ in range(DEEPEST):
+    for _ in range(most):
         inner = [one for outer in inner for one in _parts(outer)]
         if not inner:
             return False

@@ -49,20 +49,6 @@ from vibe.shell.sandbox.confinement import Confinement
 from vibe.shell.sandbox.settings import Network
 from vibe.system.plain_text import shortened
 
-__all__ = [
-    "Assessment",
-    "BaseTool",
-    "BaseToolConfig",
-    "BaseToolState",
-    "InvokeContext",
-    "PathAccess",
-    "TextResult",
-    "ToolError",
-    "ToolPermission",
-    "ToolStreamEvent",
-    "UnaskedConfig",
-]
-
 SUMMARY_LENGTH = 120
 
 
@@ -198,6 +184,8 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
     """Calls of one turn run side by side; ``safe`` agents have no other tools."""
     edits_files: ClassVar[bool] = False
     """It writes the files that ``assess`` names and does nothing else: who approves all edits approves its calls."""
+    path_argument: ClassVar[str] = ""
+    """The argument that is the one path a call touches: written, if the tool ``edits_files``."""
     changes_files: ClassVar[bool] = True
     """One that is not ``read_only`` waits while other runs write in its folder, and they for it."""
     uses_network: ClassVar[bool] = False
@@ -297,8 +285,10 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
     def assess(self, args: Args, workspace: Workspace) -> Assessment:  # noqa: ARG002  for tools with paths to follow
         """Judge a call: what it touches and what the tool's own rules say. Asked once a call; may read the file system.
 
-        This default compares the text arguments with the lists. A tool that works on files names their paths.
+        This default names the ``path_argument``; without one it compares the text arguments with the lists.
         """
+        if self.path_argument:
+            return Assessment(paths=(PathAccess(path=getattr(args, self.path_argument), write=self.edits_files),))
         return assess_by_hooks(self, args)
 
     def summarize(self, args: Args) -> str:

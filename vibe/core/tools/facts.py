@@ -78,7 +78,7 @@ def subject_of(tool: AnyTool, args: BaseModel, workspace: Workspace) -> CallSubj
         ToolError: the call can't be judged.
     """
     own = tool.assess(args, workspace)
-    if type(tool).assess is not cast("Any", BaseTool).assess:
+    if own.paths or type(tool).assess is not cast("Any", BaseTool).assess:
         own = _narrowed(tool, args, own)
     accesses = tuple(_resolved(access, workspace) for access in own.paths)
     keys = _keys(tool.get_name(), args, own, accesses, workspace)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 import msgspec
@@ -12,14 +12,8 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
 from vibe.core.schemas import closed_object
-from vibe.core.tools.base import (
-    SUMMARY_LENGTH,
-    BaseTool,
-    BaseToolState,
-    InvokeContext,
-    ToolError,
-    UnaskedConfig,
-)
+from vibe.core.tools.arguments import is_deep
+from vibe.core.tools.base import SUMMARY_LENGTH, BaseTool, BaseToolState, TextResult, ToolError, UnaskedConfig
 from vibe.core.tools.json_schema import rooted_at, value_problems
 from vibe.core.tools.loading import ToolClass
 from vibe.system.plain_text import shortened
@@ -46,12 +40,6 @@ class HandInArgs(BaseModel):
     def _whole(cls, given: dict[str, Any]) -> dict[str, Any]:
         """Take arguments that are the value itself for that: some models leave the level out."""
         return given if "value" in given or given.keys() <= {"summary"} else {"value": given}
-
-
-class HandInResult(BaseModel):
-    """The value was taken."""
-
-    text: str = "Accepted: the work is done."
 
 
 class HandIn:
@@ -130,7 +118,7 @@ class HandIn:
         return False
 
     def _size_problem(self, value: Any) -> str | None:
-        if _depth(value) > MAX_DEPTH:
+        if is_deep(value, MAX_DEPTH):
             return f"value: is nested deeper than {MAX_DEPTH} levels"
         try:
             encoded = msgspec.json.encode(value)
@@ -145,7 +133,7 @@ class HandIn:
         return None
 
 
-class _HandInTool(BaseTool[HandInArgs, HandInResult, UnaskedConfig, BaseToolState]):
+class _HandInTool(BaseTool[HandInArgs, TextResult, UnaskedConfig, BaseToolState]):
     """Base of hand-in tools; ``HandIn.tool_class`` makes one of it for each."""
 
     ends_work: ClassVar[bool] = True
@@ -154,7 +142,7 @@ class _HandInTool(BaseTool[HandInArgs, HandInResult, UnaskedConfig, BaseToolStat
     duty: ClassVar[HandIn]
     parameters: ClassVar[dict[str, Any]]
 
-    async def run(self, args: HandInArgs, ctx: InvokeContext) -> AsyncGenerator[HandInResult, None]:  # noqa: ARG002  the interface
+    async def run(self, args: HandInArgs) -> TextResult:
         """Take the value.
 
         Raises:
@@ -163,7 +151,7 @@ class _HandInTool(BaseTool[HandInArgs, HandInResult, UnaskedConfig, BaseToolStat
         problem = await to_thread.run_sync(self.duty.offer, args.value, args.summary)
         if problem is not None:
             raise ToolError(f"{self.get_name()}: not accepted: {problem}")
-        yield HandInResult()
+        return TextResult(text="Accepted: the work is done.")
 
     @classmethod
     def get_name(cls) -> str:
@@ -175,31 +163,7 @@ class _HandInTool(BaseTool[HandInArgs, HandInResult, UnaskedConfig, BaseToolStat
         """The duty's schema, as the argument ``value``."""
         return cls.parameters
 
-    @classmethod
-    def get_tool_prompt(cls) -> str | None:
-        """None: the description says it all."""
-        return None
-
     def summarize(self, args: HandInArgs) -> str:
         """The name, and the summary as far as it fits on a line."""
         line = " ".join(f"{self.get_name()} {args.summary}".split())
         return shortened(line, SUMMARY_LENGTH)
-
-    def format_result(self, result: HandInResult) -> str:
-        """The sentence alone."""
-        return result.text
-
-
-def _depth(value: Any) -> int:
-    """Return how many levels of lists and objects there are; looks no deeper than what is too deep anyway."""
-    depth, level = 0, [value]
-    while level and depth <= MAX_DEPTH:
-        inner: list[Any] = []
-        for item in level:
-            if isinstance(item, dict):
-                inner.extend(cast("dict[str, Any]", item).values())
-            elif isinstance(item, list):
-                inner.extend(cast("list[Any]", item))
-        depth += any(isinstance(item, (dict, list)) for item in level)
-        level = inner
-    return depth

@@ -30,34 +30,15 @@ from vibe.core.tools.schema import CONTEXT_PARAMETER, KeywordArguments, Signatur
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Names that every provider takes for a function."""
 
-UNHEARD_HOOKS = (
-    "accesses",
-    "must_ask",
-    "approval_keys",
-    "permission_reason",
-    "check_in_workspace",
-    "reason_in_workspace",
-)
-
 
 def check_signature(cls: type[BaseTool[Any, Any, Any, Any]]) -> str | None:
     """Return why a call of the tool would fail whatever its arguments; None if nothing is wrong with it."""
     try:
         cls.config_class()
         cls.state_class()
-        return _name_problem(cls) or _run_problem(cls) or _schema_problem(cls) or _hook_problem(cls)
+        return _name_problem(cls) or _run_problem(cls) or _schema_problem(cls)
     except (TypeError, SignatureProblem) as error:
         return str(error)
-
-
-def _hook_problem(cls: type[BaseTool[Any, Any, Any, Any]]) -> str | None:
-    """Return which rules of the tool would go unheard: they stood in methods of their own once."""
-    unheard = [name for name in UNHEARD_HOOKS if hasattr(cls, name)]
-    if not unheard or cls.assess is not cast("Any", BaseTool).assess:
-        return None
-    return (
-        f"nothing asks {', '.join(unheard)}: say the same in assess(self, args, workspace), which returns an Assessment"
-    )
 
 
 def _name_problem(cls: type[BaseTool[Any, Any, Any, Any]]) -> str | None:

@@ -437,14 +437,6 @@ BROKEN = (
         SHORT_CLASS + "    async def run(self) -> str: ...\n    @classmethod\n    def get_name(cls): return 1 / 0\n",
         "ZeroDivisionError",
     ),
-    *(
-        Broken(
-            f"its rules in {hook}",
-            f"{CLASS}    async def run(self, args): ...\n    def {hook}(self, args): ...\n",
-            f"nothing asks {hook}: say the same in assess(self, args, workspace)",
-        )
-        for hook in ("accesses", "must_ask", "approval_keys", "permission_reason")
-    ),
 )
 
 

@@ -19,7 +19,6 @@ from vibe.core.tools.files.search import (
     search_with_ripgrep,
 )
 from vibe.core.tools.files.text_files import FileAccessError
-from vibe.core.tools.permissions import Assessment, PathAccess
 from vibe.core.tools.workspace import Workspace
 from vibe.system.globs import is_wild
 from vibe.system.ignore import DEFAULT_IGNORES, IGNORE_FILE, Ignores
@@ -66,6 +65,7 @@ class Grep(BaseTool[GrepArgs, GrepResult, GrepConfig, BaseToolState]):
 
     description: ClassVar[str] = "Search the files below a path for a regular expression."
     read_only: ClassVar[bool] = True
+    path_argument: ClassVar[str] = "path"
 
     async def run(self, args: GrepArgs, ctx: InvokeContext) -> GrepResult:
         """Search; files that may hold secrets are passed over unless ``path`` names one.
@@ -101,10 +101,6 @@ class Grep(BaseTool[GrepArgs, GrepResult, GrepConfig, BaseToolState]):
             ) from None
         shown = _readable(found.matches, ctx.workspace, secrets=ctx.workspace.is_secret(start))
         return _bounded(Found(matches=tuple(shown), more=found.more), query)
-
-    def assess(self, args: GrepArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the interface
-        """Name where it looks."""
-        return Assessment(paths=(PathAccess(path=args.path),))
 
     def summarize(self, args: GrepArgs) -> str:
         """Pattern and place: ``grep 'def run' in src``."""

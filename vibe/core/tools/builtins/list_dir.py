@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field
 
-from vibe.core.tools.base import Assessment, BaseTool, BaseToolState, InvokeContext, PathAccess, UnaskedConfig
+from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, UnaskedConfig
 from vibe.core.tools.files.search import printable, shown_lines
 from vibe.core.tools.files.text_files import FileAccessError
 from vibe.core.tools.workspace import Workspace
@@ -43,6 +43,7 @@ class ListDir(BaseTool[ListDirArgs, ListDirResult, ListDirConfig, BaseToolState]
 
     description: ClassVar[str] = "List the files and folders in a folder."
     read_only: ClassVar[bool] = True
+    path_argument: ClassVar[str] = "path"
 
     async def run(self, args: ListDirArgs, ctx: InvokeContext) -> ListDirResult:
         """List it.
@@ -53,10 +54,6 @@ class ListDir(BaseTool[ListDirArgs, ListDirResult, ListDirConfig, BaseToolState]
         lines = await to_thread.run_sync(_lines, ctx.workspace, args)
         most = self.config.max_entries
         return ListDirResult(entries=lines[:most], total=len(lines), was_truncated=len(lines) > most)
-
-    def assess(self, args: ListDirArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the interface
-        """Name where it looks."""
-        return Assessment(paths=(PathAccess(path=args.path),))
 
     def format_result(self, result: ListDirResult) -> str:
         """An entry a line, and whether there are more."""

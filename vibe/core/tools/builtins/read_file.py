@@ -13,10 +13,9 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from ipc.events import ImageDisplay
 from vibe.core.messages import Image
-from vibe.core.tools.base import Assessment, BaseTool, BaseToolState, InvokeContext, PathAccess, UnaskedConfig
+from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, UnaskedConfig
 from vibe.core.tools.files.images import as_image, image_type
 from vibe.core.tools.files.text_files import FileAccessError, decode, sniff
-from vibe.core.tools.workspace import Workspace
 from vibe.system.plain_text import whole_characters
 
 WHOLE_BYTES = 10 * 1024 * 1024
@@ -79,6 +78,7 @@ class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, ReadFileConfig, ReadFileSt
 
     description: ClassVar[str] = "Read a text file, or a window of its lines."
     read_only: ClassVar[bool] = True
+    path_argument: ClassVar[str] = "path"
 
     async def run(self, args: ReadFileArgs, ctx: InvokeContext) -> AsyncGenerator[ReadFileResult, None]:
         """Read at most ``max_read_bytes``; the version seen is noted, so that ``write_file`` may replace it."""
@@ -86,10 +86,6 @@ class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, ReadFileConfig, ReadFileSt
         recent = [path for path in self.state.recently_read_files if path != result.path] + [result.path]
         self.state.recently_read_files = recent[max(0, len(recent) - self.config.max_state_history) :]
         yield result
-
-    def assess(self, args: ReadFileArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the interface
-        """Name the file."""
-        return Assessment(paths=(PathAccess(path=args.path),))
 
     def images(self, result: ReadFileResult) -> tuple[Image, ...]:
         """The picture, if the file is one."""

@@ -10,10 +10,8 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from ipc.events import WrittenFile
 from vibe.core.tools.base import BaseToolConfig, InvokeContext, ToolError
-from vibe.core.tools.files.diffs import FileDiff
-from vibe.core.tools.files.edits import EditResult, EditTool, FileEdit
+from vibe.core.tools.files.edits import EditResult, EditTool, FileDiff, FileEdit
 from vibe.core.tools.files.text_files import DecodedText, FileAccessError, decode, read_whole
-from vibe.core.tools.permissions import Assessment, PathAccess
 from vibe.core.tools.workspace import Workspace
 
 _NEW = DecodedText(text="", encoding="utf-8")
@@ -60,14 +58,11 @@ class WriteFile(EditTool[WriteFileArgs, WriteFileResult, WriteFileConfig]):
     """Writes text files."""
 
     description: ClassVar[str] = "Create a UTF-8 text file, or replace one you have read, in its own encoding."
+    path_argument: ClassVar[str] = "path"
 
     async def run(self, args: WriteFileArgs, ctx: InvokeContext) -> WriteFileResult:
         """Write it in one go: a reader sees the old content or the new."""
         return await to_thread.run_sync(_write, args, ctx, self.config)
-
-    def assess(self, args: WriteFileArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the interface
-        """Name the file, written."""
-        return Assessment(paths=(PathAccess(path=args.path, write=True),))
 
     def summarize(self, args: WriteFileArgs) -> str:
         """Name and size: ``write_file src/a.py (120 bytes, overwrite)``."""

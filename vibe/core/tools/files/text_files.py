@@ -19,24 +19,6 @@ from vibe.core.tools.ports import Files
 from vibe.system.files import drafted, overwrite
 from vibe.system.plain_text import closest, did_you_mean
 
-__all__ = [
-    "DISK",
-    "BinaryFileError",
-    "DecodedText",
-    "DiskFiles",
-    "FileAccessError",
-    "SharedFile",
-    "create_file",
-    "decode",
-    "encoded_as",
-    "link_again",
-    "names_of",
-    "open_file",
-    "read_whole",
-    "replace_file",
-    "sniff",
-]
-
 SNIFF_BYTES = 8_192
 LONGEST_LOOK_SECONDS = 2.0
 LARGEST_WHOLE_BYTES = 10 * 1024 * 1024
