@@ -82,6 +82,12 @@ class UnaskedConfig(BaseToolConfig):
     permission: ToolPermission = ToolPermission.ALWAYS
 
 
+class ToolArgs(BaseModel):
+    """The base of our own tools' arguments, and of what is in them: nothing unknown is taken."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
 class BaseToolState(BaseModel):
     """Memory of a tool between its calls; one a tool and agent."""
 

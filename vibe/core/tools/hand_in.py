@@ -8,12 +8,12 @@ from typing import Any, ClassVar, cast
 
 import msgspec
 from anyio import to_thread
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import model_validator
 
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
 from vibe.core.schemas import closed_object
 from vibe.core.tools.arguments import is_deep
-from vibe.core.tools.base import SUMMARY_LENGTH, BaseTool, BaseToolState, TextResult, ToolError, UnaskedConfig
+from vibe.core.tools.base import SUMMARY_LENGTH, BaseTool, BaseToolState, TextResult, ToolArgs, ToolError, UnaskedConfig
 from vibe.core.tools.json_schema import rooted_at, value_problems
 from vibe.core.tools.loading import ToolClass
 from vibe.system.plain_text import shortened
@@ -27,10 +27,8 @@ UNFINISHED = frozenset({"interrupted", "cancelled"})
 Check = Callable[[Any], str | None]
 
 
-class HandInArgs(BaseModel):
+class HandInArgs(ToolArgs):
     """``value`` is the result itself; ``summary`` says in prose what its readers should know."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     value: Any
     summary: str = ""

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
-from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolError, UnaskedConfig
+from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolArgs, ToolError, UnaskedConfig
 from vibe.core.tools.questions import Answer, Question
 
 
-class AskUserQuestionArgs(BaseModel):
+class AskUserQuestionArgs(ToolArgs):
     """What to ask."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     questions: Annotated[list[Question], Field(min_length=1, max_length=4)]
 

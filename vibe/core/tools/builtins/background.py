@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ipc.events import CommandDisplay
 from vibe.core.tools.background import BackgroundReport
-from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolError, UnaskedConfig
+from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolArgs, ToolError, UnaskedConfig
 
 STILL_RUNNING = "still running after"
 
 
-class BackgroundArgs(BaseModel):
+class BackgroundArgs(ToolArgs):
     """Which command, and what to do."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     handle: Annotated[str, Field(min_length=1)]
     wait: Annotated[int, Field(ge=0, le=60, description="seconds to wait for news")] = 10

@@ -10,10 +10,18 @@ from typing import Annotated, ClassVar
 
 from anyio import to_thread
 from msgspec.structs import replace as replace_display
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from ipc.events import CommandDisplay
-from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolError, ToolStreamLine
+from vibe.core.tools.base import (
+    BaseTool,
+    BaseToolConfig,
+    BaseToolState,
+    InvokeContext,
+    ToolArgs,
+    ToolError,
+    ToolStreamLine,
+)
 from vibe.core.tools.denied_files import named_unread, unread_files
 from vibe.core.tools.errors import CommandLostError, CommandTimeoutError, ReadOnlyRefusedError
 from vibe.core.tools.permissions import Assessment, ToolPermission
@@ -58,10 +66,8 @@ SEEN_BY_READERS = frozenset({
 """All that a line in a read-only sandbox gets to see of the variables: a value may be a secret whatever its name."""
 
 
-class BashArgs(BaseModel):
+class BashArgs(ToolArgs):
     """The line, and how many seconds it may take."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     command: Annotated[str, Field(min_length=1)]
     timeout: Annotated[int | None, Field(ge=1, description="seconds")] = None

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from anyio import to_thread
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from ipc.events import FilesDisplay
-from vibe.core.tools.base import Assessment, BaseTool, BaseToolState, InvokeContext, PathAccess, UnaskedConfig
+from vibe.core.tools.base import Assessment, BaseTool, BaseToolState, InvokeContext, PathAccess, ToolArgs, UnaskedConfig
 from vibe.core.tools.files.search import printable, shown_lines
 from vibe.core.tools.workspace import Workspace
 from vibe.system.globs import is_wild, matches_any
@@ -23,10 +23,8 @@ UNKNOWN_SIGNS = ("!(", "@(", "+(", "?(", "*(", "!")
 """Signs that other programs know in globs."""
 
 
-class GlobArgs(BaseModel):
+class GlobArgs(ToolArgs):
     """What to look for, and where."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     pattern: Annotated[str, Field(min_length=1, description="such as **/*.py; without '/' names at any depth")]
     path: str = "."

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from anyio import fail_after, to_thread
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from ipc.events import FilesDisplay
-from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolError, UnaskedConfig
+from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolArgs, ToolError, UnaskedConfig
 from vibe.core.tools.files.search import (
     Found,
     Match,
@@ -25,10 +25,8 @@ from vibe.system.ignore import DEFAULT_IGNORES, IGNORE_FILE, Ignores
 from vibe.system.programs import find_ripgrep
 
 
-class GrepArgs(BaseModel):
+class GrepArgs(ToolArgs):
     """What to look for, and where."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     pattern: Annotated[str, Field(min_length=1)]
     path: str = "."

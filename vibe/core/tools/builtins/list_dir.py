@@ -6,19 +6,17 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from anyio import to_thread
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
-from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, UnaskedConfig
+from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolArgs, UnaskedConfig
 from vibe.core.tools.files.search import printable, shown_lines
 from vibe.core.tools.files.text_files import FileAccessError
 from vibe.core.tools.workspace import Workspace
 from vibe.system.ignore import list_entries
 
 
-class ListDirArgs(BaseModel):
+class ListDirArgs(ToolArgs):
     """Which folder."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     path: str = "."
     use_default_ignore: Annotated[bool, Field(description="false: ignored entries too")] = True

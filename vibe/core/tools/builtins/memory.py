@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from vibe.core.instructions.memory import AgentMemory, MemoryScope
-from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, TextResult, ToolError
+from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, TextResult, ToolArgs, ToolError
 from vibe.core.tools.permissions import Assessment, ToolPermission
 from vibe.core.tools.workspace import Workspace
 from vibe.system.errors import VibeError
@@ -22,10 +22,8 @@ class MemoryAction(StrEnum):
     LIST = "list"
 
 
-class MemoryArgs(BaseModel):
+class MemoryArgs(ToolArgs):
     """``text`` is for ``add``, ``id`` for ``remove``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     action: MemoryAction
     text: Annotated[str, Field(description="one fact, in a sentence")] = ""

@@ -9,11 +9,11 @@ from io import BytesIO
 from typing import Annotated, BinaryIO, ClassVar
 
 from anyio import to_thread
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, Field
 
 from ipc.events import ImageDisplay
 from vibe.core.messages import Image
-from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, UnaskedConfig
+from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolArgs, UnaskedConfig
 from vibe.core.tools.files.images import as_image, image_type
 from vibe.core.tools.files.text_files import FileAccessError, decode, sniff
 from vibe.system.plain_text import whole_characters
@@ -24,10 +24,8 @@ WHOLE_BYTES = 10 * 1024 * 1024
 CHUNK_BYTES = 1024 * 1024
 
 
-class ReadFileArgs(BaseModel):
+class ReadFileArgs(ToolArgs):
     """What to read; ``offset`` counts lines from 0, ``column`` bytes of the first of them."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     path: Annotated[str, Field(validation_alias=AliasChoices("path", "file_path"))]
     offset: Annotated[int, Field(ge=0, description="lines to skip")] = 0

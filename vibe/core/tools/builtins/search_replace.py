@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, cast
 
 from anyio import to_thread
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import AliasChoices, Field, TypeAdapter, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from ipc.events import WrittenFile
-from vibe.core.tools.base import BaseToolConfig, InvokeContext, ToolError
+from vibe.core.tools.base import BaseToolConfig, InvokeContext, ToolArgs, ToolError
 from vibe.core.tools.builtins._blocks import Block, apply_blocks, parse_blocks
 from vibe.core.tools.builtins._closest import LEAST_SIMILAR
 from vibe.core.tools.files.edits import EditResult, EditTool, FileDiff, FileEdit
@@ -22,23 +22,19 @@ from vibe.core.tools.permissions import Assessment, PathAccess
 from vibe.core.tools.workspace import Workspace
 
 
-class Edit(BaseModel):
+class Edit(ToolArgs):
     """Old text and new, as other agents word an edit."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     old_string: str
     new_string: str = ""
     replace_all: bool = False
 
 
-class SearchReplaceArgs(BaseModel):
+class SearchReplaceArgs(ToolArgs):
     """The file, and the blocks.
 
     In their place ``old_string`` and ``new_string``, or a list of such ``edits``, are taken.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     file_path: Annotated[str, Field(validation_alias=AliasChoices("file_path", "path"))]
     content: Annotated[str, Field(min_length=1, description="SEARCH/REPLACE blocks")]

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 import anyio.to_thread
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, TextResult, ToolError, UnaskedConfig
+from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, TextResult, ToolArgs, ToolError, UnaskedConfig
 from vibe.system.errors import UsageError
 
 
-class SkillArgs(BaseModel):
+class SkillArgs(ToolArgs):
     """Which skill."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: Annotated[str, Field(min_length=1, description="a name from the list of available skills")]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from vibe.core.outcome import Denial, Outcome
-from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolError
+from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolArgs, ToolError
 from vibe.core.tools.permissions import Assessment, listed
 from vibe.core.tools.ports import SubagentOrder, SubagentReport
 from vibe.core.tools.workspace import Workspace
@@ -16,10 +16,8 @@ from vibe.system.plain_text import shortened
 SUMMARY_LENGTH = 160
 
 
-class TaskArgs(BaseModel):
+class TaskArgs(ToolArgs):
     """What to do, and who does it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     task: Annotated[
         str, Field(min_length=1, description="everything it must know: it sees nothing of this conversation")

@@ -6,10 +6,10 @@ from collections.abc import AsyncGenerator
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from ipc.events import TodoDisplay, TodoEntry
-from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolError, UnaskedConfig
+from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolArgs, ToolError, UnaskedConfig
 
 
 class TodoStatus(StrEnum):
@@ -36,10 +36,8 @@ class TodoAction(StrEnum):
     WRITE = "write"
 
 
-class TodoItem(BaseModel):
+class TodoItem(ToolArgs):
     """One thing to do."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
     content: str
@@ -47,10 +45,8 @@ class TodoItem(BaseModel):
     priority: TodoPriority = TodoPriority.MEDIUM
 
 
-class TodoArgs(BaseModel):
+class TodoArgs(ToolArgs):
     """``todos`` is the whole list, for ``write``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     action: TodoAction
     todos: list[TodoItem] | None = None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 from anyio import fail_after, to_thread
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
-from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext
+from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolArgs
 from vibe.core.tools.permissions import Assessment, listed
 from vibe.core.tools.web.address import WebUrl, parse_url
 from vibe.core.tools.web.client import FetchError, NetworkAccess, Response, SystemNetwork, fetch
@@ -18,10 +18,8 @@ from vibe.system.plain_text import shortened
 SUMMARY_LENGTH = 200
 
 
-class WebFetchArgs(BaseModel):
+class WebFetchArgs(ToolArgs):
     """Which page, and how many seconds it may take."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     url: Annotated[str, Field(min_length=1, max_length=4_000)]
     timeout: Annotated[int | None, Field(ge=1, description="seconds")] = None

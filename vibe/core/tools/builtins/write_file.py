@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from anyio import to_thread
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, Field
 
 from ipc.events import WrittenFile
-from vibe.core.tools.base import BaseToolConfig, InvokeContext, ToolError
+from vibe.core.tools.base import BaseToolConfig, InvokeContext, ToolArgs, ToolError
 from vibe.core.tools.files.edits import EditResult, EditTool, FileDiff, FileEdit
 from vibe.core.tools.files.text_files import DecodedText, FileAccessError, decode, read_whole
 from vibe.core.tools.workspace import Workspace
@@ -17,10 +17,8 @@ from vibe.core.tools.workspace import Workspace
 _NEW = DecodedText(text="", encoding="utf-8")
 
 
-class WriteFileArgs(BaseModel):
+class WriteFileArgs(ToolArgs):
     """What to write; ``overwrite`` allows replacing a file, ``append`` adds to its end and makes it if need be."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     path: Annotated[str, Field(validation_alias=AliasChoices("path", "file_path"))]
     content: str
