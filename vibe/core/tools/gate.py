@@ -98,7 +98,7 @@ class Gate:
     ) -> CallRefusal | CallSubject:
         """Ask about a call that was tried in a read-only sandbox; ``lacking``: what came of it."""
         reason = f"in a read-only sandbox {lacking}"
-        decision = PermissionDecision(ruling=Ruling.ASK, rule="permission", reason=reason)
+        decision = PermissionDecision(Ruling.ASK, "permission", reason)
         return await self._put(replace(subject, read_only=False), draft, decision)
 
     async def _put(
@@ -147,7 +147,7 @@ class Gate:
             return None  # they take turns
         reason = f"{' and '.join(others)} is writing in this folder too"
         async with approvals.queue:
-            asked = PermissionDecision(ruling=Ruling.ASK, rule="workspace", reason=reason)
+            asked = PermissionDecision(Ruling.ASK, "workspace", reason)
             keys = [BESIDE + name for name in approvals.neighbours()]
             request = _request(subject, draft, asked, self._unseen())
             request = structs.replace(request, covers=tuple(keys), edits=False)

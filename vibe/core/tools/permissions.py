@@ -56,10 +56,6 @@ def listed(texts: Iterable[str], allowlist: Sequence[str], denylist: Sequence[st
     return None
 
 
-CLOSED_RULES = frozenset({"sensitive", "control", "outside"})
-"""Files that a person opens, each time, and no mode."""
-
-
 READ_ONLY_RULE = "read_only"
 """The rule by which a call runs in a read-only sandbox."""
 
@@ -106,7 +102,7 @@ class CallFacts:
     mode: ApprovalMode = ApprovalMode.ASK
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class PermissionDecision:
     """A ruling, the rule it comes from (a stable word) and why, for people."""
 
@@ -116,75 +112,26 @@ class PermissionDecision:
 
 
 def decide(facts: CallFacts) -> PermissionDecision:
-    """Decide whether the call may be."""
-    spoken = _denied(facts) or _asked_each_time(facts) or _allowed_by_rule(facts)
-    return spoken or _only_reading(_by_mode(_by_default(facts), facts), facts)
-
-
-def _denied(facts: CallFacts) -> PermissionDecision | None:
-    """Return the denials that no mode and no person moves."""
-    if facts.hard_denial:
-        return PermissionDecision(ruling=Ruling.DENY, rule="hard", reason=facts.hard_denial)
-    if facts.listed is ToolPermission.NEVER:
-        reason = f"the denylist of [tools.{facts.tool}] forbids this call{_detail(facts)}"
-        return PermissionDecision(ruling=Ruling.DENY, rule="denylist", reason=reason)
-    if facts.permission is ToolPermission.NEVER:
-        reason = f"[tools.{facts.tool}] permission is never"
-        return PermissionDecision(ruling=Ruling.DENY, rule="never", reason=reason)
-    return None
-
-
-def _asked_each_time(facts: CallFacts) -> PermissionDecision | None:
-    """Ask for what no rule, no remembered yes and no mode allows: only a person does, each time."""
-    return PermissionDecision(ruling=Ruling.ASK, rule="each_time", reason=facts.must_ask) if facts.must_ask else None
-
-
-def _allowed_by_rule(facts: CallFacts) -> PermissionDecision | None:
-    if facts.listed is ToolPermission.ALWAYS:
-        reason = f"the allowlist of [tools.{facts.tool}] covers this call"
-        return PermissionDecision(ruling=Ruling.ALLOW, rule="allowlist", reason=reason)
-    if facts.remembered:
-        return PermissionDecision(ruling=Ruling.ALLOW, rule="remembered", reason="approved before")
-    return None
-
-
-def _by_default(facts: CallFacts) -> PermissionDecision:
-    """Return the decision without any mode."""
-    questions = (
-        ("sensitive", facts.sensitive, "may hold secrets"),
-        ("control", facts.control, "decides what runs later"),
-        ("outside", facts.outside, "is outside the workspace"),
+    """Decide whether the call may be: the first rule that applies says it."""
+    settings, detail = f"[tools.{facts.tool}]", f" ({facts.detail})" if facts.detail else ""
+    never, always = ToolPermission.NEVER, ToolPermission.ALWAYS
+    allowed = facts.permission is always and facts.listed is not ToolPermission.ASK
+    edits = facts.edit and facts.mode is ApprovalMode.EDITS
+    rules = (
+        (facts.hard_denial, Ruling.DENY, "hard", facts.hard_denial),
+        (facts.listed is never, Ruling.DENY, "denylist", f"the denylist of {settings} forbids this call{detail}"),
+        (facts.permission is never, Ruling.DENY, "never", f"{settings} permission is never"),
+        (facts.must_ask, Ruling.ASK, "each_time", facts.must_ask),
+        (facts.listed is always, Ruling.ALLOW, "allowlist", f"the allowlist of {settings} covers this call"),
+        (facts.remembered, Ruling.ALLOW, "remembered", "approved before"),
+        (facts.sensitive, Ruling.ASK, "sensitive", f"{', '.join(facts.sensitive)} may hold secrets"),
+        (facts.control, Ruling.ASK, "control", f"{', '.join(facts.control)} decides what runs later"),
+        (facts.outside, Ruling.ASK, "outside", f"{', '.join(facts.outside)} is outside the workspace"),
+        (allowed, Ruling.ALLOW, "permission", f"{settings} permission is always"),
+        (facts.mode is ApprovalMode.ALL, Ruling.ALLOW, "mode", "everything is auto-approved"),
+        (edits, Ruling.ALLOW, "mode", "edits inside the workspace are auto-approved"),
+        (facts.read_only, Ruling.ALLOW, READ_ONLY_RULE, f"it runs in a read-only sandbox{detail}"),
     )
-    for rule, paths, why in questions:
-        if paths:
-            return PermissionDecision(ruling=Ruling.ASK, rule=rule, reason=f"{', '.join(paths)} {why}")
-    if facts.permission is ToolPermission.ALWAYS and facts.listed is not ToolPermission.ASK:
-        reason = f"[tools.{facts.tool}] permission is always"
-        return PermissionDecision(ruling=Ruling.ALLOW, rule="permission", reason=reason)
-    reason = f"{facts.tool} needs your approval{_detail(facts)}"
-    return PermissionDecision(ruling=Ruling.ASK, rule="permission", reason=reason)
-
-
-def _detail(facts: CallFacts) -> str:
-    return f" ({facts.detail})" if facts.detail else ""
-
-
-def _only_reading(decision: PermissionDecision, facts: CallFacts) -> PermissionDecision:
-    """Let pass what can do no harm."""
-    if decision.ruling is not Ruling.ASK or decision.rule != "permission" or not facts.read_only:
-        return decision
-    reason = f"it runs in a read-only sandbox{_detail(facts)}"
-    return PermissionDecision(ruling=Ruling.ALLOW, rule=READ_ONLY_RULE, reason=reason)
-
-
-def _by_mode(decision: PermissionDecision, facts: CallFacts) -> PermissionDecision:
-    """The mode's answer to what would be asked."""
-    if decision.ruling is not Ruling.ASK or facts.mode is ApprovalMode.ASK or decision.rule in CLOSED_RULES:
-        return decision
-    if facts.mode is ApprovalMode.ALL:
-        return PermissionDecision(ruling=Ruling.ALLOW, rule="mode", reason="everything is auto-approved")
-    if facts.edit and decision.rule == "permission":
-        return PermissionDecision(
-            ruling=Ruling.ALLOW, rule="mode", reason="edits inside the workspace are auto-approved"
-        )
-    return decision
+    asks = PermissionDecision(Ruling.ASK, "permission", f"{facts.tool} needs your approval{detail}")
+    decisions = (PermissionDecision(ruling, rule, reason) for applies, ruling, rule, reason in rules if applies)
+    return next(decisions, asks)
