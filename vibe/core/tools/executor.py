@@ -420,8 +420,8 @@ class ToolExecutor:
 
 def closed_to_reading(tools: ToolManager) -> list[str]:
     """Return what ``read_file`` may not read, whether or not this agent has it."""
-    config = tools.visible.catalogue.configs.get("read_file")
-    return [] if config is None else config.denylist
+    tool = tools.visible.known.get("read_file")
+    return [] if tool is None else tool.config.denylist
 
 
 def _encodable(value: Any) -> Any:

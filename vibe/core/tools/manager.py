@@ -30,38 +30,23 @@ __all__ = ["ToolManager", "ToolSources", "ToolSurvey", "ToolWarning", "unknown_t
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Catalogue:
-    """Tools that every view of one configuration shares; nothing in it changes."""
+class _Tool:
+    """A tool with its settings; ``prompt`` are its usage hints, ``origin`` says where it comes from."""
 
-    classes: Mapping[str, ToolClass]
-    configs: Mapping[str, BaseToolConfig]
-    prompts: Mapping[str, str]
-    origins: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Visible:
-    """Tools of one view."""
-
-    catalogue: _Catalogue
-    names: tuple[str, ...]
-    notes: tuple[str, ...] = ()
+    cls: ToolClass
+    config: BaseToolConfig
+    origin: str
+    prompt: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSurvey:
-    """All that was found for one configuration, ready to be adopted."""
+    """All that was found for one configuration, ready to be adopted: the ``names`` are seen; nothing in it changes."""
 
-    tools: _Visible
-    warnings: tuple[ToolWarning, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _View:
-    """Origin of a view: ``derive`` makes its tools of those of its ``parent``."""
-
-    parent: ToolManager
-    derive: Callable[[_Visible], _Visible]
+    known: Mapping[str, _Tool]
+    names: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    warnings: tuple[ToolWarning, ...] = ()
 
 
 class ToolManager:
@@ -77,18 +62,26 @@ class ToolManager:
         ConfigError: a pattern is not valid.
     """
 
-    def __init__(self, sources: ToolSources, config: VibeConfig, *, view_of: _View | None = None) -> None:
+    def __init__(
+        self,
+        sources: ToolSources,
+        config: VibeConfig,
+        *,
+        parent: ToolManager | None = None,
+        derive: Callable[[ToolSurvey], ToolSurvey] = lambda seen: seen,
+    ) -> None:
         self._sources = sources
         self.config = config
-        self._view_of = view_of
-        self._offered: tuple[_Visible, tuple[ToolSchema, ...]] | None = None
+        self._parent = parent
+        self._derive = derive
+        self._offered: tuple[ToolSurvey, tuple[ToolSchema, ...]] | None = None
         self._instances: dict[str, BaseTool[Any, Any, Any, Any]] = {}
         self.warnings: tuple[ToolWarning, ...] = ()
-        if view_of is None:
+        if parent is None:
             self.adopt(self.survey(sources.extra))
         else:
-            self._seen = view_of.parent.visible
-            self._tools = view_of.derive(self._seen)
+            self._seen = parent.visible
+            self._tools = derive(self._seen)
 
     def survey(self, extra: Iterable[ToolClass], notes: tuple[str, ...] = ()) -> ToolSurvey:
         """Return all there is with ``extra`` in place of the tools made elsewhere, and ``notes`` on their use.
@@ -103,44 +96,37 @@ class ToolManager:
         tables = {canonical_tool_name(name): table for name, table in config.tools.items()}
         if config.sandbox.mode is SandboxMode.OFF or not self._sources.is_sandboxed():
             found.tools.update({name: _unsandboxed(cls) for name, cls in found.tools.items()})
-        catalogue = _catalogue(found, tables)
+        known = _configured(found, tables)
         _warn_unused_tables(found, tables)
         enabled = tuple(config.enabled_tools)
         disabled = tuple(config.disabled_tools)
         for key, patterns in (("enabled_tools", enabled), ("disabled_tools", disabled)):
-            for pattern in _Selection(patterns, key).unmatched(catalogue.classes):
+            for pattern in _Selection(patterns, key).unmatched(known):
                 found.warn("tool_pattern", f"{key}: {pattern!r} matches no tool; {_hint(pattern, found.tools)}")
         if enabled and disabled:
             found.warn("tool_pattern", "disabled_tools is ignored because enabled_tools is set")
-        names = _choose(catalogue.classes, enabled or None, () if enabled else disabled)
-        return ToolSurvey(tools=_Visible(catalogue=catalogue, names=names, notes=notes), warnings=tuple(found.warnings))
+        names = _choose(known, enabled or None, () if enabled else disabled)
+        return ToolSurvey(known=known, names=names, notes=notes, warnings=tuple(found.warnings))
 
     def adopt(self, survey: ToolSurvey) -> None:
         """Have what a survey of this manager found; the views made of it follow, each within its own patterns."""
-        self._tools = survey.tools
+        self._tools = survey
         self.warnings = survey.warnings
 
     @property
-    def visible(self) -> _Visible:
+    def visible(self) -> ToolSurvey:
         """The tools of the view, derived again when those of its parent have changed."""
-        if self._view_of is not None:
-            base = self._view_of.parent.visible
+        if self._parent is not None:
+            base = self._parent.visible
             if base is not self._seen:
-                self._seen, self._tools = base, self._view_of.derive(base)
+                self._seen, self._tools = base, self._derive(base)
         return self._tools
-
-    @property
-    def _catalogue(self) -> _Catalogue:
-        return self.visible.catalogue
-
-    @property
-    def _names(self) -> tuple[str, ...]:
-        return self.visible.names
 
     @property
     def available(self) -> Mapping[str, ToolClass]:
         """The tools of this view by name, in the order of names."""
-        return MappingProxyType({name: self._catalogue.classes[name] for name in self._names})
+        tools = self.visible
+        return MappingProxyType({name: tools.known[name].cls for name in tools.names})
 
     available_tools = available
     """The same as Mistral Vibe calls it."""
@@ -151,10 +137,10 @@ class ToolManager:
         Raises:
             NoSuchToolError: this view has no such tool.
         """
-        known = self._known(name)
-        cls = self._catalogue.classes[known]
-        if type(self._instances.get(known)) is not cls:
-            self._instances[known] = cls.from_config(self._catalogue.configs[known])
+        tool = self._tool(name)
+        known = tool.cls.get_name()
+        if type(self._instances.get(known)) is not tool.cls:
+            self._instances[known] = tool.cls.from_config(tool.config)
         return self._instances[known]
 
     def get_tool_config(self, name: str) -> BaseToolConfig:
@@ -163,7 +149,7 @@ class ToolManager:
         Raises:
             NoSuchToolError: this view has no such tool.
         """
-        return self._catalogue.configs[self._known(name)]
+        return self._tool(name).config
 
     def filtered(self, allowed: Sequence[str] | None, denied: Sequence[str] = ()) -> ToolManager:
         """A new view with what matches ``allowed`` (None: everything) and not ``denied``, with fresh instances.
@@ -176,55 +162,48 @@ class ToolManager:
         view = self._view(lambda base: replace(base, names=_choose(base.names, allowed, denied)))
         view.warnings = tuple(
             ToolWarning(
-                code="tool_pattern", message=f"{key}: {pattern!r} matches no tool; {_hint(pattern, self._names)}"
+                code="tool_pattern", message=f"{key}: {pattern!r} matches no tool; {_hint(pattern, self.visible.names)}"
             )
             for key, patterns in (("allowed_tools", allowed or ()), ("denied_tools", denied))
-            for pattern in _Selection(patterns, key).unmatched(self._catalogue.classes)
+            for pattern in _Selection(patterns, key).unmatched(self.visible.known)
         )
         return view
 
     def only(self, keep: Callable[[ToolClass], bool]) -> ToolManager:
         """Return a view with the tools ``keep`` says yes to, those adopted later included, with fresh instances."""
 
-        def derive(base: _Visible) -> _Visible:
-            classes = base.catalogue.classes
-            return replace(base, names=tuple(name for name in base.names if keep(classes[name])))
+        def derive(base: ToolSurvey) -> ToolSurvey:
+            return replace(base, names=tuple(name for name in base.names if keep(base.known[name].cls)))
 
         return self._view(derive)
 
     def with_tool(self, cls: ToolClass) -> ToolManager:
         """A new view with one tool more, which the host gives to this agent alone, with fresh instances."""
-        name = cls.get_name()
+        tool = _Tool(cls=cls, config=cls.config_class()(), origin=BUILTIN)
 
-        def derive(base: _Visible) -> _Visible:
-            known = base.catalogue
-            catalogue = replace(
-                known,
-                classes={**known.classes, name: cls},
-                configs={**known.configs, name: cls.config_class()()},
-                prompts={key: text for key, text in known.prompts.items() if key != name},
-                origins={**known.origins, name: BUILTIN},
-            )
-            return replace(base, catalogue=catalogue, names=tuple(sorted({*base.names, name})))
+        def derive(base: ToolSurvey) -> ToolSurvey:
+            name = cls.get_name()
+            return replace(base, known={**base.known, name: tool}, names=tuple(sorted({*base.names, name})))
 
         return self._view(derive)
 
     def reconfigured(self, change: Callable[[ToolClass, BaseToolConfig], BaseToolConfig]) -> ToolManager:
         """A new view with the same tools, each with the settings ``change`` makes of its own, with fresh instances."""
 
-        def derive(base: _Visible) -> _Visible:
-            known = base.catalogue
-            changed = {name: change(known.classes[name], known.configs[name]) for name in base.names}
-            other = [name for name, config in changed.items() if config != known.configs[name]]
-            told = {name: known.classes[name].prompt_with(changed[name]) for name in other}
-            prompts = {name: text for name, text in {**known.prompts, **told}.items() if text}
-            return replace(base, catalogue=replace(known, configs={**known.configs, **changed}, prompts=prompts))
+        def changed(tool: _Tool) -> _Tool:
+            config = change(tool.cls, tool.config)
+            if config == tool.config:
+                return tool
+            return replace(tool, config=config, prompt=tool.cls.prompt_with(config) or "")
+
+        def derive(base: ToolSurvey) -> ToolSurvey:
+            return replace(base, known={**base.known, **{name: changed(base.known[name]) for name in base.names}})
 
         return self._view(derive)
 
     def known(self) -> tuple[str, ...]:
         """The names of all tools there are, in this view or not."""
-        return tuple(sorted(self._catalogue.classes))
+        return tuple(sorted(self.visible.known))
 
     def origin(self, name: str) -> str:
         """Return where a tool of this view comes from: a file, or what else it is part of.
@@ -232,7 +211,7 @@ class ToolManager:
         Raises:
             NoSuchToolError: this view has no such tool.
         """
-        return self._catalogue.origins[self._known(name)]
+        return self._tool(name).origin
 
     def schemas(self) -> tuple[ToolSchema, ...]:
         """The tools as the model is offered them, by name; those whose permission is ``never`` are not offered."""
@@ -243,18 +222,19 @@ class ToolManager:
 
     def prompts(self) -> Mapping[str, str]:
         """The usage hints of the tools that have any, by name; one that several share stands once."""
-        prompts = self._catalogue.prompts
-        first = {prompts[name]: name for name in reversed(self._names) if name in prompts}
-        return MappingProxyType({name: text for text, name in sorted(first.items(), key=lambda item: item[1])})
+        tools = self.visible
+        first = {tools.known[name].prompt: name for name in reversed(tools.names)}
+        return MappingProxyType({name: text for text, name in sorted(first.items(), key=lambda item: item[1]) if text})
 
-    def _view(self, derive: Callable[[_Visible], _Visible]) -> ToolManager:
-        return ToolManager(self._sources, self.config, view_of=_View(parent=self, derive=derive))
+    def _view(self, derive: Callable[[ToolSurvey], ToolSurvey]) -> ToolManager:
+        return ToolManager(self._sources, self.config, parent=self, derive=derive)
 
-    def _known(self, name: str) -> str:
+    def _tool(self, name: str) -> _Tool:
+        tools = self.visible
         for spelling in (name, canonical_tool_name(name)):
-            if spelling in self._names:
-                return spelling
-        raise NoSuchToolError(name, self._names)
+            if spelling in tools.names:
+                return tools.known[spelling]
+        raise NoSuchToolError(name, tools.names)
 
 
 def unknown_tools(tools: ToolManager, patterns: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -270,17 +250,16 @@ def unknown_tools(tools: ToolManager, patterns: Iterable[str]) -> Iterator[tuple
             yield name, _hint(name, known)
 
 
-def _schemas(tools: _Visible) -> tuple[ToolSchema, ...]:
-    classes, configs = tools.catalogue.classes, tools.catalogue.configs
+def _schemas(tools: ToolSurvey) -> tuple[ToolSchema, ...]:
     return tuple(
         ToolSchema(
             name=name,
-            description=classes[name].get_description(),
-            parameters=classes[name].get_parameters(),
-            ends_work=classes[name].ends_work,
+            description=tool.cls.get_description(),
+            parameters=tool.cls.get_parameters(),
+            ends_work=tool.cls.ends_work,
         )
         for name in tools.names
-        if configs[name].permission is not ToolPermission.NEVER
+        if (tool := tools.known[name]).config.permission is not ToolPermission.NEVER
     )
 
 
@@ -320,28 +299,25 @@ def _unsandboxed(cls: ToolClass) -> ToolClass:
     return cast("ToolClass", type(cls.__name__, (cls,), members))
 
 
-def _catalogue(found: Discovery, tables: Mapping[str, dict[str, Any]]) -> _Catalogue:
+def _configured(found: Discovery, tables: Mapping[str, dict[str, Any]]) -> dict[str, _Tool]:
     """The tools with their settings.
 
     A tool that can't do without a table it has not got is left out, with a warning.
     """
-    configs: dict[str, BaseToolConfig] = {}
-    prompts: dict[str, str] = {}
+    known: dict[str, _Tool] = {}
     for name, cls in found.tools.items():
+        table, origin = tables.get(name, {}), found.origins[name]
         try:
-            configs[name] = cls.config_class().model_validate(tables.get(name, {}))
+            config = cls.config_class().model_validate(table)
         except ValidationError as error:
             if name in tables:
                 raise ToolConfigError(name, describe_problems(error, "")) from error
             missing = "; ".join(describe_problems(error, ""))
-            found.warn("tool_config", f"{found.origins[name]}: {name} is not offered, set [tools.{name}] {missing}")
+            found.warn("tool_config", f"{origin}: {name} is not offered, set [tools.{name}] {missing}")
             continue
-        prompt = cls.prompt_with(configs[name])
-        if prompt:
-            prompts[name] = prompt
-        _warn_unknown_keys(found, name, tables.get(name, {}))
-    classes = {name: found.tools[name] for name in configs}
-    return _Catalogue(classes=classes, configs=configs, prompts=prompts, origins=dict(found.origins))
+        known[name] = _Tool(cls=cls, config=config, origin=origin, prompt=cls.prompt_with(config) or "")
+        _warn_unknown_keys(found, name, table)
+    return known
 
 
 def _warn_unused_tables(found: Discovery, tables: Mapping[str, dict[str, Any]]) -> None:
