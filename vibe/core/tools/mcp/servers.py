@@ -2,20 +2,367 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import json
+import math
+import mimetypes
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from anyio import create_task_group, move_on_after
+from anyio import (
+    CancelScope,
+    ClosedResourceError,
+    Event,
+    WouldBlock,
+    create_memory_object_stream,
+    create_task_group,
+    current_time,
+    move_on_after,
+)
 from anyio.abc import TaskGroup
+from anyio.streams.memory import MemoryObjectReceiveStream
+from pydantic import BaseModel, Field, RootModel
 
 from vibe.core.config.models import McpServerConfig
+from vibe.core.messages import Image
+from vibe.core.schemas import table_of
+from vibe.core.tools.base import SUMMARY_LENGTH, BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolStreamLine
+from vibe.core.tools.errors import ToolError
+from vibe.core.tools.files.images import MAX_IMAGE_BYTES, image_type
 from vibe.core.tools.loading import ToolClass
 from vibe.core.tools.mcp.connection import ServerConnection, ServerPlace, ServerStatus
 from vibe.core.tools.mcp.errors import RequiredServerError, ServerCallError
-from vibe.core.tools.mcp.proxy import RunningCall, proxy_class
 from vibe.core.tools.mcp.remote import RemotePrompt, RemoteTool, proxy_names
-from vibe.system.plain_text import plain, shortened
+from vibe.core.tools.outputs import keep_file
+from vibe.core.tools.permissions import Assessment, listed
+from vibe.core.tools.workspace import Workspace
+from vibe.system.plain_text import plain, plain_line, shortened
+
+if TYPE_CHECKING:
+    from mcp.shared.dispatcher import ProgressFnT
+    from mcp.types import (
+        BlobResourceContents,
+        CallToolResult,
+        ContentBlock,
+        ReadResourceResult,
+        TextResourceContents,
+    )
+
+
+class MCPToolResult(BaseModel):
+    """The answer to a call. ``text`` is what the model reads; ``structured`` what the server gave as data."""
+
+    ok: bool
+    server: str
+    tool: str
+    text: str
+    structured: Any = None
+    pictures: tuple[tuple[str, str], ...] = Field(default=(), exclude=True)
+    """Media type and base64 of what a model that sees images is shown."""
+
+
+MOST_PICTURES = 10
+"""The most pictures of one answer that are shown."""
+
+
+class ResultReader:
+    """Reads the answers to one call; data in them is saved below ``folder`` (None: it is not kept).
+
+    ``sees_images``: its pictures are shown, too.
+    """
+
+    def __init__(self, server: str, tool: str, call_id: str, folder: Path | None, *, sees_images: bool = False) -> None:
+        self._server = server
+        self._tool = tool
+        self._call_id = call_id
+        self._folder = folder
+        self._room = MOST_PICTURES if sees_images else 0
+        self._pictures: list[tuple[str, str]] = []
+
+    async def read(self, answer: CallToolResult) -> MCPToolResult:
+        """The whole answer, in the order the server gave it."""
+        parts = [await self._part(block) for block in answer.content]
+        structured = answer.structured_content
+        if structured is not None and not _is_told(structured, parts):
+            parts.append(json.dumps(structured, ensure_ascii=False, default=str))
+        return self._result(parts, ok=not answer.is_error, structured=structured)
+
+    async def read_resource(self, answer: ReadResourceResult) -> MCPToolResult:
+        """The contents of a resource; of one that is not text, where they are kept."""
+        several = len(answer.contents) > 1
+        parts = [await self._resource(contents, named=several) for contents in answer.contents]
+        return self._result(parts, ok=True)
+
+    def _result(self, parts: list[str], *, ok: bool, structured: Any = None) -> MCPToolResult:
+        text, pictures = "\n".join(part for part in parts if part), tuple(self._pictures)
+        return MCPToolResult(
+            ok=ok, server=self._server, tool=self._tool, text=text, structured=structured, pictures=pictures
+        )
+
+    async def _part(self, block: ContentBlock) -> str:
+        match block.type:
+            case "text":
+                return block.text
+            case "image" | "audio":
+                return await self._data(block.type, block.data, block.mime_type)
+            case "resource_link":
+                about = "; ".join(filter(None, (block.title or block.name, block.mime_type, block.description)))
+                return f"[link to {block.uri}: {about}]"
+            case "resource":
+                return await self._resource(block.resource, named=True)
+
+    async def _resource(self, resource: TextResourceContents | BlobResourceContents, *, named: bool) -> str:
+        text = getattr(resource, "text", None)
+        if isinstance(text, str):
+            return f"[resource {resource.uri}]\n{text}" if named else text
+        blob = str(getattr(resource, "blob", ""))
+        return await self._data(f"resource {resource.uri}", blob, resource.mime_type or "unknown type")
+
+    async def _data(self, what: str, encoded: str, mime_type: str) -> str:
+        try:
+            data = base64.b64decode(encoded, validate=True)
+        except (binascii.Error, ValueError):
+            return f"[{what}, {mime_type}: its data is not valid base64]"
+        kind = image_type(data)
+        if kind and len(self._pictures) < self._room and len(data) <= MAX_IMAGE_BYTES:
+            self._pictures.append((kind, base64.b64encode(data).decode("ascii")))
+        return f"[{what}, {mime_type}, {len(data)} bytes; {await self._keep(data, mime_type)}]"
+
+    async def _keep(self, data: bytes, mime_type: str) -> str:
+        if self._folder is None:
+            return "not kept"
+        suffix = mimetypes.guess_extension(mime_type.partition(";")[0].strip()) or ".bin"
+        try:
+            path = await keep_file(data, self._call_id, self._folder, suffix)
+        except OSError as error:
+            return f"it could not be saved ({error.strerror})"
+        return f"saved as {path}"
+
+
+def _is_told(structured: Any, texts: list[str]) -> bool:
+    """Return True if the texts say the structured answer: it, its only value, or each entry of that."""
+    values = list(table_of(structured).values())
+    only: Any = values[0] if len(values) == 1 else structured
+    entries = _entries(only)
+    return (
+        only is None
+        or any(_says(text, value) for text in texts for value in (structured, only))
+        or (0 < len(texts) == len(entries) and all(map(_says, texts, entries)))
+    )
+
+
+def _entries(value: Any) -> list[Any]:
+    """The entries of a list and of those in it; of all else, it alone."""
+    return (
+        [inner for entry in cast("list[Any]", value) for inner in _entries(entry)]
+        if isinstance(value, list)
+        else [value]
+    )
+
+
+def _says(text: str, value: Any) -> bool:
+    try:
+        return text == value or json.loads(text) == value
+    except ValueError:
+        return False
+
+
+PROGRESS_WAITING = 64
+"""Progress notes that wait to be shown; what comes when that many wait is dropped."""
+MOST_PROGRESS = 1_000
+PROGRESS_LENGTH = 200
+BETWEEN_SECONDS = 0.25
+"""What comes sooner after a note that was shown is dropped, but for the last of all."""
+CANCEL_SECONDS = 1.0
+"""The time a cancelled call may take to tell its server so."""
+
+
+class McpArguments(RootModel[dict[str, Any]]):
+    """Arguments as the model gave them: their server checks them, it knows its own schema best."""
+
+
+class RunningCall:
+    """A call under way: progress to read from ``notes`` until it ends, then ``result``."""
+
+    def __init__(self, name: str, work: Callable[[ProgressFnT], Awaitable[MCPToolResult]]) -> None:
+        self._name = name
+        self._work = work
+        self._scope = CancelScope()
+        self._done = Event()
+        self._shown = 0
+        self._shown_at = -math.inf
+        self._result: MCPToolResult | None = None
+        self._error: Exception | None = None
+        self._to_notes, notes = create_memory_object_stream[str](PROGRESS_WAITING)
+        self.notes: MemoryObjectReceiveStream[str] = notes
+
+    async def run(self) -> None:
+        """Do it; nothing is raised but a cancellation."""
+        try:
+            with self._to_notes, self._scope:
+                self._result = await self._work(self._progress)
+        except Exception as error:  # noqa: BLE001  handed on to the door of the tool call, which waits for it
+            self._error = error
+        finally:
+            self._done.set()
+
+    async def abandon(self) -> None:
+        """Stop it, if it still runs, and let its server know."""
+        self.notes.close()
+        self._scope.cancel()
+        with move_on_after(CANCEL_SECONDS, shield=True):
+            await self._done.wait()
+
+    async def result(self) -> MCPToolResult:
+        """The answer.
+
+        Raises:
+            ServerCallError: there is none.
+        """
+        await self._done.wait()
+        if self._error is not None:
+            raise self._error
+        if self._result is None:
+            raise ToolError(f"{self._name} was stopped: the servers are being closed")
+        return self._result
+
+    async def _progress(self, progress: float, total: float | None, message: str | None) -> None:
+        now, is_last = current_time(), total is not None and progress >= total
+        if self._shown >= MOST_PROGRESS or (now < self._shown_at + BETWEEN_SECONDS and not is_last):
+            return
+        self._shown, self._shown_at = self._shown + 1, now
+        share = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
+        note = plain_line(message or "")
+        try:
+            self._to_notes.send_nowait(shortened(f"{share} {note}".rstrip(), PROGRESS_LENGTH))
+        except (WouldBlock, ClosedResourceError):
+            return  # the reader does not keep up, or is gone
+
+
+class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolState]):
+    """The base of all proxies; ``proxy_class`` makes a class of it for each remote tool."""
+
+    uses_network = True  # a server's doings can't be known here, so agents that may only look do without
+
+    proxy_name: ClassVar[str]
+    remote: ClassVar[RemoteTool]
+    server: ClassVar[ServerConnection]
+    calls: ClassVar[TaskGroup]
+    """What its calls run in, which outlives the agents: the session they go through is shared."""
+
+    async def run(self, args: McpArguments, ctx: InvokeContext) -> AsyncGenerator[ToolStreamLine | MCPToolResult, None]:
+        """Call the remote tool, showing its progress.
+
+        Raises:
+            ToolError: the server says that it failed, or there is no answer.
+        """
+        name = self.get_name()
+        call = RunningCall(name, partial(self._answer, args, ctx))
+        self.calls.start_soon(call.run)
+        try:
+            async for note in call.notes:
+                yield ToolStreamLine(tool_name=name, message=note, tool_call_id=ctx.tool_call_id)
+            result = await call.result()
+        finally:
+            await call.abandon()
+        if not result.ok:
+            raise ToolError(result.text or f"{name} failed, and its server does not say why")
+        yield result
+
+    async def _answer(self, args: McpArguments, ctx: InvokeContext, on_progress: ProgressFnT) -> MCPToolResult:
+        """Return the answer to a call."""
+        answer = await self.server.call(self.remote, args.root, on_progress, ctx.user_input_callback)
+        return await self._reader(ctx).read(answer)
+
+    def _reader(self, ctx: InvokeContext) -> ResultReader:
+        names = (self.server.name, self.remote.name, ctx.tool_call_id)
+        return ResultReader(*names, ctx.output_dir, sees_images=ctx.sees_images)
+
+    def images(self, result: MCPToolResult) -> tuple[Image, ...]:
+        """The pictures of the answer."""
+        return tuple(Image(*picture) for picture in result.pictures)
+
+    # --- what it is ---
+
+    @classmethod
+    def get_name(cls) -> str:
+        """``server_tool``."""
+        return cls.proxy_name
+
+    @classmethod
+    def get_description(cls) -> str:
+        """The server's words."""
+        return cls.remote.description or f"{cls.remote.name} of the MCP server {cls.server.name}"
+
+    @classmethod
+    def get_parameters(cls) -> dict[str, Any]:
+        """The server's schema."""
+        return json.loads(cls.remote.schema)
+
+    @classmethod
+    def get_tool_prompt(cls) -> str | None:
+        """The hint the configuration gives for the server."""
+        return cls.server.config.prompt or None
+
+    # --- what a call of it means ---
+
+    def assess(self, args: McpArguments, workspace: Workspace) -> Assessment:  # noqa: ARG002  the interface
+        """Compare the arguments that are text with the lists, as for any tool."""
+        texts = (value for value in args.root.values() if isinstance(value, str))
+        return Assessment(listed=listed(texts, self.config.allowlist, self.config.denylist))
+
+    def summarize(self, args: McpArguments) -> str:
+        """The call with its arguments, on one line."""
+        given = json.dumps(args.root, ensure_ascii=False, default=str)
+        line = " ".join(f"{self.get_name()} {given}".split())
+        return shortened(line, SUMMARY_LENGTH)
+
+    def format_result(self, result: MCPToolResult) -> str:
+        """The answer's text."""
+        return result.text or "(no content)"
+
+
+class McpResourceTool(McpTool):
+    """The base of the tools that read the resources of a server; it has the same permissions as the server's tools."""
+
+    async def _answer(self, args: McpArguments, ctx: InvokeContext, on_progress: ProgressFnT) -> MCPToolResult:  # noqa: ARG002
+        """Return a resource, or the list of them.
+
+        Raises:
+            ToolError: ``uri`` is no text, or the server has no such resource.
+        """
+        server, uri = self.server, args.root.get("uri")
+        if uri is not None and not isinstance(uri, str):
+            raise ToolError("uri must be the address of a resource, as text")
+        if uri:
+            return await self._reader(ctx).read_resource(await server.read_resource(uri, ctx.user_input_callback))
+        lines = [resource.line() for resource in await server.list_resources()]
+        text = "\n".join(lines) or "there are no resources"
+        return MCPToolResult(ok=True, server=server.name, tool=self.remote.name, text=text)
+
+
+def proxy_class(name: str, remote: RemoteTool, server: ServerConnection, calls: TaskGroup) -> ToolClass:
+    """The tool called ``name`` that stands for ``remote``."""
+    return type(
+        name,
+        (McpResourceTool,) if remote.reads_resources else (McpTool,),
+        {
+            "__doc__": remote.description,
+            "__module__": __name__,
+            "proxy_name": name,
+            "remote": remote,
+            "server": server,
+            "calls": calls,
+            "read_only": remote.read_only,
+            "uses_network": True,  # what a server does is not known, whatever it says
+        },
+    )
+
 
 NOTE_LENGTH = 4_000
 CLOSE_SECONDS = 6.0
@@ -130,21 +477,17 @@ class McpServers:
 
     def tool_classes(self) -> tuple[ToolClass, ...]:
         """The tools of the servers that have listed some; the same class as long as a tool stays the same."""
+        if self._group is None:
+            return ()
         names = self._names()
         classes: dict[tuple[str, RemoteTool, str], ToolClass] = {}
         for connection in self._connections:
             for tool in connection.tools:
                 name = names[connection.name, tool.name]
                 key = (connection.name, tool, name)
-                classes[key] = self._classes.get(key) or proxy_class(name, tool, connection, self)
+                classes[key] = self._classes.get(key) or proxy_class(name, tool, connection, self._group)
         self._classes = classes
         return tuple(classes.values())
-
-    def start_call(self, call: RunningCall) -> None:
-        """Run a call in a task of ours."""
-        if self._group is None:
-            raise RuntimeError("McpServers.running() is not under way")
-        self._group.start_soon(call.run)
 
     def _names(self) -> dict[tuple[str, str], str]:
         listed: Sequence[tuple[str, str]] = [

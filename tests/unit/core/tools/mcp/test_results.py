@@ -19,7 +19,7 @@ from mcp.types import (
 )
 from pydantic import BaseModel
 
-from vibe.core.tools.mcp.proxy import ResultReader
+from vibe.core.tools.mcp.servers import ResultReader
 
 
 def encoded(data: bytes) -> str:
