@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from dataclasses import dataclass
-from functools import partial
 from io import BytesIO
 from typing import Annotated, BinaryIO, ClassVar
 
@@ -78,12 +75,12 @@ class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, ReadFileConfig, ReadFileSt
     read_only: ClassVar[bool] = True
     path_argument: ClassVar[str] = "path"
 
-    async def run(self, args: ReadFileArgs, ctx: InvokeContext) -> AsyncGenerator[ReadFileResult, None]:
+    async def run(self, args: ReadFileArgs, ctx: InvokeContext) -> ReadFileResult:
         """Read at most ``max_read_bytes``; the version seen is noted, so that ``write_file`` may replace it."""
-        result = await to_thread.run_sync(partial(_read, args, ctx, self.config.max_read_bytes))
+        result = await to_thread.run_sync(_read, args, ctx, self.config.max_read_bytes)
         recent = [path for path in self.state.recently_read_files if path != result.path] + [result.path]
         self.state.recently_read_files = recent[max(0, len(recent) - self.config.max_state_history) :]
-        yield result
+        return result
 
     def images(self, result: ReadFileResult) -> tuple[Image, ...]:
         """The picture, if the file is one."""
@@ -126,19 +123,6 @@ class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, ReadFileConfig, ReadFileSt
         return result.content + (f"{newline}[{'; '.join(notes)}]" if notes else "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Window:
-    data: bytes
-    lines: int
-    more: bool
-    full: bool
-    next_column: int
-
-    @property
-    def cut_in_line(self) -> bool:
-        return self.next_column > 0
-
-
 def _read(args: ReadFileArgs, ctx: InvokeContext, max_bytes: int) -> ReadFileResult:
     path = ctx.workspace.readable(args.path)
     name = ctx.workspace.relative(path)
@@ -155,9 +139,10 @@ def _read(args: ReadFileArgs, ctx: InvokeContext, max_bytes: int) -> ReadFileRes
     decoded = decode(data, name)
     ctx.reads.note(path, data)
     text = decoded.text.replace("\r\n", "\n")
-    window = _window(BytesIO(text.encode(errors="replace")), name, args, max_bytes)
-    total = text.count("\n") + (not text.endswith("\n") and bool(text))
-    return _result(name, args, window, total_lines=total, encoding=decoded.encoding, crlf=len(text) < len(decoded.text))
+    result = _window(BytesIO(text.encode(errors="replace")), name, args, max_bytes)
+    result.total_lines = text.count("\n") + (not text.endswith("\n") and bool(text))
+    result.encoding, result.crlf = decoded.encoding, len(text) < len(decoded.text)
+    return result
 
 
 def _read_part(file: BinaryIO, size: int, name: str, args: ReadFileArgs, max_bytes: int) -> ReadFileResult:
@@ -166,30 +151,13 @@ def _read_part(file: BinaryIO, size: int, name: str, args: ReadFileArgs, max_byt
     if encoding.startswith("utf-16"):
         raise FileAccessError(name, f"has {size} bytes of {encoding}", "convert it to UTF-8 first (bash: iconv)")
     file.seek(3 if encoding == "utf-8-sig" else 0)
-    window = _window(file, name, args, max_bytes)
-    return _result(name, args, window, total_lines=None, encoding=encoding, crlf=b"\r\n" in window.data)
+    result = _window(file, name, args, max_bytes, "utf-8" if encoding.startswith("utf") else encoding)
+    result.encoding = encoding
+    return result
 
 
-def _result(
-    name: str, args: ReadFileArgs, window: _Window, *, total_lines: int | None, encoding: str, crlf: bool
-) -> ReadFileResult:
-    single_byte = encoding if total_lines is None and not encoding.startswith("utf") else "utf-8"
-    return ReadFileResult(
-        path=name,
-        content=window.data.decode(single_byte, errors="replace").replace("\r\n", "\n"),
-        lines_read=window.lines,
-        was_truncated=window.full,
-        offset=args.offset,
-        next_offset=args.offset + window.lines - window.cut_in_line if window.more else None,
-        next_column=window.next_column,
-        total_lines=total_lines,
-        encoding=encoding,
-        crlf=crlf,
-        cut_in_line=window.cut_in_line,
-    )
-
-
-def _window(file: BinaryIO, name: str, args: ReadFileArgs, max_bytes: int) -> _Window:
+def _window(file: BinaryIO, name: str, args: ReadFileArgs, max_bytes: int, codec: str = "utf-8") -> ReadFileResult:
+    """The lines that are asked for, out of a file in this encoding."""
     skipped = _skip_lines(file, args.offset)
     goes_on = _pass_bytes(file, args.column)
     data = file.read(max_bytes + 1)
@@ -207,12 +175,18 @@ def _window(file: BinaryIO, name: str, args: ReadFileArgs, max_bytes: int) -> _W
     if args.limit is not None and len(parts) > args.limit:
         data = data[: len(data) - len(parts[-1])]
     full = full and not limited
-    return _Window(
-        data=data,
-        lines=data.count(b"\n") + (bool(data) and not data.endswith(b"\n")),
-        more=full or limited,
-        full=full,
-        next_column=args.column + len(data) if full and not line_end else 0,
+    cut = full and not line_end
+    lines = data.count(b"\n") + (bool(data) and not data.endswith(b"\n"))
+    return ReadFileResult(
+        path=name,
+        content=data.decode(codec, errors="replace").replace("\r\n", "\n"),
+        lines_read=lines,
+        was_truncated=full,
+        offset=args.offset,
+        next_offset=args.offset + lines - cut if full or limited else None,
+        next_column=args.column + len(data) if cut else 0,
+        crlf=b"\r\n" in data,
+        cut_in_line=cut,
     )
 
 

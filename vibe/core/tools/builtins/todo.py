@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, Field
 
 from ipc.events import TodoDisplay, TodoEntry
-from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolArgs, ToolError, UnaskedConfig
+from vibe.core.tools.base import BaseTool, BaseToolState, ToolArgs, ToolError, UnaskedConfig
 
 
 class TodoStatus(StrEnum):
@@ -86,7 +85,7 @@ class Todo(BaseTool[TodoArgs, TodoResult, TodoConfig, TodoState]):
     description: ClassVar[str] = "Read or replace your list of things to do."
     read_only: ClassVar[bool] = True
 
-    async def run(self, args: TodoArgs, ctx: InvokeContext) -> AsyncGenerator[TodoResult, None]:  # noqa: ARG002  the interface
+    async def run(self, args: TodoArgs) -> TodoResult:
         """Show the list, after replacing it for ``write``."""
         message = "the list"
         if args.action is TodoAction.WRITE:
@@ -94,7 +93,7 @@ class Todo(BaseTool[TodoArgs, TodoResult, TodoConfig, TodoState]):
             message = "the list is now"
         elif args.todos is not None:
             raise ToolError("todo: action is 'read', but todos are given; use action 'write' to replace the list")
-        yield TodoResult(message=message, todos=list(self.state.todos), total_count=len(self.state.todos))
+        return TodoResult(message=message, todos=list(self.state.todos), total_count=len(self.state.todos))
 
     def summarize(self, args: TodoArgs) -> str:
         """Action and size: ``todo write (3 items)``."""
