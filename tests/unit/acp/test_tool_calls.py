@@ -7,7 +7,7 @@ from acp.schema import ContentToolCallContent, FileEditToolCallContent, TextCont
 
 from ipc.events import ToolCallEvent
 from vibe.acp.updates import TEXT_LENGTH, as_code, changes_of, locations_of, text_of
-from vibe.core.tools.files.edits import file_diff
+from vibe.core.tools.edits import file_diff
 
 ROOT = Path("/project")
 

@@ -10,7 +10,7 @@ from pydantic import AliasChoices, Field
 
 from ipc.events import WrittenFile
 from vibe.core.tools.base import BaseToolConfig, InvokeContext, ToolArgs, ToolError
-from vibe.core.tools.files.edits import EditResult, EditTool, FileDiff, FileEdit
+from vibe.core.tools.edits import EditResult, EditTool, FileDiff, FileEdit
 from vibe.core.tools.files.text_files import DecodedText, FileAccessError, decode, read_whole
 from vibe.core.tools.workspace import Workspace
 

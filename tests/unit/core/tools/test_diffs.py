@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ipc.events import ApprovalRequestEvent, ToolResultEvent
 from tests.fakes.tools import ExecutorRig, ScriptedApprover, call
 from vibe.core.tools.approvals import Approvals
-from vibe.core.tools.files.edits import file_diff
+from vibe.core.tools.edits import file_diff
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import ApprovalAnswer
 
