@@ -210,7 +210,7 @@ class StepServer:
                 async with self._limiter(provider).slot():
                     yield protocol.Granted(number)
             case protocol.TurnToAsk():
-                async with services.approvals.queue:
+                async with services.approvals.tree.queue:
                     yield protocol.Granted(number, yeses=services.approvals.yeses)
             case protocol.PersonsAnswer(request=request):
                 yield protocol.Granted(number, answer=await self._answer(request))
@@ -242,7 +242,7 @@ class StepServer:
             room.release()
 
     async def _answer(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
-        approver = self._services.approvals.approver
+        approver = self._services.approvals.tree.approver
         if approver is None:
             raise NotLentError("no one can answer questions in this run")
         return await approver.approve(request)

@@ -161,7 +161,7 @@ async def _do(link: StepLink, document: StepDocument, engine: Engine, begin: Beg
         )
         engine = await servers.equip(_QuietServers(link))
         approvals = engine.approvals(document.approvals, LinkedApprover(link) if link.can(APPROVALS) else None)
-        approvals.queue = LinkedTurn(link, approvals)
+        approvals.tree.queue = LinkedTurn(link, approvals)
         services = RunServices(
             sink=link,
             account=LinkedLedger(link, document.limits, begin.usage, begin.cost_usd).account,

@@ -21,8 +21,8 @@ BESIDE = "beside "
 
 
 @dataclass(slots=True, kw_only=True)
-class _Tree:
-    """State that all views of one tree share."""
+class ApprovalTree:
+    """State that all views of one tree share: see ``Approvals``."""
 
     approver: Approver | None
     yeses: set[str]
@@ -46,60 +46,46 @@ class Approvals:
         *,
         remembered: Iterable[str] = (),
         keep: Callable[[Sequence[str]], None] | None = None,
-        tree: _Tree | None = None,
+        tree: ApprovalTree | None = None,
     ) -> None:
         self._mode = mode
-        self._tree = tree or _Tree(approver=approver, yeses=set(remembered), keep=keep, queue=anyio.Lock())
-
-    @property
-    def approver(self) -> Approver | None:
-        """The one who is asked."""
-        return self._tree.approver
-
-    @property
-    def queue(self) -> AbstractAsyncContextManager[object]:
-        """The lock that is held while a question is open."""
-        return self._tree.queue
-
-    @queue.setter
-    def queue(self, queue: AbstractAsyncContextManager[object]) -> None:
-        self._tree.queue = queue
+        self.tree = tree or ApprovalTree(approver=approver, yeses=set(remembered), keep=keep, queue=anyio.Lock())
 
     def neighbours(self) -> tuple[str, ...]:
         """Return the names of others at work in the same folder whose company is not approved."""
-        return tuple(name for name in self._tree.neighbours() if not self.remembers([BESIDE + name]))
+        return tuple(name for name in self.tree.neighbours() if not self.remembers([BESIDE + name]))
 
     def heed(self, neighbours: Callable[[], Sequence[str]]) -> None:
         """Ask before something is written while ``neighbours`` names others that write in the same folder."""
-        self._tree.neighbours = neighbours
+        self.tree.neighbours = neighbours
 
     def set_mode(self, mode: ApprovalMode) -> None:
         """Ask less or more from now on; a lasting yes to all edits is withdrawn."""
         self._mode = mode
-        self._tree.yeses.discard(ALL_EDITS)
+        self.tree.yeses.discard(ALL_EDITS)
 
     @property
     def mode(self) -> ApprovalMode:
         """The mode in force, a person's yes to all edits included."""
-        return self._mode if ALL_EDITS not in self._tree.yeses else max(self._mode, ApprovalMode.EDITS, key=MODES.index)
+        return self._mode if ALL_EDITS not in self.tree.yeses else max(self._mode, ApprovalMode.EDITS, key=MODES.index)
 
     def at_least(self, mode: ApprovalMode) -> Approvals:
         """The same approvals for work that was accepted beforehand."""
-        return Approvals(max(self._mode, mode, key=MODES.index), tree=self._tree)
+        return Approvals(max(self._mode, mode, key=MODES.index), tree=self.tree)
 
     def remembers(self, keys: Iterable[str]) -> bool:
         """Return whether lasting yeses cover all of ``keys`` (and there are any)."""
         wanted = set(keys)
-        return bool(wanted) and wanted <= self._tree.yeses
+        return bool(wanted) and wanted <= self.tree.yeses
 
     @property
     def yeses(self) -> tuple[str, ...]:
         """Everything a lasting yes was given to, sorted."""
-        return tuple(sorted(self._tree.yeses))
+        return tuple(sorted(self.tree.yeses))
 
     def remember(self, keys: Iterable[str]) -> None:
         """Say yes to ``keys`` from now on."""
-        self._tree.yeses.update(keys)
+        self.tree.yeses.update(keys)
 
     def keep(self, keys: Sequence[str]) -> None:
         """Write ``keys`` down for later runs, where there is a place for it; blocks.
@@ -107,5 +93,5 @@ class Approvals:
         Raises:
             VibeError: they can't be written.
         """
-        if self._tree.keep is not None:
-            self._tree.keep(keys)
+        if self.tree.keep is not None:
+            self.tree.keep(keys)

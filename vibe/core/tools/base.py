@@ -378,7 +378,7 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
         return self._items(self.parse(raw), ctx)
 
     def _items(self, args: Args, ctx: InvokeContext | None) -> AsyncGenerator[ToolStreamLine | Result, None]:
-        if _shape_of(self.run).streams:
+        if _shape_of(type(self).run).streams:
             return self._call_run(args, ctx)
         return self._single(args, ctx)
 
@@ -387,7 +387,7 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
 
     def _call_run(self, args: Args, ctx: InvokeContext | None) -> Any:
         _ROOT.set(ctx.workspace.root if ctx is not None else None)
-        shape = _shape_of(self.run)
+        shape = _shape_of(type(self).run)
         named = {CONTEXT_PARAMETER: ctx} if shape.names_context else {}
         if isinstance(args, KeywordArguments):
             return self.run(**keyword_values(args), **named)
@@ -405,16 +405,10 @@ class _Shape:
     takes_second: bool
 
 
-def _shape_of(run: Callable[..., Any]) -> _Shape:
-    """The shape of an instance's ``run``, which is mostly a method: another object at each look, of one function."""
-    function = getattr(run, "__func__", None)
-    return _shape(run) if function is None else _shape(function, bound=1)
-
-
 @lru_cache(maxsize=512)
-def _shape(run: Callable[..., Any], *, bound: int = 0) -> _Shape:
-    """Look at a function, the first ``bound`` of whose parameters are given, once: that is slow."""
-    parameters = list(inspect.signature(run).parameters.values())[bound:]
+def _shape_of(run: Callable[..., Any]) -> _Shape:
+    """Look at the ``run`` of a class, once: that is slow."""
+    parameters = list(inspect.signature(run).parameters.values())[1:]
     names_context = any(one.name == CONTEXT_PARAMETER for one in parameters)
     return _Shape(
         streams=inspect.isasyncgenfunction(run),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby, takewhile
 from pathlib import Path
 from time import perf_counter
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from anyio import Semaphore, create_task_group
@@ -100,20 +103,6 @@ class _Pending:
         return self.tool is None or bool(self.problem) or self.tool.read_only
 
 
-class _Log:
-    """Hands messages on in call order, each as soon as it and all before it are known."""
-
-    def __init__(self, pending: Sequence[_Pending], record: Callable[[ToolMessage], None]) -> None:
-        self._pending = pending
-        self._record = record
-        self._next = 0
-
-    def flush(self) -> None:
-        while self._next < len(self._pending) and (message := self._pending[self._next].message) is not None:
-            self._next += 1
-            self._record(message)
-
-
 class ToolExecutor:
     """Runs tool calls for one agent, in its workspace, within its permissions.
 
@@ -145,7 +134,7 @@ class ToolExecutor:
         self._turns = turns
         self._mask = Mask(context.environ)
         ask = context.user_input_callback
-        self._ask = None if ask is None else AnnouncedInput(ask, sink, approvals.queue)
+        self._ask = None if ask is None else partial(AnnouncedInput, ask, sink, approvals.tree.queue)
         if context.background is not None:
             context.background.announce(sink, self._mask.printed)
 
@@ -160,20 +149,26 @@ class ToolExecutor:
         call that has no message yet gets one with status ``cancelled`` first.
         """
         pending = [self._prepare(call) for call in calls]
-        log = _Log(pending, record)
+        unrecorded = deque(pending)
+
+        def flush() -> None:
+            while unrecorded and (message := unrecorded[0].message) is not None:
+                unrecorded.popleft()
+                record(message)
+
         self._announce_queue(pending)
         try:
             for side_by_side, members in groupby(pending, key=lambda item: item.read_only):
                 if side_by_side:
-                    await self._answer_side_by_side(tuple(members), log)
+                    await self._answer_side_by_side(tuple(members), flush)
                     continue
                 for item in members:
                     await self._answer(item, others_ran=item is not pending[0])
-                    log.flush()
+                    flush()
         except BaseException:
             for item in pending:
                 self._cancel(item)
-            log.flush()
+            flush()
             raise
         return ToolBatch(
             messages=tuple(item.message for item in pending if item.message is not None),
@@ -209,13 +204,13 @@ class ToolExecutor:
             item.problem = _failure(item.name, error)
         return item
 
-    async def _answer_side_by_side(self, members: Sequence[_Pending], log: _Log) -> None:
+    async def _answer_side_by_side(self, members: Sequence[_Pending], flush: Callable[[], None]) -> None:
         limit = Semaphore(SIDE_BY_SIDE)
 
         async def answer(item: _Pending) -> None:
             async with limit:
                 await self._answer(item)
-                log.flush()
+                flush()
 
         try:
             async with create_task_group() as group:
@@ -243,6 +238,8 @@ class ToolExecutor:
         )
         try:
             status, content = await self._outcome(item)
+        except WorkspaceLockedError as error:
+            status, content = "error", self._put_off(item, error)
         except Exception as error:  # noqa: BLE001  the door of a tool call: whatever it raises is its result
             status, content = "error", _failure(item.name, error)
             item.display = self._displayed(error.display) if isinstance(error, ToolError) else None
@@ -256,6 +253,7 @@ class ToolExecutor:
 
         Raises:
             ToolError: the tool could not do it.
+            WorkspaceLockedError: others wrote for too long.
         """
         if item.problem or item.tool is None or item.args is None:
             return "error" if item.denial is None else "denied", item.problem
@@ -274,17 +272,12 @@ class ToolExecutor:
         item.only_read = subject.read_only or subject.own.only_reads
         try:
             content = await self._run(item, item.tool, self._context_of(item, subject))
-        except WorkspaceLockedError as error:
-            return "error", self._put_off(item, error)
         except ReadOnlyRefusedError as error:
             again = await self._gate.admit_in_full(subject, self._question(item), error.lacking)
             if isinstance(again, CallRefusal):
                 return "denied", f"{self._deny(item, again)}\nThere it printed:\n{error.printed}".rstrip()
             item.only_read = False
-            try:
-                content = await self._run(item, item.tool, self._context_of(item, again))
-            except WorkspaceLockedError as locked:
-                return "error", self._put_off(item, locked)
+            content = await self._run(item, item.tool, self._context_of(item, again))
         return "ok", content + _note(item, answer)
 
     async def _admit(self, item: _Pending, tool: AnyTool, args: BaseModel) -> CallSubject | CallRefusal:
@@ -325,7 +318,7 @@ class ToolExecutor:
             self._context,
             tool_call_id=item.call.id,
             workspace=subject.granted(self._context.workspace),
-            user_input_callback=self._ask and self._ask.of_call(item.call.id),
+            user_input_callback=self._ask and self._ask(item.call.id),
             read_only=subject.read_only,
         )
 
@@ -356,7 +349,7 @@ class ToolExecutor:
         if display is None:
             return None
         plain = msgspec.to_builtins(display)
-        shown = self._mask.inside(_encodable(plain))
+        shown = self._mask.inside(json.loads(encodable(json.dumps(plain, ensure_ascii=False))))
         return display if shown == plain else msgspec.convert(shown, type(display))
 
     def _masked(self, item: _Pending, content: str) -> str:
@@ -422,17 +415,6 @@ def closed_to_reading(tools: ToolManager) -> list[str]:
     """Return what ``read_file`` may not read, whether or not this agent has it."""
     tool = tools.visible.known.get("read_file")
     return [] if tool is None else tool.config.denylist
-
-
-def _encodable(value: Any) -> Any:
-    """JSON with every text in it as ``encodable``."""
-    if isinstance(value, str):
-        return encodable(value)
-    if isinstance(value, dict):
-        return {name: _encodable(inner) for name, inner in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list | tuple):
-        return [_encodable(inner) for inner in cast("Sequence[Any]", value)]
-    return value
 
 
 def _hook_call(item: _Pending) -> HookCall:

@@ -105,7 +105,7 @@ class Gate:
         self, subject: CallSubject, draft: ApprovalRequestEvent, decision: PermissionDecision
     ) -> CallRefusal | CallSubject:
         """Ask the user."""
-        if self._approvals.approver is None:
+        if self._approvals.tree.approver is None:
             reason = f"{decision.reason}, and no one can approve in this run"
             # Where everything is approved that can be, what is still refused is refused by the rules, person or not.
             by = "rule" if self._approvals.mode is ApprovalMode.ALL else "headless"
@@ -113,7 +113,7 @@ class Gate:
             self._sink.publish(request)
             self._sink.publish(ApprovalDecisionEvent(request_id=request.request_id, decision="deny", reason=reason))
             return CallRefusal(by=by, reason=reason)
-        queue = self._approvals.queue
+        queue = self._approvals.tree.queue
         if isinstance(queue, Lock) and queue.locked():
             self._sink.publish(
                 ToolQueuedEvent(
@@ -133,7 +133,7 @@ class Gate:
                     raise  # it would fail anyway: approval is not needed
                 outlook = self._unseen()
             request = _request(subject, draft, decision, outlook)
-            return await self._ask(self._approvals.approver, request) or subject
+            return await self._ask(self._approvals.tree.approver, request) or subject
 
     async def _beside_others(
         self, subject: CallSubject, draft: ApprovalRequestEvent, decision: PermissionDecision
@@ -143,15 +143,15 @@ class Gate:
         others = approvals.neighbours()
         if not others or decision.ruling is Ruling.DENY or approvals.mode is ApprovalMode.ALL:
             return None
-        if approvals.approver is None:
+        if approvals.tree.approver is None:
             return None  # they take turns
         reason = f"{' and '.join(others)} is writing in this folder too"
-        async with approvals.queue:
+        async with approvals.tree.queue:
             asked = PermissionDecision(Ruling.ASK, "workspace", reason)
             keys = [BESIDE + name for name in approvals.neighbours()]
             request = _request(subject, draft, asked, self._unseen())
             request = structs.replace(request, covers=tuple(keys), edits=False)
-            refusal = await self._ask(approvals.approver, request) if keys else None
+            refusal = await self._ask(approvals.tree.approver, request) if keys else None
         if refusal is None:
             approvals.remember(keys)
         return refusal

@@ -74,10 +74,6 @@ class AnnouncedInput:
         self._queue = queue
         self._tool_call_id = tool_call_id
 
-    def of_call(self, tool_call_id: str) -> AnnouncedInput:
-        """The same for the questions of a call."""
-        return AnnouncedInput(self._ask, self._sink, self._queue, tool_call_id)
-
     async def __call__(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
         """Ask, once no other question is open."""
         async with self._queue:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic.json_schema import GenerateJsonSchema
 
 CONTEXT_PARAMETER = "ctx"
 
@@ -30,9 +29,6 @@ class _Untitled(GenerateJsonSchema):
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  pydantic's interface
         return False
 
-    def generate(self, schema: CoreSchema, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:
-        return _without_model_titles(super().generate(schema, mode))
-
 
 def parameter_schema(model: type[BaseModel]) -> dict[str, Any]:
     """The JSON Schema of a tool's arguments; the same bytes every time, and always an object with ``properties``."""
@@ -43,6 +39,9 @@ def parameter_schema(model: type[BaseModel]) -> dict[str, Any]:
 def _generated(model: type[BaseModel]) -> dict[str, Any]:
     """Every call of a tool asks for its schema; making one takes half a millisecond."""
     schema = model.model_json_schema(by_alias=True, schema_generator=_Untitled)
+    for definition in (schema, *schema.get("$defs", {}).values()):
+        if isinstance(definition.get("title"), str):  # the class's; a property that is called so stays
+            del definition["title"]
     schema.pop("description", None)
     schema.setdefault("properties", {})
     return schema
@@ -114,15 +113,6 @@ def _substitute(inner: Sequence[Any], origin: type, given: Sequence[Any]) -> tup
     variables: tuple[Any, ...] = getattr(origin, "__parameters__", ())
     replaced = dict(zip(variables, given, strict=False))
     return tuple(replaced.get(item, item) if isinstance(item, TypeVar) else item for item in inner)
-
-
-def _without_model_titles(schema: JsonSchemaValue) -> JsonSchemaValue:
-    """Take the class names off the object schemas; a property that is called ``title`` stays."""
-    definitions = cast("Mapping[str, dict[str, Any]]", schema.get("$defs", {}))
-    for definition in (schema, *definitions.values()):
-        if isinstance(definition.get("title"), str):
-            del definition["title"]
-    return schema
 
 
 def _path(root: str, location: Sequence[int | str]) -> str:

@@ -165,8 +165,8 @@ async def test_one_question_at_a_time_over_all_steps_and_a_lasting_yes_holds_for
 
     async def ask(step: LinkedStep) -> None:
         approvals = Approvals(approver=LinkedApprover(step.link))
-        approvals.queue = LinkedTurn(step.link, approvals)
-        async with approvals.queue:
+        approvals.tree.queue = LinkedTurn(step.link, approvals)
+        async with approvals.tree.queue:
             if approvals.remembers(request().covers):
                 return
             assert (await LinkedApprover(step.link).approve(request())).reason == "fine"

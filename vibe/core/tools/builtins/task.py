@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, InstanceOf
 
 from vibe.core.outcome import Denial, Outcome
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolArgs, ToolError
@@ -26,15 +26,9 @@ class TaskArgs(ToolArgs):
 
 
 class TaskResult(BaseModel):
-    """What the subagent came to; ``completed`` false: ``problem`` says what ended it."""
+    """What the subagent came to."""
 
-    response: str
-    turns_used: int
-    completed: bool
-    agent: str = ""
-    problem: str = ""
-    files_changed: list[str] = []
-    denials: list[tuple[str, str, str, str]] = []
+    report: InstanceOf[SubagentReport]
 
 
 class TaskConfig(BaseToolConfig):
@@ -58,7 +52,7 @@ class Task(BaseTool[TaskArgs, TaskResult, TaskConfig, BaseToolState]):
         if ctx.subagents is None:
             raise ToolError("no subagent can be started here: do the work yourself")
         order = SubagentOrder(task=args.task, agent=args.agent, tool_call_id=ctx.tool_call_id)
-        return _as_result(await ctx.subagents.spawn(order))
+        return TaskResult(report=await ctx.subagents.spawn(order))
 
     def assess(self, args: TaskArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the interface
         """Compare the subagent's name with the lists; a lasting yes covers other work for it."""
@@ -72,30 +66,18 @@ class Task(BaseTool[TaskArgs, TaskResult, TaskConfig, BaseToolState]):
 
     def format_result(self, result: TaskResult) -> str:
         """The report, and what is to be known about it."""
-        turns = f"{result.turns_used} turn{'' if result.turns_used == 1 else 's'}"
-        if result.completed:
-            return f"{result.response}\n[{result.agent} completed in {turns}]"
-        said = f"{result.response}\n" if result.response else ""
-        return f"{said}[{result.agent} did not complete ({turns}): {result.problem}]"
+        report = result.report
+        turns = f"{report.turns} turn{'' if report.turns == 1 else 's'}"
+        if report.outcome is Outcome.COMPLETED:
+            return f"{report.response}\n[{report.agent} completed in {turns}]"
+        said = f"{report.response}\n" if report.response else ""
+        problem = ": ".join(filter(None, (report.outcome.value, report.reason, report.detail)))
+        return f"{said}[{report.agent} did not complete ({turns}): {problem}]"
 
     def files_changed(self, result: TaskResult) -> tuple[str, ...]:
         """Return what the subagent changed."""
-        return tuple(result.files_changed)
+        return result.report.files_changed
 
     def denials(self, result: TaskResult) -> tuple[Denial, ...]:
         """Return what the subagent was not allowed."""
-        return tuple(Denial(*denial) for denial in result.denials)
-
-
-def _as_result(report: SubagentReport) -> TaskResult:
-    completed = report.outcome is Outcome.COMPLETED
-    problem = "" if completed else ": ".join(filter(None, (report.outcome.value, report.reason, report.detail)))
-    return TaskResult(
-        response=report.response,
-        turns_used=report.turns,
-        completed=completed,
-        agent=report.agent,
-        problem=problem,
-        files_changed=list(report.files_changed),
-        denials=[(denial.tool, denial.summary, denial.reason, denial.by) for denial in report.denied],
-    )
+        return result.report.denied
