@@ -300,8 +300,11 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
     def summarize(self, args: Args) -> str:
         """The call on one line, for people: ``write_file src/a.py``."""
         texts = (value for value in keyword_values(args).values() if isinstance(value, str) and value.strip())
-        line = " ".join(f"{self.get_name()} {next(texts, '')}".split())
-        return shortened(line, SUMMARY_LENGTH)
+        return self.named(next(texts, ""))
+
+    def named(self, about: str) -> str:
+        """The tool's name and what a call is about, on one line that is not too long."""
+        return shortened(" ".join(f"{self.get_name()} {about}".split()), SUMMARY_LENGTH)
 
     def format_result(self, result: Result) -> str:
         """Return what the model reads of a result: text as it is, a model as ``field: value`` lines."""

@@ -11,8 +11,8 @@ from typing import ClassVar, TypeVar
 from pydantic import BaseModel
 
 from ipc.events import DiffDisplay, WrittenFile
-from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext
-from vibe.core.tools.files.text_files import DecodedText, encoded_as
+from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolError
+from vibe.core.tools.files.text_files import DecodedText
 from vibe.core.tools.ports import CallOutlook
 from vibe.core.tools.workspace import Workspace
 
@@ -119,7 +119,16 @@ class FileEdit:
         Raises:
             ToolError: a character that can't be encoded.
         """
-        return encoded_as(self.decoded, self.text, self.name)
+        try:
+            return self.decoded.encode(self.text)
+        except UnicodeEncodeError as error:
+            character = self.text[error.start]
+            if "\ud800" <= character <= "\udfff":
+                problem = f"the text for {self.name!r} holds half a surrogate pair at character {error.start}"
+                raise ToolError(f"{problem}; write the character itself") from error
+            lacks = f"{self.name!r} is encoded as {self.decoded.encoding}, which lacks {character!r}"
+            advice = "use characters it has, or convert it to UTF-8 first (bash: iconv)"
+            raise ToolError(f"{lacks}; {advice}") from error
 
     def replace(self, ctx: InvokeContext, data: bytes) -> tuple[FileDiff, list[str]]:
         """Let ``data`` be all of the file, which exists; return the change and warnings. Blocks.

@@ -7,11 +7,9 @@ VibeError
 │   ├── ReadOnlyRefusedError   a call that was let run where it can only read needs more
 │   ├── CommandTimeoutError    a command that took too long
 │   ├── CommandLostError       a command of which nobody knows how it ended
-│   └── PathError              a path that leads nowhere
+│   └── PathError              a path that leads nowhere, or is closed
 │       ├── PathOutsideError   a path that leads out of the workspace
-│       ├── PathNotClaimedError  a path the agent did not say it would write
-│       ├── PathHeldError      a file the agent's work is checked with
-│       └── PathConfiguresChecksError    a config file of these checks
+│       └── PathNotClaimedError  a path the agent did not say it would write
 └── UsageError
     └── ToolConfigError        a ``[tools.*]`` table is wrong
 """
@@ -111,25 +109,10 @@ class PathNotClaimedError(PathError):
         self.writes = tuple(writes)
 
 
-class PathHeldError(PathError):
-    """A file the agent's work is checked with."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path, "belongs to the checks of this step, which must not change it")
-
-
-class PathConfiguresChecksError(PathError):
-    """A config file of the checks of the agent's work."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path, "configures the checks of this step; only a step whose `writes` names it may write it")
-
-
-class PathSealedError(PathError):
-    """The file with the user's keys."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path, "holds your keys and is closed to every tool")
+HELD = "belongs to the checks of this step, which must not change it"
+CONFIGURES_CHECKS = "configures the checks of this step; only a step whose `writes` names it may write it"
+SEALED = "holds your keys and is closed to every tool"
+"""Why a path is closed: a file the agent's work is checked with, a config file of these checks, the user's keys."""
 
 
 class ToolConfigError(UsageError):

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.base import BaseTool, MistralHooks, assess_by_hooks
 from vibe.core.tools.bounds import any_matches, glob_matches
-from vibe.core.tools.errors import PathSealedError
+from vibe.core.tools.errors import SEALED, PathError
 from vibe.core.tools.permissions import Assessment, CallFacts, PathAccess, ToolPermission
 from vibe.core.tools.workspace import Workspace
 from vibe.shell.sandbox.confinement import Confinement
@@ -138,7 +138,7 @@ def _impossible(accesses: Sequence[ResolvedAccess], workspace: Workspace) -> str
     """Return why no approval can allow the call; or an empty string."""
     for access in accesses:
         if workspace.bounds.is_sealed(access.path):
-            return str(PathSealedError(access.written))
+            return str(PathError(access.written, SEALED))
         problem = workspace.claim_problem(access.written, access.path) if access.write else None
         if problem is not None:
             return str(problem)

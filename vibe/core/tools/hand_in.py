@@ -13,10 +13,9 @@ from pydantic import model_validator
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
 from vibe.core.schemas import closed_object
 from vibe.core.tools.arguments import is_deep
-from vibe.core.tools.base import SUMMARY_LENGTH, BaseTool, BaseToolState, TextResult, ToolArgs, ToolError, UnaskedConfig
+from vibe.core.tools.base import BaseTool, BaseToolState, TextResult, ToolArgs, ToolError, UnaskedConfig
 from vibe.core.tools.json_schema import rooted_at, value_problems
 from vibe.core.tools.loading import ToolClass
-from vibe.system.plain_text import shortened
 
 HAND_IN = "hand_in"
 MAX_BYTES = 256 * 1024
@@ -163,5 +162,4 @@ class _HandInTool(BaseTool[HandInArgs, TextResult, UnaskedConfig, BaseToolState]
 
     def summarize(self, args: HandInArgs) -> str:
         """The name, and the summary as far as it fits on a line."""
-        line = " ".join(f"{self.get_name()} {args.summary}".split())
-        return shortened(line, SUMMARY_LENGTH)
+        return self.named(args.summary)

@@ -97,12 +97,11 @@ class ToolManager:
         if config.sandbox.mode is SandboxMode.OFF or not self._sources.is_sandboxed():
             found.tools.update({name: _unsandboxed(cls) for name, cls in found.tools.items()})
         known = _configured(found, tables)
-        _warn_unused_tables(found, tables)
+        for name in (name for name in tables if name not in found.tools):
+            found.warn("tool_config", f"[tools.{name}] matches no tool; {_hint(name, found.tools)}")
         enabled = tuple(config.enabled_tools)
         disabled = tuple(config.disabled_tools)
-        for key, patterns in (("enabled_tools", enabled), ("disabled_tools", disabled)):
-            for pattern in _Selection(patterns, key).unmatched(known):
-                found.warn("tool_pattern", f"{key}: {pattern!r} matches no tool; {_hint(pattern, found.tools)}")
+        found.warnings += _unmatched(known, found.tools, enabled_tools=enabled, disabled_tools=disabled)
         if enabled and disabled:
             found.warn("tool_pattern", "disabled_tools is ignored because enabled_tools is set")
         names = _choose(known, enabled or None, () if enabled else disabled)
@@ -160,13 +159,8 @@ class ToolManager:
             ConfigError: a pattern is not valid.
         """
         view = self._view(lambda base: replace(base, names=_choose(base.names, allowed, denied)))
-        view.warnings = tuple(
-            ToolWarning(
-                code="tool_pattern", message=f"{key}: {pattern!r} matches no tool; {_hint(pattern, self.visible.names)}"
-            )
-            for key, patterns in (("allowed_tools", allowed or ()), ("denied_tools", denied))
-            for pattern in _Selection(patterns, key).unmatched(self.visible.known)
-        )
+        tools = self.visible
+        view.warnings = tuple(_unmatched(tools.known, tools.names, allowed_tools=allowed or (), denied_tools=denied))
         return view
 
     def only(self, keep: Callable[[ToolClass], bool]) -> ToolManager:
@@ -276,6 +270,14 @@ class _Selection:
         return self._patterns.unmatched(spelling for name in names for spelling in tool_spellings(name))
 
 
+def _unmatched(known: Iterable[str], seen: Iterable[str], **selections: Sequence[str]) -> Iterator[ToolWarning]:
+    """A warning for each pattern that matches no known tool, with a hint at those that are seen."""
+    for key, patterns in selections.items():
+        for pattern in _Selection(patterns, key).unmatched(known):
+            message = f"{key}: {pattern!r} matches no tool; {_hint(pattern, seen)}"
+            yield ToolWarning(code="tool_pattern", message=message)
+
+
 def _choose(names: Iterable[str], allowed: Sequence[str] | None, denied: Sequence[str]) -> tuple[str, ...]:
     keep = None if allowed is None else _Selection(allowed, "allowed_tools")
     drop = _Selection(denied, "denied_tools")
@@ -318,12 +320,6 @@ def _configured(found: Discovery, tables: Mapping[str, dict[str, Any]]) -> dict[
         known[name] = _Tool(cls=cls, config=config, origin=origin, prompt=cls.prompt_with(config) or "")
         _warn_unknown_keys(found, name, table)
     return known
-
-
-def _warn_unused_tables(found: Discovery, tables: Mapping[str, dict[str, Any]]) -> None:
-    for name in tables:
-        if name not in found.tools:
-            found.warn("tool_config", f"[tools.{name}] matches no tool; {_hint(name, found.tools)}")
 
 
 def _warn_unknown_keys(found: Discovery, name: str, table: Mapping[str, Any]) -> None:

@@ -11,14 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from vibe.core.tools.bounds import Bounds, any_matches
-from vibe.core.tools.errors import (
-    PathConfiguresChecksError,
-    PathError,
-    PathHeldError,
-    PathNotClaimedError,
-    PathOutsideError,
-    PathSealedError,
-)
+from vibe.core.tools.errors import CONFIGURES_CHECKS, HELD, SEALED, PathError, PathNotClaimedError, PathOutsideError
 from vibe.core.tools.files.text_files import DISK, FileAccessError, link_again, names_of
 from vibe.core.tools.ports import Files
 from vibe.system.globs import matches_any, seen_from
@@ -119,9 +112,9 @@ class Workspace:
     def claim_problem(self, path: str, resolved: Path) -> PathError | None:
         """Return why what was written as ``path`` may not be written by this agent, inside or not; None: it may."""
         if resolved in self.protected:
-            return PathHeldError(path)
+            return PathError(path, HELD)
         if resolved in self.check_config:
-            return PathConfiguresChecksError(path)
+            return PathError(path, CONFIGURES_CHECKS)
         if self.writes is None or matches_any(self.relative(resolved), self._claims()):
             return None
         return PathNotClaimedError(path, self.writes)
@@ -135,13 +128,12 @@ class Workspace:
         """The resolved path, which is inside.
 
         Raises:
-            PathError: see ``resolve``.
+            PathError: see ``resolve``, or it is closed.
             PathOutsideError: it leads outside the workspace.
-            PathSealedError: no agent may read it.
         """
         resolved = self.resolve(path)
         if self.bounds.is_sealed(resolved):
-            raise PathSealedError(path)
+            raise PathError(path, SEALED)
         if not self.contains(resolved):
             raise PathOutsideError(path, self.root)
         return resolved
@@ -150,15 +142,13 @@ class Workspace:
         """The resolved path, which is inside and may be written.
 
         Raises:
-            PathError: see ``resolve``.
+            PathError: see ``resolve``, or it is closed.
             PathOutsideError: it leads outside the workspace.
             PathNotClaimedError: it is not among the paths this agent said it would write.
-            PathHeldError, PathConfiguresChecksError: the work is checked with it, or it configures these checks.
-            PathSealedError: no agent may write it.
         """
         resolved = self.resolve(path)
         if self.bounds.is_sealed(resolved):
-            raise PathSealedError(path)
+            raise PathError(path, SEALED)
         if not self.contains(resolved, write=True):
             raise PathOutsideError(path, self.root)
         problem = self.claim_problem(path, resolved)

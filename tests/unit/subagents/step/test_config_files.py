@@ -10,7 +10,7 @@ import pytest
 from subagents.step.config_files import is_config_file, names_file
 from subagents.step.tamper_guard import TamperGuard, only_looks, record_name
 from tests.fakes.tasks import task_of
-from vibe.core.tools.errors import PathConfiguresChecksError
+from vibe.core.tools.errors import PathError
 from vibe.core.tools.workspace import Workspace
 
 CONFIGURING = (
@@ -267,9 +267,7 @@ def test_the_file_tools_may_not_write_them(root: Path, name: str) -> None:
     checks = verification(root)
     workspace = Workspace(root=root, check_config=checks.config_paths)
 
-    with pytest.raises(
-        PathConfiguresChecksError, match=f"{name}.*configures the checks of this step.*`writes` names it"
-    ):
+    with pytest.raises(PathError, match=f"{name}.*configures the checks of this step.*`writes` names it"):
         workspace.writable(name)
 
     named = verification(root, writes=(name,)).config_paths

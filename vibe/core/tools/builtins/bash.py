@@ -43,7 +43,7 @@ from vibe.shell.process.kept_state import (
     folder_problem,
     next_state,
 )
-from vibe.shell.process.port import CommandOrder, CommandResult, StartedCommand
+from vibe.shell.process.port import CommandOrder, StartedCommand
 from vibe.shell.process.runner import NOT_INTERACTIVE, PROCESSES, OutputLimit, child_environ
 from vibe.shell.sandbox.confinement import Place
 from vibe.shell.sandbox.port import ReadOnlyUnavailableError
@@ -184,7 +184,15 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
                 break
         left = f"[{finished.left_running}; use `background` for what is to run on]" if finished.left_running else ""
         notes = (left, line.shell.note(finished), aside, READ_ONLY_NOTE if ctx.read_only else "")
-        result = _as_result(args.command, finished, "\n".join(filter(None, notes)))
+        result = BashResult(
+            command=args.command,
+            stdout=finished.stdout,
+            stderr=finished.stderr,
+            returncode=finished.exit_code,
+            duration_s=round(finished.duration_s, 3),
+            output_files=[str(file) for file in finished.output_files],
+            note="\n".join(filter(None, notes)),
+        )
         if finished.timed_out:
             shown = replace_display(self.display(result), timed_out=True)
             raise CommandTimeoutError(self._seconds(args), _printed(result)).showing(shown)
@@ -388,18 +396,6 @@ def _passed(ctx: InvokeContext, environ: Mapping[str, str]) -> dict[str, str]:
     """Of some variables those that a line is given."""
     passed = child_environ(environ)
     return passed if ctx.confinement is None else dict(ctx.confinement.without_keys(passed))
-
-
-def _as_result(command: str, finished: CommandResult, note: str) -> BashResult:
-    return BashResult(
-        command=command,
-        stdout=finished.stdout,
-        stderr=finished.stderr,
-        returncode=finished.exit_code,
-        duration_s=round(finished.duration_s, 3),
-        output_files=[str(file) for file in finished.output_files],
-        note=note,
-    )
 
 
 def _printed(result: BashResult) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -109,17 +109,11 @@ def _find(workspace: Workspace, args: GlobArgs, most: int) -> tuple[list[str], b
         workspace.folder(args.path)
         return [], True
     workspace.folder(folder)
-    late = False
-
-    def in_time() -> bool:
-        nonlocal late
-        late = late or time.monotonic() > deadline
-        return not late
-
     own = workspace.own_places.below(workspace.root)
     files = walk_files(workspace.root, start, use_ignores=args.use_default_ignore, own=own)
-    found = (workspace.relative(file) for file in files if in_time() and _is_meant(file.relative_to(start), pattern))
-    return list(islice(found, most + 1)), not late
+    in_time = takewhile(lambda _: time.monotonic() <= deadline, files)
+    found = (workspace.relative(file) for file in in_time if _is_meant(file.relative_to(start), pattern))
+    return list(islice(found, most + 1)), time.monotonic() <= deadline
 
 
 def _is_meant(file: Path, pattern: str) -> bool:

@@ -147,25 +147,6 @@ def decode(data: bytes, path: str) -> DecodedText:
     raise BinaryFileError(path, "unknown binary data", len(data))
 
 
-def encoded_as(decoded: DecodedText, text: str, name: str) -> bytes:
-    """A new text for the file ``name``, in the encoding it has.
-
-    Raises:
-        ToolError: a character that can't be encoded.
-    """
-    try:
-        return decoded.encode(text)
-    except UnicodeEncodeError as error:
-        character = text[error.start]
-        if "\ud800" <= character <= "\udfff":
-            problem = f"the text for {name!r} holds half a surrogate pair at character {error.start}"
-            raise ToolError(f"{problem}; write the character itself") from error
-        raise ToolError(
-            f"{name!r} is encoded as {decoded.encoding}, which lacks {character!r}; use characters it has, or convert "
-            "it to UTF-8 first (bash: iconv)"
-        ) from error
-
-
 def _is_utf8(head: bytes) -> bool:
     try:
         head.decode()
@@ -190,12 +171,8 @@ def open_file(path: Path, name: str) -> Generator[BinaryIO, None, None]:
         FileAccessError: missing (with names that look like it), no file, or not readable.
     """
     with _folder(path, name) as folder:
-        try:
-            found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
-            _require_regular(found, name)
-            descriptor = os.open(path.name, _READ, dir_fd=folder)
-        except OSError as error:
-            raise _access_error(error, path, name) from error
+        _require_regular(os.stat(path.name, dir_fd=folder, follow_symlinks=False), name)
+        descriptor = os.open(path.name, _READ, dir_fd=folder)
     with os.fdopen(descriptor, "rb") as file:
         _require_regular(os.fstat(descriptor), name)
         yield file
@@ -207,11 +184,7 @@ def create_file(path: Path, name: str, data: bytes) -> None:
     Raises:
         FileAccessError: something is there, or it can't be written.
     """
-    with (
-        _folder(path, name, make=True) as folder,
-        _told(path, name),
-        drafted(folder, path.name, data, sync=True) as draft,
-    ):
+    with _folder(path, name, make=True) as folder, drafted(folder, path.name, data, sync=True) as draft:
         try:
             draft.link(path.name)
         except OSError:
@@ -236,7 +209,7 @@ def replace_file(path: Path, name: str, data: bytes, *, previous: bytes) -> None
         if not os.access(path.name, os.W_OK, dir_fd=folder):
             raise FileAccessError(name, "is write-protected", "leave it, or have its mode changed")
 
-    with _folder(path, name) as folder, _told(path, name):
+    with _folder(path, name) as folder:
         found = _stat(path.name, folder)
         if found is not None:
             _require_regular(found, name)
@@ -322,26 +295,18 @@ def read_whole(files: Files, path: Path, name: str) -> bytes:
 
 
 @contextmanager
-def _told(path: Path, name: str) -> Generator[None, None, None]:
-    """Say what the system refuses in words."""
-    try:
-        yield
-    except OSError as error:
-        raise _access_error(error, path, name) from error
-
-
-@contextmanager
 def _folder(path: Path, name: str, *, make: bool = False) -> Generator[int, None, None]:
-    """The folder of a resolved path, reached name by name without following a link."""
+    """The folder of a resolved path, reached name by name without following a link.
+
+    What the system refuses, here or in the block, is said in words.
+    """
     descriptor = os.open("/", _FOLDER & ~os.O_NOFOLLOW)
     try:
         for part in path.parent.parts[1:]:
             descriptor = _step_into(part, descriptor, make=make)
-    except OSError as error:
-        os.close(descriptor)
-        raise _access_error(error, path, name) from error
-    try:
         yield descriptor
+    except OSError as error:
+        raise _access_error(error, path, name) from error
     finally:
         os.close(descriptor)
 

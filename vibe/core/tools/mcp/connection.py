@@ -256,7 +256,7 @@ class ServerConnection:
         launch = await to_thread.run_sync(launch_of, config, place.environ, place.cwd)
         async with server_process(launch, self.log) as (process, transport):
             self._process = process
-            process.on_end = self._ended
+            process.on_end = lambda: self._lose(self._client)
             await to_thread.run_sync(load_library)
             yield transport
 
@@ -269,9 +269,11 @@ class ServerConnection:
                 self._stale = False
                 with fail_after(self.config.startup_timeout_sec):
                     tools, resources = await self._offers(self._client)
-                if (tools, resources) != (self.tools, self.resources):
-                    self.tools, self.resources = tools, resources
-                    await self._tell_change()
+                if (tools, resources) == (self.tools, self.resources):
+                    continue
+                self.tools, self.resources = tools, resources
+                if self.on_change is not None:
+                    await self.on_change()
             if self._relisted is not None:
                 self._relisted.set()
                 self._relisted = None
@@ -309,10 +311,6 @@ class ServerConnection:
 
         cwd = self._place.cwd
         return ListRootsResult.model_validate({"roots": [{"uri": cwd.as_uri(), "name": cwd.name}]})
-
-    async def _tell_change(self) -> None:
-        if self.on_change is not None:
-            await self.on_change()
 
     # --- calls ---
 
@@ -404,13 +402,9 @@ class ServerConnection:
         problem = why if taken else f"does not know our session any more: {tool} was not called"
         return ServerCallError(self.name, problem, lost=True, taken=taken)
 
-    def _ended(self) -> None:
-        if self._client is not None:
-            self._lose(self._client)
-
-    def _lose(self, client: Client) -> None:
+    def _lose(self, client: Client | None) -> None:
         """Have the session brought back, unless that has begun."""
-        if self._client is client:
+        if client is not None and self._client is client:
             self._client = None
             self._begin_again()
             self._lost = True

@@ -18,7 +18,7 @@ from vibe.core.tools.questions import HEADER_LENGTH, Answer, Choice, Question, U
 from vibe.system.plain_text import plain, plain_line, shortened
 
 if TYPE_CHECKING:
-    from mcp.types import ElicitRequestFormParams, ElicitRequestParams, ElicitRequestURLParams, ElicitResult, ErrorData
+    from mcp.types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult, ErrorData
 
 
 Value: TypeAlias = "str | int | float | bool | list[str]"
@@ -62,11 +62,6 @@ class FormField:
     values: Mapping[str, str]
 
     @property
-    def is_list(self) -> bool:
-        """True if several values may be chosen."""
-        return self.kind == "array"
-
-    @property
     def has_options(self) -> bool:
         """True if the values are few enough to be the options of a question."""
         return 2 <= len(self.values) <= (MOST_OPTIONS if self.is_required else MOST_OPTIONS - 1)
@@ -87,7 +82,7 @@ class FormField:
             question=text,
             header=shortened(header, HEADER_LENGTH),
             options=options,
-            multi_select=self.is_list and self.has_options,
+            multi_select=self.kind == "array" and self.has_options,
             typed=not self.has_options,
         )
 
@@ -103,7 +98,7 @@ class FormField:
             return None
         if said in {DECLINE, NOT_NOW} and not self.has_options:
             raise DeclinedError(later=said == NOT_NOW)
-        if self.is_list:
+        if self.kind == "array":
             return self._checked([self._named(part.strip()) for part in said.split(",") if part.strip()])
         if self.kind == "boolean":
             return self._named(said) == "true"
@@ -136,7 +131,7 @@ class FormField:
         about = plain(shortened(str(schema.get("description") or ""), MESSAGE_LENGTH))
         hints = [*_limits(schema), *([] if self.is_required else ["may be left blank"])]
         if self.values and not self.has_options:
-            several = "some, with commas between" if self.is_list else "one"
+            several = "some, with commas between" if self.kind == "array" else "one"
             hints.append(f"{several} of: {', '.join(self.values.values())}")
         text = f"{title}: {about}" if about else title
         return f"{text} ({'; '.join(hints)})" if hints else text
@@ -298,9 +293,7 @@ class CallUnderWay:
         with CancelScope() as scope:
             self._pause(scope)
             try:
-                if params.mode == "url":
-                    return await _opened(server, params, self.ask)
-                return await _filled_in(server, params, self.ask)
+                return ElicitResult(action="accept", content=await _answered(server, params, self.ask))
             except DeclinedError as declined:
                 return ElicitResult(action="cancel" if declined.later else "decline")
             except UnusableFormError as error:
@@ -320,71 +313,62 @@ class CallUnderWay:
             self.patience.deadline = current_time() + self._seconds_left
 
 
-async def _opened(server: str, params: ElicitRequestURLParams, ask: UserInput) -> ElicitResult:
-    """Ask the person to open an address themselves."""
-    from mcp.types import ElicitResult
-
-    if urlsplit(params.url).scheme not in SCHEMES:
-        return ElicitResult(action="decline")
-    text = f"{_heading(server, params.message)}\nIt wants you to open this address yourself: {plain_line(params.url)}"
-    return ElicitResult(action="accept" if await _agreed(server, text, OPENED, ask) else "decline")
-
-
-async def _filled_in(server: str, params: ElicitRequestFormParams, ask: UserInput) -> ElicitResult:
-    """Put the fields of a form to the person, and again those whose answers do not fit.
+async def _answered(server: str, params: ElicitRequestParams, ask: UserInput) -> dict[str, Value | None] | None:
+    """Put a question of the server; None: it wants no values, and is accepted.
 
     Raises:
         UnusableFormError: it can't be put.
         DeclinedError: the person would rather not answer.
     """
-    from mcp.types import ElicitResult
-
-    fields = await to_thread.run_sync(fields_of, params.requested_schema)
     heading = _heading(server, params.message)
+    if params.mode != "url":
+        return await _filled_in(server, heading, params, ask)
+    if urlsplit(params.url).scheme not in SCHEMES:
+        raise DeclinedError
+    text = f"{heading}\nIt wants you to open this address yourself: {plain_line(params.url)}"
+    await _agree(server, text, OPENED, ask)
+    return None
+
+
+async def _filled_in(
+    server: str, heading: str, params: ElicitRequestFormParams, ask: UserInput
+) -> dict[str, Value | None]:
+    """Put the fields of a form to the person, and again those whose answers do not fit, after what is wrong with them.
+
+    Raises:
+        UnusableFormError: it can't be put.
+        DeclinedError: the person would rather not answer.
+    """
+    fields = await to_thread.run_sync(fields_of, params.requested_schema)
     if not fields:
-        agreed = await _agreed(server, heading, ACCEPT, ask)
-        return ElicitResult(action="accept" if agreed else "decline", content={} if agreed else None)
+        await _agree(server, heading, ACCEPT, ask)
     given: dict[str, Value | None] = {}
     wrong = {field.name: "" for field in fields}
-    for _ in range(ROUNDS):
+    for _ in range(ROUNDS if fields else 0):
         asked = [field for field in fields if field.name in wrong]
-        wrong = await _put(server, heading, [(field, wrong[field.name]) for field in asked], given, ask)
+        before = {asked[0].name: heading}
+        texts = ("\n".join(filter(None, (before.get(field.name), wrong[field.name]))) for field in asked)
+        answers = await ask([field.question(server, text) for field, text in zip(asked, texts, strict=True)])
+        if answers is None:
+            raise DeclinedError
+        wrong = {}
+        for field, answer in zip(asked, answers, strict=True):
+            try:
+                given[field.name] = await to_thread.run_sync(field.value, answer)
+            except InvalidAnswerError as error:
+                wrong[field.name] = f"Not taken: {error}"
         if not wrong:
-            values = {field.name: given[field.name] for field in fields}
-            return ElicitResult(
-                action="accept", content={name: each for name, each in values.items() if each is not None}
-            )
-    raise DeclinedError(later=True)
+            break
+    if wrong:
+        raise DeclinedError(later=True)
+    return {field.name: value for field in fields if (value := given[field.name]) is not None}
 
 
-async def _put(
-    server: str,
-    heading: str,
-    fields: Sequence[tuple[FormField, str]],
-    given: dict[str, Value | None],
-    ask: UserInput,
-) -> dict[str, str]:
-    """Put fields to the person, each after what is wrong with the last answer; return what is wrong with the new."""
-    questions = [
-        field.question(server, "\n".join(filter(None, ("" if number else heading, problem))))
-        for number, (field, problem) in enumerate(fields)
-    ]
-    answers = await ask(questions)
-    if answers is None:
-        raise DeclinedError
-    wrong: dict[str, str] = {}
-    for (one, _), answer in zip(fields, answers, strict=True):
-        try:
-            given[one.name] = await to_thread.run_sync(one.value, answer)
-        except InvalidAnswerError as error:
-            wrong[one.name] = f"Not taken: {error}"
-    return wrong
-
-
-async def _agreed(server: str, text: str, agreement: str, ask: UserInput) -> bool:
+async def _agree(server: str, text: str, agreement: str, ask: UserInput) -> None:
     options = [Choice(label=agreement), Choice(label=REFUSE)]
     answers = await ask([Question(question=text, header=shortened(server, HEADER_LENGTH), options=options)])
-    return answers is not None and answers[0].answer == agreement
+    if answers is None or answers[0].answer != agreement:
+        raise DeclinedError
 
 
 def _heading(server: str, message: str) -> str:

@@ -31,7 +31,7 @@ from pydantic import BaseModel, Field, RootModel
 from vibe.core.config.models import McpServerConfig
 from vibe.core.messages import Image
 from vibe.core.schemas import table_of
-from vibe.core.tools.base import SUMMARY_LENGTH, BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolStreamLine
+from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolStreamLine
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.files.images import MAX_IMAGE_BYTES, image_type
 from vibe.core.tools.loading import ToolClass
@@ -318,9 +318,7 @@ class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolStat
 
     def summarize(self, args: McpArguments) -> str:
         """The call with its arguments, on one line."""
-        given = json.dumps(args.root, ensure_ascii=False, default=str)
-        line = " ".join(f"{self.get_name()} {given}".split())
-        return shortened(line, SUMMARY_LENGTH)
+        return self.named(json.dumps(args.root, ensure_ascii=False, default=str))
 
     def format_result(self, result: MCPToolResult) -> str:
         """The answer's text."""

@@ -159,13 +159,13 @@ class SignInStore:
 
     def _read(self) -> dict[str, Entry]:
         try:
-            text = self.path.read_text(encoding="utf-8")
+            data = self.path.read_bytes()
         except FileNotFoundError:
             return {}
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
             raise self._unusable(error) from error
         try:
-            entries = cast("dict[str, Entry]", json.loads(text)["servers"])
+            entries = cast("dict[str, Entry]", json.loads(data.decode())["servers"])
             for entry in entries.values():
                 if _is_in_keyring(entry):
                     _ = entry[VERSION]
@@ -180,10 +180,8 @@ class SignInStore:
         except OSError as error:
             raise self._unusable(error) from error
 
-    def _unusable(self, error: OSError | UnicodeDecodeError) -> SignInFileError:
-        if isinstance(error, OSError):
-            return SignInFileError(self.path, f"can't be used ({error.strerror or error}): {remedy(error)}")
-        return SignInFileError(self.path, "are damaged: remove the file, and sign in again")
+    def _unusable(self, error: OSError) -> SignInFileError:
+        return SignInFileError(self.path, f"can't be used ({error.strerror or error}): {remedy(error)}")
 
 
 def _is_in_keyring(entry: Entry) -> bool:
