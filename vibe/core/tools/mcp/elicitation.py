@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 Value: TypeAlias = "str | int | float | bool | list[str]"
+Values: TypeAlias = "dict[str, Value | None]"
 
 MOST_FIELDS = 20
 MOST_VALUES = 50
@@ -313,7 +314,7 @@ class CallUnderWay:
             self.patience.deadline = current_time() + self._seconds_left
 
 
-async def _answered(server: str, params: ElicitRequestParams, ask: UserInput) -> dict[str, Value | None] | None:
+async def _answered(server: str, params: ElicitRequestParams, ask: UserInput) -> Values | None:
     """Put a question of the server; None: it wants no values, and is accepted.
 
     Raises:
@@ -330,9 +331,7 @@ async def _answered(server: str, params: ElicitRequestParams, ask: UserInput) ->
     return None
 
 
-async def _filled_in(
-    server: str, heading: str, params: ElicitRequestFormParams, ask: UserInput
-) -> dict[str, Value | None]:
+async def _filled_in(server: str, heading: str, params: ElicitRequestFormParams, ask: UserInput) -> Values:
     """Put the fields of a form to the person, and again those whose answers do not fit, after what is wrong with them.
 
     Raises:
@@ -342,7 +341,7 @@ async def _filled_in(
     fields = await to_thread.run_sync(fields_of, params.requested_schema)
     if not fields:
         await _agree(server, heading, ACCEPT, ask)
-    given: dict[str, Value | None] = {}
+    given: Values = {}
     wrong = {field.name: "" for field in fields}
     for _ in range(ROUNDS if fields else 0):
         asked = [field for field in fields if field.name in wrong]
