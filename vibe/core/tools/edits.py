@@ -83,7 +83,7 @@ Config = TypeVar("Config", bound=BaseToolConfig)
 
 
 class EditResult(BaseModel):
-    """What became of a file that existed: a ``diff``; ``added`` and ``removed`` count lines, new files' too."""
+    """The change to a file that existed as a ``diff``; ``added`` and ``removed`` count lines, those of new files too."""
 
     diff: str = ""
     added: int = 0
