@@ -83,7 +83,7 @@ Config = TypeVar("Config", bound=BaseToolConfig)
 
 
 class EditResult(BaseModel):
-    """The change to a file that existed as a ``diff``; ``added`` and ``removed`` count lines, those of new files too."""
+    """The change to a file that existed as a ``diff``; ``added`` and ``removed`` count lines, of new files too."""
 
     diff: str = ""
     added: int = 0
