@@ -141,7 +141,7 @@ class Conversation:
         )
         self.channel = parts.channel
         self.approvals = parts.setup.engine.approvals(parts.setup.approval_mode, parts.seat.approver)
-        self.approvals.heed(parts.hold.others)
+        self.approvals.tree.neighbours = parts.hold.others
         self.account = Account("this conversation", Limits())
         self._prompt_account = self.account.open(PROMPT_ACCOUNT, Limits())
         self._reads = ReadTracker()

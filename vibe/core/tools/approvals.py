@@ -26,9 +26,10 @@ class ApprovalTree:
 
     approver: Approver | None
     yeses: set[str]
-    keep: Callable[[Sequence[str]], None] | None
+    keep: Callable[[Sequence[str]], None]
     queue: AbstractAsyncContextManager[object]
     neighbours: Callable[[], Sequence[str]] = tuple
+    """Names of others that write in the same folder: before something is written there, it is asked about."""
 
 
 class Approvals:
@@ -36,7 +37,8 @@ class Approvals:
 
     ``approver`` None: no user is there, so what would be asked is denied. Views of one tree share the approver, the
     lasting yeses and ``queue``, which is held while a question is open: one at a time. ``remembered`` are the yeses of
-    earlier runs; ``keep`` writes those down that are to last beyond this one (None: they last as long as the run).
+    earlier runs; ``keep`` writes those down that are to last beyond this one: it blocks, and raises VibeError where it
+    can't.
     """
 
     def __init__(
@@ -45,7 +47,7 @@ class Approvals:
         approver: Approver | None = None,
         *,
         remembered: Iterable[str] = (),
-        keep: Callable[[Sequence[str]], None] | None = None,
+        keep: Callable[[Sequence[str]], None] = lambda _: None,
         tree: ApprovalTree | None = None,
     ) -> None:
         self._mode = mode
@@ -54,10 +56,6 @@ class Approvals:
     def neighbours(self) -> tuple[str, ...]:
         """Return the names of others at work in the same folder whose company is not approved."""
         return tuple(name for name in self.tree.neighbours() if not self.remembers([BESIDE + name]))
-
-    def heed(self, neighbours: Callable[[], Sequence[str]]) -> None:
-        """Ask before something is written while ``neighbours`` names others that write in the same folder."""
-        self.tree.neighbours = neighbours
 
     def set_mode(self, mode: ApprovalMode) -> None:
         """Ask less or more from now on; a lasting yes to all edits is withdrawn."""
@@ -86,12 +84,3 @@ class Approvals:
     def remember(self, keys: Iterable[str]) -> None:
         """Say yes to ``keys`` from now on."""
         self.tree.yeses.update(keys)
-
-    def keep(self, keys: Sequence[str]) -> None:
-        """Write ``keys`` down for later runs, where there is a place for it; blocks.
-
-        Raises:
-            VibeError: they can't be written.
-        """
-        if self.tree.keep is not None:
-            self.tree.keep(keys)

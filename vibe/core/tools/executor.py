@@ -43,7 +43,7 @@ from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.outputs import capped, encodable
 from vibe.core.tools.ports import CallOutlook
-from vibe.core.tools.questions import AnnouncedInput
+from vibe.core.tools.questions import announced
 from vibe.system.redaction import Mask, redact
 
 __all__ = ["Approvals", "ToolBatch", "ToolExecutor"]
@@ -134,7 +134,7 @@ class ToolExecutor:
         self._turns = turns
         self._mask = Mask(context.environ)
         ask = context.user_input_callback
-        self._ask = None if ask is None else partial(AnnouncedInput, ask, sink, approvals.tree.queue)
+        self._ask = None if ask is None else partial(announced, ask, sink, approvals.tree.queue)
         if context.background is not None:
             context.background.announce(sink, self._mask.printed)
 
@@ -166,8 +166,8 @@ class ToolExecutor:
                     await self._answer(item, others_ran=item is not pending[0])
                     flush()
         except BaseException:
-            for item in pending:
-                self._cancel(item)
+            for item in (item for item in pending if item.message is None):
+                self._close(item, "cancelled", NOT_STARTED if item.started is None else CANCELLED)
             flush()
             raise
         return ToolBatch(
@@ -278,7 +278,9 @@ class ToolExecutor:
                 return "denied", f"{self._deny(item, again)}\nThere it printed:\n{error.printed}".rstrip()
             item.only_read = False
             content = await self._run(item, item.tool, self._context_of(item, again))
-        return "ok", content + _note(item, answer)
+        if answer.changed:
+            content += f"\n\n(The hook {answer.changed} changed the call; this was run: {item.summary})"
+        return "ok", content
 
     async def _admit(self, item: _Pending, tool: AnyTool, args: BaseModel) -> CallSubject | CallRefusal:
         """Wait until the call may be run, or say why it may not."""
@@ -381,11 +383,6 @@ class ToolExecutor:
             "would need."
         )
 
-    def _cancel(self, item: _Pending) -> None:
-        """Answer what has no answer."""
-        if item.message is None:
-            self._close(item, "cancelled", NOT_STARTED if item.started is None else CANCELLED)
-
     def _close(self, item: _Pending, status: str, content: str) -> None:
         item.message = ToolMessage(
             content=content,
@@ -439,13 +436,6 @@ def _changed(item: _Pending, tool: AnyTool, answer: HookAnswer) -> BaseModel:
 def _summarize(item: _Pending, tool: AnyTool, args: BaseModel) -> None:
     event = ui.ToolCallView(tool_name=item.name, tool_call_id=item.call.id, args=args)
     item.summary = encodable(ui.call_summary(tool, event, tool.summarize(args)))
-
-
-def _note(item: _Pending, answer: HookAnswer) -> str:
-    """Return what the model must know of a call that hooks have changed."""
-    if not answer.changed:
-        return ""
-    return f"\n\n(The hook {answer.changed} changed the call; this was run: {item.summary})"
 
 
 def _failure(tool: str, error: Exception) -> str:

@@ -124,7 +124,9 @@ class Gate:
                 )
             )
         async with queue:
-            if self._approvals.remembers(subject.keys) or self._edits_pass(subject, decision):
+            # All edits may have been approved while this call waited for its turn.
+            is_approved = _is_open_edit(subject, decision) and self._approvals.mode is not ApprovalMode.ASK
+            if is_approved or self._approvals.remembers(subject.keys):
                 return subject
             try:
                 outlook = await to_thread.run_sync(self._preview, subject)
@@ -155,10 +157,6 @@ class Gate:
         if refusal is None:
             approvals.remember(keys)
         return refusal
-
-    def _edits_pass(self, subject: CallSubject, decision: PermissionDecision) -> bool:
-        """Return whether all edits were approved while this call waited for its turn."""
-        return _is_open_edit(subject, decision) and self._approvals.mode is not ApprovalMode.ASK
 
     async def _judge_in_time(self, tool: AnyTool, args: BaseModel) -> tuple[CallSubject, PermissionDecision]:
         """Judge a call off the event loop; one that takes too long is asked about, whatever the mode.
@@ -201,7 +199,7 @@ class Gate:
 
     async def _keep(self, keys: Sequence[str]) -> None:
         try:
-            await to_thread.run_sync(self._approvals.keep, keys)
+            await to_thread.run_sync(self._approvals.tree.keep, keys)
         except VibeError as error:
             message = f"this approval is valid for this run only: {error}"
             self._sink.publish(WarningEvent(code="approval.not_kept", message=message))

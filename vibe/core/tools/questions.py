@@ -60,33 +60,28 @@ class UserInput(Protocol):
         ...
 
 
-class AnnouncedInput:
-    """Asks through ``ask``, one call of the whole tree at a time, and announces question and answer.
+def announced(
+    ask: UserInput, sink: EventSink, queue: AbstractAsyncContextManager[object], tool_call_id: str = ""
+) -> UserInput:
+    """Return what asks through ``ask``, one call of the whole tree at a time, and announces question and answer.
 
     ``tool_call_id`` is the call that asks.
     """
 
-    def __init__(
-        self, ask: UserInput, sink: EventSink, queue: AbstractAsyncContextManager[object], tool_call_id: str = ""
-    ) -> None:
-        self._ask = ask
-        self._sink = sink
-        self._queue = queue
-        self._tool_call_id = tool_call_id
-
-    async def __call__(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
-        """Ask, once no other question is open."""
-        async with self._queue:
+    async def put(questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
+        async with queue:
             request_id = request_id or uuid4().hex
             asked = tuple(question.model_dump(mode="json") for question in questions)
-            self._sink.publish(QuestionEvent(request_id=request_id, questions=asked, tool_call_id=self._tool_call_id))
+            sink.publish(QuestionEvent(request_id=request_id, questions=asked, tool_call_id=tool_call_id))
             try:
-                answers = await self._ask(questions, request_id)
+                answers = await ask(questions, request_id)
             except BaseException:
                 given_up = "the agent was stopped before anyone answered"
-                self._sink.publish(RequestWithdrawnEvent(request_id=request_id, kind="question", reason=given_up))
+                sink.publish(RequestWithdrawnEvent(request_id=request_id, kind="question", reason=given_up))
                 raise
             given = tuple(answer.model_dump(mode="json") for answer in answers or ())
             by = answers[0].by if answers else ""
-            self._sink.publish(AnswerEvent(request_id=request_id, answers=given, cancelled=answers is None, by=by))
+            sink.publish(AnswerEvent(request_id=request_id, answers=given, cancelled=answers is None, by=by))
             return answers
+
+    return put

@@ -236,18 +236,14 @@ def _as_on_disk(path: str) -> str:
         return path
     found = os.sep
     for name in Path(path).parts[1:]:
-        forms = (name, *(unicodedata.normalize(form, name) for form in ("NFC", "NFD")), _without_escapes(name))
+        forms = (name, *(unicodedata.normalize(form, name) for form in ("NFC", "NFD")), _ESCAPE.sub(_unescaped, name))
         candidates = [f"{found.removesuffix(os.sep)}{os.sep}{form}" for form in forms]
         found = next((candidate for candidate in candidates if os.path.lexists(candidate)), candidates[0])
     return found
 
 
-def _without_escapes(name: str) -> str:
-    """A name as it was before it was listed with escapes for what can't be printed."""
-    return _ESCAPE.sub(_unescaped, name)
-
-
 def _unescaped(found: re.Match[str]) -> str:
+    """What was listed as an escape, for it can't be printed."""
     character = _CONTROLS.get(found[0]) or chr(int(found[1] or found[2], 16))
     return found[0] if character == "\0" or character.isprintable() else character
 

@@ -190,7 +190,8 @@ class ServerConnection:
             if not was_ready and worked and failed_restarts < RESTARTS:
                 failed_restarts += 1
             elif not was_ready or self._unanswered_losses >= RESTARTS:
-                self._fail(problem)
+                logged = f"; its output is in {self.log.path}" if self.log.last_line else ""
+                self._settle(ServerStatus.FAILED, f"{problem}{logged}")
                 return
             else:
                 self._unanswered_losses, failed_restarts = self._unanswered_losses + 1, 0
@@ -419,10 +420,6 @@ class ServerConnection:
     def _settle(self, status: ServerStatus, problem: str = "") -> None:
         self.status, self.problem = status, problem
         self._ready.set()
-
-    def _fail(self, problem: str) -> None:
-        logged = f"; its output is in {self.log.path}" if self.log.last_line else ""
-        self._settle(ServerStatus.FAILED, f"{problem}{logged}")
 
     def _gone(self) -> str:
         code = self._process.exit_code if self._process else None

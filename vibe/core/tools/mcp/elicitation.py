@@ -321,7 +321,7 @@ async def _answered(server: str, params: ElicitRequestParams, ask: UserInput) ->
         UnusableFormError: it can't be put.
         DeclinedError: the person would rather not answer.
     """
-    heading = _heading(server, params.message)
+    heading = f"MCP server {plain_line(server)!r} asks: {plain(shortened(params.message, MESSAGE_LENGTH))}"
     if params.mode != "url":
         return await _filled_in(server, heading, params, ask)
     if urlsplit(params.url).scheme not in SCHEMES:
@@ -368,7 +368,3 @@ async def _agree(server: str, text: str, agreement: str, ask: UserInput) -> None
     answers = await ask([Question(question=text, header=shortened(server, HEADER_LENGTH), options=options)])
     if answers is None or answers[0].answer != agreement:
         raise DeclinedError
-
-
-def _heading(server: str, message: str) -> str:
-    return f"MCP server {plain_line(server)!r} asks: {plain(shortened(message, MESSAGE_LENGTH))}"

@@ -134,20 +134,13 @@ class ToolChoice:
 
     def __init__(self, config: McpServerConfig) -> None:
         self._server = config.name
-        self._most = config.max_tools
+        self.most = config.max_tools
         where = f"mcp_servers[{config.name}]"
         self._disabled = NamePatterns(config.disabled_tools, where=where, key="disabled_tools")
 
     def allows(self, tool: str) -> bool:
         """Return whether a tool is not disabled, under its own name or the one it is offered under."""
         return not any(self._disabled.matches(name) for name in (tool, *proxy_names([(self._server, tool)]).values()))
-
-    def of(self, tools: Iterable[RemoteTool], refused: list[str]) -> tuple[RemoteTool, ...]:
-        """The tools to offer, by name; ``refused`` is told how many are left out."""
-        found = sorted(tools, key=lambda tool: tool.name)
-        if len(found) > self._most:
-            refused.append(f"{len(found) - self._most} of {len(found)} tools, since its max_tools is {self._most}")
-        return tuple(found[: self._most])
 
 
 async def list_tools(client: Client, choice: ToolChoice, refused: list[str]) -> tuple[RemoteTool, ...]:
@@ -166,7 +159,9 @@ async def list_tools(client: Client, choice: ToolChoice, refused: list[str]) -> 
                 tools.setdefault(tool.name, remote_tool(tool.name, tool.description, tool.input_schema, hints))
             except UnusableToolError as error:
                 refused.append(str(error))
-    return choice.of(tools.values(), refused)
+    if len(tools) > choice.most:
+        refused.append(f"{len(tools) - choice.most} of {len(tools)} tools, since its max_tools is {choice.most}")
+    return tuple(tools[name] for name in sorted(tools)[: choice.most])
 
 
 READ_RESOURCE = "read_resource"

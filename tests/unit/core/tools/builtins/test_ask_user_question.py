@@ -17,7 +17,7 @@ from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.builtins.ask_user_question import AskUserQuestion
 from vibe.core.tools.errors import ToolArgumentsError, ToolError
 from vibe.core.tools.executor import Approvals, ToolExecutor
-from vibe.core.tools.questions import AnnouncedInput, Answer, Question
+from vibe.core.tools.questions import Answer, Question, announced
 from vibe.core.tools.workspace import Workspace
 
 
@@ -86,9 +86,9 @@ async def test_a_question_is_withdrawn_when_its_agent_is_stopped() -> None:
         scope.cancel()
         await anyio.sleep_forever()
 
-    announced = AnnouncedInput(ask_on, sink, anyio.Lock())
+    asking = announced(ask_on, sink, anyio.Lock())
     with anyio.CancelScope() as scope:
-        await announced([Question.model_validate(question())])
+        await asking([Question.model_validate(question())])
 
     asked, withdrawn = sink.events
     assert isinstance(asked, QuestionEvent)
