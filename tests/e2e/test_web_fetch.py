@@ -1,4 +1,4 @@
-"""Covers ``vibe.core.tools.web``."""
+"""Covers ``vibe.core.tools.web_client``."""
 
 from __future__ import annotations
 

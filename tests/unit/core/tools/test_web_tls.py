@@ -13,8 +13,7 @@ from cryptography.x509.oid import NameOID
 from tests.fakes.network import PUBLIC, FakeNetwork
 from tests.fakes.web_server import Page, WebServer
 from vibe.core.tools.errors import ToolError
-from vibe.core.tools.web.address import parse_url
-from vibe.core.tools.web.client import fetch
+from vibe.core.tools.web_client import fetch, parse_url
 
 PAGE = Page(b"hello", headers={"Content-Type": "text/plain"})
 

@@ -14,8 +14,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from ipc.events import WrittenFile
 from vibe.core.tools.base import Assessment, BaseToolConfig, InvokeContext, PathAccess, ToolArgs, ToolError
-from vibe.core.tools.builtins._blocks import Block, apply_blocks, parse_blocks
-from vibe.core.tools.builtins._closest import LEAST_SIMILAR
+from vibe.core.tools.builtins._blocks import LEAST_SIMILAR, Block, apply_blocks, parse_blocks
 from vibe.core.tools.edits import EditResult, EditTool, FileDiff, FileEdit
 from vibe.core.tools.files.text_files import decode, read_whole
 from vibe.core.tools.workspace import Workspace

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from vibe.core.tools.web.address import UrlError, parse_url, refusal
+from vibe.core.tools.web_client import UrlError, parse_url, refusal
 
 
 @pytest.mark.parametrize(
