@@ -243,7 +243,7 @@ def _as_on_disk(path: str) -> str:
 
 
 def _unescaped(found: re.Match[str]) -> str:
-    """What was listed as an escape, for it can't be printed."""
+    """The character that a listing shows as an escape, for it can't be printed."""
     character = _CONTROLS.get(found[0]) or chr(int(found[1] or found[2], 16))
     return found[0] if character == "\0" or character.isprintable() else character
 
