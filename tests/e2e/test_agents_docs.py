@@ -1,6 +1,6 @@
 """What the guides to agents, tools and the network show works as shown.
 
-Covers ``vibe.core.agents``, ``vibe.core.tools.web_client``.
+Covers ``vibe.core.agents``, ``vibe.core.tools.builtins``.
 """
 
 from __future__ import annotations

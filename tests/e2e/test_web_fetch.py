@@ -1,4 +1,4 @@
-"""Covers ``vibe.core.tools.web_client``."""
+"""Covers ``vibe.core.tools.builtins``."""
 
 from __future__ import annotations
 
