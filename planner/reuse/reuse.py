@@ -43,7 +43,7 @@ class KeyedPlan:
 
     @cached_property
     def works(self) -> Mapping[str, str]:
-        """Of each step a digest of everything but the commit."""
+        """Of each step a digest of everything in its key but the commit."""
         works: dict[str, str] = {}
         for step_id in self.dag.order:
             step = self.steps[step_id]
@@ -53,11 +53,6 @@ class KeyedPlan:
                 "decisions": self.reached(step_id),
             })
         return works
-
-    @cached_property
-    def keys(self) -> Mapping[str, str]:
-        """The content key of each step."""
-        return {step_id: _digest([work, self.base_commit]) for step_id, work in self.works.items()}
 
     def definition(self, step_id: str) -> dict[str, Any]:
         """Return the step as JSON: its fields but for LIMITS, and the plan's goal and context if an agent does it."""

@@ -24,7 +24,6 @@ from planner.state.commands import Decided, Effect
 from planner.state.decisions import StepChoice, check_selections, plan_decision
 from planner.state.facts import (
     INTERRUPTED_REASON,
-    decision_taken,
     is_over,
     plan_completed,
     plan_paused,
@@ -238,7 +237,7 @@ def take_decision(state: State, command: Decide, at: float) -> Decided:
     chosen = tuple(command.selections)
     decision = _open_decision(state, command.decision_id)
     check_selections(decision, chosen)
-    taken = decision_taken(state, decision, chosen, command.by, at)
+    taken = stamped(state, decision, at, selections=chosen, by=command.by)
     if not state.is_run:
         return Decided((taken, plan_paused(state, "decided", at)))
     if not decision.kind:
@@ -276,7 +275,7 @@ def decision_timed_out(state: State, command: c.DecisionTimedOut, at: float) -> 
     if decision is None or is_over(state):
         return Decided()
     if decision.default:
-        return Decided((decision_taken(state, decision, decision.default, "timeout", at),))
+        return Decided((stamped(state, decision, at, selections=decision.default, by="timeout"),))
     over = stamped(state, decision, at, by="timeout")
     if command.decision_id in needed_decisions(state) and state.stopping is None:
         return Decided((over, plan_stopping(state, PlanStatus.PAUSED, DECISION_REASON, at)))

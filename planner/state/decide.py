@@ -34,7 +34,6 @@ from planner.state.decisions import plan_decision
 from planner.state.evolve import evolve
 from planner.state.facts import (
     INTERRUPTED_REASON,
-    decision_taken,
     halts,
     is_over,
     left_after,
@@ -44,6 +43,7 @@ from planner.state.facts import (
     question_about,
     reason_of,
     retry_delay,
+    stamped,
     step_asked,
     step_event,
     step_moved,
@@ -300,7 +300,7 @@ def _start(state: State, command: c.Start, at: float) -> Decided:
         began = e.PlanStartedEvent(max_parallel_steps=command.width, note=command.note, **told)
     known = {decision.id: plan_decision(decision) for decision in plan.decisions}
     flags = [
-        decision_taken(state, known[name], chosen, "flag", at)
+        stamped(state, known[name], at, selections=chosen, by="flag")
         for name, chosen in command.decisions.items()
         if name in known and name not in state.decisions
     ]
@@ -345,7 +345,7 @@ def look(state: State, loaded: LoadedPlan, flags: dict[str, tuple[str, ...]] | N
     for decision in loaded.plan.decisions:
         chosen = (flags or {}).get(decision.id)
         if chosen and decision.id not in state.decisions:
-            evolve(state, decision_taken(state, plan_decision(decision), chosen, "flag", at))
+            evolve(state, stamped(state, plan_decision(decision), at, selections=chosen, by="flag"))
     schedule = state.schedule = Schedule(state, loaded, width=1)
     facts = [fact for fact in _left_over(state, at).facts if _is_asking(fact)]
     freed = [step_moved(state, step_id, StepStatus.PENDING, at) for step_id in schedule.fresh]

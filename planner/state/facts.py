@@ -138,13 +138,6 @@ def stamped(state: State, decision: e.PlanDecisionEvent, at: float, **fields: An
     return structs.replace(decision, ts=at, plan_id=state.plan_id, **fields)
 
 
-def decision_taken(
-    state: State, decision: e.PlanDecisionEvent, chosen: tuple[str, ...], by: str, at: float
-) -> e.PlanDecisionEvent:
-    """A decision is taken."""
-    return stamped(state, decision, at, selections=chosen, by=by)
-
-
 def plan_stopping(
     state: State, status: PlanStatus, reason: str, at: float, outcome: str | None = None
 ) -> e.PlanStoppingEvent:

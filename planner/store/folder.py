@@ -182,10 +182,7 @@ class PlanFolder:
 
     def ended_at(self) -> float:
         """The time the journal was last written, in unix seconds; now if it can't be told."""
-        try:
-            return (self.path / JOURNAL_FILE).stat().st_mtime
-        except OSError:
-            return time.time()
+        return _written(self.path / JOURNAL_FILE) or time.time()
 
     def journal(self) -> JournalContent:
         """All that is recorded of the plan; nothing on disk is touched.

@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -147,18 +147,14 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         """
         folder = find_plan(home, reference)
         lock = lock_plan(folder.path / LOCK_FILE, folder.plan_id)
-        try:
+        with ExitStack() as held:
+            held.callback(lock.release)
             store = cls(folder, lock, now=now)
-        except BaseException:
-            lock.release()
-            raise
-        try:
+            held.callback(store.close)
             store._note_lost()
             store._mend_results()
-        except BaseException:
-            store.close()
-            raise
-        return store
+            held.pop_all()
+            return store
 
     def __enter__(self) -> Self:
         return self
