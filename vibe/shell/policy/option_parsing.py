@@ -1,16 +1,88 @@
-"""The words of a program that only reads, told apart: options, their values, and what the others name."""
+"""The words of a program, told apart by its row: options, their values, and what the others name.
+
+How a row is read: ``-ab`` are the options ``-a`` and ``-b``; ``-n=`` takes a value, attached or as the next word;
+``--long`` takes none, ``--long=`` takes one, ``--long?`` takes one only after ``=``; ``-n:`` takes the next word, and
+what is glued to it are further options; ``-ps!`` is one option of several letters; ``-#`` is a number such as ``-20``.
+Abbreviations of long options are not known, and so asked about. A test asks every program in the tables whether that is
+so.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from enum import Enum
+from functools import cached_property
+from types import MappingProxyType
 from typing import TypeAlias
 
-from vibe.shell.policy.option_specs import Operands, Reader
 from vibe.shell.policy.parser import ShellCommand, Word
 from vibe.shell.policy.paths import NamedPath
-from vibe.shell.policy.read_only_commands import PATTERN_SAFE
+
+PATTERN_SAFE = frozenset({"ls", "cat", "head", "tail", "wc", "stat", "du", "md5sum", "sha1sum", "sha256sum",
+                          "sha512sum", "echo", "basename", "dirname", "nl", "tac"})  # fmt: skip
+"""Programs without any option that writes or runs something: a file named like an option can do no harm there."""
+
+
+class Operands(Enum):
+    """The kind of things named by those words of a command that are no options."""
+
+    NONE = "none"
+    TEXT = "text"
+    WORDS = "text, be it like options"
+    PATHS = "paths"
+    ONE_PATH = "one path"
+    """A second one would be written to."""
+    PATTERN = "pattern, then paths"
+    REVISIONS = "revisions and paths"
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A program (or subcommand) that only reads when it is given nothing but the options of its ``row``.
+
+    ``patterns``: options that give the pattern, so that all operands are paths. ``recursive``: options that make it
+    read the files below a folder (``*``: always), ``visible``: hidden ones only if asked to, ``follows``: also where
+    links lead (``*``: always). ``listing``: options without which an operand would create something. ``clusters``:
+    ``-ab`` is ``-a -b``. ``stops``: the first operand ends them. ``fixed_first``: the first word may be no pattern.
+    ``check`` says what is wrong with all the words, or nothing; ``script`` what is wrong with a pattern; ``own`` is for
+    words that are no options and operands: what is wrong, and the paths they name.
+    """
+
+    row: str = ""
+    operands: Operands = Operands.PATHS
+    _: KW_ONLY
+    patterns: str = ""
+    recursive: str = ""
+    visible: bool = False
+    follows: str = ""
+    listing: str = ""
+    clusters: bool = True
+    stops: bool = False
+    fixed_first: bool = False
+    check: Callable[[Sequence[str]], str] | None = None
+    script: Callable[[str], str] | None = None
+    own: Callable[[Sequence[str]], tuple[str, Sequence[str]]] | None = None
+
+    @cached_property
+    def options(self) -> Mapping[str, str]:
+        """Option to what follows it."""
+        return options_in(self.row)
+
+
+def options_in(row: str) -> Mapping[str, str]:
+    """The options of a row, each with what follows it: nothing, ``=``, ``?`` or ``:``."""
+    found: dict[str, str] = {}
+    for word in row.split():
+        mark = word[-1] if word[-1] in "=?:!" else ""
+        name = word.removesuffix(mark)
+        if name.startswith("--") or mark == "!" or len(name) == 2:
+            found[name] = mark.strip("!")
+        else:
+            found.update(dict.fromkeys((f"-{letter}" for letter in name[1:]), mark))
+    return MappingProxyType(found)
+
 
 PUBLIC = frozenset({
     "-", "/etc/debian_version", "/etc/lsb-release", "/etc/os-release", "/etc/timezone", "/proc/cpuinfo",
@@ -91,6 +163,10 @@ class Parsed:
     operands: tuple[str, ...]
     patterns: tuple[str, ...]
 
+    def has(self, options: str) -> bool:
+        """Return whether one of these is given; ``*``: always."""
+        return options == "*" or not self.given.isdisjoint(options.split())
+
 
 def parse_options(words: Sequence[str], reader: Reader) -> Parsed | str:
     """The words as a program's own parser would take them; else the first option that is not known.
@@ -126,7 +202,7 @@ def parse_options(words: Sequence[str], reader: Reader) -> Parsed | str:
         index += needs
         given |= names
         values += found
-        if names & reader.patterns:
+        if not names.isdisjoint(reader.patterns.split()):
             patterns += found
     return Parsed(frozenset(given), tuple(values), tuple(operands), tuple(patterns))
 
@@ -170,7 +246,7 @@ def _take_short(word: str, reader: Reader) -> _Taken:
 
 def _doubt_operands(parsed: Parsed, reader: Reader, words: Sequence[Word]) -> str:
     operands = parsed.operands
-    if reader.listing and operands and not parsed.given & reader.listing:
+    if reader.listing and operands and not parsed.has(reader.listing):
         return f"with {operands[0]!r} may create it"
     if reader.operands is Operands.NONE and operands:
         return f"with {operands[0]!r} may do more than look"
@@ -185,7 +261,7 @@ def _doubt_patterns(parsed: Parsed, reader: Reader, words: Sequence[Word]) -> st
     """Return whether a name that a pattern stands for may take the script's place, or make another word take it."""
     if reader.script is None:
         return ""
-    files = parsed.operands if parsed.given & reader.patterns else parsed.operands[1:]
+    files = parsed.operands if parsed.has(reader.patterns) else parsed.operands[1:]
     moving = any(word.pattern and word.text not in files for word in words)
     return "runs a script that may become the name of a file" if moving else ""
 
@@ -193,7 +269,7 @@ def _doubt_patterns(parsed: Parsed, reader: Reader, words: Sequence[Word]) -> st
 def _doubt_scripts(parsed: Parsed, reader: Reader) -> str:
     if reader.script is None:
         return ""
-    scripts = parsed.patterns if parsed.given & reader.patterns else parsed.operands[:1]
+    scripts = parsed.patterns if parsed.has(reader.patterns) else parsed.operands[:1]
     return next((doubt for script in scripts if (doubt := reader.script(script))), "") if scripts else "has no script"
 
 
@@ -211,14 +287,14 @@ def _reader_paths(parsed: Parsed, reader: Reader, command: ShellCommand) -> tupl
     if reader.operands in {Operands.TEXT, Operands.NONE}:
         return _expanded(command)
     operands = list(parsed.operands)
-    if reader.operands is Operands.PATTERN and not parsed.given & reader.patterns:
+    if reader.operands is Operands.PATTERN and not parsed.has(reader.patterns):
         operands = operands[1:]
-    whole = "*" in reader.recursive or bool(parsed.given & reader.recursive)
-    if whole and not operands and not (command.fed and "*" in reader.recursive):
+    whole = parsed.has(reader.recursive)
+    if whole and not operands and not (command.fed and reader.recursive == "*"):
         operands.append(".")
     patterns = {word.text for word in command.words if word.pattern}
-    visible = reader.visible and not parsed.given & {"-g", "--glob", "--iglob", "-.", "--hidden"}
-    follows = "*" in reader.follows or bool(parsed.given & reader.follows)
+    visible = reader.visible and not parsed.has("-g --glob --iglob -. --hidden")
+    follows = parsed.has(reader.follows)
     paths = [
         NamedPath(text=text, pattern=text in patterns, whole=whole, visible=visible, follows=follows)
         for text in operands

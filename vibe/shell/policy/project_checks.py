@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import PurePosixPath
 from types import MappingProxyType
 
-from vibe.shell.policy.option_parsing import parse_options
-from vibe.shell.policy.option_specs import Reader, options_in
+from vibe.shell.policy.option_parsing import Reader, parse_options
 from vibe.shell.policy.parser import parse_line
 from vibe.shell.policy.paths import NamedPath, lexical_doubt
 from vibe.shell.policy.verdict import reads_only_its_input
@@ -23,37 +22,26 @@ PLAIN = re.compile(r"[\w.*/][\w.*/:,\[\]()+ <>=!'\"-]*")
 SETTING = re.compile(r"\w+\+?=")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Check:
     """The words that may follow a check's name: options, others (any plain ones, or ``words``), options after ``--``.
 
     ``one_dash``: long options may have a single dash.
     """
 
-    options: Reader
-    words: frozenset[str] | None = None
-    after: Reader | None = None
+    row: str
+    _: KW_ONLY
+    words: str | None = None
+    after: str | None = None
     one_dash: bool = False
 
 
-def _check(row: str, *, words: str | None = None, after: str | None = None, one_dash: bool = False) -> Check:
-    return Check(
-        options=Reader(options=options_in(row)),
-        words=None if words is None else frozenset(words.split()),
-        after=None if after is None else Reader(options=options_in(after)),
-        one_dash=one_dash,
-    )
-
-
-NPM = _check("-s --silent --if-present --workspaces", after="")
-SCRIPT = _check("", after="")
-PYTEST = _check(
+PYTEST = Check(
     "-qvxsl -k= -m= -r= -n= --lf --ff --nf --sw --last-failed --failed-first --new-first --stepwise --exitfirst "
     "--maxfail= --tb= --durations= --durations-min= --co --collect-only --no-header --no-summary --strict-markers "
     "--strict-config --color= --timeout= --deselect= --ignore= --ignore-glob= --showlocals --verbose --quiet "
     "--disable-warnings --runxfail --capture= --no-cov --version --markers --fixtures --setup-plan --full-trace"
 )
-UNITTEST = _check("-vqfb -k= -s= -p= --verbose --quiet --failfast --buffer --locals")
 CARGO = (
     "-rqv -p= -j= -F= --package= --lib --bins --bin= --tests --test= --examples --example= --benches --bench= "
     "--all-targets --workspace --all --exclude= --features= --all-features --no-default-features --release --profile= "
@@ -65,58 +53,51 @@ GO = (
     "--cpu= --bench= --benchtime= --benchmem --json --list= --skip= --shuffle= --fullpath --tags="
 )
 
-CHECKS: Mapping[tuple[str, ...], Check] = MappingProxyType({
-    ("npm", "test"): NPM,
-    ("npm", "t"): NPM,
-    ("yarn", "test"): SCRIPT,
-    ("pnpm", "test"): SCRIPT,
-    ("cargo", "test"): _check(f"{CARGO} --doc --no-run --no-fail-fast", after=LIBTEST),
-    ("cargo", "build"): _check(CARGO),
-    ("cargo", "check"): _check(CARGO),
-    ("cargo", "clippy"): _check(f"{CARGO} --no-deps", after="-A= -D= -W="),
-    ("go", "test"): _check(GO, one_dash=True),
-    ("go", "build"): _check(GO, one_dash=True),
-    ("go", "vet"): _check(GO, one_dash=True),
-    ("pytest",): PYTEST,
-    ("python", "-m", "pytest"): PYTEST,
-    ("python3", "-m", "pytest"): PYTEST,
-    ("uv", "run", "pytest"): PYTEST,
-    ("python", "-m", "unittest"): UNITTEST,
-    ("python3", "-m", "unittest"): UNITTEST,
-    ("ruff", "check"): _check(
+CHECKS: Mapping[str, Check] = MappingProxyType({
+    **dict.fromkeys(("npm test", "npm t"), Check("-s --silent --if-present --workspaces", after="")),
+    **dict.fromkeys(("yarn test", "pnpm test"), Check("", after="")),
+    "cargo test": Check(f"{CARGO} --doc --no-run --no-fail-fast", after=LIBTEST),
+    "cargo build": Check(CARGO),
+    "cargo check": Check(CARGO),
+    "cargo clippy": Check(f"{CARGO} --no-deps", after="-A= -D= -W="),
+    **dict.fromkeys(("go test", "go build", "go vet"), Check(GO, one_dash=True)),
+    **dict.fromkeys(("pytest", "python -m pytest", "python3 -m pytest", "uv run pytest"), PYTEST),
+    **dict.fromkeys(
+        ("python -m unittest", "python3 -m unittest"),
+        Check("-vqfb -k= -s= -p= --verbose --quiet --failfast --buffer --locals"),
+    ),
+    "ruff check": Check(
         "-qvsne --select= --ignore= --extend-select= --extend-ignore= --output-format= --statistics --no-cache "
         "--preview --diff --no-fix --show-files --show-settings --exit-zero --target-version= --line-length= "
         "--exclude= --quiet --verbose --silent"
     ),
-    ("mypy",): _check(
+    "mypy": Check(
         "-v -p= -m= --strict --ignore-missing-imports --show-error-codes --hide-error-codes --pretty --no-pretty "
-        "--no-error-summary --no-incremental --python-version= --platform= --namespace-packages "
-        "--explicit-package-bases "
+        "--no-error-summary --no-incremental --python-version= --platform= --namespace-packages --exclude= --package= "
         "--follow-imports= --check-untyped-defs --disallow-untyped-defs --disallow-incomplete-defs "
-        "--warn-unused-ignores "
-        "--warn-return-any --warn-unreachable --show-column-numbers --show-error-context --show-error-end "
-        "--no-color-output --exclude= --package= --module= --verbose --version"
+        "--warn-unused-ignores --warn-return-any --warn-unreachable --show-column-numbers --show-error-context "
+        "--explicit-package-bases --show-error-end --no-color-output --module= --verbose --version"
     ),
-    ("pyright",): _check(
+    "pyright": Check(
         "--stats --outputjson --warnings --level= --pythonversion= --pythonplatform= --verbose --version"
     ),
-    ("tsc",): _check("-v --noEmit --pretty --strict --skipLibCheck --listFiles --showConfig --version", words=""),
-    ("jest",): _check(
+    "tsc": Check("-v --noEmit --pretty --strict --skipLibCheck --listFiles --showConfig --version", words=""),
+    "jest": Check(
         "-bioef -t= -w= --testNamePattern= --testPathPattern= --testPathPatterns= --verbose --silent --bail? --ci "
         "--runInBand --coverage --no-coverage --colors --no-color --onlyChanged --onlyFailures --passWithNoTests "
         "--maxWorkers= --listTests --findRelatedTests --detectOpenHandles --forceExit --expand --json --no-cache "
         "--runTestsByPath --lastCommit --showSeed"
     ),
-    ("vitest", "run"): _check(
+    "vitest run": Check(
         "-t= --testNamePattern= --no-color --bail= --silent --coverage --passWithNoTests --hideSkippedTests "
         "--allowOnly --maxWorkers= --minWorkers= --retry= --testTimeout="
     ),
-    ("eslint",): _check(
+    "eslint": Check(
         "-v --quiet --max-warnings= --ext= --color --no-color --no-inline-config --report-unused-disable-directives "
         "--no-error-on-unmatched-pattern --no-warn-ignored --ignore-pattern= --version"
     ),
-    ("tox",): _check("-qv -e= --skip-missing-interpreters --quiet --verbose", words="run r run-parallel p list l"),
-    ("nox",): _check(
+    "tox": Check("-qv -e= --skip-missing-interpreters --quiet --verbose", words="run r run-parallel p list l"),
+    "nox": Check(
         "-lvrR -s= -k= -t= -p= --list --sessions= --session= --keywords= --tags= --pythons= --verbose --no-color "
         "--reuse-existing-virtualenvs --no-install --stop-on-first-error"
     ),
@@ -133,16 +114,16 @@ def only_chooses(words: Sequence[str], check: Check) -> bool:
     own, passed_on = words[:cut], words[cut + 1 :]
     if check.one_dash:
         own = [f"-{word}" if re.match(r"-\w{2}", word) else word for word in own]
-    return _allowed(own, check.options, check.words) and (
-        _allowed(passed_on, check.after, None) if check.after else cut == len(words)
+    return _allowed(own, check.row, check.words) and (
+        cut == len(words) if check.after is None else _allowed(passed_on, check.after, None)
     )
 
 
-def _allowed(words: Sequence[str], row: Reader, operands: frozenset[str] | None) -> bool:
-    parsed = parse_options(words, row)
+def _allowed(words: Sequence[str], row: str, operands: str | None) -> bool:
+    parsed = parse_options(words, Reader(row))
     if isinstance(parsed, str):
         return False
-    if operands is not None and not operands.issuperset(parsed.operands):
+    if operands is not None and not set(parsed.operands) <= set(operands.split()):
         return False
     return all(map(PLAIN.fullmatch, parsed.operands)) and not any(
         map(_leads_elsewhere, (*parsed.operands, *parsed.values))
@@ -174,7 +155,7 @@ def covered_commands(line: str) -> tuple[str, ...] | None:
 
 def _covered(argv: tuple[str, ...]) -> str:
     for length in (3, 2, 1):
-        check = CHECKS.get(argv[:length])
-        if check is not None and only_chooses(argv[length:], check):
-            return f"{shlex.join(argv[:length])} *"
+        beginning = shlex.join(argv[:length])
+        if beginning in CHECKS and only_chooses(argv[length:], CHECKS[beginning]):
+            return f"{beginning} *"
     return shlex.join(argv)

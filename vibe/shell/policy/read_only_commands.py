@@ -1,84 +1,307 @@
 """The programs that only read, with every option they may be given: whatever is not written here is asked about.
 
-``option_specs`` says how a row is read. Abbreviations of long options are not known, and so asked about.
+``option_parsing`` says how a row is read. Abbreviations of long options are not known, and so asked about.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from vibe.shell.policy.git_readers import GIT_READERS
-from vibe.shell.policy.option_specs import (
-    TEST_OPERATORS,
-    Operands,
-    Reader,
-    check_bat,
-    check_counting,
-    check_jq,
-    check_pager,
-    check_printf,
-    check_strings,
-    check_test,
-    check_xxd,
-    find_paths,
-    list_tar,
-    list_zip,
-    matching,
-    only,
-    options_in,
-    read_date,
-    reader,
-    something,
-)
+from vibe.shell.policy.option_parsing import Operands, Reader
 from vibe.shell.policy.script_rules import check_awk, check_repeats, check_sed
 
-HASH_OPTIONS = "-bt --binary --text --tag --zero"
-GREP_OPTIONS = (
+NEEDS_NAME = "without a name it prints everything"
+
+
+def matching(
+    pattern: str, problem: str = "{!r} may do more than look", *, without: str = ""
+) -> Callable[[Sequence[str]], str]:
+    """Nothing but words that match; ``problem`` is told of another, ``without`` where there is no word."""
+    compiled = re.compile(pattern, re.DOTALL)
+
+    def check(words: Sequence[str]) -> str:
+        if not words:
+            return without
+        return next((problem.format(word) for word in words if not compiled.fullmatch(word)), "")
+
+    return check
+
+
+def listing(
+    program: str, options: str, odd: str, *endings: str
+) -> Callable[[Sequence[str]], tuple[str, Sequence[str]]]:
+    """``OPTIONS ARCHIVE [MEMBER...]``: the program tries ``endings``; an ``odd`` name stands for something else."""
+
+    def own(words: Sequence[str]) -> tuple[str, Sequence[str]]:
+        if len(words) < 2 or not re.fullmatch(options, words[0]) or re.search(odd, words[1]):
+            return f"{program!r} may do more than list", ()
+        if any(word.startswith("-") for word in words[1:]):
+            return f"{program!r} with further options may do more than list", ()
+        return "", [words[1] + ending for ending in endings]
+
+    return own
+
+
+FIND_TESTS = frozenset({
+    "-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-regextype", "-type", "-maxdepth",
+    "-mindepth", "-mtime", "-mmin", "-atime", "-amin", "-ctime", "-cmin", "-size", "-perm", "-user", "-group",
+    "-links", "-printf", "-newer", "-anewer", "-cnewer", "-newermt", "-lname", "-ilname", "-iwholename", "-xtype",
+    "-inum", "-used", "-fstype",
+})  # fmt: skip
+FIND_WORDS = frozenset({
+    "-empty", "-print", "-print0", "-prune", "-not", "-o", "-or", "-a", "-and", "-readable", "-writable",
+    "-executable", "-depth", "-xdev", "-mount", "-ls", "-quit", "-true", "-false", "-nouser", "-nogroup", "-daystart",
+    "-ignore_readdir_race", "-noleaf", "!", "(", ")", ",",
+})  # fmt: skip
+PRINTF_WIDE = re.compile(r"%[^%A-Za-z]*(?:\*|\d{5})")
+HUGE = re.compile(
+    r"[+-]?(?:0x[\da-f.p+-]+|\d{8,}.*|\d*\.\d{5,}|[\d.]+e.*|inf\w*|nan\w*)|\d+-\d{8,}|-i\d+-\d{8,}|.*=\d+-\d{8,}",
+    re.IGNORECASE,
+)
+PRINTF_STORE = re.compile(r"%[^A-Za-z%]*[hlLjzt]*n")
+XXD_FLAGS = frozenset({"-a", "-b", "-C", "-d", "-e", "-E", "-i", "-p", "-ps", "-u"})
+XXD_VALUED = re.compile(r"-[cglos]")
+XXD_NUMBER = re.compile(r"[+-]?(?:0x[0-9a-f]+|[0-9]+)")
+JQ_REACH = re.compile(
+    r"(?<![\w.])env\b|\.\.env\b|\d\.env\b|\bENV\b|\bimport\b|\binclude\b|\bget_search_list\b|\bmodulemeta\b"
+)
+
+
+def find_paths(words: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Return what is wrong with the words of ``find``, or nothing, and the folders it starts from."""
+    starts: list[str] = []
+    index = 0
+    while index < len(words) and not words[index].startswith(("-", "(", "!", ",")):
+        starts.append(words[index])
+        index += 1
+    while index < len(words):
+        word = words[index]
+        if word in FIND_TESTS:
+            index += 2
+        elif word in FIND_WORDS:
+            index += 1
+        else:
+            return f"'find {word}' may do more than look", starts
+    return "", starts
+
+
+def check_printf(words: Sequence[str]) -> str:
+    """``-v`` and ``%n`` store into a variable, whose subscript the shell evaluates."""
+    if words and (words[0].startswith("-") or PRINTF_STORE.search(words[0]) or PRINTF_WIDE.search(words[0])):
+        return f"'printf {words[0]}' may do more than print"
+    return ""
+
+
+def check_counting(words: Sequence[str]) -> str:
+    """Return what is wrong with numbers too large to wait for, and steps of nothing."""
+    huge = next((word for word in words if HUGE.fullmatch(word)), None)
+    if huge is None and len(words) > 2 and re.fullmatch(r"[+-]?0*+(?:\.0*+)?", words[-2]):
+        huge = words[-2]
+    return "" if huge is None else f"counting with {huge!r} may never end"
+
+
+def check_jq(script: str) -> str:
+    """Return what a jq script reads besides its input; empty: nothing."""
+    return "reads variables or modules" if JQ_REACH.search(script) else ""
+
+
+def check_xxd(words: Sequence[str]) -> str:
+    """It reads the first letter of an option and passes over most others; after a file all words are files."""
+    index = 0
+    while index < len(words) and words[index].startswith("-"):
+        word = words[index]
+        number = word[2:] or "".join(words[index + 1 : index + 2])
+        index += 2 if XXD_VALUED.fullmatch(word) else 1
+        if word not in XXD_FLAGS and not (XXD_VALUED.match(word) and XXD_NUMBER.fullmatch(number)):
+            return f"'xxd {word}' may do more than look"
+    return f"xxd writes to {words[index + 1]!r}" if len(words) > index + 1 else ""
+
+
+DATE_WORDS = re.compile(r"[\w+@-][\w :+,./-]*")
+DATE_OPTIONS = re.compile(
+    r"\+.*|-uR?|-Ru?|-I[a-z]*|--(?:utc|universal|rfc-email|iso-8601(?:=[a-z]+)?|rfc-3339=[a-z]+)", re.DOTALL
+)
+
+
+def read_date(words: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """A word of its own would set the clock; a text may name a file with a time zone."""
+    index = 0
+    while index < len(words):
+        word = words[index]
+        index += 1
+        if word in {"-d", "--date"} and index < len(words):
+            given = words[index]
+            index += 1
+        elif word.startswith(("--date=", "-d")):
+            given = word.removeprefix("--date=").removeprefix("-d")
+        elif DATE_OPTIONS.fullmatch(word):
+            continue
+        else:
+            return f"'date {word}' may do more than look", ()
+        if not DATE_WORDS.fullmatch(given) or "TZ" in given or re.match(r"-(?!\d)", given):
+            return f"'date -d {given}' may do more than look", ()
+    return "", ()
+
+
+GIT_KEY = re.compile(
+    r"(?:user|core|init|pull|push|merge|rebase|commit|branch|remote|diff|log|color|status)\.[\w./-]+", re.IGNORECASE
+)
+
+
+def git_setting(words: Sequence[str]) -> str:
+    """One name and no value; others may hold a secret."""
+    names = words[1:] if words[:1] in {("--local",), ("--global",)} else words
+    return "" if len(names) == 1 and GIT_KEY.fullmatch(names[0]) else "'git config' may show a secret or set something"
+
+
+LIST_IMPLYING = "--list -l --contains --no-contains --merged --no-merged --points-at"
+GIT_DIFF = (
+    "-pusbwWzRa -U? -M? -C? -S= -G= -B? -D --patch --no-patch --unified? --raw --minimal --patience --histogram "
+    "--diff-algorithm= --stat? --numstat --shortstat --dirstat? --summary --compact-summary --name-only --name-status "
+    "--color? --no-color --color-words? --word-diff? --word-diff-regex= --no-renames --find-renames? --find-copies? "
+    "--diff-filter= --pickaxe-all --pickaxe-regex --ignore-all-space --ignore-space-change --ignore-blank-lines "
+    "--ignore-space-at-eol --function-context --inter-hunk-context= --no-ext-diff --no-textconv --exit-code --quiet "
+    "--relative? --abbrev? --full-index --no-prefix --check --binary --text"
+)
+GIT_LOG = (
+    f"{GIT_DIFF} -# -n= -i -E -F -P -c -m -q --max-count= --skip= --since= --after= --until= --before= --author= "
+    "--committer= --grep= --all-match --invert-grep --merges --no-merges --first-parent --all --branches? --tags? "
+    "--remotes? --glob= --exclude= --reverse --oneline --graph --decorate? --no-decorate --pretty? --format? "
+    "--abbrev-commit --no-abbrev-commit --date= --relative-date --follow --topo-order --date-order --author-date-order "
+    "--no-walk --left-right --cherry-pick --cherry --source --simplify-by-decoration --full-history --notes? "
+    "--no-notes --show-pulls --ancestry-path --boundary --cc --no-mailmap --regexp-ignore-case --extended-regexp"
+)
+
+GIT_READERS: Mapping[str, Reader] = MappingProxyType({
+    "git status": Reader(
+        "-sbvz -u? --short --branch --show-stash --porcelain? --long --verbose --untracked-files? --ignored? "
+        "--ignore-submodules? --ahead-behind --no-ahead-behind --renames --no-renames --column? --no-column",
+        Operands.REVISIONS,
+    ),
+    **dict.fromkeys(
+        ("git log", "git show", "git whatchanged"), Reader(f"{GIT_LOG} -L=", Operands.REVISIONS, clusters=False)
+    ),
+    "git diff": Reader(
+        f"{GIT_DIFF} --cached --staged --merge-base --ours --theirs --base", Operands.REVISIONS, clusters=False
+    ),
+    "git branch": Reader(
+        "-arvlq --all --remotes --verbose --list --show-current --color? --no-color --column? --no-column --sort= "
+        "--format= --contains= --no-contains= --merged= --no-merged= --points-at=",
+        Operands.REVISIONS,
+        listing=LIST_IMPLYING,
+    ),
+    "git tag": Reader(
+        "-l -n? --list --sort= --format= --contains= --no-contains= --merged= --no-merged= --points-at= --column?",
+        Operands.REVISIONS,
+        listing=LIST_IMPLYING,
+    ),
+    "git rev-parse": Reader(
+        "-q --abbrev-ref? --short? --verify --quiet --symbolic --symbolic-full-name --show-toplevel --show-prefix "
+        "--show-cdup --show-superproject-working-tree --git-dir --absolute-git-dir --git-common-dir "
+        "--is-inside-work-tree --is-inside-git-dir --is-bare-repository --is-shallow-repository --all --branches? "
+        "--tags? --remotes?",
+        Operands.REVISIONS,
+        clusters=False,
+    ),
+    "git rev-list": Reader(
+        GIT_LOG + " --count --objects --parents --children --timestamp", Operands.REVISIONS, clusters=False
+    ),
+    "git blame": Reader(
+        "-bceflnstw -M? -C? -L= --root --show-stats --show-name --show-number --show-email --porcelain "
+        "--line-porcelain --incremental --since= --date= --abbrev? --first-parent --color-lines --color-by-age",
+        Operands.REVISIONS,
+    ),
+    "git ls-files": Reader(
+        "-cdmoistuvkz -x= --cached --deleted --modified --others --ignored --stage --unmerged --killed "
+        "--exclude-standard --exclude= --error-unmatch --full-name --eol --deduplicate --abbrev? --directory",
+        Operands.REVISIONS,
+    ),
+    "git ls-tree": Reader(
+        "-drtlz --long --name-only --name-status --full-name --full-tree --abbrev?", Operands.REVISIONS
+    ),
+    "git cat-file": Reader("-teps", Operands.REVISIONS),
+    "git describe": Reader(
+        "--all --tags --always --long --dirty? --abbrev? --contains --candidates= --exact-match --match= --exclude= "
+        "--first-parent --debug",
+        Operands.REVISIONS,
+    ),
+    "git shortlog": Reader(
+        "-nsec --numbered --summary --email --group= --no-merges --all --since= --until=", Operands.REVISIONS
+    ),
+    "git merge-base": Reader("-a --all --octopus --is-ancestor --fork-point --independent", Operands.REVISIONS),
+    "git for-each-ref": Reader("--count= --sort= --format= --contains= --merged= --points-at=", Operands.TEXT),
+    "git show-ref": Reader("-d -s? --head --heads --tags --hash? --abbrev? --verify --dereference", Operands.TEXT),
+    "git count-objects": Reader("-vH --verbose --human-readable", Operands.NONE),
+    "git check-ignore": Reader("-qvn --quiet --verbose --non-matching --no-index"),
+    "git grep": Reader(
+        "-# -iIvwanlLcEFGPhHqpWz -e= -A= -B= -C= -m= --cached --untracked --ignore-case --invert-match --word-regexp "
+        "--text --line-number --column --files-with-matches --name-only --files-without-match --count --color? "
+        "--no-color --break --heading --extended-regexp --fixed-strings --perl-regexp --basic-regexp --full-name "
+        "--max-depth= --and --or --not --all-match --show-function --function-context --only-matching",
+        Operands.PATTERN,
+        check=check_repeats,
+        patterns="-e",
+        recursive="--untracked",
+    ),
+    "git remote": Reader("-v --verbose", Operands.NONE),
+    "git remote get-url": Reader("--all --push", Operands.TEXT),
+    "git stash show": Reader(f"{GIT_DIFF} --include-untracked --only-untracked", Operands.REVISIONS, clusters=False),
+    "git worktree list": Reader("-vz --porcelain --verbose", Operands.NONE),
+    **dict.fromkeys(("git reflog", "git stash list"), Reader(GIT_LOG, Operands.NONE, clusters=False)),
+    "git reflog show": Reader(GIT_LOG, Operands.REVISIONS, clusters=False),
+    **dict.fromkeys(
+        ("git config", "git config --get", "git config --get-all"), Reader(operands=Operands.WORDS, check=git_setting)
+    ),
+    "git submodule status": Reader("-q --quiet --cached --recursive", Operands.REVISIONS),
+    "git cherry": Reader("-v --abbrev?", Operands.REVISIONS),
+    "git name-rev": Reader(
+        "--tags --all --name-only --always --no-undefined --undefined --refs= --exclude=", Operands.REVISIONS
+    ),
+    "git show-branch": Reader(
+        "-ar --all --remotes --current --topo-order --date-order --sparse --more? --list --independent --merge-base "
+        "--no-name --sha1-name --topics --color? --no-color",
+        Operands.REVISIONS,
+    ),
+    "git diff-tree": Reader(
+        f"{GIT_DIFF} -r -t --root -m -c --cc --no-commit-id --pretty? --format? -v", Operands.REVISIONS, clusters=False
+    ),
+    "git check-attr": Reader("-az --all --cached"),
+    "git symbolic-ref": Reader("-q --quiet --short", Operands.ONE_PATH),
+})
+
+HASHES = ("b2sum", "md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum")
+GREP = Reader(
     "-# -iyvwxcLloqsbHhnTZarzUR -e= -m= -A= -B= -C= --regexp= --ignore-case --no-ignore-case --invert-match "
     "--word-regexp --line-regexp --count --color? --colour? --files-without-match --files-with-matches --max-count= "
     "--only-matching --quiet --silent --no-messages --with-filename --no-filename --line-number --after-context= "
     "--before-context= --context= --text --binary --binary-files= --exclude= --include= --exclude-dir= --recursive "
-    "--dereference-recursive --null --line-buffered --byte-offset --initial-tab --null-data"
-)
-FIXED_GREP = Reader(
-    options=options_in(GREP_OPTIONS),
-    operands=Operands.PATTERN,
+    "--dereference-recursive --null --line-buffered --byte-offset --initial-tab --null-data",
+    Operands.PATTERN,
     check=check_repeats,
-    patterns=frozenset({"-e", "--regexp"}),
-    recursive=frozenset({"-r", "-R", "--recursive", "--dereference-recursive"}),
-    follows=frozenset({"-R", "--dereference-recursive"}),
+    patterns="-e --regexp",
+    recursive="-r -R --recursive --dereference-recursive",
+    follows="-R --dereference-recursive",
 )
-GREP = replace(
-    FIXED_GREP,
-    options=options_in(f"{GREP_OPTIONS} -EFGP --extended-regexp --fixed-strings --perl-regexp --basic-regexp"),
-)
-PIP_LIST = reader("-e --editable --format= --not-required --exclude-editable", Operands.NONE)
+PIP_LIST = Reader("-e --editable --format= --not-required --exclude-editable", Operands.NONE)
 NPM_LIST = Reader(
-    options={},
     operands=Operands.WORDS,
     check=matching(r"[@\w][\w@/.-]*|-[aglp]|--(?:all|long|json|parseable|global|link|omit=\w+|include=\w+|depth=\d+)"),
 )
-AWK = Reader(options=options_in("-F= -v="), operands=Operands.PATTERN, stops=True, script=check_awk)
-FD = Reader(
-    options=options_in(
-        "-HIsigFpa0q1 -e= -t= -d= -E= -c= -S= --hidden --no-ignore --case-sensitive --ignore-case --glob "
-        "--fixed-strings --full-path --absolute-path --print0 --quiet --extension= --type= --max-depth= --min-depth= "
-        "--exact-depth= --exclude= --color= --size= --max-results= --no-ignore-vcs"
-    ),
-    operands=Operands.PATTERN,
-)
-BAT = Reader(
-    options=options_in(
-        "-pnAuP -l= -r= -H= --plain --number --show-all --language= --line-range= --style= --color= --paging= "
-        "--decorations= --tabs= --wrap= --theme= --terminal-width= --highlight-line= --list-languages"
-    ),
-    check=check_bat,
-)
 HARMLESS_VARIABLES = (
-    "EDITOR HOME HOSTNAME LANG LC_ALL LOGNAME OLDPWD PATH PWD PYTHONPATH SHELL SHLVL TERM TMPDIR TZ USER VIRTUAL_ENV"
+    "EDITOR|HOME|HOSTNAME|LANG|LC_ALL|LOGNAME|OLDPWD|PATH|PWD|PYTHONPATH|SHELL|SHLVL|TERM|TMPDIR|TZ|USER|VIRTUAL_ENV"
 )
+TEST_OPERATORS = r"-(?:[abcdefhnoprswxzLS]|eq|ne|lt|le|gt|ge|nt|ot)"
+COMMANDS_OF_PAGERS = matching(r"[^+].*|", "{!r} may be a command for the pager")
+WITHOUT_WORDS = Reader(operands=Operands.NONE)
+SAYING = (
+    "arch", "git version", "history", "java -version", "node -v", "npm -v", "npm prefix", "npm root", "npm run",
+    "npx --version", "perl -v", "pip check", "python -V", "python3 -V", "times", "ulimit", "ulimit -a", "ulimit -n",
+    "ulimit -u", "whoami",
+)  # fmt: skip
+"""They need no word, and with one some do more than say something."""
 VERSIONED = (
     "awk bash bat batcat clang clang++ cmake curl docker fd fdfind g++ gawk gcc git grep java javac jq less make "
     "mypy node npm perl pip pip3 python python3 rg ruff sed sqlite3 tar uv wget"
@@ -87,188 +310,162 @@ VERSIONED = (
 
 READERS: Mapping[str, Reader] = MappingProxyType({
     # looking at files
-    "ls": reader(
+    "ls": Reader(
         "-aAbBcCdfFgGhiklmnNopqQrRsStuUvxXZ1 -I= -w= -T= --all --almost-all --author --block-size= --classify? "
         "--color? --directory --full-time --group-directories-first --human-readable --hide= --ignore= --inode "
         "--no-group --numeric-uid-gid --recursive --reverse --si --size --sort= --time= --time-style="
     ),
-    "cat": reader("-AbeEnstTuv --show-all --number --number-nonblank --squeeze-blank --show-ends --show-tabs"),
-    "tac": reader("-br -s="),
-    "bat": BAT,
-    "batcat": BAT,
-    "less": Reader(options=options_in("-EFMNRSXeginsm"), check=check_pager),
-    "more": Reader(options=options_in("-dflcpsu"), check=check_pager),
-    "zcat": Reader(options={}, check=matching(r".*\.(?:gz|tgz|Z)")),
-    "tar": Reader(options={}, own=list_tar),
-    "unzip": Reader(options={}, own=list_zip),
-    "head": reader("-# -qvz -c= -n= --bytes= --lines= --quiet --verbose"),
-    "tail": reader("-# -qvz -c= -n= --bytes= --lines= --quiet --verbose"),
-    "nl": reader("-p -b= -d= -f= -h= -i= -l= -n= -s= -v= -w="),
-    "wc": reader("-cmlLw --bytes --chars --lines --words --max-line-length"),
-    "stat": reader("-Lft -c= --dereference --file-system --format= --printf= --terse"),
-    "file": reader("-bhikNnprL --brief --mime --mime-type --mime-encoding --no-pad"),
-    "du": reader(
+    "cat": Reader("-AbeEnstTuv --show-all --number --number-nonblank --squeeze-blank --show-ends --show-tabs"),
+    "tac": Reader("-br -s="),
+    **dict.fromkeys(
+        ("bat", "batcat"),
+        Reader(
+            "-pnAuP -l= -r= -H= --plain --number --show-all --language= --line-range= --style= --color= --paging= "
+            "--decorations= --tabs= --wrap= --theme= --terminal-width= --highlight-line= --list-languages",
+            # ``cache`` writes, and a pager is a program
+            check=matching(r"(?!--paging(?!=never\Z)|cache\Z).*", "'bat' may do more than look"),
+        ),
+    ),
+    "less": Reader("-EFMNRSXeginsm", check=COMMANDS_OF_PAGERS),
+    "more": Reader("-dflcpsu", check=COMMANDS_OF_PAGERS),
+    "zcat": Reader(check=matching(r".*\.(?:gz|tgz|Z)")),
+    "tar": Reader(own=listing("tar", r"-?(?=[a-zA-Z]*t)[tvzjJ]+f", r"[:*?\[{]", "")),
+    "unzip": Reader(own=listing("unzip", r"-(?:lv?|v|Z1|lq)", r"[*?\[\\]", "", ".zip", ".ZIP")),
+    **dict.fromkeys(("head", "tail"), Reader("-# -qvz -c= -n= --bytes= --lines= --quiet --verbose")),
+    "nl": Reader("-p -b= -d= -f= -h= -i= -l= -n= -s= -v= -w="),
+    "wc": Reader("-cmlLw --bytes --chars --lines --words --max-line-length"),
+    "stat": Reader("-Lft -c= --dereference --file-system --format= --printf= --terse"),
+    "file": Reader("-bhikNnprL --brief --mime --mime-type --mime-encoding --no-pad"),
+    "du": Reader(
         "-abchkmsSx0 -d= -B= -t= --all --apparent-size --bytes --total --human-readable --summarize --max-depth= "
         "--exclude= --one-file-system --separate-dirs --threshold= --time?"
     ),
-    "df": reader("-ahHiklPT -t= -x= -B= --all --human-readable --inodes --local --total --output?"),
-    "tree": reader(
-        "-adfisphugDCnJXQqNvrtU -L: -I: -P: --dirsfirst --noreport --prune --gitignore --filelimit= --du --si --inodes "
-        "--matchdirs --sort= --charset="
+    "df": Reader("-ahHiklPT -t= -x= -B= --all --human-readable --inodes --local --total --output?"),
+    "tree": Reader(
+        "-adfisphugDCnJXQqNvrtU -L: -I: -P: --dirsfirst --noreport --prune --gitignore --filelimit= --du --si "
+        "--inodes --matchdirs --sort= --charset="
     ),
-    "basename": reader("-az -s= --multiple --suffix= --zero", Operands.TEXT),
-    "dirname": reader("-z --zero", Operands.TEXT),
-    "realpath": reader("-emsPLqz --relative-to= --relative-base="),
-    "readlink": reader("-femnqsz --canonicalize --canonicalize-existing --canonicalize-missing --no-newline"),
-    "cmp": reader("-bls -n= -i= --print-bytes --silent --quiet --verbose"),
+    "basename": Reader("-az -s= --multiple --suffix= --zero", Operands.TEXT),
+    "dirname": Reader("-z --zero", Operands.TEXT),
+    "realpath": Reader("-emsPLqz --relative-to= --relative-base="),
+    "readlink": Reader("-femnqsz --canonicalize --canonicalize-existing --canonicalize-missing --no-newline"),
+    "cmp": Reader("-bls -n= -i= --print-bytes --silent --quiet --verbose"),
     "diff": Reader(
-        options=options_in(
-            "-abBcdeEiHNnqrsTtuwy -U= -C= -W= -I= -x= --brief --unified? --context? --recursive --new-file "
-            "--ignore-case --ignore-all-space --ignore-blank-lines --ignore-space-change --side-by-side --width= "
-            "--color? --exclude= --report-identical-files --suppress-common-lines --text --strip-trailing-cr"
-        ),
-        recursive=frozenset({"*"}),
-        follows=frozenset({"*"}),
+        "-abBcdeEiHNnqrsTtuwy -U= -C= -W= -I= -x= --brief --unified? --context? --recursive --new-file --ignore-case "
+        "--ignore-all-space --ignore-blank-lines --ignore-space-change --side-by-side --width= --color? --exclude= "
+        "--report-identical-files --suppress-common-lines --text --strip-trailing-cr",
+        recursive="*",
+        follows="*",
     ),
-    "comm": reader("-123z --check-order --nocheck-order --total --output-delimiter="),
-    "od": reader("-abcdfilosxv -A= -j= -N= -t= -w?"),
-    "hexdump": reader("-bcCdovx -n= -s="),
-    "xxd": Reader(
-        options={**options_in("-a -b -C -d -e -E -i -p -u -c= -g= -l= -o= -s="), "-ps": ""},
-        operands=Operands.ONE_PATH,
-        clusters=False,
-        check=check_xxd,
-    ),
-    "strings": Reader(options=options_in("-afo -n= -t= -e="), check=check_strings),
-    "md5sum": reader(HASH_OPTIONS),
-    "sha1sum": reader(HASH_OPTIONS),
-    "sha256sum": reader(HASH_OPTIONS),
-    "sha512sum": reader(HASH_OPTIONS),
-    "b2sum": reader(HASH_OPTIONS),
-    "cksum": reader(""),
+    "comm": Reader("-123z --check-order --nocheck-order --total --output-delimiter="),
+    "od": Reader("-abcdfilosxv -A= -j= -N= -t= -w?"),
+    "hexdump": Reader("-bcCdovx -n= -s="),
+    "xxd": Reader("-abCdeEipu -c= -g= -l= -o= -s= -ps!", Operands.ONE_PATH, clusters=False, check=check_xxd),
+    "strings": Reader("-afo -n= -t= -e=", check=matching(r"[^@].*|", "'strings {}' takes its words from a file")),
+    **dict.fromkeys(HASHES, Reader("-bt --binary --text --tag --zero")),
+    **dict.fromkeys(("cksum", "rev", "tsort"), Reader()),
     # searching
-    "grep": GREP,
-    "egrep": FIXED_GREP,
-    "fgrep": FIXED_GREP,
+    **dict.fromkeys(("egrep", "fgrep"), GREP),
+    "grep": replace(GREP, row=f"{GREP.row} -EFGP --extended-regexp --fixed-strings --perl-regexp --basic-regexp"),
     "rg": Reader(
-        options=options_in(
-            "-# -iswxvclnNoFPSUHIpq0 -e= -g= -t= -T= -A= -B= -C= -m= -d= -r= -M= --regexp= --glob= --iglob= --type= "
-            "--type-not= --after-context= --before-context= --context= --max-count= --max-depth= --max-columns= "
-            "--ignore-case --smart-case --case-sensitive --word-regexp --line-regexp --invert-match --count "
-            "--count-matches --files-with-matches --files-without-match --line-number --no-line-number --only-matching "
-            "--fixed-strings --pcre2 --multiline --with-filename --no-filename --heading --no-heading --color= "
-            "--column --json --files --type-list --stats --sort= --sortr= --trim --vimgrep --no-messages --null "
-            "--quiet --replace= -. --hidden --no-ignore --no-ignore-vcs --passthru --sort-files --crlf "
-            "--block-buffered --line-buffered"
-        ),
-        operands=Operands.PATTERN,
-        patterns=frozenset({"-e", "--regexp", "--files", "--type-list"}),
-        recursive=frozenset({"*"}),
+        "-# -iswxvclnNoFPSUHIpq0 -e= -g= -t= -T= -A= -B= -C= -m= -d= -r= -M= --regexp= --glob= --iglob= --type= "
+        "--type-not= --after-context= --before-context= --context= --max-count= --max-depth= --max-columns= "
+        "--ignore-case --smart-case --case-sensitive --word-regexp --line-regexp --invert-match --count "
+        "--count-matches --files-with-matches --files-without-match --line-number --no-line-number --only-matching "
+        "--fixed-strings --pcre2 --multiline --with-filename --no-filename --heading --no-heading --color= --column "
+        "--json --files --type-list --stats --sort= --sortr= --trim --vimgrep --no-messages --null --quiet "
+        "--replace= -. --hidden --no-ignore --no-ignore-vcs --passthru --sort-files --crlf --block-buffered "
+        "--line-buffered",
+        Operands.PATTERN,
+        patterns="-e --regexp --files --type-list",
+        recursive="*",
         visible=True,
     ),
-    "find": Reader(options={}, own=find_paths),
-    "fd": FD,
-    "fdfind": FD,
-    "which": reader("-a", Operands.TEXT),
-    "type": reader("-aftpP", Operands.TEXT),
-    "command -v": reader("", Operands.TEXT),
-    "command -V": reader("", Operands.TEXT),
+    "find": Reader(own=find_paths),
+    **dict.fromkeys(
+        ("fd", "fdfind"),
+        Reader(
+            "-HIsigFpa0q1 -e= -t= -d= -E= -c= -S= --hidden --no-ignore --case-sensitive --ignore-case --glob "
+            "--fixed-strings --full-path --absolute-path --print0 --quiet --extension= --type= --max-depth= "
+            "--min-depth= --exact-depth= --exclude= --color= --size= --max-results= --no-ignore-vcs",
+            Operands.PATTERN,
+        ),
+    ),
+    "which": Reader("-a", Operands.TEXT),
+    "type": Reader("-aftpP", Operands.TEXT),
+    **dict.fromkeys(
+        ("command -v", "command -V", "dpkg -l", "dpkg -s", "factor", "getconf", "groups"),
+        Reader(operands=Operands.TEXT),
+    ),
     # taking text apart
-    "sort": reader(
+    "sort": Reader(
         "-bdfghiMnRrVucsz -k= -t= --ignore-leading-blanks --dictionary-order --ignore-case --general-numeric-sort "
         "--human-numeric-sort --numeric-sort --reverse --version-sort --unique --check? --key= --field-separator= "
         "--stable --zero-terminated"
     ),
-    "uniq": reader(
+    "uniq": Reader(
         "-cdDiuz -f= -s= -w= --count --repeated --all-repeated? --ignore-case --unique --skip-fields= --skip-chars=",
         Operands.ONE_PATH,
     ),
-    "cut": reader("-nsz -b= -c= -d= -f= --bytes= --characters= --delimiter= --fields= --complement --only-delimited"),
-    "tr": reader("-cCdst --complement --delete --squeeze-repeats --truncate-set1", Operands.TEXT),
-    "paste": reader("-sz -d= --delimiters= --serial"),
-    "join": reader("-i -1= -2= -a= -e= -j= -o= -t= -v= --header --ignore-case"),
-    "fold": reader("-bs -w= --width= --spaces"),
-    "fmt": reader("-cstu -w= --width="),
-    "expand": reader("-i -t="),
-    "rev": reader(""),
-    "column": reader("-tx -n= -s= -o= -c= -N="),
-    "base64": reader("-di -w= --decode --wrap="),
+    "cut": Reader("-nsz -b= -c= -d= -f= --bytes= --characters= --delimiter= --fields= --complement --only-delimited"),
+    "tr": Reader("-cCdst --complement --delete --squeeze-repeats --truncate-set1", Operands.TEXT),
+    "paste": Reader("-sz -d= --delimiters= --serial"),
+    "join": Reader("-i -1= -2= -a= -e= -j= -o= -t= -v= --header --ignore-case"),
+    "fold": Reader("-bs -w= --width= --spaces"),
+    "fmt": Reader("-cstu -w= --width="),
+    "expand": Reader("-i -t="),
+    "column": Reader("-tx -n= -s= -o= -c= -N="),
+    "base64": Reader("-di -w= --decode --wrap="),
     "jq": Reader(
-        options=options_in(
-            "-rcnsSeCMja --raw-output --compact-output --null-input --slurp --sort-keys --exit-status --color-output "
-            "--monochrome-output --join-output --tab --indent= --raw-input -R"
-        ),
-        operands=Operands.PATTERN,
+        "-rcnsSeCMja --raw-output --compact-output --null-input --slurp --sort-keys --exit-status --color-output "
+        "--monochrome-output --join-output --tab --indent= --raw-input -R",
+        Operands.PATTERN,
         script=check_jq,
     ),
     "sed": Reader(
-        options=options_in("-nErsuz -e= --quiet --silent --regexp-extended --expression= --null-data --separate"),
-        operands=Operands.PATTERN,
-        patterns=frozenset({"-e", "--expression"}),
+        "-nErsuz -e= --quiet --silent --regexp-extended --expression= --null-data --separate",
+        Operands.PATTERN,
+        patterns="-e --expression",
         script=check_sed,
     ),
-    "awk": AWK,
-    "gawk": AWK,
-    "mawk": AWK,
+    **dict.fromkeys(("awk", "gawk", "mawk"), Reader("-F= -v=", Operands.PATTERN, stops=True, script=check_awk)),
     # saying something
-    "echo": reader("", Operands.WORDS),
-    "printf": Reader(options={}, operands=Operands.WORDS, check=check_printf, fixed_first=True),
-    "seq": Reader(
-        options=options_in("-w -s= -f= -# --equal-width --separator= --format="),
-        operands=Operands.TEXT,
-        check=check_counting,
+    **dict.fromkeys(("echo", "expr", "true", "false"), Reader(operands=Operands.WORDS)),
+    "printf": Reader(operands=Operands.WORDS, check=check_printf, fixed_first=True),
+    "seq": Reader("-w -s= -f= -# --equal-width --separator= --format=", Operands.TEXT, check=check_counting),
+    "test": Reader(
+        "-abcdefghlnopqrstwxzLS", check=matching(rf"[^-].*||{TEST_OPERATORS}", "'test {}' may run something")
     ),
-    "expr": reader("", Operands.WORDS),
-    "true": reader("", Operands.WORDS),
-    "false": reader("", Operands.WORDS),
-    "test": Reader(options=options_in(" ".join(TEST_OPERATORS)), check=check_test),
     # where and when
-    "pwd": reader("-LP --logical --physical", Operands.NONE),
-    "date": Reader(options={}, own=read_date),
-    "sleep": Reader(options={}, operands=Operands.TEXT, check=matching(r"\d{1,3}(?:\.\d+)?s?|\.\d+s?")),
-    "printenv": Reader(options={}, operands=Operands.TEXT, check=something(only(*HARMLESS_VARIABLES.split()))),
-    "ulimit -a": reader("", Operands.NONE),
-    "ulimit -n": reader("", Operands.NONE),
-    "ulimit -u": reader("", Operands.NONE),
-    "ulimit": reader("", Operands.NONE),
-    "umask": reader("-S -p", Operands.NONE),
-    "times": reader("", Operands.NONE),
-    "jobs": reader("-lp", Operands.NONE),
-    "tty": reader("-s", Operands.NONE),
-    "history": reader("", Operands.NONE),
-    "tput": Reader(options={}, operands=Operands.WORDS, check=something(only("cols", "lines", "colors"))),
-    "lsb_release": Reader(options={}, operands=Operands.WORDS, check=matching(r"-[adrcsi]+")),
-    "ss": Reader(options={}, operands=Operands.WORDS, check=matching(r"-[atulnp46sxw]+")),
-    "netstat": Reader(options={}, operands=Operands.WORDS, check=matching(r"-[atulnpsr46]+")),
-    "whereis": Reader(options={}, operands=Operands.TEXT, check=matching(r"\w[\w.+-]*")),
-    "getconf": reader("", Operands.TEXT),
-    "pgrep": reader("-alfcixno -u= -d=", Operands.TEXT),
-    "pidof": reader("-s", Operands.TEXT),
-    "shuf": Reader(
-        options=options_in("-ze -n= -i= --head-count= --input-range= --zero-terminated --echo"), check=check_counting
-    ),
-    "tsort": reader(""),
-    "unexpand": reader("-a -t="),
-    "numfmt": reader(
+    "pwd": Reader("-LP --logical --physical", Operands.NONE),
+    "date": Reader(own=read_date),
+    "sleep": Reader(operands=Operands.TEXT, check=matching(r"\d{1,3}(?:\.\d+)?s?|\.\d+s?")),
+    "printenv": Reader(operands=Operands.TEXT, check=matching(HARMLESS_VARIABLES, without=NEEDS_NAME)),
+    "umask": Reader("-S -p", Operands.NONE),
+    "jobs": Reader("-lp", Operands.NONE),
+    "tty": Reader("-s", Operands.NONE),
+    "tput": Reader(operands=Operands.WORDS, check=matching("cols|lines|colors", without=NEEDS_NAME)),
+    "lsb_release": Reader(operands=Operands.WORDS, check=matching(r"-[adrcsi]+")),
+    "ss": Reader(operands=Operands.WORDS, check=matching(r"-[atulnp46sxw]+")),
+    "netstat": Reader(operands=Operands.WORDS, check=matching(r"-[atulnpsr46]+")),
+    "whereis": Reader(operands=Operands.TEXT, check=matching(r"\w[\w.+-]*")),
+    "pgrep": Reader("-alfcixno -u= -d=", Operands.TEXT),
+    "pidof": Reader("-s", Operands.TEXT),
+    "shuf": Reader("-ze -n= -i= --head-count= --input-range= --zero-terminated --echo", check=check_counting),
+    "unexpand": Reader("-a -t="),
+    "numfmt": Reader(
         "--from= --to= --suffix= --padding= --field= --format= --header? --round= --grouping", Operands.TEXT
     ),
-    "factor": reader("", Operands.TEXT),
-    "sum": reader("-rs"),
-    "sha224sum": reader(HASH_OPTIONS),
-    "sha384sum": reader(HASH_OPTIONS),
-    "uname": reader("-asnrvmpio --all --kernel-name --kernel-release --machine --operating-system", Operands.NONE),
-    "whoami": reader("", Operands.NONE),
-    "id": reader("-ugGnrz --user --group --groups --name", Operands.TEXT),
-    "groups": reader("", Operands.TEXT),
-    "hostname": reader("-sfiId", Operands.NONE),
-    "nproc": reader("--all", Operands.NONE),
-    "arch": reader("", Operands.NONE),
-    "uptime": reader("-ps --pretty --since", Operands.NONE),
-    "free": reader("-bkmghtw --human --total --wide", Operands.NONE),
-    "lscpu": reader("-aJ --all --json", Operands.NONE),
-    "locale": reader("-a --all-locales", Operands.NONE),
+    "sum": Reader("-rs"),
+    "uname": Reader("-asnrvmpio --all --kernel-name --kernel-release --machine --operating-system", Operands.NONE),
+    "id": Reader("-ugGnrz --user --group --groups --name", Operands.TEXT),
+    "hostname": Reader("-sfiId", Operands.NONE),
+    "nproc": Reader("--all", Operands.NONE),
+    "uptime": Reader("-ps --pretty --since", Operands.NONE),
+    "free": Reader("-bkmghtw --human --total --wide", Operands.NONE),
+    "lscpu": Reader("-aJ --all --json", Operands.NONE),
+    "locale": Reader("-a --all-locales", Operands.NONE),
     "ps": Reader(
-        options={},
         operands=Operands.WORDS,
         check=matching(
             r"auxf?|faux|axf?|-ef?|-eaf|-A|-[aA]?f|-efl|-u|-aux|-p|\d+(?:,\d+)*"
@@ -276,32 +473,15 @@ READERS: Mapping[str, Reader] = MappingProxyType({
         ),
     ),
     # versions and packages
-    **{f"{name} --version": reader("", Operands.NONE) for name in VERSIONED.split()},
-    "java -version": reader("", Operands.NONE),
-    "perl -v": reader("", Operands.NONE),
-    "npm -v": reader("", Operands.NONE),
-    **{name: reader("", Operands.NONE) for name in ("npm root", "npm prefix", "npm run", "npx --version")},
-    "npm ls": NPM_LIST,
-    "npm list": NPM_LIST,
-    "dpkg -l": reader("", Operands.TEXT),
-    "dpkg -s": reader("", Operands.TEXT),
-    "pip check": reader("", Operands.NONE),
-    "pip3 list": PIP_LIST,
-    "pip3 show": reader("-f --files", Operands.TEXT),
-    "pip3 freeze": reader("-l --all --local", Operands.NONE),
-    "python -V": reader("", Operands.NONE),
-    "python3 -V": reader("", Operands.NONE),
-    "node -v": reader("", Operands.NONE),
-    "pip list": PIP_LIST,
-    "pip show": reader("-f --files", Operands.TEXT),
-    "pip freeze": reader("-l --all --local", Operands.NONE),
+    **dict.fromkeys((f"{name} --version" for name in VERSIONED.split()), WITHOUT_WORDS),
+    **dict.fromkeys(SAYING, WITHOUT_WORDS),
+    **dict.fromkeys(("npm list", "npm ls"), NPM_LIST),
+    **dict.fromkeys(("pip list", "pip3 list"), PIP_LIST),
+    **dict.fromkeys(("pip show", "pip3 show"), Reader("-f --files", Operands.TEXT)),
+    **dict.fromkeys(("pip freeze", "pip3 freeze"), Reader("-l --all --local", Operands.NONE)),
     **GIT_READERS,
 })
 """By the words they begin with."""
-
-PATTERN_SAFE = frozenset({"ls", "cat", "head", "tail", "wc", "stat", "du", "md5sum", "sha1sum", "sha256sum",
-                          "sha512sum", "echo", "basename", "dirname", "nl", "tac"})  # fmt: skip
-"""Programs without any option that writes or runs something: a file named like an option can do no harm there."""
 
 
 def find_reader(argv: Sequence[str]) -> tuple[Reader, int] | None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import TypeAlias
 
-from vibe.shell.policy.option_specs import options_in
+from vibe.shell.policy.option_parsing import options_in
 
 SHELLS = frozenset({
     "ash", "bash", "csh", "dash", "elvish", "fish", "ksh", "mksh", "nu", "posh", "pwsh", "rbash",
@@ -23,7 +24,7 @@ Words: TypeAlias = "Sequence[str | None]"
 """None is a word that only running tells."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Runner:
     """A program that runs the command among its words.
 
@@ -32,22 +33,35 @@ class Runner:
     a command. ``assigns``: ``NAME=VALUE`` may come first, too.
     """
 
-    options: Mapping[str, str] = field(default_factory=dict[str, str])
+    row: str = ""
     before: int = 0
+    _: KW_ONLY
     perhaps: int = 0
-    after: frozenset[str] = frozenset()
+    after: str = ""
     anywhere: bool = False
     assigns: bool = False
 
+    @cached_property
+    def options(self) -> Mapping[str, str]:
+        """Option to what follows it."""
+        return options_in(self.row)
 
-def _runner(row: str = "", before: int = 0, *, perhaps: int = 0, after: str = "", assigns: bool = False) -> Runner:
-    return Runner(
-        options=options_in(row), before=before, perhaps=perhaps, after=frozenset(after.split()), assigns=assigns
-    )
 
-
-PLAIN = _runner()
-LOADER = _runner("--library-path= --inhibit-rpath= --audit= --preload= --argv0= --list --verify --inhibit-cache")
+WITHOUT_OPTIONS = (
+    "aa-exec", "bear", "builtin", "bunx", "busybox", "caffeinate", "catatonit", "catchsegv", "ccache", "cgexec",
+    "choom", "chpst", "chronic", "cpulimit", "dbus-run-session", "distcc", "dumb-init", "eatmydata",
+    "heaptrack", "hyperfine", "ifne", "kitty", "mpirun", "nocorrect", "noglob", "nohup", "npx", "nq", "openvt",
+    "proxychains", "proxychains4", "retry", "rlwrap", "run0", "runuser", "s6-softlimit", "salloc", "sem",
+    "setlock", "softlimit", "srun", "ssh-agent", "systemd-inhibit", "systemd-run", "timelimit", "tini",
+    "torify", "torsocks", "toybox", "tsp", "uclampset", "unbuffer", "uvx", "wine", "winpty", "wsl", "xterm",
+    "xvfb-run",
+)  # fmt: skip
+"""What they run begins with the first word that is no option."""
+AFTER_ONE_WORD = (
+    "abduco", "dtach", "envdir", "gosu", "mosh", "rsh", "runcon", "s6-envdir", "s6-setuidgid", "setuidgid",
+    "ssh", "su-exec",
+)  # fmt: skip
+LOADER = Runner("--library-path= --inhibit-rpath= --audit= --preload= --argv0= --list --verify --inhibit-cache")
 ANYWHERE = Runner(anywhere=True)
 CONTAINER = (
     "-v= -e= -p= -w= -u= -l= -h= -m= -c= -a= -itdTP --name= --volume= --env= --publish= --workdir= --user= --network= "
@@ -58,133 +72,115 @@ POD = "-n= -c= -it --namespace= --container= --context="
 SETARCH = "-BFILRSTXZ3v --4gb --addr-compat-layout --addr-no-randomize --verbose --list --uname-2.6"
 
 RUNNERS: Mapping[str, Runner] = MappingProxyType({
+    **dict.fromkeys(WITHOUT_OPTIONS, Runner()),
+    **dict.fromkeys(AFTER_ONE_WORD, Runner(before=1)),
     # words of the shell
-    "builtin": PLAIN,
-    "command": _runner("-p"),
-    "coproc": _runner(perhaps=1),
-    "exec": _runner("-a= -cl"),
-    "time": _runner("-f= -o= -apqvV --format= --output= --append --portability --quiet --verbose"),
+    "command": Runner("-p"),
+    "coproc": Runner(perhaps=1),
+    "exec": Runner("-a= -cl"),
+    "time": Runner("-f= -o= -apqvV --format= --output= --append --portability --quiet --verbose"),
     # how and as whom it runs
-    "chrt": _runner(
+    "chrt": Runner(
         "-T= -P= -D= -abdefiomprRv --sched-runtime= --sched-period= --sched-deadline= --all-tasks --batch --deadline "
         "--fifo --idle --other --rr --reset-on-fork --max --pid --verbose",
         perhaps=1,
     ),
-    "chroot": _runner("--userspec= --groups= --skip-chdir", 1),
-    "doas": _runner("-C= -a= -u= -nsL", assigns=True),
-    "env": _runner(
+    "chroot": Runner("--userspec= --groups= --skip-chdir", 1),
+    "doas": Runner("-C= -a= -u= -nsL", assigns=True),
+    "env": Runner(
         "-C= -u= -S= -a= -i0v --argv0= --chdir= --split-string= --unset= --ignore-environment --null --debug "
         "--block-signal? --default-signal? --ignore-signal? --list-signal-handling",
         assigns=True,
     ),
-    "flock": _runner(
+    "flock": Runner(
         "-w= -E= -c= -senouxFv --timeout= --wait= --conflict-exit-code= --command= --shared --exclusive --nonblock "
         "--nb --unlock --close --no-fork --fcntl --verbose",
         1,
     ),
-    "ionice": _runner("-c= -n= -p= -P= -u= -t --class= --classdata= --pid= --pgid= --uid= --ignore"),
-    "nice": _runner("-n= --adjustment="),
-    "nohup": PLAIN,
-    "nsenter": _runner(
+    "ionice": Runner("-c= -n= -p= -P= -u= -t --class= --classdata= --pid= --pgid= --uid= --ignore"),
+    "nice": Runner("-n= --adjustment="),
+    "nsenter": Runner(
         "-t= -S= -G= -N= -W= -mFauinpUCTrweZ --target= --setuid= --setgid= --net-socket= --all --no-fork "
         "--follow-context --preserve-credentials --keep-caps --mount? --uts? --ipc? --net? --pid? --cgroup? --user? "
         "--time? --root? --wd? --wdns= --env --join-cgroup --user-parent"
     ),
-    "numactl": _runner(
+    "numactl": Runner(
         "-i= -p= -P= -w= -m= -N= -C= -l --interleave= --preferred= --membind= --cpunodebind= --physcpubind="
     ),
-    "pkexec": _runner("--user= --disable-internal-agent --keep-cwd"),
-    "prlimit": _runner("-p= -o= -cdefilmnqrstuvxy --pid= --output= --noheadings --raw --verbose"),
-    "setpriv": _runner(
+    "pkexec": Runner("--user= --disable-internal-agent --keep-cwd"),
+    "prlimit": Runner("-p= -o= -cdefilmnqrstuvxy --pid= --output= --noheadings --raw --verbose"),
+    "setpriv": Runner(
         "-d --ambient-caps= --inh-caps= --bounding-set= --ruid= --euid= --rgid= --egid= --reuid= --regid= --groups= "
         "--securebits= --pdeathsig= --selinux-label= --apparmor-profile= --landlock-access= --landlock-rule= "
         "--ptracer= --clear-groups --keep-groups --init-groups --no-new-privs --nnp --reset-env --dump --list-caps"
     ),
-    "setsid": _runner("-cfw --ctty --fork --wait"),
-    "stdbuf": _runner("-i= -o= -e= --input= --output= --error="),
-    "sudo": _runner(
+    "setsid": Runner("-cfw --ctty --fork --wait"),
+    "stdbuf": Runner("-i= -o= -e= --input= --output= --error="),
+    "sudo": Runner(
         "-C= -D= -R= -T= -U= -a= -c= -g= -h= -p= -r= -t= -u= -AbBEeHiKklNnPSsVv --close-from= --chdir= --chroot= "
         "--command-timeout= --other-user= --auth-type= --login-class= --group= --host= --prompt= --role= --type= "
         "--user= --askpass --background --bell --edit --set-home --login --remove-timestamp --reset-timestamp --list "
         "--non-interactive --preserve-groups --stdin --shell --validate --no-update --preserve-env?",
         assigns=True,
     ),
-    "taskset": _runner("-acp --all-tasks --cpu-list --pid", 1),
-    "timeout": _runner("-s= -k= -fpv --signal= --kill-after= --foreground --preserve-status --verbose", 1),
-    "unshare": _runner(
+    "taskset": Runner("-acp --all-tasks --cpu-list --pid", 1),
+    "timeout": Runner("-s= -k= -fpv --signal= --kill-after= --foreground --preserve-status --verbose", 1),
+    "unshare": Runner(
         "-S= -G= -R= -w= -l= -mufinpUCTrc --setuid= --setgid= --root= --wd= --propagation= --setgroups= --map-user= "
         "--map-group= --map-users= --map-groups= --monotonic= --boottime= --load-interp= --owner= --fork --mount? "
         "--uts? --ipc? --net? --pid? --user? --cgroup? --time? --map-root-user --map-current-user --map-auto "
         "--keep-caps --forward-signals --kill-child? --mount-proc? --mount-binfmt?"
     ),
-    **dict.fromkeys(("arch", "setarch"), _runner(SETARCH, perhaps=1)),
-    **dict.fromkeys(("i386", "linux32", "linux64", "uname26", "x86_64"), _runner(SETARCH)),
-    **dict.fromkeys(("gosu", "su-exec", "setuidgid", "s6-setuidgid"), _runner(before=1)),
-    **dict.fromkeys(("cgexec", "chpst", "cpulimit", "run0", "runuser", "s6-softlimit", "softlimit"), PLAIN),
-    "systemd-run": PLAIN,
+    **dict.fromkeys(("arch", "setarch"), Runner(SETARCH, perhaps=1)),
+    **dict.fromkeys(("i386", "linux32", "linux64", "uname26", "x86_64"), Runner(SETARCH)),
     **dict.fromkeys(("capsh", "machinectl", "start-stop-daemon", "daemonize", "daemon"), ANYWHERE),
     **dict.fromkeys(("bwrap", "firejail", "minijail0", "nsjail", "proot", "systemd-nspawn"), ANYWHERE),
     # with what around it
-    "busybox": PLAIN,
-    "toybox": PLAIN,
-    "find": _runner(after="-exec -execdir -ok -okdir"),
-    **dict.fromkeys(("fd", "fdfind"), _runner(after="-x -X --exec --exec-batch")),
-    "parallel": _runner(
+    "find": Runner(after="-exec -execdir -ok -okdir"),
+    **dict.fromkeys(("fd", "fdfind"), Runner(after="-x -X --exec --exec-batch")),
+    "parallel": Runner(
         "-j= -n= -N= -L= -I= -S= -a= -d= -E= -l= -s= -P= -0kmquvXtp --jobs= --max-args= --colsep= --joblog="
     ),
-    "script": _runner("-c= -E= -I= -O= -B= -T= -m= -o= -aefq --command= --log-io=", perhaps=1),
-    "strace": _runner(
+    "script": Runner("-c= -E= -I= -O= -B= -T= -m= -o= -aefq --command= --log-io=", perhaps=1),
+    "strace": Runner(
         "-o= -e= -p= -P= -s= -a= -b= -E= -I= -O= -S= -u= -U= -X= -cCdDfFhiknNqrtTvVwxyYzZ --output= --trace= --attach= "
         "--user= --env= --string-limit= --columns= --follow-forks --seccomp-bpf --summary-only --summary"
     ),
-    "ltrace": _runner("-o= -e= -p= -s= -a= -A= -D= -l= -n= -u= -w= -x= -F= -bcCfiLrStTV"),
-    "watch": _runner(
+    "ltrace": Runner("-o= -e= -p= -s= -a= -A= -D= -l= -n= -u= -w= -x= -F= -bcCfiLrStTV"),
+    "watch": Runner(
         "-n= -q= -s= -bcCdegprtwx --interval= --equexit= --differences? --beep --color --errexit --chgexit "
         "--precise --no-title --no-wrap --exec"
     ),
-    "xargs": _runner(
+    "xargs": Runner(
         "-a= -d= -E= -I= -L= -n= -P= -s= -e? -i? -l? -0oprtx --arg-file= --delimiter= --eof? --replace? --max-lines? "
         "--max-args= --max-procs= --max-chars= --process-slot-var= --null --open-tty --interactive --no-run-if-empty "
         "--verbose --exit --show-limits"
     ),
-    "perf": _runner(after="record stat trace kmem lock sched"),
-    "valgrind": _runner("-dqv"),
-    "entr": _runner("-acdnprsz"),
-    "faketime": _runner("-fm --exclude-monotonic", 1),
-    "fakeroot": _runner("-l= -s= -i= -b= -uhv --lib= --faked= --unknown-is-real"),
-    **dict.fromkeys(("chronic", "dbus-run-session", "eatmydata", "proxychains", "proxychains4", "rlwrap"), PLAIN),
-    "setlock": PLAIN,
-    **dict.fromkeys(("systemd-inhibit", "torsocks", "unbuffer", "winpty", "xvfb-run", "catchsegv", "hyperfine"), PLAIN),
+    "perf": Runner(after="record stat trace kmem lock sched"),
+    "valgrind": Runner("-dqv"),
+    "entr": Runner("-acdnprsz"),
+    "faketime": Runner("-fm --exclude-monotonic", 1),
+    "fakeroot": Runner("-l= -s= -i= -b= -uhv --lib= --faked= --unknown-is-real"),
     # tools that run within an environment of a project
-    **dict.fromkeys(("bunx", "npx", "uvx", "nocorrect", "noglob"), PLAIN),
-    **dict.fromkeys(("conda", "hatch", "mamba", "pdm", "pipenv", "pixi", "poetry", "rye", "uv"), _runner(after="run")),
-    **dict.fromkeys(("asdf", "bundle", "mise", "npm", "pnpm", "yarn"), _runner(after="exec x dlx")),
-    "direnv": _runner(before=1, after="exec"),
+    **dict.fromkeys(("conda", "hatch", "mamba", "pdm", "pipenv", "pixi", "poetry", "rye", "uv"), Runner(after="run")),
+    **dict.fromkeys(("asdf", "bundle", "mise", "npm", "pnpm", "yarn"), Runner(after="exec x dlx")),
+    "direnv": Runner(before=1, after="exec"),
     **dict.fromkeys(
-        ("dotenv", "doppler", "micromamba", "op", "pipx", "pyenv", "rbenv", "rr"), _runner(after="run exec record")
+        ("dotenv", "doppler", "micromamba", "op", "pipx", "pyenv", "rbenv", "rr"), Runner(after="run exec record")
     ),
-    "aws-vault": _runner(before=1, after="exec"),
-    **dict.fromkeys(("aa-exec", "bear", "caffeinate", "catatonit", "ccache", "choom", "distcc", "dumb-init"), PLAIN),
-    "heaptrack": PLAIN,
-    **dict.fromkeys(("ifne", "nq", "retry", "sem", "timelimit", "tini", "torify", "tsp", "uclampset"), PLAIN),
-    **dict.fromkeys(("envdir", "runcon", "s6-envdir"), _runner(before=1)),
-    "nix": _runner(after="-c --command"),
-    "ssh": _runner(before=1),
-    "rustup": _runner(before=1, after="run"),
-    **dict.fromkeys(("docker", "docker-compose", "nerdctl", "podman"), _runner(CONTAINER, 1, after="run exec")),
-    **dict.fromkeys(("kubectl", "oc"), _runner(POD, 1, after="exec debug run rsh")),
-    **dict.fromkeys(("adb", "lxc", "apptainer", "singularity"), _runner(perhaps=1, after="shell exec")),
-    **dict.fromkeys(("flatpak", "foreman", "heroku", "honcho", "snap", "toolbox"), _runner(after="run start")),
-    "wezterm": _runner(after="start"),
-    "distrobox": _runner(before=1, after="enter"),
-    "ip": _runner(before=2, after="netns"),
-    "jobs": _runner(after="-x"),
-    "cmake": _runner(perhaps=1, assigns=True, after="env time"),
-    "cargo": _runner(after="watch"),
-    "dtach": _runner(before=1),
-    "abduco": _runner(before=1),
-    **dict.fromkeys(("mosh", "rsh"), _runner(before=1)),
-    **dict.fromkeys(("kitty", "mpirun", "openvt", "salloc", "srun", "ssh-agent", "wine", "wsl", "xterm"), PLAIN),
+    "aws-vault": Runner(before=1, after="exec"),
+    "nix": Runner(after="-c --command"),
+    "rustup": Runner(before=1, after="run"),
+    **dict.fromkeys(("docker", "docker-compose", "nerdctl", "podman"), Runner(CONTAINER, 1, after="run exec")),
+    **dict.fromkeys(("kubectl", "oc"), Runner(POD, 1, after="exec debug run rsh")),
+    **dict.fromkeys(("adb", "lxc", "apptainer", "singularity"), Runner(perhaps=1, after="shell exec")),
+    **dict.fromkeys(("flatpak", "foreman", "heroku", "honcho", "snap", "toolbox"), Runner(after="run start")),
+    "wezterm": Runner(after="start"),
+    "distrobox": Runner(before=1, after="enter"),
+    "ip": Runner(before=2, after="netns"),
+    "jobs": Runner(after="-x"),
+    "cmake": Runner(perhaps=1, assigns=True, after="env time"),
+    "cargo": Runner(after="watch"),
 })  # fmt: skip
 """By name. What only looks something up (``command -v``) is left out by ``positions``."""
 
@@ -251,8 +247,9 @@ def within(words: Words, start: int, runner: Runner, seen: set[tuple[str, int, i
     if runner.anywhere:
         yield from range(start + 1, len(words))
         return
-    starts = [index + 1 for index in range(start + 1, len(words)) if words[index] in runner.after]
-    pending = [(first, runner.before + runner.perhaps) for first in (starts if runner.after else [start + 1])]
+    after = runner.after.split()
+    starts = [index + 1 for index in range(start + 1, len(words)) if words[index] in after]
+    pending = [(first, runner.before + runner.perhaps) for first in (starts if after else [start + 1])]
     while pending:
         index, left = pending.pop()
         if index >= len(words) or (name, index, left) in seen:

@@ -83,7 +83,7 @@ def test_a_yes_to_a_check_does_not_cover_what_steers_it() -> None:
 
 
 def test_every_check_has_lines_of_both_kinds() -> None:
-    named = {" ".join(words).replace("python3", "python") for words in CHECKS} - {"npm t"}
+    named = {words.replace("python3", "python") for words in CHECKS} - {"npm t"}
     assert not {name for name in named if not any(line.startswith(name) for line in STEERS)}
     assert {name for name in named if not any(line.startswith(name) for line in CHOOSES)} == {
         "cargo check",

@@ -15,7 +15,7 @@ from tests.unit.shell.policy import option_probe, shell_lab
 from tests.unit.shell.policy.shell_lab import ShellLab
 from vibe.core.tools.base import ToolPermission
 from vibe.core.tools.workspace import Workspace
-from vibe.shell.policy.option_specs import Reader
+from vibe.shell.policy.option_parsing import Reader
 from vibe.shell.policy.read_only_commands import READERS
 from vibe.shell.policy.verdict import DEFAULT_ALLOWED, classify
 
