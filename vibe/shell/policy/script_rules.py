@@ -8,16 +8,6 @@ from collections.abc import Sequence
 NO_SED = "runs a script that may do more than print lines"
 NO_AWK = "runs a program that may do more than print"
 
-SED_NUMBER = re.compile(r"\d+(?:~\d+)?|\$")
-SED_SECOND = re.compile(r"[+~]?\d+|\$")
-SED_PLAIN = frozenset("=dDgGhHnNpPxz{")
-SED_COUNTED = frozenset("lqQ")
-SED_BRANCHES = frozenset("btT")
-SED_FLAGS = re.compile(r"[gpiImM\d]*+")
-SED_LABEL = re.compile(r"[ \t]*+(\w*+)[ \t]*+(?=[;\n]|$)")
-SED_BLANK = re.compile(r"[ \t;\n]*")
-
-
 REPEATED = re.compile(r"\{(?:\d+,)?(\d+),?\\?\}")
 MOST_REPEATED = 10_000
 
@@ -33,105 +23,57 @@ def check_repeats(words: Sequence[str]) -> str:
     return ""
 
 
+def _delimited(name: str, parts: int, *, regex: bool = True) -> str:
+    """``/part/`` or ``/part/part/``, whatever stands for the slash; brackets count in the first part of a regex."""
+    end = rf"(?P={name})"
+    plain = rf"(?:\\[^\n]|(?!{end})[^\\\n])*+{end}"
+    bracket = rf"\[\^?+\]?+(?:\[:[a-z]++:\]|\\[^\]\\\n]|(?!{end})[^\]\[\\\n])*+\]"
+    first = rf"(?:\\[^\n]|(?!{end})[^\\\n\[]|{bracket})*+{end}" if regex else plain
+    return rf"(?P<{name}>_|[^\\\n;{{}}\[\] \t\w]){first}{plain * (parts - 1)}"
+
+
+SED_ENDS = r"[ \t]*+(?=[;\n}]|\Z)"
+SED_REGEX = r"(?:\\|(?=/)){}[IM]*+"
+SED_FIRST = rf"(?:\d++(?:~\d++)?+|\$|{SED_REGEX.format(_delimited('from', 1))})?+"
+SED_SECOND = rf"(?:,(?:[+~]?+\d++|\$|{SED_REGEX.format(_delimited('to', 1))}))?+"
+SED_COMMANDS = (
+    r"(?P<open>\{)",
+    rf"(?:(?P<advance>[nN])|[=dDgGhHpPxz]|[lqQ][ \t]*+\d*+){SED_ENDS}",
+    r"(?:[btT][ \t]*+(?P<branch>\w*+)|(?P<label>:)[ \t]*+\w++)[ \t]*+(?=[;\n]|\Z)",
+    rf"s{_delimited('by', 2)}[gpiImM\d]*+{SED_ENDS}",
+    rf"y{_delimited('for', 2, regex=False)}{SED_ENDS}",
+)
+SED_STEP = re.compile(
+    rf"[ \t;\n]*+(?:\Z|(?P<close>\}}){SED_ENDS}"
+    rf"|(?P<address>{SED_FIRST}{SED_SECOND}[ \t]*+!?+[ \t]*+)(?:{'|'.join(SED_COMMANDS)}))"
+)
+"""A command that prints, replaces, deletes, branches or quits, the end of a block, or that of the script."""
+
+
 def check_sed(script: str) -> str:
     """Return what is wrong with a sed script: anything but printing, replacing, deleting, branching and quitting."""
-    return "" if _SedScript(script).only_prints() and not check_repeats([script]) else NO_SED
+    return "" if _only_prints(script) and not check_repeats([script]) else NO_SED
 
 
-class _SedScript:
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._at = 0
-        self._depth = 0
-        self._advances = False
-
-    def only_prints(self) -> bool:
-        while self._skip(SED_BLANK) is not None and self._at < len(self._text):
-            if self._text[self._at] == "}":
-                self._depth -= 1
-                self._at += 1
-                if self._depth < 0 or not self._ends():
-                    return False
-                continue
-            start = self._at
-            if not self._address():
-                return False
-            if self._text[self._at : self._at + 1] in {"N", "n"} and self._at == start and not self._depth:
-                self._advances = True
-            if not self._command():
-                return False
-            self._depth += self._text[self._at - 1] == "{"
-        return self._depth == 0
-
-    def _skip(self, pattern: re.Pattern[str]) -> str | None:
-        """Move over what matches here, and return it."""
-        found = pattern.match(self._text, self._at)
+def _only_prints(script: str) -> bool:
+    at = depth = 0
+    advances = False
+    while at < len(script):
+        found = SED_STEP.match(script, at)
         if found is None:
-            return None
-        self._at = found.end()
-        return found[0]
-
-    def _address(self) -> bool:
-        """Move over an address, if there is one."""
-        if self._regex_address() is False:
             return False
-        if self._text[self._at : self._at + 1] == ",":
-            self._at += 1
-            if self._skip(SED_SECOND) is None and self._regex_address() is not True:
-                return False
-        self._skip(re.compile(r"[ \t]*!?[ \t]*"))
-        return True
-
-    def _regex_address(self) -> bool | None:
-        """Return whether an address is well formed; None if there is none."""
-        if self._skip(SED_NUMBER) is not None:
-            return True
-        if self._text.startswith("\\", self._at):
-            self._at += 1
-        elif not self._text.startswith("/", self._at):
-            return None
-        if not self._delimited(1):
+        at = found.end()
+        # Back to a label only where each round takes a line; else it may never end.
+        if found["branch"] and not advances:
             return False
-        self._skip(re.compile("[IM]*"))
-        return True
-
-    def _delimited(self, parts: int, *, regex: bool = True) -> bool:
-        """Move over ``/part/`` or ``/part/part/``, with whatever stands for the slash."""
-        delimiter = self._text[self._at : self._at + 1]
-        if not delimiter or delimiter in "\\\n;{}[] \t" or delimiter.isalnum():
+        if found["advance"] and not found["address"] and not depth:
+            advances = True
+        elif found["label"]:
+            advances = False
+        depth += (found["open"] is not None) - (found["close"] is not None)
+        if depth < 0:
             return False
-        self._at += 1
-        end = re.escape(delimiter)
-        plain = re.compile(rf"(?:\\[^\n]|[^\\\n{end}])*+{end}")
-        bracket = rf"\[\^?+\]?+(?:\[:[a-z]++:\]|\\[^\]\\\n]|[^\]\[\\\n{end}])*+\]"
-        first = re.compile(rf"(?:\\[^\n]|[^\\\n\[{end}]|{bracket})*+{end}")
-        return all(self._skip(first if regex and part == 0 else plain) is not None for part in range(parts))
-
-    def _command(self) -> bool:
-        command = self._text[self._at : self._at + 1]
-        self._at += 1
-        if command == "{":
-            return True
-        if command in SED_PLAIN and command:
-            return self._ends()
-        if command in SED_COUNTED and command:
-            self._skip(re.compile(r"[ \t]*\d*"))
-            return self._ends()
-        if command in SED_BRANCHES and command:
-            # Back to a label only where each round takes a line; else it may never end.
-            label = self._skip(SED_LABEL)
-            return label is not None and (self._advances or not label.strip())
-        if command == ":":
-            self._advances = False
-            return bool((self._skip(SED_LABEL) or "").strip())
-        if command == "s":
-            return self._delimited(2) and self._skip(SED_FLAGS) is not None and self._ends()
-        return command == "y" and self._delimited(2, regex=False) and self._ends()
-
-    def _ends(self) -> bool:
-        """Return whether the command ends here."""
-        self._skip(re.compile(r"[ \t]*"))
-        return self._at == len(self._text) or self._text[self._at] in ";\n}"
+    return depth == 0
 
 
 AWK_REACHES = re.compile(
