@@ -17,6 +17,7 @@ from vibe.shell.policy.words import (
     UNKNOWN,
     KnownState,
     ShellCommand,
+    ShellLine,
     TooComplexError,
     Values,
     Word,
@@ -59,16 +60,7 @@ class Expansions(ABC):
     """Reads words; what is found in substitutions is noted as whoever walks the line does it."""
 
     def __init__(self) -> None:
-        self.commands: list[ShellCommand] = []
-        self.surprises: list[str] = []
-        self.inputs: list[str] = []
-        self.nested: list[str] = []
-        self.assigned: list[tuple[str, str]] = []
-        self.passing: set[str] = set()
-        self.functions: set[str] = set()
-        self.fed_texts: list[str] = []
-        self.barred = False
-        self.plain = True
+        self.line = ShellLine()
         self.named_variables: set[str] = set()
         self.set_variables: set[str] = set()
         self._work = MAX_WORK
@@ -81,8 +73,9 @@ class Expansions(ABC):
 
     def surprise(self, why: str, *, barred: bool = False) -> None:
         """Note why the line may do more than its words say; ``barred``: in a read-only sandbox, too."""
-        self.surprises.append(why)
-        self.barred = self.barred or barred
+        if why not in self.line.surprises:
+            self.line.surprises.append(why)
+        self.line.barred = self.line.barred or barred
 
     def spend(self, work: int) -> None:
         """Take some of the work that a line may make.
@@ -105,18 +98,18 @@ class Expansions(ABC):
         elements = [literal(part) for part in array.named_children] if array is not None else []
         known += [word.text or word.guess for word in elements if word is not None]
         for text in filter(None, known):
-            self.assigned.append(("".join(names), text))
-            self.nested += substitutions(text)
+            self.line.assigned.append(("".join(names), text))
+            self.line.nested += substitutions(text)
 
     def note_steering(self, node: Node) -> None:
         """Keep which functions run their words, and what a declaration carries."""
         text = text_of(node)
         if node.type == "function_definition":
-            self.functions.update(text_of(child) for child in node.children if child.type == "word")
+            self.line.functions.update(text_of(child) for child in node.children if child.type == "word")
             if RUNS_ITS_WORDS.search(text):
-                self.passing.update(text_of(child) for child in node.children if child.type == "word")
+                self.line.passing.update(text_of(child) for child in node.children if child.type == "word")
         else:
-            self.nested += substitutions(text)
+            self.line.nested += substitutions(text)
 
     def values(self, node: Node, state: KnownState, *, quoted: bool = False) -> Values:
         """Return what a word may be."""
@@ -133,7 +126,7 @@ class Expansions(ABC):
             return joined([self.values(child, state, quoted=quoted) for child in node.children], bare)
         if node.type == "string":
             return joined(list(self._in_quotes(node, state)))
-        self.plain = False
+        self.line.plain = False
         if node.type in {"simple_expansion", "expansion"}:
             return self._variable(node, state, quoted=quoted)
         if node.type == "arithmetic_expansion":
@@ -173,7 +166,7 @@ class Expansions(ABC):
         if UNKNOWN in values:
             self.surprise(f"it has a {node.type.replace('_', ' ')}", barred=re.match(r"\$\{!|.*@", text) is not None)
             if not simple:
-                self.nested += substitutions(text)
+                self.line.nested += substitutions(text)
                 instead = INSTEAD.search(text)
                 values = (replace(UNKNOWN, guess=instead["word"].strip("\"'")),) if instead else values
                 self.in_order([child for child in node.children if child.is_named], state, fed=False)
@@ -196,15 +189,15 @@ class Expansions(ABC):
             if self._braced > MAX_BRACED:
                 self.surprise("its braces make too many words", barred=True)
             return (SOME_NUMBER,)
-        started = len(self.commands)
+        started = len(self.line.commands)
         self.in_order(node.children, state, fed=False)
         if node.type == "process_substitution" and text.startswith("<("):
             return (Word(text="/dev/null"),)
-        guess = self._printed(self.commands[started:])
+        guess = self._printed(self.line.commands[started:])
         if node.type == "translated_string":
             guess = text[2:-1]
         if node.type == "command_substitution" and text.startswith("$("):
-            own = [" ".join(command.argv) for command in self.commands[started:]]
+            own = [" ".join(command.argv) for command in self.line.commands[started:]]
             plain = len(own) == 1 and own[0] in PLAIN_OUTPUT
             if quoted or plain:
                 return (replace(SOME_WORD if plain else SOME_TEXT, guess=guess),)

@@ -89,7 +89,7 @@ class Flow(Expansions):
         handler = self._handlers.get(kind)
         if handler is None:
             return self._other(node, state, fed=fed)
-        self.plain = self.plain and kind not in CONSTRUCTS
+        self.line.plain = self.line.plain and kind not in CONSTRUCTS
         return handler(node, state, fed)
 
     def in_order(self, nodes: Iterable[Node], state: KnownState, *, fed: bool) -> KnownState:
@@ -133,10 +133,10 @@ class Flow(Expansions):
         changed = self._assigned(node)
         before = state.without(changed)
         body = [child for child in node.children if child.type == "do_group"]
-        started = len(self.commands)
+        started = len(self.line.commands)
         asked = self.in_order([child for child in node.children if child not in body], before, fed=fed)
         condition = "".join(text_of(child) for child in node.children if child not in body)
-        reads = any(command.argv[:1] == ("read",) for command in self.commands[started:])
+        reads = any(command.argv[:1] == ("read",) for command in self.line.commands[started:])
         set_within = {name for child in body for name in self._assigned(child)}
         if not reads and set_within.isdisjoint(re.findall(r"[A-Za-z_]\w*", condition)):
             self.surprise("it may never end", barred=True)
@@ -220,10 +220,10 @@ class Flow(Expansions):
             else:
                 fed = fed or child.type == "herestring_redirect"
                 self.walk(child, state, fed=fed)
-        started = len(self.commands)
+        started = len(self.line.commands)
         self._note_split(node, state)
         self._note(words, fed=fed, state=state)
-        own = self.commands[started:]
+        own = self.line.commands[started:]
         expands = re.search(r"[$`]|<[(<]", text_of(node)) or node.children[0].type == "variable_assignment"
         if not expands and not (len(own) == 1 and _same_words(text_of(node), own[0])):
             self.surprise("its words are ambiguous", barred=True)
@@ -237,7 +237,7 @@ class Flow(Expansions):
             readings += [tuple(one[min(index, len(one) - 1)] for one in words) for index in range(most)]
         for reading in readings:
             self.spend(len(reading))
-            self.commands.append(ShellCommand(words=tuple(reading), fed=fed, places=state.places))
+            self.line.commands.append(ShellCommand(words=tuple(reading), fed=fed, places=state.places))
 
     def _note_split(self, node: Node, state: KnownState) -> None:
         """Note the command in a variable that stands without quotes: ``c='rm x'; $c``."""
@@ -251,7 +251,7 @@ class Flow(Expansions):
                 self.surprise("it runs the value of a variable", barred=True)
             for text in texts:
                 self.spend(len(text))
-                self.commands.append(ShellCommand(words=tuple(Word(text=part) for part in text.split())))
+                self.line.commands.append(ShellCommand(words=tuple(Word(text=part) for part in text.split())))
 
     def _after(self, commands: Sequence[ShellCommand], state: KnownState) -> KnownState:
         """Return what ``cd``, ``read`` and ``exit`` make of the state."""
@@ -266,7 +266,7 @@ class Flow(Expansions):
                 return state
             return KnownState(scope=state.scope, places=places)
         if program == {("read",)}:
-            self.plain = False
+            self.line.plain = False
             for name in argvs[0][1:]:
                 if LOCAL_NAME.fullmatch(name):
                     state = state.with_value(self._note_set([name]), (SOME_TEXT,))
@@ -320,8 +320,8 @@ class Flow(Expansions):
             if words:
                 self._note([(Word(text=word),) for word in ("test", *words)], fed=fed, state=state)
                 return state
-        self.plain = False
-        self.nested += substitutions(text_of(node))
+        self.line.plain = False
+        self.line.nested += substitutions(text_of(node))
         for child in node.children:
             self._condition(child, state, double=node.children[0].type == "[[")
         return state
@@ -370,7 +370,7 @@ class Flow(Expansions):
     def _file_redirect(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
         text = text_of(node)
         if read := READ_REDIRECT.fullmatch(text):
-            self.inputs.append(read["word"])
+            self.line.inputs.append(read["word"])
             return state
         if re.fullmatch(r"<\s*<\(.*\)", text, re.DOTALL):
             return self.in_order(node.children, state, fed=fed)
@@ -385,12 +385,12 @@ class Flow(Expansions):
             self._harmless(self.values(node, state))
             return state
         if kind == "heredoc_redirect" and not re.match(r"<<-?\s*['\"\\]", text_of(node)):
-            self.nested += substitutions(text_of(node))
+            self.line.nested += substitutions(text_of(node))
         if kind == "heredoc_body":
-            self.fed_texts.append(text_of(node))
+            self.line.fed_texts.append(text_of(node))
         elif kind == "herestring_redirect":
             known = [word.text for child in node.named_children for word in self.values(child, state)]
-            self.fed_texts.extend(text for text in known if text)
+            self.line.fed_texts.extend(text for text in known if text)
         if kind in STEERING_NODES:
             self.note_steering(node)
         if kind == "&":

@@ -6,13 +6,12 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from time import thread_time
 from typing import TYPE_CHECKING
 
 from vibe.shell.policy.flow import Flow
-from vibe.shell.policy.words import TOO_COMPLEX, KnownState, Place, ShellCommand, TooComplexError, Word
+from vibe.shell.policy.words import TOO_COMPLEX, KnownState, Place, ShellCommand, ShellLine, TooComplexError, Word
 
 if TYPE_CHECKING:
     from tree_sitter import Parser, Tree
@@ -36,32 +35,6 @@ MAX_NESTING = 100
 """Nested deeper, a line is not read: what can't be understood at a glance is asked about."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShellLine:
-    """All commands of a line, and in words why it may do more than they say.
-
-    ``inputs`` are files it reads by ``<``; ``fed_texts`` what here-documents and here-strings hold, which a shell would
-    run. ``opaque`` says why not all of it was read, or nothing. ``barred``: not even where nothing can be written does
-    it only read, or what it would run can't be told. ``plain``: it has no variables, substitutions, loops or
-    conditions.
-
-    Of what it may run by a detour: ``nested`` is text of substitutions that another word or a variable carries,
-    ``assigned`` what variables are set to, ``passing`` those of its ``functions`` that run their words.
-    """
-
-    commands: tuple[ShellCommand, ...]
-    surprises: tuple[str, ...]
-    inputs: tuple[str, ...] = ()
-    fed_texts: tuple[str, ...] = ()
-    opaque: str = ""
-    barred: bool = False
-    plain: bool = True
-    nested: tuple[str, ...] = ()
-    assigned: tuple[tuple[str, str], ...] = ()
-    passing: frozenset[str] = frozenset()
-    functions: frozenset[str] = frozenset()
-
-
 @lru_cache(maxsize=256)
 def parse_line(line: str, start: Place = ()) -> ShellLine:
     """Parse a shell line that begins in ``start``; what can't be understood is a surprise, never an error."""
@@ -77,21 +50,13 @@ def parse_line(line: str, start: Place = ()) -> ShellLine:
         flow.walk(tree.root_node, KnownState(places=frozenset({start})), fed=False)
     except (TooComplexError, RecursionError):
         return _unread(TOO_COMPLEX)
+    found = flow.line
     if tree.root_node.has_error:
         flow.surprise("it is not valid shell syntax", barred=True)
-        flow.commands += _rough_commands(line)
-    return ShellLine(
-        commands=tuple(flow.commands),
-        surprises=tuple(dict.fromkeys(flow.surprises)),
-        inputs=tuple(flow.inputs),
-        fed_texts=tuple(dict.fromkeys((*flow.fed_texts, *_here_documents(line)))),
-        barred=flow.barred or flow.reads_environment,
-        plain=flow.plain,
-        nested=tuple(flow.nested),
-        assigned=tuple(flow.assigned),
-        passing=frozenset(flow.passing),
-        functions=frozenset(flow.functions),
-    )
+        found.commands += _rough_commands(line)
+    found.fed_texts = list(dict.fromkeys((*found.fed_texts, *_here_documents(line))))
+    found.barred = found.barred or flow.reads_environment
+    return found
 
 
 def _here_documents(line: str) -> Iterator[str]:
@@ -103,7 +68,7 @@ def _here_documents(line: str) -> Iterator[str]:
 
 
 def _unread(why: str) -> ShellLine:
-    return ShellLine(commands=(), surprises=(why,), opaque=why)
+    return ShellLine(surprises=[why], opaque=why)
 
 
 def _rough_commands(line: str) -> list[ShellCommand]:

@@ -119,6 +119,32 @@ class ShellCommand:
         return tuple(known)
 
 
+@dataclass(slots=True)
+class ShellLine:
+    """All commands of a line, and in words why it may do more than they say.
+
+    ``inputs`` are files it reads by ``<``; ``fed_texts`` what here-documents and here-strings hold, which a shell would
+    run. ``opaque`` says why not all of it was read, or nothing. ``barred``: not even where nothing can be written does
+    it only read, or what it would run can't be told. ``plain``: it has no variables, substitutions, loops or
+    conditions.
+
+    Of what it may run by a detour: ``nested`` is text of substitutions that another word or a variable carries,
+    ``assigned`` what variables are set to, ``passing`` those of its ``functions`` that run their words.
+    """
+
+    commands: list[ShellCommand] = field(default_factory=list[ShellCommand])
+    surprises: list[str] = field(default_factory=list[str])
+    inputs: list[str] = field(default_factory=list[str])
+    fed_texts: list[str] = field(default_factory=list[str])
+    opaque: str = ""
+    barred: bool = False
+    plain: bool = True
+    nested: list[str] = field(default_factory=list[str])
+    assigned: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    passing: set[str] = field(default_factory=set[str])
+    functions: set[str] = field(default_factory=set[str])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownState:
     """Knowledge at one point of a line: the variables that the line has set, and the places."""
