@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -13,40 +13,22 @@ SAYING = frozenset({"echo", "true", "false", ":", "expr"})
 """They do no more than print what they are given, whatever that is."""
 
 
-def _only_names(words: tuple[str, ...]) -> bool:
-    return all(word == "-r" or LOCAL_NAME.fullmatch(word) for word in words)
-
-
-def _at_most_a_number(words: tuple[str, ...]) -> bool:
-    return not words or (len(words) == 1 and words[0].isdecimal())
-
-
-def _a_short_time(words: tuple[str, ...]) -> bool:
-    return len(words) == 1 and re.fullmatch(r"\d{0,2}(?:\.\d+)?s?", words[0]) is not None
-
-
-def _strict(words: tuple[str, ...]) -> bool:
-    return re.fullmatch(r"(?:[-+](?:[eu]++|[eu]*o pipefail)(?: |$))+", " ".join(words)) is not None
-
-
-SHELL_WORDS: Mapping[str, Callable[[tuple[str, ...]], bool]] = MappingProxyType({
-    ":": lambda _words: True,
-    "break": _at_most_a_number,
-    "continue": _at_most_a_number,
-    "exit": _at_most_a_number,
-    "read": _only_names,
-    "set": _strict,
-    "sleep": _a_short_time,
+SHELL_WORDS: Mapping[str, re.Pattern[str]] = MappingProxyType({
+    ":": re.compile(r".*", re.DOTALL),
+    **dict.fromkeys(("break", "continue", "exit"), re.compile(r"\d*")),
+    "read": re.compile(rf"(?:(?:-r|{LOCAL_NAME.pattern})(?:\0|\Z))*"),
+    "set": re.compile(r"(?:[-+](?:[eu]++|[eu]*o[\0 ]pipefail)(?:[\0 ]|\Z))+"),
+    "sleep": re.compile(r"\d{0,2}(?:\.\d+)?s?"),
 })
-"""By name, and whether the words after it are such that it does nothing else."""
+"""By name, and the words after it, with which it does nothing else."""
 
 
 def is_shell_word(command: ShellCommand) -> bool:
     """Return whether a command only controls the flow of the line it stands in."""
     argv = command.argv
-    check = SHELL_WORDS.get(argv[0]) if argv else None
-    known = len(argv) == len(command.words) and not any(word.pattern for word in command.words)
-    return check is not None and known and check(argv[1:])
+    if len(argv) != len(command.words) or any(word.pattern for word in command.words):
+        return False
+    return argv[:1] != () and argv[0] in SHELL_WORDS and bool(SHELL_WORDS[argv[0]].fullmatch("\0".join(argv[1:])))
 
 
 FOLDER_BELOW = re.compile(r"(?!(?:.*/)?\.\.(?:/|$))[\w.][\w./-]*")

@@ -7,31 +7,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
 
-from vibe.shell.policy.words import substitutions
+from vibe.shell.policy.words import RUNS_ITS_WORDS, substitutions
 from vibe.shell.policy.wrappers import RUNNERS, SHELLS, Words, name_of, within
 
-TEXT_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType({
-    "bat": ("--pager",), "batcat": ("--pager",), "delta": ("--pager",), "sort": ("--compress-program",),
-    "split": ("--filter",), "rg": ("--pre", "--hostname-bin"), "scp": ("-S",), "sftp": ("-S",), "ssh": ("-o",),
-    "nc": ("-e", "-c"), "ncat": ("-e", "-c", "--exec", "--sh-exec"), "netcat": ("-e", "-c"), "tcpdump": ("-z",),
-    "fc": ("-e",), "cargo": ("-x", "-s", "--exec", "--shell"), "docker": ("--entrypoint",),
-    "podman": ("--entrypoint",), "sbatch": ("--wrap",), "vagrant": ("-c", "--command"),
-    "asciinema": ("-c", "--command"), "nodemon": ("-x", "--exec"), "chokidar": ("-c", "--command"), "stap": ("-c",),
-    "bpftrace": ("-c",), "fly": ("-C",), "just": ("--command",), "ansible": ("-a",),
-    "hyperfine": ("-p", "-s", "-c", "--prepare", "--setup", "--cleanup"), "entr": ("-s",), "gnome-terminal": ("-e",),
-    "konsole": ("-e",), "alacritty": ("-e",), "nix": ("-c", "--command"), "rustup": ("-c",),
-    "man": ("-P", "--pager"), "su": ("-c", "--command", "--session-command"),
-    "runuser": ("-c", "--command", "--session-command"), "script": ("-c", "--command"), "flock": ("-c", "--command"),
-    "sg": ("-c",), "nix-shell": ("--run", "--command"),
-    "git": ("-x", "--exec", "--extcmd", "--tree-filter", "--index-filter", "--msg-filter", "--env-filter", "-O",
-        "--open-files-in-pager", "--upload-pack", "--receive-pack", "--smtp-server", "--sendmail-cmd",
-        "--browser", "--tool", "--parent-filter", "--commit-filter", "--tag-name-filter",
-        "--subdirectory-filter"),
-    "tar": ("-I", "-F", "--to-command", "--use-compress-program", "--rsh-command", "--info-script",
-        "--checkpoint-action"),
-    "rsync": ("-e", "--rsh", "--rsync-path"), "mapfile": ("-C",), "readarray": ("-C",), "complete": ("-C",),
-    "compgen": ("-C",), "hash": ("-p",), "xterm": ("-e",), "npx": ("-c", "--call"), "npm": ("-c", "--call"),
-    "sudo": ("-s", "-i", "--shell", "--login"), "capsh": ("-c",),
+TEXT_OPTIONS: Mapping[str, str] = MappingProxyType({
+    "bat": "--pager", "batcat": "--pager", "delta": "--pager", "sort": "--compress-program", "split": "--filter",
+    "rg": "--pre --hostname-bin", "scp": "-S", "sftp": "-S", "ssh": "-o", "nc": "-e -c",
+    "ncat": "-e -c --exec --sh-exec", "netcat": "-e -c", "tcpdump": "-z", "fc": "-e", "cargo": "-x -s --exec --shell",
+    "docker": "--entrypoint", "podman": "--entrypoint", "sbatch": "--wrap", "vagrant": "-c --command",
+    "asciinema": "-c --command", "nodemon": "-x --exec", "chokidar": "-c --command", "stap": "-c", "bpftrace": "-c",
+    "fly": "-C", "just": "--command", "ansible": "-a", "hyperfine": "-p -s -c --prepare --setup --cleanup",
+    "entr": "-s", "gnome-terminal": "-e", "konsole": "-e", "alacritty": "-e", "nix": "-c --command", "rustup": "-c",
+    "man": "-P --pager", "su": "-c --command --session-command", "runuser": "-c --command --session-command",
+    "script": "-c --command", "flock": "-c --command", "sg": "-c", "nix-shell": "--run --command",
+    "git": "-x --exec --extcmd --tree-filter --index-filter --msg-filter --env-filter -O --open-files-in-pager "
+        "--upload-pack --receive-pack --smtp-server --sendmail-cmd --browser --tool --parent-filter --commit-filter "
+        "--tag-name-filter --subdirectory-filter",
+    "tar": "-I -F --to-command --use-compress-program --rsh-command --info-script --checkpoint-action",
+    "rsync": "-e --rsh --rsync-path", "mapfile": "-C", "readarray": "-C", "complete": "-C", "compgen": "-C",
+    "hash": "-p", "xterm": "-e", "npx": "-c --call", "npm": "-c --call", "sudo": "-s -i --shell --login",
+    "capsh": "-c",
 })  # fmt: skip
 """Options whose value is shell text, by program."""
 
@@ -63,8 +58,6 @@ EVALUATING = frozenset({
     "read", "readarray", "readonly", "test", "typeset", "unset", "wait",
 })  # fmt: skip
 """They evaluate the subscripts in their words."""
-RUNS_ITS_WORDS = re.compile(r"(?:^|[;&|({]|\b(?:exec|eval|command|env|then|do))\s*\"?\$\{?[@*0-9]")
-"""A script that runs what comes after it."""
 SHELL_VALUED = frozenset({"--rcfile", "--init-file"})
 
 
@@ -86,7 +79,7 @@ def texts(words: Words) -> Iterator[str]:
         yield from (word.rpartition(":")[2].strip("\"' ") for word in known if ":" in word)
     elif program == "git":
         yield from _git_text(known)
-    for option in TEXT_OPTIONS.get(program, ()):
+    for option in TEXT_OPTIONS.get(program, "").split():
         yield from (text.removeprefix("exec=") for text in _values(known, option))
     if program in JOINED:
         yield from _joined(words, program)

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from vibe.shell.policy.carried_text import setting_texts, texts
 from vibe.shell.policy.detours import Feed, fed_texts, guessed_texts, runs_unknown, taken_from_input, values_run
 from vibe.shell.policy.parser import ShellCommand, ShellLine, parse_line
-from vibe.shell.policy.words import TOO_COMPLEX, Patience
+from vibe.shell.policy.words import TOO_COMPLEX, Patience, known
 from vibe.shell.policy.wrappers import MAX_POSITIONS, Words, name_of, positions, unversioned, without_git_options
 
 MAX_DEPTH = 5
@@ -57,16 +57,10 @@ Entries: TypeAlias = "frozenset[tuple[str, ...]]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
-    """The reasons not to run a line; each is blank where there is none.
-
-    It must never run; one of its programs acts as another user; neither can be told.
-
-    Or nothing.
-    """
+    """Why a line must never run, or a person must say yes to it each time; each is blank where there is no reason."""
 
     denied: str = ""
-    other: str = ""
-    opaque: str = ""
+    each_time: str = ""
 
 
 @lru_cache(maxsize=256)
@@ -81,7 +75,11 @@ def inspect(line: str, denied: Entries, standalone: frozenset[str]) -> Inspectio
     looker.look(parsed, *([parse_line(line.replace("\\\n", ""))] if "\\\n" in line else []))
     if looker.opaque and not looker.denied:
         return looker.unread(line, looker.opaque, each_time=True)
-    return Inspection(denied=looker.denied, other=looker.other)
+    return Inspection(denied=looker.denied, each_time=_acting(looker.other))
+
+
+def _acting(program: str) -> str:
+    return f"{program!r} acts as another user" if program else ""
 
 
 class _Looker:
@@ -106,7 +104,7 @@ class _Looker:
         listed = next(iter(sorted(words & self._entries.keys())), "")
         if listed:
             why = f"{why}, and {listed!r} is in it"
-        return Inspection(other=other, opaque=why if listed or each_time else "")
+        return Inspection(each_time=_acting(other) or (why if listed or each_time else ""))
 
     def look(self, *lines: ShellLine) -> None:
         """Note what is in lines; stops at a denial, and where there is too much to read."""
@@ -176,7 +174,7 @@ class _Looker:
             return
         entries = [entry for name in {first, program, unversioned(program)} for entry in self._entries.get(name, ())]
         if any(_is_entry(words, entry) for entry in entries):
-            self.denied = self.denied or f"{' '.join(_known(words[:3]))!r} is on the deny list"
+            self.denied = self.denied or f"{' '.join(known(words[:3]))!r} is on the deny list"
         elif sure and self._standalone & {program, unversioned(program)} and _waits_for_typing(words, fed=fed):
             waits = f"{program!r} would wait for someone to type; give it a script, a file or -c"
             self.denied = self.denied or waits
@@ -223,18 +221,12 @@ def _braces(text: str) -> list[str]:
     return [one for one in (*done, *found) if one]
 
 
-def _known(words: Words) -> tuple[str, ...]:
-    """The words up to the first that is not known."""
-    end = next((index for index, word in enumerate(words) if word is None), len(words))
-    return tuple(word for word in words[:end] if word is not None)
-
-
 def _is_entry(words: Words, entry: tuple[str, ...]) -> bool:
     """Return whether a command is what an entry of the deny list names, however its options are written."""
     if name_of(words[0]) == "git":
         words = without_git_options(words)
-    known = _known(words)
-    if known[1 : len(entry)] == entry[1:]:
+    begins = known(words)
+    if begins[1 : len(entry)] == entry[1:]:
         return True
     operands = [word for word in entry[1:] if not word.startswith("-")]
     options = [word for word in entry[1:] if word.startswith("-")]

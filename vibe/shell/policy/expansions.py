@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from vibe.shell.policy.words import (
     EXPANSION_NODES,
+    RUNS_ITS_WORDS,
     SHOWN_VARIABLES,
     SOME_NUMBER,
     SOME_TEXT,
@@ -39,8 +40,6 @@ SIMPLE_EXPANSION = re.compile(r"\$\{?(?P<name>\w+|[?#$!])\}?")
 CUT_EXPANSION = re.compile(
     r"\$\{(?P<name>[a-z_][a-z0-9_]*)(?:%%?|##?)[\w.*/-]+\}|\$\{#(?P<measured>[a-z_][a-z0-9_]*)\}"
 )
-RUNS_ITS_WORDS = re.compile(r"(?:^|[;&|({\n]|\b(?:exec|eval|command|env|then|do|sudo))[^\S\n]*+\"?\$\{?[@*0-9]")
-"""A script that runs what comes after it."""
 RANGE = re.compile(r"\{(?P<first>-?\d{1,6})\.\.(?P<last>-?\d{1,6})\}")
 INSTEAD = re.compile(r"^\$\{\w+:?[-=+](?P<word>.*)\}$", re.DOTALL)
 REPEATING = frozenset({("echo",), ("printf",), ("which",), ("command",), ("type",), ("readlink",), ("realpath",)})

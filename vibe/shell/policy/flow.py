@@ -259,7 +259,7 @@ class Flow(Expansions):
         program = {argv[:1] for argv in argvs}
         moving = [command for command, argv in zip(commands, argvs, strict=True) if _moves(argv)]
         if moving:
-            places = frozenset((*place, _step(command)) for command in moving for place in command.places)
+            places = frozenset((*place, command.step) for command in moving for place in command.places)
             places |= state.places if len(moving) < len(commands) else frozenset()
             if len(places) > MAX_PLACES or any(len(place) > MAX_PLACES for place in places):
                 self.surprise("it changes its folder too often to follow")
@@ -408,13 +408,6 @@ HARMLESS_SETTING = re.compile(r"(?:LC_[A-Z]+|LANG|LANGUAGE)=[\w.@-]*|(?:GIT_)?PA
 
 CONSTRUCTS = frozenset({"if_statement", "while_statement", "for_statement", "case_statement", "variable_assignment"})
 WORDS = LITERAL_NODES | EXPANSION_NODES | {"extglob_pattern", "regex"}
-
-
-def _step(command: ShellCommand) -> str:
-    """The step that ``cd`` takes from a place, or the one that stands for a place known only at run time."""
-    argv = command.argv
-    plain = argv[0] == "cd" and len(argv) == len(command.words) == 2 and not command.words[1].pattern
-    return argv[1] if plain and not argv[1].startswith("-") else UNKNOWN_STEP
 
 
 def _moves(argv: Sequence[str]) -> bool:

@@ -24,6 +24,8 @@ MAX_BELOW = 20_000
 SKIPPED_FOLDERS = frozenset({".git", "node_modules"})
 """Nobody keeps secrets there by name, and they are large."""
 
+MAX_STEP = 512
+"""A longer pattern of a single name takes long to make out."""
 MAX_PATH = 4_096
 """No system opens a longer one."""
 IGNORE_FILES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
@@ -61,42 +63,42 @@ def lexical_doubt(path: NamedPath) -> str:
     return ""
 
 
-class PathDoubt(NamedTuple):
-    """The reason to doubt a word. ``harmless``: nothing outside, and no secret, can be read there."""
+class Doubt(NamedTuple):
+    """The reason to ask. ``closed``: it holds even where a line could only read, as of a secret or a place outside."""
 
     why: str
-    harmless: bool = False
+    closed: bool = False
 
 
-def resolved_doubt(path: NamedPath, workspace: Roots, folders: Sequence[Path], patience: Patience) -> PathDoubt | None:
+def resolved_doubt(path: NamedPath, workspace: Roots, folders: Sequence[Path], patience: Patience) -> Doubt | None:
     """Return why a word names something it should not, seen from each of ``folders``; or nothing.
 
-    A doubt that is harmless counts only if there is no other, whatever the order of a folder's entries. Reads the file
+    One that is not closed counts only if there is no other, whatever the order of a folder's entries. Reads the file
     system.
 
     Raises:
         TooComplexError: there is too much to look at.
     """
-    harmless = None
+    first = None
     for part, folder in product(path_parts(path.text), folders):
         for candidate in candidates(part, folder, pattern=path.pattern):
             patience.check()
             doubt = _doubt_about(candidate, part, folder, path, workspace)
-            if doubt is not None and not doubt.harmless:
+            if doubt is not None and doubt.closed:
                 return doubt
-            harmless = harmless or doubt
-    return harmless
+            first = first or doubt
+    return first
 
 
-def _doubt_about(candidate: str | None, part: str, folder: Path, path: NamedPath, workspace: Roots) -> PathDoubt | None:
+def _doubt_about(candidate: str | None, part: str, folder: Path, path: NamedPath, workspace: Roots) -> Doubt | None:
     if candidate is None:
-        return PathDoubt(f"{path.text!r} stands for files known only at run time", harmless=True)
+        return Doubt(f"{path.text!r} stands for files known only at run time")
     doubt = _doubt(candidate, path, workspace)
-    if doubt is not None and not doubt.harmless:
+    if doubt is not None and doubt.closed:
         return doubt
     if path.pattern and not part.startswith("-") and os.path.relpath(candidate, folder).startswith("-"):
         name = os.path.basename(candidate)  # noqa: PTH119
-        return PathDoubt(f"{path.text!r} may become an option: {name!r}", harmless=True)
+        return Doubt(f"{path.text!r} may become an option: {name!r}")
     return doubt
 
 
@@ -148,56 +150,37 @@ def _matching(step: str, parent: str) -> list[str] | None:
             names = [entry.name for entry in islice(entries, MAX_BELOW + 1)]
     except OSError:
         return []
-    if len(names) > MAX_BELOW:
+    if len(names) > MAX_BELOW or len(step) > MAX_STEP:
         return None
     hidden = step.startswith(".")
     loose = step.replace("?", "*")  # in some locales a letter beyond ASCII is several characters for bash
     return [
         name
         for name in (".", "..", *names)
-        if (hidden or not name.startswith(".")) and _stands_for(step if name.isascii() else loose, name)
+        if (hidden or not name.startswith(".")) and fnmatch.fnmatchcase(name, step if name.isascii() else loose)
     ]
 
 
-def _stands_for(step: str, name: str) -> bool:
-    """Return whether ``*`` and ``?`` in ``step`` can make it ``name``; at most as many comparisons as both are long."""
-    at = place = 0
-    star, taken = -1, 0
-    while place < len(name):
-        if at < len(step) and step[at] == "*":
-            star, taken = at, place
-            at += 1
-        elif at < len(step) and step[at] in {"?", name[place]}:
-            at += 1
-            place += 1
-        elif star >= 0:
-            taken += 1
-            at, place = star + 1, taken
-        else:
-            return False
-    return not step[at:].strip("*")
-
-
-def _doubt(candidate: str, path: NamedPath, workspace: Roots) -> PathDoubt | None:
+def _doubt(candidate: str, path: NamedPath, workspace: Roots) -> Doubt | None:
     if len(candidate) > MAX_PATH:
-        return PathDoubt(f"{path.text!r} leads nowhere")
+        return Doubt(f"{path.text!r} leads nowhere", closed=True)
     try:
         resolved = workspace.resolve(candidate)
     except VibeError:
-        return PathDoubt(f"{path.text!r} leads nowhere")
+        return Doubt(f"{path.text!r} leads nowhere", closed=True)
     if not workspace.contains(resolved):
-        return PathDoubt(f"{path.text!r} is outside the workspace")
+        return Doubt(f"{path.text!r} is outside the workspace", closed=True)
     shown = workspace.relative(resolved)
     if is_sensitive(PurePosixPath(shown)) or is_sensitive(PurePosixPath(os.path.basename(candidate))):  # noqa: PTH119
-        return PathDoubt(f"{path.text!r} may hold secrets")
+        return Doubt(f"{path.text!r} may hold secrets", closed=True)
     if has_credentials(resolved):
-        return PathDoubt(f"{path.text!r} holds credentials for git")
+        return Doubt(f"{path.text!r} holds credentials for git", closed=True)
     if path.written and is_control(PurePosixPath(shown)):
-        return PathDoubt(f"{path.text!r} decides what runs later")
+        return Doubt(f"{path.text!r} decides what runs later", closed=True)
     if path.fed and resolved.is_dir():
-        return PathDoubt(f"{path.text!r} is a folder, from which a program may turn to another one", harmless=True)
+        return Doubt(f"{path.text!r} is a folder, from which a program may turn to another one")
     below = _secret_below(resolved, path) if path.whole and resolved.is_dir() else ""
-    return PathDoubt(below, harmless=True) if below else None
+    return Doubt(below) if below else None
 
 
 def _secret_below(folder: Path, path: NamedPath) -> str:

@@ -13,15 +13,15 @@ from enum import StrEnum
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from vibe.shell.policy.builtins import bare, is_shell_word, with_stand_ins
 from vibe.shell.policy.carried_text import texts
-from vibe.shell.policy.deny_rules import Inspection, inspect
+from vibe.shell.policy.deny_rules import inspect
 from vibe.shell.policy.git_risks import repository_doubt
 from vibe.shell.policy.option_parsing import Judged, begins_with_pattern, judge_reader
 from vibe.shell.policy.parser import ShellCommand, ShellLine, Word, parse_line
-from vibe.shell.policy.paths import MAX_PATH, NamedPath, lexical_doubt, path_parts, resolved_doubt
+from vibe.shell.policy.paths import MAX_PATH, Doubt, NamedPath, lexical_doubt, path_parts, resolved_doubt
 from vibe.shell.policy.read_only_commands import READERS, find_reader
 from vibe.shell.policy.words import UNKNOWN_STEP, Patience, Place, TooComplexError
 from vibe.shell.policy.wrappers import Words, name_of, positions, runs_others
@@ -88,9 +88,8 @@ def classify(  # noqa: PLR0913  all but the lists by keyword
     if found.denied:
         return BashVerdict(permission=ToolPermission.NEVER, reason=found.denied)
     parsed = parse_line(line, start) if start else parse_line(line)  # the same as elsewhere, so that it is parsed once
-    other = _each_time(found)
-    if other:
-        return BashVerdict(permission=None, reason=other, each_time=other)
+    if found.each_time:
+        return BashVerdict(permission=None, reason=found.each_time, each_time=found.each_time)
     try:
         verdict = _doubted(parsed, _prefixes(allowlist), workspace, confined, start)
     except TooComplexError as error:
@@ -128,10 +127,6 @@ def _doubted(
     return BashVerdict(permission=None, reason=(closed or first).why, read_only=read_only)
 
 
-def _each_time(found: Inspection) -> str:
-    return f"{found.other!r} acts as another user" if found.other else found.opaque
-
-
 def _prefixes(entries: Sequence[str]) -> frozenset[tuple[str, ...]]:
     return _split_entries(tuple(entries))
 
@@ -149,39 +144,32 @@ def _matching(argv: tuple[str, ...], entries: frozenset[tuple[str, ...]]) -> lis
 Places: TypeAlias = "frozenset[Place]"
 
 
-class _Doubt(NamedTuple):
-    """The reason to ask about a line. ``closed``: it holds even where the line could only read."""
-
-    why: str
-    closed: bool = False
-
-
 def _doubts(
     line: ShellLine, allowed: frozenset[tuple[str, ...]], workspace: Roots | None, patience: Patience
-) -> Iterator[_Doubt]:
+) -> Iterator[Doubt]:
     """Yield every reason to ask about a line, the plainest first."""
     if line.surprises:
-        yield _Doubt(line.surprises[0])
+        yield Doubt(line.surprises[0])
     if not line.commands:
-        yield _Doubt("it contains no command", closed=True)
+        yield Doubt("it contains no command", closed=True)
         return
     commands = [bare(command) for command in line.commands]
     judged = [(command, _judge(command, allowed)) for command in commands]
     for command, one in judged:
         if one.doubt:
-            yield _Doubt(one.doubt)
+            yield Doubt(one.doubt)
         elif not line.plain and not _only_reads(command):
-            yield _Doubt(f"{command.argv[0]!r} is mixed with variables or conditions")
+            yield Doubt(f"{command.argv[0]!r} is mixed with variables or conditions")
     everywhere = frozenset(place for command in line.commands for place in command.places)
     named = [(path, command.places) for command, one in judged for path in one.paths]
     named += [(NamedPath(text=text, fed=True), everywhere) for text in line.inputs]
     if workspace is None:
         open_patterns = (command for command, _ in judged if begins_with_pattern(command))
         if (command := next(open_patterns, None)) is not None:
-            yield _Doubt(f"an argument of {command.argv[0]!r} may become an option")
+            yield Doubt(f"an argument of {command.argv[0]!r} may become an option")
         steps = [NamedPath(text=step) for place in everywhere for step in place]
         paths = [*steps, *(path for path, _ in named)]
-        yield from (_Doubt(doubt) for path in paths if (doubt := lexical_doubt(path)))
+        yield from (Doubt(doubt) for path in paths if (doubt := lexical_doubt(path)))
         return
     git = (place for command, one in judged if one.git for place in command.places)
     yield from _git_doubts(git, workspace)
@@ -193,27 +181,27 @@ def _only_reads(command: ShellCommand) -> bool:
     return argv[:1] == ("cd",) or is_shell_word(command) or find_reader(argv) is not None
 
 
-def _git_doubts(places: Iterable[Place], workspace: Roots) -> Iterator[_Doubt]:
+def _git_doubts(places: Iterable[Place], workspace: Roots) -> Iterator[Doubt]:
     """Yield why git may run something that the repository chose."""
     folders = dict.fromkeys(_folder(place, workspace) for place in dict.fromkeys(places))
     for folder in folders:
         doubt = "it runs git in a folder known only at run time" if folder is None else repository_doubt(folder)
         if doubt:
-            yield _Doubt(doubt, closed=True)
+            yield Doubt(doubt, closed=True)
 
 
-def _path_doubts(named: Iterable[tuple[NamedPath, Places]], workspace: Roots, patience: Patience) -> Iterator[_Doubt]:
+def _path_doubts(named: Iterable[tuple[NamedPath, Places]], workspace: Roots, patience: Patience) -> Iterator[Doubt]:
     """Yield why what the line names may lead out."""
     folders: dict[Place, Path | None] = {}
     for path, places in named:
         for place in places - folders.keys():
             folders[place] = _folder(place, workspace)
             if folders[place] is None:
-                yield _Doubt(f"{'/'.join(place).strip(UNKNOWN_STEP)!r} leads to a place known only at run time")
+                yield Doubt(f"{'/'.join(place).strip(UNKNOWN_STEP)!r} leads to a place known only at run time")
         inside = [folder for place in sorted(places) if (folder := folders[place]) is not None]
         found = resolved_doubt(path, workspace, inside or [workspace.root], patience)
         if found is not None:
-            yield _Doubt(found.why, closed=not found.harmless)
+            yield found
 
 
 def _folder(place: Place, workspace: Roots) -> Path | None:
@@ -275,15 +263,9 @@ def _not_listed(argv: Sequence[str]) -> str:
 
 
 def _judge_cd(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) -> Judged:
-    if (
-        ("cd",) not in allowed
-        or len(command.words) != 2
-        or len(command.argv) != 2
-        or command.argv[1].startswith("-")
-        or command.words[1].pattern
-    ):
+    if ("cd",) not in allowed or command.step == UNKNOWN_STEP:
         return Judged(f"{' '.join(command.argv)!r} leads to a place known only at run time")
-    return Judged(paths=(NamedPath(text=command.argv[1]),))
+    return Judged(paths=(NamedPath(text=command.step),))
 
 
 def reads_only_its_input(command: ShellCommand) -> bool:
@@ -294,35 +276,27 @@ def reads_only_its_input(command: ShellCommand) -> bool:
     return not judged.doubt and not judged.paths and not judged.git and command.argv[:1] != ("cd",)
 
 
-PASSING_ON = frozenset({"command", "env", "nice", "nohup", "stdbuf", "time", "timeout", "xargs"})
-"""Wrappers that only run a reader differently."""
-
-OF_THE_SHELL = frozenset({
-    ":", "[", "break", "cd", "continue", "exit", "read", "return", "set", "shift", "sleep", "wait",
-})  # fmt: skip
-READ_WHEN_CONFINED = frozenset({
-    "awk", "bat", "batcat", "bc", "bzcat", "cal", "cloc", "egrep", "fd", "fdfind", "fgrep", "gawk", "getconf", "iconv",
-    "jq", "ldd", "mawk", "nm", "numfmt", "objdump", "pr", "readelf", "scc", "sdiff", "shuf", "size", "tar", "tokei",
-    "tput", "unzip", "xmllint", "xzcat", "yq", "zcat", "zgrep", "zipinfo", "zstdcat",
-})  # fmt: skip
-"""Programs whose everyday use is reading, though they can write or run others when nothing stops them."""
-GIT_WHEN_CONFINED = frozenset({
-    "check-attr", "check-mailmap", "cherry", "diff-files", "diff-index", "diff-tree", "fsck", "name-rev", "range-diff",
-    "submodule", "symbolic-ref", "var", "verify-commit", "verify-tag", "whatchanged",
-})  # fmt: skip
 RUNNING_GIT = frozenset({"cloc", "git", "go", "uv"})
 """Programs that are git, or start it."""
-BEGINNINGS_WHEN_CONFINED = frozenset(
-    tuple(row.split())
-    for row in (
-        "cargo --list", "cargo --version", "cargo -V", "cargo metadata", "cargo tree", "go doc", "go env", "go help",
-        "go list", "go mod graph", "go version", "gofmt -d", "gofmt -l", "make --dry-run", "make -n", "make -p",
-        "ruff check", "rustc --version", "rustc -V", "rustc -vV", "rustfmt --version", "rustup show",
-        "rustup --version", "uv pip freeze", "uv pip list", "uv pip show", "uv pip tree", "uv python list", "uv tree",
-    )
-)  # fmt: skip
-"""Looks of build tools, which may take a program from the workspace, or write what they found out."""
-SINGLE = frozenset(row for row in READERS if " " not in row)
+READ_WHEN_CONFINED = frozenset({
+    # of the shell
+    ":", "[", "break", "cd", "continue", "exit", "read", "return", "set", "shift", "sleep", "wait",
+    # only run a reader differently
+    "command", "env", "nice", "nohup", "stdbuf", "time", "timeout", "xargs",
+    # their everyday use is reading, though they can write or run others when nothing stops them
+    "awk", "bat", "batcat", "bc", "bzcat", "cal", "cloc", "egrep", "fd", "fdfind", "fgrep", "gawk", "getconf",
+    "iconv", "jq", "ldd", "mawk", "nm", "numfmt", "objdump", "pr", "readelf", "scc", "sdiff", "shuf", "size", "tar",
+    "tokei", "tput", "unzip", "xmllint", "xzcat", "yq", "zcat", "zgrep", "zipinfo", "zstdcat",
+    "git check-attr", "git check-mailmap", "git cherry", "git diff-files", "git diff-index", "git diff-tree",
+    "git fsck", "git name-rev", "git range-diff", "git submodule", "git symbolic-ref", "git var", "git verify-commit",
+    "git verify-tag", "git whatchanged",
+    # looks of build tools, which may take a program from the workspace, or write what they found out
+    "cargo --list", "cargo --version", "cargo -V", "cargo metadata", "cargo tree", "go doc", "go env", "go help",
+    "go list", "go mod graph", "go version", "gofmt -d", "gofmt -l", "make --dry-run", "make -n", "make -p",
+    "ruff check", "rustc --version", "rustc -V", "rustc -vV", "rustfmt --version", "rustup show", "rustup --version",
+    "uv pip freeze", "uv pip list", "uv pip show", "uv pip tree", "uv python list", "uv tree",
+})  # fmt: skip
+"""Beginnings of commands that read where nothing can be written, besides those of ``READERS``."""
 
 
 def may_read_confined(
@@ -373,12 +347,9 @@ def _is_reader(words: Words) -> bool:
     program = words[0]
     if program is None or "/" in program:
         return False
-    if program in OF_THE_SHELL or program in PASSING_ON or program in SINGLE or program in READ_WHEN_CONFINED:
-        return True
     argv = tuple(word for word in words[:3] if word is not None)
-    if any(argv[:length] in BEGINNINGS_WHEN_CONFINED for length in (2, 3)):
-        return True
-    return find_reader(argv) is not None or (program == "git" and argv[1:2] != () and argv[1] in GIT_WHEN_CONFINED)
+    beginnings = {" ".join(argv[:length]) for length in (1, 2, 3)}
+    return find_reader(argv) is not None or not READ_WHEN_CONFINED.isdisjoint(beginnings)
 
 
 def _leads_away(word: Word, folder: Path, workspace: Roots, patience: Patience) -> bool:

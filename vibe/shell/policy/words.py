@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from time import thread_time
@@ -32,6 +32,8 @@ SHOWN_VARIABLES = frozenset({
 """Variables of the environment that are no secret."""
 NUMBERS = frozenset({"?", "#", "$", "!"})
 MAX_CHARACTER = 0x10FFFF
+RUNS_ITS_WORDS = re.compile(r"(?:^|[;&|({\n]|\b(?:exec|eval|command|env|then|do|sudo))[^\S\n]*+\"?\$\{?[@*0-9]")
+"""A script that runs what comes after it."""
 MAX_READINGS = 32
 """The most readings of one command, by the values its variables may have, that are looked at."""
 MAX_TEXT = 32_768
@@ -87,6 +89,16 @@ class Word:
     guess: str = field(default="", compare=False)
 
 
+def known(words: Iterable[str | None]) -> tuple[str, ...]:
+    """The words up to the first that is not known."""
+    found: list[str] = []
+    for word in words:
+        if word is None:
+            break
+        found.append(word)
+    return tuple(found)
+
+
 UNKNOWN = Word(text=None)
 SOME_TEXT = Word(text=None, harmless=True)
 SOME_WORD = Word(text=None, harmless=True, plain=True)
@@ -111,12 +123,14 @@ class ShellCommand:
     @property
     def argv(self) -> tuple[str, ...]:
         """The words up to the first that is not known."""
-        known: list[str] = []
-        for word in self.words:
-            if word.text is None:
-                break
-            known.append(word.text)
-        return tuple(known)
+        return known(word.text for word in self.words)
+
+    @property
+    def step(self) -> str:
+        """The step that ``cd`` takes from a place, or the one that stands for a place known only at run time."""
+        argv = self.argv
+        plain = argv[0] == "cd" and len(argv) == len(self.words) == 2 and not self.words[1].pattern
+        return argv[1] if plain and not argv[1].startswith("-") else UNKNOWN_STEP
 
 
 @dataclass(slots=True)
@@ -264,9 +278,9 @@ def joined(parts: Sequence[Values], bare: str = "") -> Values:
         if count >= MAX_READINGS:
             return (UNKNOWN,)
         pattern = any(part.pattern for part in reading) or is_pattern(bare)
-        known = [part.text for part in reading if part.text is not None]
-        if len(known) == len(reading):
-            readings.append(Word(text="".join(known), pattern=pattern))
+        texts = [part.text for part in reading if part.text is not None]
+        if len(texts) == len(reading):
+            readings.append(Word(text="".join(texts), pattern=pattern))
         else:
             harmless = not pattern and all(part.harmless for part in reading if part.text is None)
             guess = "".join(part.guess if part.text is None else part.text for part in reading)
