@@ -10,12 +10,12 @@ from uuid import uuid4
 
 from ipc.events import CommandDisplay, ToolCallEvent, ToolResultEvent, ToolStreamEvent
 from ipc.sink import EventSink
+from vibe.shell.process.port import CommandOrder
 from vibe.shell.process.runner import (
     CommandResult,
     OutputLimit,
     OutputPiece,
     RunningCommand,
-    TerminalCommand,
     run_to_end,
     shell_argv,
 )
@@ -57,10 +57,10 @@ async def run_for_user(
     status, display = "cancelled", CommandDisplay(command=command)
     content, seconds = "", 0.0
     try:
-        kind = TerminalCommand if in_colour else RunningCommand
-        argv, limit = _argv(command, environ), OutputLimit(raw=in_colour)
+        argv, limit = tuple(_argv(command, environ)), OutputLimit(raw=in_colour)
         variables = {**command_environ(environ), **NO_PAGER}
-        running = await kind.start(argv, cwd=workdir, environ=variables, limit=limit)
+        order = CommandOrder(argv=argv, cwd=workdir, environ=variables, limit=limit)
+        running = await RunningCommand.start(order, in_terminal=in_colour)
         result = await run_to_end(running, show)
         status, content, seconds = "ok" if result.is_success else "error", _output(result), result.duration_s
         display = CommandDisplay(command=command, exit_code=result.exit_code, duration_s=seconds)

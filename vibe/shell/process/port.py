@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -18,12 +18,12 @@ class CommandOrder:
     prints. One that ``reports`` does so by its descriptor 9, where it can be given one.
     """
 
-    line: str
+    line: str = ""
     argv: tuple[str, ...]
     cwd: Path
     environ: Mapping[str, str]
     timeout: float | None = None
-    limit: OutputLimit
+    limit: OutputLimit = field(default_factory=OutputLimit)
     reports: bool = False
 
 

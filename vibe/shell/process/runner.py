@@ -10,6 +10,7 @@ import tempfile
 import termios
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import translate
 from pathlib import Path
 
@@ -102,8 +103,9 @@ async def run_command(
     Raises:
         CommandStartError: there is no such folder, or the system refuses a process.
     """
-    running = await RunningCommand.start(command, cwd=cwd, environ=environ, timeout=timeout, limit=limit)
-    return await run_to_end(running, on_output)
+    argv = shell_argv(command) if isinstance(command, str) else command
+    order = CommandOrder(argv=tuple(argv), cwd=cwd, environ=environ, timeout=timeout, limit=limit or OutputLimit())
+    return await run_to_end(await RunningCommand.start(order), on_output)
 
 
 async def run_to_end(running: RunningCommand, on_output: Callable[[OutputPiece], Awaitable[None]]) -> CommandResult:
@@ -121,13 +123,8 @@ class RunningCommand:
     """A command under way, for callers that can't hand over a callback: read ``next_output`` until it is None."""
 
     def __init__(
-        self,
-        process: WatchedCommand,
-        pipes: tuple[int, int],
-        limits: tuple[OutputLimit, float | None],
-        report: int | None = None,
+        self, process: WatchedCommand, pipes: tuple[int, int], order: CommandOrder, report: int | None
     ) -> None:
-        limit, timeout = limits
         self.patience: float | None = None
         """Seconds between TERM and KILL when it is ended; None: as usual."""
         self.ends_daemons = False
@@ -135,8 +132,8 @@ class RunningCommand:
         self._process = process
         self._report = report
         self._told: bytes | None = None
-        self._log = limit.log
-        self._streams = (Capture("stdout", limit), Capture("stderr", limit))
+        self._log = order.limit.log
+        self._streams = (Capture("stdout", order.limit), Capture("stderr", order.limit))
         self._pipes = tuple(zip(pipes, self._streams, strict=True))
         # One place to wait at for all of it, which has a descriptor of its own where we run.
         self._news: selectors.DefaultSelector = selectors.DefaultSelector()
@@ -144,53 +141,34 @@ class RunningCommand:
         for pipe, stream in self._pipes:
             self._news.register(pipe, selectors.EVENT_READ, stream)
         self._started = time.monotonic()
-        self._deadline = None if timeout is None else current_time() + timeout
+        self._deadline = None if order.timeout is None else current_time() + order.timeout
         self._timed_out = False
         self._stopped = False
         self._duration = 0.0
 
     @classmethod
-    async def start(
-        cls,
-        command: str | Sequence[str],
-        *,
-        cwd: Path,
-        environ: Mapping[str, str],
-        timeout: float | None = None,  # noqa: ASYNC109  it limits the command, not this call
-        limit: OutputLimit | None = None,
-        reports: bool = False,
-    ) -> RunningCommand:
+    async def start(cls, order: CommandOrder, *, in_terminal: bool = False) -> RunningCommand:
         """Start it; the caller must ``stop`` it, whatever happens.
 
-        One that ``reports`` gets a file to do so as its descriptor 9.
+        ``in_terminal``: it prints to a terminal, so in colour; it can't read from one.
 
         Raises:
             CommandStartError: there is no such folder, or the system refuses a process.
         """
-        argv = shell_argv(command) if isinstance(command, str) else list(command)
-        ours, theirs = cls._ends()
-        report = await to_thread.run_sync(_open_report) if reports else None
+        ours, theirs = zip(*(_terminal() if in_terminal else _pipe() for _ in range(2)), strict=True)
+        report = await to_thread.run_sync(_open_report) if order.reports else None
         try:
-            process = await start(argv, cwd, environ, theirs, report)
+            process = await start(order, theirs, report)
         except (OSError, ValueError) as error:
             _close(*ours, report)
             problem = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise CommandStartError(cwd, problem) from error
+            raise CommandStartError(order.cwd, problem) from error
         except BaseException:
             _close(*ours, report)
             raise
         finally:
             _close(*theirs)
-        return cls(process, ours, (limit or OutputLimit(), timeout), report)
-
-    @staticmethod
-    def _ends() -> tuple[tuple[int, int], tuple[int, int]]:
-        """Our ends of stdout and stderr, and the child's."""
-        stdout, child_out = os.pipe()
-        stderr, child_err = os.pipe()
-        os.set_blocking(stdout, False)
-        os.set_blocking(stderr, False)
-        return (stdout, stderr), (child_out, child_err)
+        return cls(process, ours, order, report)
 
     async def next_output(self) -> Sequence[OutputPiece] | None:
         """Return what it printed since the last call, in whole lines, after about 0.1 s; None once it has ended."""
@@ -287,15 +265,6 @@ class RunningCommand:
             await self._read_until(self._is_heard)
 
 
-class TerminalCommand(RunningCommand):
-    """A command that prints to a terminal, so in colour; it can't read from one."""
-
-    @staticmethod
-    def _ends() -> tuple[tuple[int, int], tuple[int, int]]:
-        (stdout, child_out), (stderr, child_err) = _terminal(), _terminal()
-        return (stdout, stderr), (child_out, child_err)
-
-
 class OwnProcesses:
     """Commands as processes of our own; ``patience`` is how long they have between TERM and KILL (None: as usual).
 
@@ -313,14 +282,9 @@ class OwnProcesses:
         Raises:
             CommandStartError: there is no such folder, or the system refuses a process.
         """
-        running = await RunningCommand.start(
-            order.argv,
-            cwd=order.cwd,
-            environ=order.environ if self._mark is None else {**order.environ, self._mark[0]: self._mark[1]},
-            timeout=order.timeout,
-            limit=order.limit,
-            reports=order.reports,
-        )
+        if self._mark is not None:
+            order = replace(order, environ={**order.environ, self._mark[0]: self._mark[1]})
+        running = await RunningCommand.start(order)
         running.patience, running.ends_daemons = self._patience, self._mark is not None
         return running
 
@@ -346,6 +310,13 @@ def _take(pipe: int, stream: Capture) -> bool:
             raise
         stream.feed(b"")  # the end of a terminal
     return True
+
+
+def _pipe() -> tuple[int, int]:
+    """Our end of a pipe, and the child's."""
+    ours, theirs = os.pipe()
+    os.set_blocking(ours, False)
+    return ours, theirs
 
 
 def _terminal() -> tuple[int, int]:

@@ -11,14 +11,14 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from anyio import to_thread, wait_readable
 
+from vibe.shell.process.port import CommandOrder
 from vibe.shell.process.watch import AT_ONCE, WITH_DAEMONS
 from vibe.shell.sandbox.landlock import LAUNCHER
 from vibe.system.process import end_session
@@ -34,14 +34,6 @@ AT_ONCE_BYTES = 32 * 1024
 """A socket takes so much without waiting for whoever reads it."""
 
 
-@dataclass(frozen=True, slots=True)
-class StartRequest:
-    """A command to start, as ``starter_program`` takes it."""
-
-    data: bytes
-    descriptors: tuple[int, ...]
-
-
 class Starter:
     """The process that starts commands: made when the first one is to start, and again should it be killed."""
 
@@ -51,21 +43,21 @@ class Starter:
         self._link: socket.socket | None = None
         atexit.register(self._leave)
 
-    def start_at_once(self, wanted: StartRequest) -> bool:
+    def start_at_once(self, wanted: bytes, descriptors: Sequence[int]) -> bool:
         """Have a command started, if that takes no waiting; else False, and nothing has happened."""
-        if len(wanted.data) > AT_ONCE_BYTES or not self._lock.acquire(blocking=False):
+        if len(wanted) > AT_ONCE_BYTES or not self._lock.acquire(blocking=False):
             return False
         try:
             if self._link is None:
                 return False
-            _send(self._link, wanted, socket.MSG_DONTWAIT)
+            _send(self._link, wanted, descriptors, socket.MSG_DONTWAIT)
         except (BlockingIOError, BrokenPipeError, ConnectionResetError):
             return False
         finally:
             self._lock.release()
         return True
 
-    def start(self, wanted: StartRequest) -> None:
+    def start(self, wanted: bytes, descriptors: Sequence[int]) -> None:
         """Have a command started. Blocks for a moment.
 
         Raises:
@@ -73,10 +65,10 @@ class Starter:
         """
         with self._lock:
             try:
-                _send(self._serving(), wanted)
+                _send(self._serving(), wanted, descriptors)
             except (BrokenPipeError, ConnectionResetError):
                 self._leave()
-                _send(self._serving(), wanted)
+                _send(self._serving(), wanted, descriptors)
 
     def _serving(self) -> socket.socket:
         if self._link is None:
@@ -194,9 +186,7 @@ class WatchedCommand:
                     self.problem = int(number) or errno.EAGAIN
 
 
-async def start(
-    argv: Sequence[str], cwd: Path, environ: Mapping[str, str], output: tuple[int, int], report: int | None = None
-) -> WatchedCommand:
+async def start(order: CommandOrder, output: Sequence[int], report: int | None) -> WatchedCommand:
     """Start a command with what it prints going to ``output``; whatever happens then, ``close`` what is returned.
 
     ``report`` is what it gets as its descriptor ``REPORT``.
@@ -205,7 +195,8 @@ async def start(
         OSError: it can't be started.
         ValueError: no command can have such words, variables or folder.
     """
-    text = "".join((*argv, str(cwd), *environ, *environ.values()))
+    argv, environ, cwd = [*order.argv], {**order.environ}, str(order.cwd)
+    text = "".join((*argv, cwd, *environ, *environ.values()))
     if b"\0" in os.fsencode(text):
         raise ValueError("a null character")
     watched, line = os.pipe()
@@ -215,10 +206,10 @@ async def start(
     started = WatchedCommand(line, status)
     try:
         try:
-            data = json.dumps({"argv": [*argv], "environ": {**environ}, "cwd": str(cwd)}).encode()
-            wanted = StartRequest(data, (*output, told, watched, *(() if report is None else (report,))))
-            if not starter().start_at_once(wanted):
-                await to_thread.run_sync(starter().start, wanted)
+            wanted = json.dumps({"argv": argv, "environ": environ, "cwd": cwd}).encode()
+            descriptors = (*output, told, watched, *(() if report is None else (report,)))
+            if not starter().start_at_once(wanted, descriptors):
+                await to_thread.run_sync(starter().start, wanted, descriptors)
         finally:
             os.close(watched)
             os.close(told)
@@ -230,8 +221,8 @@ async def start(
     return started
 
 
-def _send(link: socket.socket, wanted: StartRequest, flags: int = 0) -> None:
-    data = LENGTH.pack(len(wanted.data)) + wanted.data
-    sent = socket.send_fds(link, [data], wanted.descriptors, flags)
+def _send(link: socket.socket, wanted: bytes, descriptors: Sequence[int], flags: int = 0) -> None:
+    data = LENGTH.pack(len(wanted)) + wanted
+    sent = socket.send_fds(link, [data], descriptors, flags)
     if sent < len(data):
         link.sendall(data[sent:])

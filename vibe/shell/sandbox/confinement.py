@@ -45,6 +45,7 @@ from vibe.shell.sandbox.secrets import (
 from vibe.shell.sandbox.settings import Network, SandboxConfig, SandboxMode
 from vibe.shell.sandbox.temporary import kept_in, temporary_folder
 from vibe.system.git.config_file import cleaned
+from vibe.system.git.discovery import located_at, small_text
 from vibe.system.own_places import user_home_of
 
 
@@ -114,45 +115,37 @@ class _Standing:
             record.remove()
 
 
+@dataclass(frozen=True, slots=True)
 class Guard:
     """Files to restore, and ones to take away, once a command has ended. ``control`` are files it must not change."""
 
-    def __init__(
-        self,
-        control: _Control | None = None,
-        kept: tuple[Kept, ...] = (),
-        placeholders: Placeholders | None = None,
-        record: Record | None = None,
-        standing: _Standing | None = None,
-    ) -> None:
-        self.control = control
-        self._kept = kept
-        self._placeholders = placeholders
-        self._record = record
-        self._standing = standing
+    control: _Control | None = None
+    kept: tuple[Kept, ...] = ()
+    placeholders: Placeholders | None = None
+    record: Record | None = None
+    standing: _Standing | None = None
 
     def end_at_once(self) -> bool:
         """End it if all is as it was, and stays for the next command; else false, and nothing has happened.
 
         That takes a few looks at the file system and empties a file: less than it takes to have a thread do it.
         """
-        standing = self._standing
-        if standing is None or not standing.has(self._placeholders):
+        if self.standing is None or not self.standing.has(self.placeholders):
             return False
-        if not all(kept.is_as_it_was() for kept in self._kept):
+        if not all(kept.is_as_it_was() for kept in self.kept):
             return False
         self.end()
         return True
 
     def end(self) -> str:
         """Put everything back, and say what was not as it was. Reads and writes files."""
-        if self._placeholders is not None:
-            self._placeholders.release()
-        notes = [kept.put_back() for kept in self._kept]
-        if self._record is not None and self._standing is not None:
-            self._standing.take_back(self._record)
-        elif self._record is not None:
-            self._record.remove()
+        if self.placeholders is not None:
+            self.placeholders.release()
+        notes = [kept.put_back() for kept in self.kept]
+        if self.record is not None and self.standing is not None:
+            self.standing.take_back(self.record)
+        elif self.record is not None:
+            self.record.remove()
         return "\n".join(filter(None, notes))
 
 
@@ -273,7 +266,7 @@ class Confinement:
         As ``choice``: not on an event loop, unless that has been called.
         """
         sandbox = self.choice().sandbox
-        return sandbox is not None and sandbox.can_read_only
+        return sandbox is not None and sandbox.has_namespaces
 
     def without_keys(self, environ: Mapping[str, str]) -> Mapping[str, str]:
         """``environ`` without the variables that hold keys."""
@@ -388,7 +381,7 @@ class Confinement:
         control = self._control_of(place)
         standing = self._standing
         placeholders: Placeholders | None = None
-        if sandbox.freezes:
+        if sandbox.has_namespaces:
             empty = tuple(path for root in place.roots for path in _fillable_at(root))
             if standing is not None:
                 standing.keep_empty(empty)
@@ -396,7 +389,7 @@ class Confinement:
         kept: list[Kept] = []
         for top, paths in control.items():
             below = [path for path in paths if path.is_relative_to(top)]
-            kept.append(Kept(top, below, () if sandbox.freezes else below))
+            kept.append(Kept(top, below, () if sandbox.has_namespaces else below))
         folder, written = records_of(self._vibe_home), [one.written() for one in kept]
         record = Record(folder, written) if standing is None else standing.record(folder, written)
         return Guard(control, tuple(kept), placeholders, record, standing)
@@ -462,13 +455,11 @@ def _expanded(path: str) -> Path:
 
 def _repository_of_worktree(root: Path) -> tuple[Path, ...]:
     """The repository's folder that a git worktree at ``root`` writes to, if both name each other."""
-    link = root / ".git"
-    if not link.is_file():
-        return ()
     try:
-        target = Path(os.path.realpath(root / link.read_text(encoding="utf-8").removeprefix("gitdir:").strip()))
-        back = Path(os.path.realpath((target / "gitdir").read_text(encoding="utf-8").strip()))
-        common = Path(os.path.realpath(target / (target / "commondir").read_text(encoding="utf-8").strip()))
-    except (OSError, UnicodeDecodeError):
+        found = located_at(root)
+        if found is None or found.git_dir == found.common_dir:
+            return ()
+        back = found.git_dir / small_text(found.git_dir / "gitdir").strip()
+    except (OSError, ValueError):
         return ()
-    return (common,) if back == Path(os.path.realpath(link)) and target.parent == common / "worktrees" else ()
+    return (found.common_dir,) if os.path.realpath(back) == os.path.realpath(root / ".git") else ()

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from vibe.system.git.config_file import GitConfigError, GitSetting, read_settings
 from vibe.system.own_places import user_home_of
 
 FOLDERS = (".vibe", ".agents")
@@ -26,8 +27,6 @@ MOST_ENTRIES = 50_000
 CONFIG_BYTES = 256 * 1024
 MOST_SETTINGS = 50
 """How many files of settings that name each other are read."""
-HEADER = re.compile(r"\s*\[\s*([\w.-]+)[^\]]*\]")
-SETTING = re.compile(r"\s*([\w-]+)\s*=\s*(.+?)\s*$")
 OF_PLACES = ("path", "hookspath", "attributesfile")
 OF_NO_PROGRAM = ("alias", "blame", "branch", "commit", "remote", "submodule", "url")
 """Sections whose words are not taken for programs: names, and what a person calls by hand."""
@@ -96,9 +95,9 @@ def _named(settings: Path, tops: Sequence[Path]) -> Iterator[Path]:
         if file in seen:
             continue
         seen.add(file)
-        for section, key, value in _settings(_text(file)):
+        for section, _, key, value in _settings(file):
             if key in OF_PLACES:
-                expanded = os.path.expanduser(value.strip('"'))  # noqa: PTH111  as git does
+                expanded = os.path.expanduser(value)  # noqa: PTH111  as git does
                 # A file of settings is named from where it is named, a folder of hooks from the top of the files.
                 places = [Path(os.path.normpath(base / expanded)) for base in (file.parent, *tops)]
                 yield from places
@@ -109,15 +108,9 @@ def _named(settings: Path, tops: Sequence[Path]) -> Iterator[Path]:
                 yield from (path for path in found if path.is_file())
 
 
-def _settings(text: str) -> Iterator[tuple[str, str, str]]:
-    """Section and name in small letters, and the value."""
-    section = ""
-    for line in text.replace("\\\n", " ").splitlines():
-        rest = line
-        while header := HEADER.match(rest):
-            section, rest = header[1].lower().partition(".")[0], rest[header.end() :]
-        if setting := SETTING.match(rest):
-            yield section, setting[1].lower(), setting[2]
+def _settings(file: Path) -> Iterator[GitSetting]:
+    with suppress(GitConfigError):  # git refuses it, too
+        yield from read_settings(_text(file))
 
 
 def _common_of(link: Path) -> Path:

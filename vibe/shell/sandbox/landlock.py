@@ -10,11 +10,12 @@ import platform
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from vibe.shell.sandbox.limits import bounded
 from vibe.shell.sandbox.mounts import MEMORY, RUN, shared_folders, shown_in_shared
-from vibe.shell.sandbox.port import Confined, ReadOnlyUnavailableError, SandboxPolicy
+from vibe.shell.sandbox.port import Confined, ReadOnlyUnavailableError, Sandbox, SandboxPolicy
 from vibe.shell.sandbox.probe import TRUE, failure_of
 from vibe.shell.sandbox.secrets import confined_environ
 from vibe.shell.sandbox.system_calls import OF_NETWORKS, call_filter
@@ -38,68 +39,49 @@ NO_FILTER = f"the system calls of {platform.machine()} are not known"
 NO_LOOPBACK = "no network at all, not even localhost, unless it is turned on"
 
 
-class Landlock:
-    """Confines with Landlock rules and a filter of system calls.
+def landlock(version: int, *, loopback: bool) -> Sandbox:
+    """Confines with Landlock rules and a filter of system calls; ``version`` is that of the kernel's interface.
 
     Hidden files are not allowed rather than absent, and names can be listed everywhere. Where no network namespace can
-    be had, there is no network at all.
+    be had, there is no network at all. Nothing is frozen: its rules only add, and what is allowed in a folder is
+    allowed in all below it. A program that may make a file with something in it at the top of a workspace may write
+    each file of the workspace: to keep one from it, all would have to be kept from making files beside it, git in its
+    own folder first.
     """
+    lacking = [limit for below, limit in BEFORE if version < below]
+    return Sandbox(
+        name=f"Landlock (version {version})",
+        limits="; ".join([LIMITS, *lacking, *([] if loopback else [NO_LOOPBACK])]),
+        has_namespaces=False,
+        wrap=partial(_wrapped, loopback=loopback),
+    )
 
-    def __init__(self, version: int, *, loopback: bool) -> None:
-        self._version = version
-        self._loopback = loopback
 
-    @property
-    def name(self) -> str:
-        """``Landlock`` and the version of the kernel's interface."""
-        return f"Landlock (version {self._version})"
+def _wrapped(argv: Sequence[str], environ: Mapping[str, str], policy: SandboxPolicy, *, loopback: bool) -> Confined:
+    """The command, started by a launcher that confines itself first.
 
-    @property
-    def limits(self) -> str:
-        """The things it can't confine."""
-        lacking = [limit for version, limit in BEFORE if self._version < version]
-        return "; ".join([LIMITS, *lacking, *([] if self._loopback else [NO_LOOPBACK])])
-
-    @property
-    def can_read_only(self) -> bool:
-        """Never: names can be listed everywhere, and there is no namespace to bound processes in."""
-        return False
-
-    @property
-    def freezes(self) -> bool:
-        """Never: its rules only add, and what is allowed in a folder is allowed in all below it.
-
-        A program that may make a file with something in it at the top of a workspace may write each file of the
-        workspace: to keep one from it, all would have to be kept from making files beside it, git in its own folder
-        first.
-        """
-        return False
-
-    def wrap(self, argv: Sequence[str], environ: Mapping[str, str], policy: SandboxPolicy) -> Confined:
-        """The command, started by a launcher that confines itself first.
-
-        Raises:
-            ReadOnlyUnavailableError: it is to read and no more.
-        """
-        if policy.read_only:
-            raise ReadOnlyUnavailableError("that takes bubblewrap")
-        prepare_temp(policy.temp, policy.box)
-        closed, opened = (call_filter(families, alone=False) for families in ((), OF_NETWORKS))
-        rules = {
-            "list": ["/"],
-            "hidden": [*map(str, policy.hidden), str(policy.box), *_shared(policy)],
-            "shown": [*map(str, shown_in_shared(policy))],
-            "read": [*map(str, policy.readable)],
-            "write": [*map(str, policy.writable), str(policy.temp)],
-            "network": policy.network.value,
-            "loopback": self._loopback,
-            "calls": {"closed": closed.hex(), "opened": opened.hex()},
-            "records": str(policy.records or ""),
-        }
-        # There is no namespace to count its processes in: the bound would count all of the user's.
-        variables = confined_environ(environ, policy.temp)
-        argv = bounded(argv, variables, replace(policy.bounds, processes=0))
-        return Confined(argv=(*LAUNCHER, json.dumps(rules), *argv), environ=variables)
+    Raises:
+        ReadOnlyUnavailableError: it is to read and no more.
+    """
+    if policy.read_only:
+        raise ReadOnlyUnavailableError("that takes bubblewrap")
+    prepare_temp(policy.temp, policy.box)
+    closed, opened = (call_filter(families, alone=False) for families in ((), OF_NETWORKS))
+    rules = {
+        "list": ["/"],
+        "hidden": [*map(str, policy.hidden), str(policy.box), *_shared(policy)],
+        "shown": [*map(str, shown_in_shared(policy))],
+        "read": [*map(str, policy.readable)],
+        "write": [*map(str, policy.writable), str(policy.temp)],
+        "network": policy.network.value,
+        "loopback": loopback,
+        "calls": {"closed": closed.hex(), "opened": opened.hex()},
+        "records": str(policy.records or ""),
+    }
+    # There is no namespace to count its processes in: the bound would count all of the user's.
+    variables = confined_environ(environ, policy.temp)
+    argv = bounded(argv, variables, replace(policy.bounds, processes=0))
+    return Confined(argv=(*LAUNCHER, json.dumps(rules), *argv), environ=variables)
 
 
 def _shared(policy: SandboxPolicy) -> Iterator[str]:
@@ -108,7 +90,7 @@ def _shared(policy: SandboxPolicy) -> Iterator[str]:
     yield from (str(folder) for folder in shared_folders() if folder not in {RUN, MEMORY} and folder not in given)
 
 
-def find_landlock() -> Landlock | str:
+def find_landlock() -> Sandbox | str:
     """Landlock where the kernel has it, else why not. Starts a process, so not on an event loop.
 
     Raises:
@@ -124,10 +106,10 @@ def find_landlock() -> Landlock | str:
     if version == 0:
         return "Landlock is not part of this kernel"
     connecting = "import socket; a = socket.create_server(('127.0.0.1', 0)); socket.create_connection(a.getsockname())"
-    found = Landlock(version, loopback=True)
+    found = landlock(version, loopback=True)
     if failure_of(found, [sys.executable, "-I", "-S", "-c", connecting]):
         # A network of its own may be refused, or given and of no use: then it is not asked for.
-        found = Landlock(version, loopback=False)
+        found = landlock(version, loopback=False)
         if why := failure_of(found, TRUE):
             return f"Landlock: {why}"
     return found

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from vibe.shell.sandbox.settings import Network
 from vibe.system.errors import EnvironmentFailure
@@ -70,32 +69,19 @@ class Confined:
     options: tuple[str, ...] = ()
 
 
-class Sandbox(Protocol):
-    """A way to confine programs. ``name`` and ``limits`` are for people: what it is, and what it can't do."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sandbox:
+    """A way to confine programs. ``name`` and ``limits`` are for people: what it is, and what it can't do.
 
-    @property
-    def name(self) -> str:
-        """Its name and version, such as ``bubblewrap 0.11.0``."""
-        ...
+    ``has_namespaces``: it can keep a program from everything but reading, and what is ``frozen`` can't be written while
+    the command runs; else it has to be restored. ``wrap`` returns a command confined to a policy, to be started in the
+    same folder with the variables it returns, and reads the file system.
+    """
 
-    @property
-    def limits(self) -> str:
-        """The things it can't confine here; empty: nothing we know of."""
-        ...
-
-    @property
-    def can_read_only(self) -> bool:
-        """True if it can keep a program from everything but reading."""
-        ...
-
-    @property
-    def freezes(self) -> bool:
-        """True if ``frozen`` can't be written while the command runs; else it has to be restored."""
-        ...
-
-    def wrap(self, argv: Sequence[str], environ: Mapping[str, str], policy: SandboxPolicy) -> Confined:
-        """The command confined to ``policy``, to be started in the same folder. Reads the file system."""
-        ...
+    name: str
+    limits: str
+    has_namespaces: bool
+    wrap: Callable[[Sequence[str], Mapping[str, str], SandboxPolicy], Confined]
 
 
 class ReadOnlyUnavailableError(EnvironmentFailure):

@@ -11,16 +11,21 @@ from ipc.events import BackgroundEndedEvent, BackgroundStartedEvent
 from ipc.sink import MemorySink
 from tests.unit.core.tools.watching import gone, pid_in
 from vibe.core.tools.background import MOST_AT_ONCE, BackgroundCommands, BackgroundError, background_commands
-from vibe.shell.process.runner import OutputLimit, RunningCommand
+from vibe.shell.process.port import CommandOrder
+from vibe.shell.process.runner import OutputLimit, RunningCommand, shell_argv
 
 ENVIRON = {"PATH": os.environ["PATH"]}
 WAIT = "echo $$ > pid; sleep 300; :"
 """Stays what it is: a SIGTERM that meets a process in its exec ends it as if by SIGKILL."""
 
 
+def order_of(line: str, cwd: Path, limit: OutputLimit = OutputLimit()) -> CommandOrder:  # noqa: B008  frozen
+    return CommandOrder(line=line, argv=tuple(shell_argv(line)), cwd=cwd, environ=ENVIRON, limit=limit)
+
+
 async def start(commands: BackgroundCommands, root: Path, line: str) -> str:
     limit = OutputLimit(shown=2_000, keep_in=root / "outputs", name="background")
-    return commands.adopt(await RunningCommand.start(line, cwd=root, environ=ENVIRON, limit=limit), line)
+    return commands.adopt(await RunningCommand.start(order_of(line, root, limit)), line)
 
 
 async def ended(commands: BackgroundCommands, handle: str) -> tuple[int, str]:
@@ -108,7 +113,7 @@ async def test_what_has_to_be_done_once_a_command_has_ended_is_done_and_told(tmp
         return "[put aside]"
 
     async with background_commands() as commands:
-        running = await RunningCommand.start(line, cwd=tmp_path, environ=ENVIRON)
+        running = await RunningCommand.start(order_of(line, tmp_path))
         handle = commands.adopt(running, line, after)
         if "sleep" not in line:
             assert await ended(commands, handle) == (0, "one\n[put aside]")
@@ -119,7 +124,7 @@ async def test_start_and_end_are_announced_without_secrets(tmp_path: Path) -> No
     sink = MemorySink()
     async with background_commands() as commands:
         commands.announce(sink, lambda text: text.replace("hunter2", "[redacted]"))
-        running = await RunningCommand.start("echo hunter2; exit 3", cwd=tmp_path, environ=ENVIRON)
+        running = await RunningCommand.start(order_of("echo hunter2; exit 3", tmp_path))
         handle = commands.adopt(running, "echo hunter2; exit 3", tool_call_id="c")
         assert await ended(commands, handle) == (3, "hunter2\n")
         stopped = await start(commands, tmp_path, WAIT)

@@ -30,6 +30,10 @@ from vibe.shell.process.runner import (
 ENVIRON = {"PATH": os.environ["PATH"]}
 
 
+def order_of(line: str, cwd: Path) -> CommandOrder:
+    return CommandOrder(line=line, argv=tuple(shell_argv(line)), cwd=cwd, environ=ENVIRON)
+
+
 async def test_the_exit_code_and_both_streams_come_back(tmp_path: Path) -> None:
     result = await run_command("echo out; echo err >&2; exit 3", cwd=tmp_path, environ=ENVIRON)
     assert (result.exit_code, result.stdout, result.stderr, result.timed_out) == (3, "out\n", "err\n", False)
@@ -66,7 +70,7 @@ async def test_a_command_that_kills_its_parent_harms_no_other(tmp_path: Path) ->
 
 @pytest.mark.parametrize("line", ["echo a\0b", "echo \ud800"])
 async def test_what_no_command_can_be_is_refused_and_harms_no_other(line: str, tmp_path: Path) -> None:
-    running = await RunningCommand.start("sleep 0.2; exit 3", cwd=tmp_path, environ=ENVIRON)
+    running = await RunningCommand.start(order_of("sleep 0.2; exit 3", tmp_path))
     try:
         with pytest.raises(CommandStartError):
             await run_command(line, cwd=tmp_path, environ=ENVIRON)
@@ -78,7 +82,7 @@ async def test_what_no_command_can_be_is_refused_and_harms_no_other(line: str, t
 
 
 async def test_a_variable_that_cannot_be_is_refused_and_harms_no_other(tmp_path: Path) -> None:
-    running = await RunningCommand.start("sleep 0.2; exit 3", cwd=tmp_path, environ=ENVIRON)
+    running = await RunningCommand.start(order_of("sleep 0.2; exit 3", tmp_path))
     try:
         await run_command(["/usr/bin/bwrap"], cwd=tmp_path, environ={**ENVIRON, "A=B": "C"})
     except CommandStartError:
@@ -190,9 +194,7 @@ async def stopped(script: str, cwd: Path) -> CommandResult:
 async def test_what_left_its_session_goes_too_where_daemons_end_with_their_command(tmp_path: Path) -> None:
     daemon = "trap '' TERM; echo $$ > daemon; sleep 600"
     line = f"env -i setsid sh -c {shlex.quote(daemon)} & sleep 600"
-    argv = tuple(shell_argv(line))
-    order = CommandOrder(line=line, argv=argv, cwd=tmp_path, environ=ENVIRON, limit=OutputLimit())
-    running = await OwnProcesses(0.1, ("MARK", "1")).start(order)
+    running = await OwnProcesses(0.1, ("MARK", "1")).start(order_of(line, tmp_path))
     pid = await pid_in(tmp_path / "daemon")
     await running.stop()
 
@@ -238,7 +240,7 @@ async def test_a_command_whose_start_is_cancelled_is_ended_however_soon(tmp_path
     for _ in range(30):
         with CancelScope() as scope:
             scope.cancel()
-            await RunningCommand.start(["sleep", "600"], cwd=tmp_path, environ=ENVIRON)
+            await RunningCommand.start(order_of("exec sleep 600", tmp_path))
     await run_command("true", cwd=tmp_path, environ=ENVIRON)  # by then all were started
 
     assert await to_thread.run_sync(are_gone, tmp_path)
@@ -353,7 +355,7 @@ async def test_a_flood_is_shown_as_its_end(tmp_path: Path) -> None:
 
 
 async def test_stopping_twice_is_harmless_and_ends_the_output(tmp_path: Path) -> None:
-    running = await RunningCommand.start("sleep 600", cwd=tmp_path, environ=ENVIRON)
+    running = await RunningCommand.start(order_of("sleep 600", tmp_path))
     await running.stop()
     await running.stop()
     assert await running.next_output() is None

@@ -8,7 +8,8 @@ import pytest
 
 from vibe.core.tools.background import background_commands
 from vibe.shell.process.capture import Capture, OutputLimit
-from vibe.shell.process.runner import RunningCommand, run_command
+from vibe.shell.process.port import CommandOrder
+from vibe.shell.process.runner import RunningCommand, run_command, shell_argv
 from vibe.shell.process.screen import Screen, shown
 
 ENVIRON = {"PATH": "/usr/bin:/bin"}
@@ -87,8 +88,9 @@ async def test_frames_of_a_progress_line_take_no_room_from_what_a_command_says(t
 
 async def test_a_background_command_is_read_without_its_frames(tmp_path: Path) -> None:
     line = r"for i in 1 2 3; do printf '%s of 3\r' $i; done; printf '\n\033[32mready\033[m\n'"
+    order = CommandOrder(argv=tuple(shell_argv(line)), cwd=tmp_path, environ=ENVIRON)
     async with background_commands() as commands:
-        handle = commands.adopt(await RunningCommand.start(line, cwd=tmp_path, environ=ENVIRON), line)
+        handle = commands.adopt(await RunningCommand.start(order), line)
         read = ""
         while (report := await commands.report(handle, wait_seconds=30)).exit_code is None:
             read += report.output

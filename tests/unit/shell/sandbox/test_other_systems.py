@@ -75,7 +75,7 @@ def test_a_command_asks_for_no_network_of_its_own_where_it_is_of_no_use(tmp_path
     from vibe.shell.sandbox.port import SandboxPolicy  # noqa: PLC0415  here alone
 
     for loopback in (True, False):
-        sandbox = landlock.Landlock(6, loopback=loopback)
+        sandbox = landlock.landlock(6, loopback=loopback)
         confined = sandbox.wrap(["true"], {}, SandboxPolicy(writable=(), temp=tmp_path / "t", box=tmp_path / "b"))
         rules = json.loads(confined.argv[len(landlock.LAUNCHER)])
         assert rules["loopback"] is loopback
