@@ -15,7 +15,7 @@ from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 from functools import cached_property
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from vibe.shell.policy.parser import ShellCommand, Word
 from vibe.shell.policy.paths import NamedPath
@@ -23,6 +23,14 @@ from vibe.shell.policy.paths import NamedPath
 PATTERN_SAFE = frozenset({"ls", "cat", "head", "tail", "wc", "stat", "du", "md5sum", "sha1sum", "sha256sum",
                           "sha512sum", "echo", "basename", "dirname", "nl", "tac"})  # fmt: skip
 """Programs without any option that writes or runs something: a file named like an option can do no harm there."""
+
+
+Row = TypeVar("Row")
+
+
+def by_name(rows: Mapping[str, Row]) -> Mapping[str, Row]:
+    """Rows by each of the names that stand before them, with commas between."""
+    return MappingProxyType({name: row for names, row in rows.items() for name in names.split(", ")})
 
 
 class Operands(Enum):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import PurePosixPath
-from types import MappingProxyType
 
-from vibe.shell.policy.option_parsing import Reader, parse_options
+from vibe.shell.policy.option_parsing import Reader, by_name, parse_options
 from vibe.shell.policy.parser import parse_line
 from vibe.shell.policy.paths import NamedPath, lexical_doubt
 from vibe.shell.policy.verdict import reads_only_its_input
@@ -53,18 +52,17 @@ GO = (
     "--cpu= --bench= --benchtime= --benchmem --json --list= --skip= --shuffle= --fullpath --tags="
 )
 
-CHECKS: Mapping[str, Check] = MappingProxyType({
-    **dict.fromkeys(("npm test", "npm t"), Check("-s --silent --if-present --workspaces", after="")),
-    **dict.fromkeys(("yarn test", "pnpm test"), Check("", after="")),
+CHECKS = by_name({
+    "npm test, npm t": Check("-s --silent --if-present --workspaces", after=""),
+    "yarn test, pnpm test": Check("", after=""),
     "cargo test": Check(f"{CARGO} --doc --no-run --no-fail-fast", after=LIBTEST),
     "cargo build": Check(CARGO),
     "cargo check": Check(CARGO),
     "cargo clippy": Check(f"{CARGO} --no-deps", after="-A= -D= -W="),
-    **dict.fromkeys(("go test", "go build", "go vet"), Check(GO, one_dash=True)),
-    **dict.fromkeys(("pytest", "python -m pytest", "python3 -m pytest", "uv run pytest"), PYTEST),
-    **dict.fromkeys(
-        ("python -m unittest", "python3 -m unittest"),
-        Check("-vqfb -k= -s= -p= --verbose --quiet --failfast --buffer --locals"),
+    "go test, go build, go vet": Check(GO, one_dash=True),
+    "pytest, python -m pytest, python3 -m pytest, uv run pytest": PYTEST,
+    "python -m unittest, python3 -m unittest": Check(
+        "-bfqv -k= -p= -s= --verbose --quiet --failfast --buffer --locals"
     ),
     "ruff check": Check(
         "-qvsne --select= --ignore= --extend-select= --extend-ignore= --output-format= --statistics --no-cache "

@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 
-from vibe.shell.policy.option_parsing import Operands, Reader
+from vibe.shell.policy.option_parsing import Operands, Reader, by_name
 from vibe.shell.policy.script_rules import check_awk, check_repeats, check_sed
 
 NEEDS_NAME = "without a name it prints everything"
@@ -175,15 +174,13 @@ GIT_LOG = (
     "--no-notes --show-pulls --ancestry-path --boundary --cc --no-mailmap --regexp-ignore-case --extended-regexp"
 )
 
-GIT_READERS: Mapping[str, Reader] = MappingProxyType({
+GIT_READERS = {
     "git status": Reader(
         "-sbvz -u? --short --branch --show-stash --porcelain? --long --verbose --untracked-files? --ignored? "
         "--ignore-submodules? --ahead-behind --no-ahead-behind --renames --no-renames --column? --no-column",
         Operands.REVISIONS,
     ),
-    **dict.fromkeys(
-        ("git log", "git show", "git whatchanged"), Reader(f"{GIT_LOG} -L=", Operands.REVISIONS, clusters=False)
-    ),
+    "git log, git show, git whatchanged": Reader(f"{GIT_LOG} -L=", Operands.REVISIONS, clusters=False),
     "git diff": Reader(
         f"{GIT_DIFF} --cached --staged --merge-base --ours --theirs --base", Operands.REVISIONS, clusters=False
     ),
@@ -250,11 +247,9 @@ GIT_READERS: Mapping[str, Reader] = MappingProxyType({
     "git remote get-url": Reader("--all --push", Operands.TEXT),
     "git stash show": Reader(f"{GIT_DIFF} --include-untracked --only-untracked", Operands.REVISIONS, clusters=False),
     "git worktree list": Reader("-vz --porcelain --verbose", Operands.NONE),
-    **dict.fromkeys(("git reflog", "git stash list"), Reader(GIT_LOG, Operands.NONE, clusters=False)),
+    "git reflog, git stash list": Reader(GIT_LOG, Operands.NONE, clusters=False),
     "git reflog show": Reader(GIT_LOG, Operands.REVISIONS, clusters=False),
-    **dict.fromkeys(
-        ("git config", "git config --get", "git config --get-all"), Reader(operands=Operands.WORDS, check=git_setting)
-    ),
+    "git config, git config --get, git config --get-all": Reader(operands=Operands.WORDS, check=git_setting),
     "git submodule status": Reader("-q --quiet --cached --recursive", Operands.REVISIONS),
     "git cherry": Reader("-v --abbrev?", Operands.REVISIONS),
     "git name-rev": Reader(
@@ -270,9 +265,8 @@ GIT_READERS: Mapping[str, Reader] = MappingProxyType({
     ),
     "git check-attr": Reader("-az --all --cached"),
     "git symbolic-ref": Reader("-q --quiet --short", Operands.ONE_PATH),
-})
+}
 
-HASHES = ("b2sum", "md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum")
 GREP = Reader(
     "-# -iyvwxcLloqsbHhnTZarzUR -e= -m= -A= -B= -C= --regexp= --ignore-case --no-ignore-case --invert-match "
     "--word-regexp --line-regexp --count --color? --colour? --files-without-match --files-with-matches --max-count= "
@@ -308,7 +302,7 @@ VERSIONED = (
 )
 """Programs that print their version and end, before they look at the folder they are in."""
 
-READERS: Mapping[str, Reader] = MappingProxyType({
+READERS = by_name({
     # looking at files
     "ls": Reader(
         "-aAbBcCdfFgGhiklmnNopqQrRsStuUvxXZ1 -I= -w= -T= --all --almost-all --author --block-size= --classify? "
@@ -317,21 +311,18 @@ READERS: Mapping[str, Reader] = MappingProxyType({
     ),
     "cat": Reader("-AbeEnstTuv --show-all --number --number-nonblank --squeeze-blank --show-ends --show-tabs"),
     "tac": Reader("-br -s="),
-    **dict.fromkeys(
-        ("bat", "batcat"),
-        Reader(
-            "-pnAuP -l= -r= -H= --plain --number --show-all --language= --line-range= --style= --color= --paging= "
-            "--decorations= --tabs= --wrap= --theme= --terminal-width= --highlight-line= --list-languages",
-            # ``cache`` writes, and a pager is a program
-            check=matching(r"(?!--paging(?!=never\Z)|cache\Z).*", "'bat' may do more than look"),
-        ),
+    "bat, batcat": Reader(
+        "-pnAuP -l= -r= -H= --plain --number --show-all --language= --line-range= --style= --color= --paging= "
+        "--decorations= --tabs= --wrap= --theme= --terminal-width= --highlight-line= --list-languages",
+        # ``cache`` writes, and a pager is a program
+        check=matching(r"(?!--paging(?!=never\Z)|cache\Z).*", "'bat' may do more than look"),
     ),
     "less": Reader("-EFMNRSXeginsm", check=COMMANDS_OF_PAGERS),
     "more": Reader("-dflcpsu", check=COMMANDS_OF_PAGERS),
     "zcat": Reader(check=matching(r".*\.(?:gz|tgz|Z)")),
     "tar": Reader(own=listing("tar", r"-?(?=[a-zA-Z]*t)[tvzjJ]+f", r"[:*?\[{]", "")),
     "unzip": Reader(own=listing("unzip", r"-(?:lv?|v|Z1|lq)", r"[*?\[\\]", "", ".zip", ".ZIP")),
-    **dict.fromkeys(("head", "tail"), Reader("-# -qvz -c= -n= --bytes= --lines= --quiet --verbose")),
+    "head, tail": Reader("-# -qvz -c= -n= --bytes= --lines= --quiet --verbose"),
     "nl": Reader("-p -b= -d= -f= -h= -i= -l= -n= -s= -v= -w="),
     "wc": Reader("-cmlLw --bytes --chars --lines --words --max-line-length"),
     "stat": Reader("-Lft -c= --dereference --file-system --format= --printf= --terse"),
@@ -362,10 +353,10 @@ READERS: Mapping[str, Reader] = MappingProxyType({
     "hexdump": Reader("-bcCdovx -n= -s="),
     "xxd": Reader("-abCdeEipu -c= -g= -l= -o= -s= -ps!", Operands.ONE_PATH, clusters=False, check=check_xxd),
     "strings": Reader("-afo -n= -t= -e=", check=matching(r"[^@].*|", "'strings {}' takes its words from a file")),
-    **dict.fromkeys(HASHES, Reader("-bt --binary --text --tag --zero")),
-    **dict.fromkeys(("cksum", "rev", "tsort"), Reader()),
+    "b2sum, md5sum, sha1sum, sha224sum, sha256sum, sha384sum, sha512sum": Reader("-bt --binary --text --tag --zero"),
+    "cksum, rev, tsort": Reader(),
     # searching
-    **dict.fromkeys(("egrep", "fgrep"), GREP),
+    "egrep, fgrep": GREP,
     "grep": replace(GREP, row=f"{GREP.row} -EFGP --extended-regexp --fixed-strings --perl-regexp --basic-regexp"),
     "rg": Reader(
         "-# -iswxvclnNoFPSUHIpq0 -e= -g= -t= -T= -A= -B= -C= -m= -d= -r= -M= --regexp= --glob= --iglob= --type= "
@@ -382,21 +373,15 @@ READERS: Mapping[str, Reader] = MappingProxyType({
         visible=True,
     ),
     "find": Reader(own=find_paths),
-    **dict.fromkeys(
-        ("fd", "fdfind"),
-        Reader(
-            "-HIsigFpa0q1 -e= -t= -d= -E= -c= -S= --hidden --no-ignore --case-sensitive --ignore-case --glob "
-            "--fixed-strings --full-path --absolute-path --print0 --quiet --extension= --type= --max-depth= "
-            "--min-depth= --exact-depth= --exclude= --color= --size= --max-results= --no-ignore-vcs",
-            Operands.PATTERN,
-        ),
+    "fd, fdfind": Reader(
+        "-HIsigFpa0q1 -e= -t= -d= -E= -c= -S= --hidden --no-ignore --case-sensitive --ignore-case --glob "
+        "--fixed-strings --full-path --absolute-path --print0 --quiet --extension= --type= --max-depth= "
+        "--min-depth= --exact-depth= --exclude= --color= --size= --max-results= --no-ignore-vcs",
+        Operands.PATTERN,
     ),
     "which": Reader("-a", Operands.TEXT),
     "type": Reader("-aftpP", Operands.TEXT),
-    **dict.fromkeys(
-        ("command -v", "command -V", "dpkg -l", "dpkg -s", "factor", "getconf", "groups"),
-        Reader(operands=Operands.TEXT),
-    ),
+    "command -v, command -V, dpkg -l, dpkg -s, factor, getconf, groups": Reader(operands=Operands.TEXT),
     # taking text apart
     "sort": Reader(
         "-bdfghiMnRrVucsz -k= -t= --ignore-leading-blanks --dictionary-order --ignore-case --general-numeric-sort "
@@ -428,9 +413,9 @@ READERS: Mapping[str, Reader] = MappingProxyType({
         patterns="-e --expression",
         script=check_sed,
     ),
-    **dict.fromkeys(("awk", "gawk", "mawk"), Reader("-F= -v=", Operands.PATTERN, stops=True, script=check_awk)),
+    "awk, gawk, mawk": Reader("-F= -v=", Operands.PATTERN, stops=True, script=check_awk),
     # saying something
-    **dict.fromkeys(("echo", "expr", "true", "false"), Reader(operands=Operands.WORDS)),
+    "echo, expr, true, false": Reader(operands=Operands.WORDS),
     "printf": Reader(operands=Operands.WORDS, check=check_printf, fixed_first=True),
     "seq": Reader("-w -s= -f= -# --equal-width --separator= --format=", Operands.TEXT, check=check_counting),
     "test": Reader(
@@ -474,11 +459,11 @@ READERS: Mapping[str, Reader] = MappingProxyType({
     ),
     # versions and packages
     **dict.fromkeys((f"{name} --version" for name in VERSIONED.split()), WITHOUT_WORDS),
-    **dict.fromkeys(SAYING, WITHOUT_WORDS),
-    **dict.fromkeys(("npm list", "npm ls"), NPM_LIST),
-    **dict.fromkeys(("pip list", "pip3 list"), PIP_LIST),
-    **dict.fromkeys(("pip show", "pip3 show"), Reader("-f --files", Operands.TEXT)),
-    **dict.fromkeys(("pip freeze", "pip3 freeze"), Reader("-l --all --local", Operands.NONE)),
+    ", ".join(SAYING): WITHOUT_WORDS,
+    "npm list, npm ls": NPM_LIST,
+    "pip list, pip3 list": PIP_LIST,
+    "pip show, pip3 show": Reader("-f --files", Operands.TEXT),
+    "pip freeze, pip3 freeze": Reader("-l --all --local", Operands.NONE),
     **GIT_READERS,
 })
 """By the words they begin with."""

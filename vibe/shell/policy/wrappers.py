@@ -10,10 +10,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from types import MappingProxyType
 from typing import TypeAlias
 
-from vibe.shell.policy.option_parsing import options_in
+from vibe.shell.policy.option_parsing import by_name, options_in
 
 SHELLS = frozenset({
     "ash", "bash", "csh", "dash", "elvish", "fish", "ksh", "mksh", "nu", "posh", "pwsh", "rbash",
@@ -71,9 +70,9 @@ CONTAINER = (
 POD = "-n= -c= -it --namespace= --container= --context="
 SETARCH = "-BFILRSTXZ3v --4gb --addr-compat-layout --addr-no-randomize --verbose --list --uname-2.6"
 
-RUNNERS: Mapping[str, Runner] = MappingProxyType({
-    **dict.fromkeys(WITHOUT_OPTIONS, Runner()),
-    **dict.fromkeys(AFTER_ONE_WORD, Runner(before=1)),
+RUNNERS = by_name({
+    ", ".join(WITHOUT_OPTIONS): Runner(),
+    ", ".join(AFTER_ONE_WORD): Runner(before=1),
     # words of the shell
     "command": Runner("-p"),
     "coproc": Runner(perhaps=1),
@@ -131,13 +130,13 @@ RUNNERS: Mapping[str, Runner] = MappingProxyType({
         "--uts? --ipc? --net? --pid? --user? --cgroup? --time? --map-root-user --map-current-user --map-auto "
         "--keep-caps --forward-signals --kill-child? --mount-proc? --mount-binfmt?"
     ),
-    **dict.fromkeys(("arch", "setarch"), Runner(SETARCH, perhaps=1)),
-    **dict.fromkeys(("i386", "linux32", "linux64", "uname26", "x86_64"), Runner(SETARCH)),
-    **dict.fromkeys(("capsh", "machinectl", "start-stop-daemon", "daemonize", "daemon"), ANYWHERE),
-    **dict.fromkeys(("bwrap", "firejail", "minijail0", "nsjail", "proot", "systemd-nspawn"), ANYWHERE),
+    "arch, setarch": Runner(SETARCH, perhaps=1),
+    "i386, linux32, linux64, uname26, x86_64": Runner(SETARCH),
+    "capsh, machinectl, start-stop-daemon, daemonize, daemon": ANYWHERE,
+    "bwrap, firejail, minijail0, nsjail, proot, systemd-nspawn": ANYWHERE,
     # with what around it
     "find": Runner(after="-exec -execdir -ok -okdir"),
-    **dict.fromkeys(("fd", "fdfind"), Runner(after="-x -X --exec --exec-batch")),
+    "fd, fdfind": Runner(after="-x -X --exec --exec-batch"),
     "parallel": Runner(
         "-j= -n= -N= -L= -I= -S= -a= -d= -E= -l= -s= -P= -0kmquvXtp --jobs= --max-args= --colsep= --joblog="
     ),
@@ -162,19 +161,16 @@ RUNNERS: Mapping[str, Runner] = MappingProxyType({
     "faketime": Runner("-fm --exclude-monotonic", 1),
     "fakeroot": Runner("-l= -s= -i= -b= -uhv --lib= --faked= --unknown-is-real"),
     # tools that run within an environment of a project
-    **dict.fromkeys(("conda", "hatch", "mamba", "pdm", "pipenv", "pixi", "poetry", "rye", "uv"), Runner(after="run")),
-    **dict.fromkeys(("asdf", "bundle", "mise", "npm", "pnpm", "yarn"), Runner(after="exec x dlx")),
-    "direnv": Runner(before=1, after="exec"),
-    **dict.fromkeys(
-        ("dotenv", "doppler", "micromamba", "op", "pipx", "pyenv", "rbenv", "rr"), Runner(after="run exec record")
-    ),
-    "aws-vault": Runner(before=1, after="exec"),
+    "conda, hatch, mamba, pdm, pipenv, pixi, poetry, rye, uv": Runner(after="run"),
+    "asdf, bundle, mise, npm, pnpm, yarn": Runner(after="exec x dlx"),
+    "direnv, aws-vault": Runner(before=1, after="exec"),
+    "dotenv, doppler, micromamba, op, pipx, pyenv, rbenv, rr": Runner(after="run exec record"),
     "nix": Runner(after="-c --command"),
     "rustup": Runner(before=1, after="run"),
-    **dict.fromkeys(("docker", "docker-compose", "nerdctl", "podman"), Runner(CONTAINER, 1, after="run exec")),
-    **dict.fromkeys(("kubectl", "oc"), Runner(POD, 1, after="exec debug run rsh")),
-    **dict.fromkeys(("adb", "lxc", "apptainer", "singularity"), Runner(perhaps=1, after="shell exec")),
-    **dict.fromkeys(("flatpak", "foreman", "heroku", "honcho", "snap", "toolbox"), Runner(after="run start")),
+    "docker, docker-compose, nerdctl, podman": Runner(CONTAINER, 1, after="run exec"),
+    "kubectl, oc": Runner(POD, 1, after="exec debug run rsh"),
+    "adb, lxc, apptainer, singularity": Runner(perhaps=1, after="shell exec"),
+    "flatpak, foreman, heroku, honcho, snap, toolbox": Runner(after="run start"),
     "wezterm": Runner(after="start"),
     "distrobox": Runner(before=1, after="enter"),
     "ip": Runner(before=2, after="netns"),
