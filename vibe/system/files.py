@@ -30,6 +30,15 @@ def text_of(path: Path) -> str:
         return ""
 
 
+def entries_of(folder: str | Path) -> list[os.DirEntry[str]]:
+    """The entries of a folder; none where there is no folder, or none that can be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
+
 def replace_file(path: Path | str, data: bytes, *, sync: bool, mode: int | None = PRIVATE) -> None:
     """Put ``data`` at ``path`` as a whole: a reader, or the next process, sees the old file or the new. Blocks.
 

@@ -8,15 +8,7 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from threading import Thread
 
-from anyio import (
-    BrokenResourceError,
-    CancelScope,
-    ClosedResourceError,
-    Lock,
-    to_thread,
-    wait_readable,
-    wait_writable,
-)
+from anyio import BrokenResourceError, CancelScope, ClosedResourceError, Lock, to_thread, wait_readable, wait_writable
 from anyio.streams.memory import MemoryObjectSendStream
 
 CHUNK_BYTES = 64 * 1024

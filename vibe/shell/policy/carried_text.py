@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from types import MappingProxyType
 
+from vibe.shell.policy.option_parsing import by_name
 from vibe.shell.policy.words import RUNS_ITS_WORDS, substitutions
 from vibe.shell.policy.wrappers import RUNNERS, SHELLS, Words, name_of, within
 
-TEXT_OPTIONS: Mapping[str, str] = MappingProxyType({
-    "bat": "--pager", "batcat": "--pager", "delta": "--pager", "sort": "--compress-program", "split": "--filter",
-    "rg": "--pre --hostname-bin", "scp": "-S", "sftp": "-S", "ssh": "-o", "nc": "-e -c",
-    "ncat": "-e -c --exec --sh-exec", "netcat": "-e -c", "tcpdump": "-z", "fc": "-e", "cargo": "-x -s --exec --shell",
-    "docker": "--entrypoint", "podman": "--entrypoint", "sbatch": "--wrap", "vagrant": "-c --command",
-    "asciinema": "-c --command", "nodemon": "-x --exec", "chokidar": "-c --command", "stap": "-c", "bpftrace": "-c",
-    "fly": "-C", "just": "--command", "ansible": "-a", "hyperfine": "-p -s -c --prepare --setup --cleanup",
-    "entr": "-s", "gnome-terminal": "-e", "konsole": "-e", "alacritty": "-e", "nix": "-c --command", "rustup": "-c",
-    "man": "-P --pager", "su": "-c --command --session-command", "runuser": "-c --command --session-command",
-    "script": "-c --command", "flock": "-c --command", "sg": "-c", "nix-shell": "--run --command",
+TEXT_OPTIONS = by_name({
+    "bat, batcat, delta": "--pager", "sort": "--compress-program", "split": "--filter", "rg": "--pre --hostname-bin",
+    "scp, sftp": "-S", "ssh": "-o", "nc, netcat": "-e -c", "ncat": "-e -c --exec --sh-exec", "tcpdump": "-z",
+    "fc, gnome-terminal, konsole, alacritty, xterm": "-e", "cargo": "-x -s --exec --shell",
+    "docker, podman": "--entrypoint", "sbatch": "--wrap",
+    "vagrant, asciinema, chokidar, nix, script, flock": "-c --command", "nodemon": "-x --exec",
+    "stap, bpftrace, rustup, sg, capsh": "-c", "fly, mapfile, readarray, complete, compgen": "-C", "just": "--command",
+    "ansible": "-a", "hyperfine": "-p -s -c --prepare --setup --cleanup", "entr": "-s", "man": "-P --pager",
+    "su, runuser": "-c --command --session-command", "nix-shell": "--run --command",
     "git": "-x --exec --extcmd --tree-filter --index-filter --msg-filter --env-filter -O --open-files-in-pager "
         "--upload-pack --receive-pack --smtp-server --sendmail-cmd --browser --tool --parent-filter --commit-filter "
         "--tag-name-filter --subdirectory-filter",
     "tar": "-I -F --to-command --use-compress-program --rsh-command --info-script --checkpoint-action",
-    "rsync": "-e --rsh --rsync-path", "mapfile": "-C", "readarray": "-C", "complete": "-C", "compgen": "-C",
-    "hash": "-p", "xterm": "-e", "npx": "-c --call", "npm": "-c --call", "sudo": "-s -i --shell --login",
-    "capsh": "-c",
+    "rsync": "-e --rsh --rsync-path", "hash": "-p", "npx, npm": "-c --call", "sudo": "-s -i --shell --login",
 })  # fmt: skip
 """Options whose value is shell text, by program."""
 

@@ -57,7 +57,7 @@ Entries: TypeAlias = "frozenset[tuple[str, ...]]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
-    """Why a line must never run, or a person must say yes to it each time; each is blank where there is no reason."""
+    """The reasons that a line must never run, or a person say yes to it each time; each is blank if there is none."""
 
     denied: str = ""
     each_time: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -131,19 +132,10 @@ def _repositories_in(located: Located) -> list[Located] | None:
         if data[4:8] not in {b"\x00\x00\x00\x02", b"\x00\x00\x00\x03"}:
             return None
         for name in _gitlinks(data):
-            inner = _inner(located.top / name)
-            if inner is not None:
-                found.append(inner)
+            with suppress(OSError):  # bytes of the index that are no name
+                inner = located_at(located.top / name)
+                found += [] if inner is None else [inner]
     return found
-
-
-def _inner(top: Path) -> Located | None:
-    try:
-        return located_at(top)
-    except (OSError, ValueError) as error:
-        if isinstance(error, OddRepositoryError):
-            raise
-        return None  # bytes of the index that are no name
 
 
 def _gitlinks(data: bytes) -> Iterator[str]:

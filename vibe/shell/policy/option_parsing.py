@@ -134,11 +134,7 @@ def judge_reader(command: ShellCommand, reader: Reader, length: int) -> Judged:
     parsed = parse_options(words, reader)
     if isinstance(parsed, str):
         return Judged(f"'{' '.join(argv[:length])} {parsed}' may do more than look")
-    doubt = (
-        _doubt_operands(parsed, reader, command.words)
-        or _doubt_patterns(parsed, reader, command.words)
-        or _doubt_scripts(parsed, reader)
-    )
+    doubt = _doubt_operands(parsed, reader, command.words) or _doubt_scripts(parsed, reader, command.words)
     return Judged(
         doubt and f"'{' '.join(argv[:length])}' {doubt}", _reader_paths(parsed, reader, command), argv[0] == "git"
     )
@@ -265,19 +261,15 @@ def _doubt_operands(parsed: Parsed, reader: Reader, words: Sequence[Word]) -> st
     return ""
 
 
-def _doubt_patterns(parsed: Parsed, reader: Reader, words: Sequence[Word]) -> str:
-    """Return whether a name that a pattern stands for may take the script's place, or make another word take it."""
+def _doubt_scripts(parsed: Parsed, reader: Reader, words: Sequence[Word]) -> str:
+    """The fault of the scripts; a name that a pattern stands for may take the place of one, or move it."""
     if reader.script is None:
         return ""
-    files = parsed.operands if parsed.has(reader.patterns) else parsed.operands[1:]
-    moving = any(word.pattern and word.text not in files for word in words)
-    return "runs a script that may become the name of a file" if moving else ""
-
-
-def _doubt_scripts(parsed: Parsed, reader: Reader) -> str:
-    if reader.script is None:
-        return ""
-    scripts = parsed.patterns if parsed.has(reader.patterns) else parsed.operands[:1]
+    scripts, files = parsed.patterns, parsed.operands
+    if not parsed.has(reader.patterns):
+        scripts, files = files[:1], files[1:]
+    if any(word.pattern and word.text not in files for word in words):
+        return "runs a script that may become the name of a file"
     return next((doubt for script in scripts if (doubt := reader.script(script))), "") if scripts else "has no script"
 
 

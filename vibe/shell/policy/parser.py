@@ -126,14 +126,12 @@ def _tree(line: str) -> Tree | None:
     return _shared_parser().parse(source)  # only a tree made from the whole text knows the texts of its nodes
 
 
-@lru_cache(maxsize=1)
-def _shared_parser() -> Parser:
-    """The parser of what is parsed in one go; where it calls back, another thread might step in."""
-    return _parser()
-
-
 def _parser() -> Parser:
     import tree_sitter_bash
     from tree_sitter import Language, Parser
 
     return Parser(Language(tree_sitter_bash.language()))
+
+
+_shared_parser = lru_cache(maxsize=1)(_parser)
+"""The parser of what is parsed in one go; where it calls back, another thread might step in."""

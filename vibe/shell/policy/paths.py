@@ -15,6 +15,7 @@ from vibe.shell.policy.words import Patience
 from vibe.shell.port import Roots
 from vibe.shell.sandbox.secret_names import is_control, is_sensitive, names_secret
 from vibe.system.errors import VibeError
+from vibe.system.files import entries_of
 from vibe.system.git.config_file import has_credentials
 
 MAX_EXPANSION = 500
@@ -190,10 +191,7 @@ def _secret_below(folder: Path, path: NamedPath) -> str:
     pending = [folder]
     while pending:
         current = pending.pop()
-        try:
-            entries = list(os.scandir(current))
-        except OSError:
-            continue
+        entries = entries_of(current)
         seen += len(entries)
         if seen > MAX_BELOW:
             return f"{path.text!r} contains too many files to check for secrets"

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from vibe.shell.policy.option_parsing import Operands, Reader, by_name
+from vibe.shell.policy.option_parsing import Operands, Reader, by_name, options_in
 from vibe.shell.policy.script_rules import check_awk, check_repeats, check_sed
 
 NEEDS_NAME = "without a name it prints everything"
@@ -44,17 +44,15 @@ def listing(
     return own
 
 
-FIND_TESTS = frozenset({
-    "-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-regextype", "-type", "-maxdepth",
-    "-mindepth", "-mtime", "-mmin", "-atime", "-amin", "-ctime", "-cmin", "-size", "-perm", "-user", "-group",
-    "-links", "-printf", "-newer", "-anewer", "-cnewer", "-newermt", "-lname", "-ilname", "-iwholename", "-xtype",
-    "-inum", "-used", "-fstype",
-})  # fmt: skip
-FIND_WORDS = frozenset({
-    "-empty", "-print", "-print0", "-prune", "-not", "-o", "-or", "-a", "-and", "-readable", "-writable",
-    "-executable", "-depth", "-xdev", "-mount", "-ls", "-quit", "-true", "-false", "-nouser", "-nogroup", "-daystart",
-    "-ignore_readdir_race", "-noleaf", "!", "(", ")", ",",
-})  # fmt: skip
+FIND_OPTIONS = options_in(
+    "--name= --iname= --path= --ipath= --wholename= --regex= --iregex= --regextype= --type= --maxdepth= --mindepth= "
+    "--mtime= --mmin= --atime= --amin= --ctime= --cmin= --size= --perm= --user= --group= --links= --printf= --newer= "
+    "--anewer= --cnewer= --newermt= --lname= --ilname= --iwholename= --xtype= --inum= --used= --fstype= --empty "
+    "--print --print0 --prune --not --o --or --a --and --readable --writable --executable --depth --xdev --mount --ls "
+    "--quit --true --false --nouser --nogroup --daystart --ignore_readdir_race --noleaf"
+)
+"""With a further dash, as the rows of other programs have it."""
+FIND_OPERATORS = frozenset("!(),")
 PRINTF_WIDE = re.compile(r"%[^%A-Za-z]*(?:\*|\d{5})")
 HUGE = re.compile(
     r"[+-]?(?:0x[\da-f.p+-]+|\d{8,}.*|\d*\.\d{5,}|[\d.]+e.*|inf\w*|nan\w*)|\d+-\d{8,}|-i\d+-\d{8,}|.*=\d+-\d{8,}",
@@ -77,13 +75,10 @@ def find_paths(words: Sequence[str]) -> tuple[str, Sequence[str]]:
         starts.append(words[index])
         index += 1
     while index < len(words):
-        word = words[index]
-        if word in FIND_TESTS:
-            index += 2
-        elif word in FIND_WORDS:
-            index += 1
-        else:
-            return f"'find {word}' may do more than look", starts
+        mark = "" if words[index] in FIND_OPERATORS else FIND_OPTIONS.get(f"-{words[index]}")
+        if mark is None:
+            return f"'find {words[index]}' may do more than look", starts
+        index += 2 if mark else 1
     return "", starts
 
 

@@ -38,6 +38,7 @@ DEFAULT_DENIED_STANDALONE = (
 )  # fmt: skip
 """An allow list entry that names one of these alone would allow anything; with a further word it counts."""
 
+OPTION = re.compile("-")
 EXTENDED_GIT = re.compile(r"-[cCp]|--(?:git-dir|work-tree|exec-path|config-env|namespace|paginate|super-prefix).*")
 
 MAX_WORDS = 16
@@ -242,10 +243,10 @@ def _judge_listed(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) ->
     if runs_others(argv):
         return Judged(f"{program!r} runs what it is given")
     matching = [prefix for prefix in _matching(argv, allowed) if " ".join(prefix) not in READERS]
-    if not matching:
-        return Judged(_not_listed(argv))
-    if program == "git" and any(EXTENDED_GIT.fullmatch(word) for word in argv[1:2]):
+    if program == "git" and any(map(EXTENDED_GIT.fullmatch if matching else OPTION.match, argv[1:2])):
         return Judged(f"'git {argv[1]}' may change what git runs")
+    if not matching:
+        return Judged(f"{' '.join(argv[:2])!r} is not on the allow list")
     rest = command.words[max(map(len, matching)) :]
     unknown = next((word for word in rest if word.text is None), None)
     if unknown is not None:
@@ -254,12 +255,6 @@ def _judge_listed(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) ->
         paths=tuple(NamedPath(text=word.text or "", pattern=word.pattern, written=True) for word in rest),
         git=program == "git",
     )
-
-
-def _not_listed(argv: Sequence[str]) -> str:
-    if argv[0] == "git" and len(argv) > 1 and argv[1].startswith("-"):
-        return f"'git {argv[1]}' may change what git runs"
-    return f"{' '.join(argv[:2])!r} is not on the allow list"
 
 
 def _judge_cd(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) -> Judged:

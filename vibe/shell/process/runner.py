@@ -41,14 +41,14 @@ SECRET_NAMES = (
 )  # fmt: skip
 """Variables that commands a model writes don't get to see."""
 
-MISLEADING_NAMES = frozenset({
+MISLEADING_NAMES = frozenset([
     "BASHOPTS",
     "CDPATH",
     "GLOBIGNORE",
     "POSIXLY_CORRECT",
     "RIPGREP_CONFIG_PATH",
     "SHELLOPTS",
-})
+])
 """Variables by which a command would go, or look, elsewhere than its words say."""
 
 TICK_SECONDS = 0.1

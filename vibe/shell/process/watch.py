@@ -75,8 +75,8 @@ class Command:
 
     def tell_gone(self) -> None:
         """Say that nothing is left of it, and close what leads to who wants to know."""
-        is_news = self.code is not None and not self._is_told
-        tell(self.status, f"code {self.code}\ngone 0" if is_news else "gone 0")
+        self.tell_code()
+        tell(self.status, "gone 0")
         os.close(self.line)
         os.close(self.status)
 

@@ -16,8 +16,8 @@ from anyio import CancelScope, to_thread
 
 from vibe.shell.sandbox.choose import BACKENDS, SandboxChoice, choose_sandbox
 from vibe.shell.sandbox.control import (
+    FOLDERS,
     control_paths,
-    fillable,
     fillable_of_repository,
     inner_repositories,
     of_repository,
@@ -25,13 +25,7 @@ from vibe.shell.sandbox.control import (
 )
 from vibe.shell.sandbox.kept import Kept
 from vibe.shell.sandbox.placeholders import Placeholders, remove_abandoned
-from vibe.shell.sandbox.port import (
-    READING,
-    Confined,
-    ReadOnlyUnavailableError,
-    ResourceLimits,
-    SandboxPolicy,
-)
+from vibe.shell.sandbox.port import READING, Confined, ReadOnlyUnavailableError, ResourceLimits, SandboxPolicy
 from vibe.shell.sandbox.records import Record, records_of
 from vibe.shell.sandbox.refusals import refusal_note
 from vibe.shell.sandbox.secrets import (
@@ -438,7 +432,10 @@ def remove_abandoned_placeholders(root: Path) -> None:
 def _fillable_at(root: Path) -> list[Path]:
     """Return what must stay empty at a workspace and in its repository, which it may be a worktree of."""
     repositories = (root / ".git",) if (root / ".git").is_dir() else _repository_of_worktree(root)
-    return [*fillable(root), *(path for folder in repositories for path in fillable_of_repository(folder))]
+    return [
+        *(root / name for name in FOLDERS),
+        *(path for folder in repositories for path in fillable_of_repository(folder)),
+    ]
 
 
 def _other_owner(root: Path) -> int | None:

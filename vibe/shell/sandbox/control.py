@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from vibe.system.files import entries_of
 from vibe.system.git.config_file import GitConfigError, GitSetting, read_settings
 from vibe.system.own_places import user_home_of
 
@@ -40,10 +41,7 @@ def inner_repositories(root: Path) -> tuple[Path, ...]:
     folders, seen = [str(root)], 0
     while folders and seen < MOST_ENTRIES:
         folder = folders.pop()
-        try:
-            entries = list(os.scandir(folder))
-        except OSError:
-            continue
+        entries = entries_of(folder)
         seen += len(entries)
         for entry in entries:
             if entry.name == ".git":
@@ -129,13 +127,11 @@ def _parts(folder: Path) -> Iterator[Path]:
         yield config.parent
 
 
-def fillable(root: Path) -> list[Path]:
-    """Return what can stand there empty, so as to be frozen, whether it is there or not."""
-    return [root / name for name in FOLDERS]
-
-
 def fillable_of_repository(folder: Path) -> list[Path]:
-    """The same of a repository's folder: settings of its worktrees, where it heeds such. Reads the file system."""
+    """The files that can stand empty in a repository's folder, to be frozen: settings of worktrees, if it heeds such.
+
+    Whether it is there or not. Reads the file system.
+    """
     if not WORKTREE_CONFIG.search(_text(folder / "config")):
         return []
     return [part / "config.worktree" for part in (folder, *_parts(folder))]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vibe.shell.sandbox.secret_names import holds_secrets, names_secret
+from vibe.system.files import entries_of
 from vibe.system.own_places import user_home_of
 
 IN_HOME = (
@@ -84,7 +85,7 @@ def sockets_of_others(listed: Path = SOCKETS) -> Iterator[Path]:
     paths = [fields[7] for line in _lines(listed) if len(fields := line.split(None, 7)) > 7]
     for place in mount_points():
         if place != "/" and not place.startswith(VIRTUAL):
-            paths += [place, *(entry.path for entry in _entries(place))]
+            paths += [place, *(entry.path for entry in entries_of(place))]
     for path in dict.fromkeys(paths):
         if path.startswith("/") and _is_socket(path):
             yield Path(os.path.realpath(path))
@@ -118,7 +119,7 @@ def secrets_of_system(folders: Iterable[Path] = OF_THE_SYSTEM, most: int = FEW_E
     found: list[Path] = []
     pending, seen = deque(str(folder) for folder in folders if not folder.is_symlink()), 0
     while pending:
-        entries = _entries(pending.popleft())
+        entries = entries_of(pending.popleft())
         seen += len(entries)
         if seen > most:
             if most != FEW_ENTRIES:
@@ -180,7 +181,7 @@ class SecretSearch:
 def _folder(path: str, changed: int) -> _Folder:
     looked_at = time.time_ns()
     parent = os.path.basename(path).casefold()  # noqa: PTH119  for each folder of a workspace
-    entries = _entries(path)
+    entries = entries_of(path)
     secrets: list[str] = []
     folders: list[str] = []
     for entry in entries:
@@ -190,14 +191,6 @@ def _folder(path: str, changed: int) -> _Folder:
         elif entry.is_dir(follow_symlinks=False):
             folders.append(entry.path)
     return _Folder(changed, looked_at, len(entries), tuple(secrets), tuple(folders))
-
-
-def _entries(path: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(path) as entries:
-            return list(entries)
-    except OSError:
-        return []
 
 
 def _is_public(entry: os.DirEntry[str]) -> bool:

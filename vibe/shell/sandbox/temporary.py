@@ -34,8 +34,9 @@ def temporary_folder(base: str | None, owner: object) -> Path:
 def remove_abandoned(base: str | None = None) -> None:
     """Remove the folders of processes that were killed, below ``base`` or where the system wants them."""
     root = Path(base or tempfile.gettempdir())
-    for folder in root.glob(f"{PREFIX}*"):
-        _remove_if_dead(folder)
+    for folder in filter(_is_ours, root.glob(f"{PREFIX}*")):
+        if (held := _lock(folder)) is not None:
+            _end(folder, held)
     for folder in root.glob(f"{_NEW}*-*"):
         pid = folder.name.removeprefix(_NEW).partition("-")[0]
         if pid.isdecimal() and not is_alive(int(pid)):
@@ -87,12 +88,6 @@ def _end(folder: Path, held: int | None) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     if held is not None:
         os.close(held)
-
-
-def _remove_if_dead(folder: Path) -> None:
-    held = _lock(folder) if _is_ours(folder) else None
-    if held is not None:
-        _end(folder, held)
 
 
 def _is_ours(folder: Path) -> bool:

@@ -130,9 +130,9 @@ def without_credentials(text: str) -> str | None:
         is_secret = bool(_KEY.fullmatch(one.key) or _VALUE.search(one.value))
         found = found or is_secret or (subsection, value) != (one.subsection, one.value)
         if not one.key:
-            lines.append(f"[{one.section} {_quoted(subsection)}]" if subsection else f"[{one.section}]")
+            lines.append(f"[{one.section} {quoted(subsection)}]" if subsection else f"[{one.section}]")
         elif not is_secret:
-            lines.append(f"\t{one.key} = {_quoted(value)}")
+            lines.append(f"\t{one.key} = {quoted(value)}")
     return "\n".join((*lines, "")) if found else None
 
 
@@ -171,6 +171,7 @@ def _is_credential(person: str) -> bool:
     return bool(password) or len(name) > LONGEST_NAME
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """A value, or a subsection, as git reads it from a file of settings."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
     return f'"{escaped}"'

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vibe.system.git.calls import GitCall, git_environ, run_git
+from vibe.system.git.config_file import quoted
 from vibe.system.git.discovery import Located
 
 SHARED = ("HEAD", "info", "lfs", "logs", "objects", "packed-refs", "refs", "reftable", "shallow", "worktrees")
@@ -120,15 +121,11 @@ def _settings(words: Sequence[str], located: Located) -> Iterator[RepositorySett
 
 def _may_stay(setting: RepositorySetting, *, programs: bool) -> bool:
     name = setting.name
-    if _HARMLESS.fullmatch(name) or _is_plain_lfs(setting):
+    if _HARMLESS.fullmatch(name) or (_LFS.fullmatch(name) and LFS_VALUE.fullmatch(setting.value)):
         return True
     if _REMOTE_URL.fullmatch(name):
         return bool(_PLAIN_URL.fullmatch(setting.value))
     return programs and setting.is_plain and bool(_PROGRAMS.fullmatch(name))
-
-
-def _is_plain_lfs(setting: RepositorySetting) -> bool:
-    return bool(_LFS.fullmatch(setting.name) and LFS_VALUE.fullmatch(setting.value))
 
 
 def _config_text(settings: Sequence[RepositorySetting]) -> str:
@@ -136,14 +133,9 @@ def _config_text(settings: Sequence[RepositorySetting]) -> str:
     for setting in settings:
         section, _, rest = setting.name.partition(".")
         subsection, _, key = rest.rpartition(".")
-        lines.append(f"[{section} {_quoted(subsection)}]" if subsection else f"[{section}]")
-        lines.append(f"\t{key} = {_quoted(setting.value)}")
+        lines.append(f"[{section} {quoted(subsection)}]" if subsection else f"[{section}]")
+        lines.append(f"\t{key} = {quoted(setting.value)}")
     return "\n".join(lines) + "\n"
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
 
 
 def _make(folder: Path, common_dir: Path, text: str) -> None:
