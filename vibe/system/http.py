@@ -32,7 +32,7 @@ def client_options(library: Any, *, is_async: bool = True, limits: Any = None) -
         if address := proxies.get(scheme, "").strip():
             mounts[f"{scheme}://"] = _through(library, transport, scheme, address, options)
     if mounts:
-        mounts |= dict.fromkeys(filter(_is_usable(library), _patterns(proxies.get("no", ""))))
+        mounts |= {name: None for name in _patterns(proxies.get("no", "")) if _is_usable(library, name)}
     if mounts and "*" in proxies.get("no", "").replace(",", " ").split():
         mounts = {}
     return {**options, "mounts": mounts, "trust_env": False}
@@ -64,16 +64,12 @@ def _patterns(no_proxy: str) -> Iterator[str]:
         yield f"{scheme}://{name}" if name[:1].isdigit() or name.startswith("[") else f"{scheme}://*{name}"
 
 
-def _is_usable(library: Any) -> Any:
-    """Return what says whether httpx takes a pattern."""
-
-    def is_usable(pattern: str) -> bool:
-        try:
-            return bool(library.URL(pattern).host)
-        except library.InvalidURL:
-            return False
-
-    return is_usable
+def _is_usable(library: Any, pattern: str) -> bool:
+    """Return whether httpx takes a pattern."""
+    try:
+        return bool(library.URL(pattern).host)
+    except library.InvalidURL:
+        return False
 
 
 def system_tls() -> Any:

@@ -169,16 +169,54 @@ GIT_LOG = (
     "--no-notes --show-pulls --ancestry-path --boundary --cc --no-mailmap --regexp-ignore-case --extended-regexp"
 )
 
-GIT_READERS = {
-    "git status": Reader(
+GIT_OF_REVISIONS = {
+    "git status": (
         "-sbvz -u? --short --branch --show-stash --porcelain? --long --verbose --untracked-files? --ignored? "
-        "--ignore-submodules? --ahead-behind --no-ahead-behind --renames --no-renames --column? --no-column",
-        Operands.REVISIONS,
+        "--ignore-submodules? --ahead-behind --no-ahead-behind --renames --no-renames --column? --no-column"
     ),
-    "git log, git show, git whatchanged": Reader(f"{GIT_LOG} -L=", Operands.REVISIONS, clusters=False),
-    "git diff": Reader(
-        f"{GIT_DIFF} --cached --staged --merge-base --ours --theirs --base", Operands.REVISIONS, clusters=False
+    "git blame": (
+        "-bceflnstw -M? -C? -L= --root --show-stats --show-name --show-number --show-email --porcelain "
+        "--line-porcelain --incremental --since= --date= --abbrev? --first-parent --color-lines --color-by-age"
     ),
+    "git ls-files": (
+        "-cdmoistuvkz -x= --cached --deleted --modified --others --ignored --stage --unmerged --killed "
+        "--exclude-standard --exclude= --error-unmatch --full-name --eol --deduplicate --abbrev? --directory"
+    ),
+    "git ls-tree": "-drtlz --long --name-only --name-status --full-name --full-tree --abbrev?",
+    "git cat-file": "-teps",
+    "git describe": (
+        "--all --tags --always --long --dirty? --abbrev? --contains --candidates= --exact-match --match= --exclude= "
+        "--first-parent --debug"
+    ),
+    "git shortlog": "-nsec --numbered --summary --email --group= --no-merges --all --since= --until=",
+    "git merge-base": "-a --all --octopus --is-ancestor --fork-point --independent",
+    "git submodule status": "-q --quiet --cached --recursive",
+    "git cherry": "-v --abbrev?",
+    "git name-rev": "--tags --all --name-only --always --no-undefined --undefined --refs= --exclude=",
+    "git show-branch": (
+        "-ar --all --remotes --current --topo-order --date-order --sparse --more? --list --independent --merge-base "
+        "--no-name --sha1-name --topics --color? --no-color"
+    ),
+}
+"""Subcommands of git that name revisions and paths, with their options."""
+GIT_OF_WHOLE_WORDS = {
+    "git log, git show, git whatchanged": f"{GIT_LOG} -L=",
+    "git diff": f"{GIT_DIFF} --cached --staged --merge-base --ours --theirs --base",
+    "git rev-parse": (
+        "-q --abbrev-ref? --short? --verify --quiet --symbolic --symbolic-full-name --show-toplevel --show-prefix "
+        "--show-cdup --show-superproject-working-tree --git-dir --absolute-git-dir --git-common-dir "
+        "--is-inside-work-tree --is-inside-git-dir --is-bare-repository --is-shallow-repository --all --branches? "
+        "--tags? --remotes?"
+    ),
+    "git rev-list": GIT_LOG + " --count --objects --parents --children --timestamp",
+    "git stash show": f"{GIT_DIFF} --include-untracked --only-untracked",
+    "git reflog show": GIT_LOG,
+    "git diff-tree": f"{GIT_DIFF} -r -t --root -m -c --cc --no-commit-id --pretty? --format? -v",
+}
+"""The same of those that do not read ``-ab`` as ``-a -b``."""
+GIT_READERS = {
+    **{name: Reader(row, Operands.REVISIONS) for name, row in GIT_OF_REVISIONS.items()},
+    **{name: Reader(row, Operands.REVISIONS, clusters=False) for name, row in GIT_OF_WHOLE_WORDS.items()},
     "git branch": Reader(
         "-arvlq --all --remotes --verbose --list --show-current --color? --no-color --column? --no-column --sort= "
         "--format= --contains= --no-contains= --merged= --no-merged= --points-at=",
@@ -190,40 +228,6 @@ GIT_READERS = {
         Operands.REVISIONS,
         listing=LIST_IMPLYING,
     ),
-    "git rev-parse": Reader(
-        "-q --abbrev-ref? --short? --verify --quiet --symbolic --symbolic-full-name --show-toplevel --show-prefix "
-        "--show-cdup --show-superproject-working-tree --git-dir --absolute-git-dir --git-common-dir "
-        "--is-inside-work-tree --is-inside-git-dir --is-bare-repository --is-shallow-repository --all --branches? "
-        "--tags? --remotes?",
-        Operands.REVISIONS,
-        clusters=False,
-    ),
-    "git rev-list": Reader(
-        GIT_LOG + " --count --objects --parents --children --timestamp", Operands.REVISIONS, clusters=False
-    ),
-    "git blame": Reader(
-        "-bceflnstw -M? -C? -L= --root --show-stats --show-name --show-number --show-email --porcelain "
-        "--line-porcelain --incremental --since= --date= --abbrev? --first-parent --color-lines --color-by-age",
-        Operands.REVISIONS,
-    ),
-    "git ls-files": Reader(
-        "-cdmoistuvkz -x= --cached --deleted --modified --others --ignored --stage --unmerged --killed "
-        "--exclude-standard --exclude= --error-unmatch --full-name --eol --deduplicate --abbrev? --directory",
-        Operands.REVISIONS,
-    ),
-    "git ls-tree": Reader(
-        "-drtlz --long --name-only --name-status --full-name --full-tree --abbrev?", Operands.REVISIONS
-    ),
-    "git cat-file": Reader("-teps", Operands.REVISIONS),
-    "git describe": Reader(
-        "--all --tags --always --long --dirty? --abbrev? --contains --candidates= --exact-match --match= --exclude= "
-        "--first-parent --debug",
-        Operands.REVISIONS,
-    ),
-    "git shortlog": Reader(
-        "-nsec --numbered --summary --email --group= --no-merges --all --since= --until=", Operands.REVISIONS
-    ),
-    "git merge-base": Reader("-a --all --octopus --is-ancestor --fork-point --independent", Operands.REVISIONS),
     "git for-each-ref": Reader("--count= --sort= --format= --contains= --merged= --points-at=", Operands.TEXT),
     "git show-ref": Reader("-d -s? --head --heads --tags --hash? --abbrev? --verify --dereference", Operands.TEXT),
     "git count-objects": Reader("-vH --verbose --human-readable", Operands.NONE),
@@ -240,24 +244,9 @@ GIT_READERS = {
     ),
     "git remote": Reader("-v --verbose", Operands.NONE),
     "git remote get-url": Reader("--all --push", Operands.TEXT),
-    "git stash show": Reader(f"{GIT_DIFF} --include-untracked --only-untracked", Operands.REVISIONS, clusters=False),
     "git worktree list": Reader("-vz --porcelain --verbose", Operands.NONE),
     "git reflog, git stash list": Reader(GIT_LOG, Operands.NONE, clusters=False),
-    "git reflog show": Reader(GIT_LOG, Operands.REVISIONS, clusters=False),
     "git config, git config --get, git config --get-all": Reader(operands=Operands.WORDS, check=git_setting),
-    "git submodule status": Reader("-q --quiet --cached --recursive", Operands.REVISIONS),
-    "git cherry": Reader("-v --abbrev?", Operands.REVISIONS),
-    "git name-rev": Reader(
-        "--tags --all --name-only --always --no-undefined --undefined --refs= --exclude=", Operands.REVISIONS
-    ),
-    "git show-branch": Reader(
-        "-ar --all --remotes --current --topo-order --date-order --sparse --more? --list --independent --merge-base "
-        "--no-name --sha1-name --topics --color? --no-color",
-        Operands.REVISIONS,
-    ),
-    "git diff-tree": Reader(
-        f"{GIT_DIFF} -r -t --root -m -c --cc --no-commit-id --pretty? --format? -v", Operands.REVISIONS, clusters=False
-    ),
     "git check-attr": Reader("-az --all --cached"),
     "git symbolic-ref": Reader("-q --quiet --short", Operands.ONE_PATH),
 }

@@ -181,7 +181,8 @@ class Watch:
         for pid in left:
             if killing or (pid not in command.signalled and not _is_spared(pid)):
                 command.signalled.add(pid)
-                _signal(pid, signal.SIGKILL if killing else signal.SIGTERM)
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL if killing else signal.SIGTERM)
         command.look_at = now + command.poll
         command.poll = min(2 * command.poll, LAST_POLL_SECONDS)
 
@@ -277,11 +278,6 @@ def _children_by_walk(parent: int) -> Iterator[int]:
             stat = file.read()
             if int(stat[stat.rfind(b")") + 2 :].split()[1]) == parent:
                 yield int(name)
-
-
-def _signal(pid: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, number)
 
 
 def _session_of(pid: int) -> int:

@@ -345,11 +345,8 @@ class Confinement:
             writable=tuple(dict.fromkeys(Path(os.path.realpath(root)) for root in roots)),
             temp=temp,
             box=box,
-            hidden=(
-                *self._hidden_from_all,
-                box,
-                *(place.secrets if self.can_read_only() else ()),
-            ),  # Landlock hides nothing writable
+            # Landlock hides nothing writable.
+            hidden=(*self._hidden_from_all, box, *(place.secrets if self.can_read_only() else ())),
             readable=tuple(path for path in readable if path.exists()),
             shown=tuple(path for path in dict.fromkeys(shown) if path.exists()),
             cleaned=_cleaned((*frozen, *self._settings), box),

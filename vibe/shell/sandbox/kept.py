@@ -6,7 +6,6 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -20,12 +19,6 @@ FEW = 100
 """So many paths are looked at in less time than another thread takes to begin."""
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    mode: int
-    data: bytes
-
-
 class Kept:
     """The state of some paths below ``root`` before a command: absent, links, or (``contents``) files and folders.
 
@@ -36,7 +29,8 @@ class Kept:
         self._root = root
         self._absent = _absent(paths)
         self._links = {path: str(path.readlink()) for path in paths if path.is_symlink()}
-        self._files: dict[Path, _File] = {}
+        self._files: dict[Path, tuple[int, bytes]] = {}
+        """The mode of a file, and what is in it."""
         self._folders: dict[Path, tuple[int, int]] = {}
         self._closed: list[Path] = []
         for path in contents:
@@ -69,7 +63,7 @@ class Kept:
             "root": str(self._root),
             "absent": [*map(str, self._absent)],
             "links": {str(path): target for path, target in self._links.items()},
-            "files": {str(path): [one.mode, one.data.decode("latin-1")] for path, one in self._files.items()},
+            "files": {str(path): [mode, data.decode("latin-1")] for path, (mode, data) in self._files.items()},
             "folders": {str(path): number for path, number in self._folders.items()},
             "closed": [*map(str, self._closed)],
         }
@@ -80,9 +74,7 @@ class Kept:
         kept = cls(Path(written["root"]), ())
         kept._absent = [*map(Path, written["absent"])]
         kept._links = {Path(path): target for path, target in written["links"].items()}
-        kept._files = {
-            Path(path): _File(mode, data.encode("latin-1")) for path, (mode, data) in written["files"].items()
-        }
+        kept._files = {Path(path): (mode, data.encode("latin-1")) for path, (mode, data) in written["files"].items()}
         kept._folders = {Path(path): (device, number) for path, (device, number) in written["folders"].items()}
         kept._closed = [*map(Path, written["closed"])]
         return kept
@@ -103,7 +95,7 @@ class Kept:
                     self._take(entry)
         elif path.is_file() and path.stat().st_size <= MOST_BYTES:
             with suppress(OSError):
-                self._files[path] = _File(stat.S_IMODE(path.stat().st_mode), path.read_bytes())
+                self._files[path] = stat.S_IMODE(path.stat().st_mode), path.read_bytes()
 
     def _note_folder(self, path: Path) -> None:
         found = path.lstat()
@@ -125,18 +117,18 @@ class Kept:
                     self._note_folder(path)
 
     def _files_again(self) -> Iterator[str]:
-        for path, was in self._files.items():
+        for path, (mode, data) in self._files.items():
             if path.parent != self._root and not self._is_same_folder(path.parent):
                 continue
-            if _is(path, was):
+            if _is(path, mode, data):
                 continue
             if os.path.lexists(path):
                 yield self._aside(path, "change")
             with suppress(OSError):
-                descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, was.mode)
+                descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, mode)
                 with os.fdopen(descriptor, "wb") as file:
-                    file.write(was.data)
-                path.chmod(was.mode)
+                    file.write(data)
+                path.chmod(mode)
 
     def _is_same_folder(self, path: Path, was: Path | None = None) -> bool:
         with suppress(OSError):
@@ -167,11 +159,11 @@ def _absent(paths: Iterable[Path]) -> list[Path]:
     return [path for path in absent if gone.isdisjoint(path.parents)] if gone else absent
 
 
-def _is(path: Path, was: _File) -> bool:
+def _is(path: Path, mode: int, data: bytes) -> bool:
     with suppress(OSError):
         found = path.lstat()
-        alike = stat.S_ISREG(found.st_mode) and stat.S_IMODE(found.st_mode) == was.mode
-        return alike and found.st_size == len(was.data) and path.read_bytes() == was.data
+        alike = stat.S_ISREG(found.st_mode) and stat.S_IMODE(found.st_mode) == mode
+        return alike and found.st_size == len(data) and path.read_bytes() == data
     return False
 
 

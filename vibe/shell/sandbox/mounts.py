@@ -95,14 +95,17 @@ def _working(policy: SandboxPolicy, view: Mounts) -> Iterator[str]:
     closed = [*policy.hidden]
     for shared in shared_folders():
         closed += _private(view, shared, granted, policy.temp)
-    _show_resolver(view, policy.network)
+    resolver = Path(os.path.realpath(RESOLVER))  # it says who resolves names, where they can be resolved
+    if policy.network is Network.ON and resolver.is_file() and holds(RUN, resolver):
+        view.put("--ro-bind", resolver)
     for path in shown:
         view.put("--ro-bind", path)
     for path in policy.hidden:
         if _is_seen(path, granted) and not any(holds(folder, path) for folder in readable):
             _hide(view, path, str(policy.box / EMPTY))
-    if policy.unix_sockets:
-        _hide_sockets(view, granted, writable)
+    for path in sockets_of_others() if policy.unix_sockets else ():  # but for what lies where a program may write
+        if not view.holds(path) and _is_seen(path, granted) and not any(holds(one, path) for one in writable):
+            _hide(view, path, NOTHING)
     for path in writable:
         view.put("--bind", path)
     for path in readable:
@@ -116,13 +119,6 @@ def _working(policy: SandboxPolicy, view: Mounts) -> Iterator[str]:
 def _clean(view: Mounts, policy: SandboxPolicy, seen: Iterable[Path]) -> None:
     for path in seen:
         view.put("--ro-bind", path, policy.cleaned[path])
-
-
-def _hide_sockets(view: Mounts, granted: Iterable[Path], writable: Iterable[Path]) -> None:
-    """Hide those that others listen at, but for what lies where a program may write."""
-    for path in sockets_of_others():
-        if not view.holds(path) and _is_seen(path, granted) and not any(holds(one, path) for one in writable):
-            _hide(view, path, NOTHING)
 
 
 def _freeze(view: Mounts, frozen: Iterable[Path], writable: Sequence[Path]) -> None:
@@ -180,13 +176,6 @@ def holds(folder: Path, path: Path) -> bool:
 def _goes_with_a_worktree(path: Path) -> bool:
     """Return whether it is of a worktree in a repository's folder: that may be removed before the mounts are made."""
     return path.name in OF_GIT and path.parent.parent.name == "worktrees"
-
-
-def _show_resolver(view: Mounts, network: Network) -> None:
-    """Show the file that says who resolves names, where they can be resolved."""
-    resolver = Path(os.path.realpath(RESOLVER))
-    if network is Network.ON and resolver.is_file() and holds(RUN, resolver):
-        view.put("--ro-bind", resolver)
 
 
 def _between(folders: Sequence[Path], paths: Iterable[Path]) -> list[Path]:

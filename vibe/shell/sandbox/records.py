@@ -37,7 +37,10 @@ class Record:
         data = _data(kept)
         with suppress(OSError):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            path, self._descriptor = _made(folder, data)
+            made = None
+            while made is None:
+                made = _locked(folder, data)
+            path, self._descriptor = made
             self._forget = weakref.finalize(self, _remove, path, self._descriptor)
             self._forget.atexit = False  # a run that ends before its command has put nothing back
 
@@ -141,13 +144,6 @@ def _data(kept: Iterable[dict[str, Any]]) -> bytes:
 def _write(record: int, data: bytes) -> None:
     with open(record, "wb", closefd=False) as file:
         file.write(data)
-
-
-def _made(folder: Path, data: bytes) -> tuple[Path, int]:
-    made = None
-    while made is None:
-        made = _locked(folder, data)
-    return made
 
 
 def _locked(folder: Path, data: bytes) -> tuple[Path, int] | None:

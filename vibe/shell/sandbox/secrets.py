@@ -36,6 +36,10 @@ AGENT_SOCKETS = ("SSH_AUTH_SOCK", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", 
                  "GIT_ASKPASS", "CDPATH", "VSCODE_GIT_IPC_HANDLE", "XDG_RUNTIME_DIR")  # fmt: skip
 """Variables that lead to a program which acts for the user."""
 
+FILE_VARIABLES = ("AWS_SHARED_CREDENTIALS_FILE", "GOOGLE_APPLICATION_CREDENTIALS", "NETRC", "PGPASSFILE",
+                  "NPM_CONFIG_USERCONFIG")  # fmt: skip
+"""Variables that name a file of secrets."""
+
 PRIVATE_TEMP = "/tmp"  # noqa: S108  of what only reads, in memory
 OF_THE_SYSTEM = tuple(map(Path, ("/etc", "/opt", "/usr/local", "/nix", "/boot", "/var/lib", "/var/spool")))
 """Where what is not for everybody may lie: the rest, as /usr, is what packages brought, but for what is mounted."""
@@ -62,13 +66,7 @@ def hidden_paths(environ: Mapping[str, str], also: Iterable[Path] = ()) -> tuple
     """The existing files and folders that hold secrets, resolved, and ``also``. Reads the file system."""
     home = user_home_of(environ)
     candidates = [*(home / name for name in IN_HOME), *also]
-    for variable in (
-        "AWS_SHARED_CREDENTIALS_FILE",
-        "GOOGLE_APPLICATION_CREDENTIALS",
-        "NETRC",
-        "PGPASSFILE",
-        "NPM_CONFIG_USERCONFIG",
-    ):
+    for variable in FILE_VARIABLES:
         if environ.get(variable):
             candidates.append(Path(environ[variable]))
     if (runtime := environ.get("XDG_RUNTIME_DIR")) and not home.is_relative_to(runtime):

@@ -134,8 +134,8 @@ def test_a_folder_is_looked_through_again_only_after_it_changed(
         looked.append(path)
         return entries(path)
 
-    entries = secrets._entries  # pyright: ignore[reportPrivateUsage]  to count how often it is called
-    monkeypatch.setattr(secrets, "_entries", noting)
+    entries = secrets.entries_of
+    monkeypatch.setattr(secrets, "entries_of", noting)
     for name in ("a/b", "c"):
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "x").touch()
