@@ -17,7 +17,7 @@ from vibe.acp.content import ContentBlock, GivenServer, folder_of, server_of
 from vibe.acp.handshake import SETUP_METHOD, abilities_of, initialize_result
 from vibe.acp.history import NoSavedSessionError, SavedSessions
 from vibe.acp.options import MODE, change_of, modes_of, options_of
-from vibe.acp.session import EditorSession, EditorSide
+from vibe.acp.session import EditorSession
 from vibe.acp.slash import EditorTalk
 from vibe.acp.transport import DELETE, LineTransport
 from vibe.app.conversation.opening import Opening
@@ -74,7 +74,6 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         """Open a new conversation."""
         with _refusals():
             session = await self._opened(await _opening(cwd, **given))
-            session.begin()
             return schema.NewSessionResponse(session_id=session.channel.session_id, **_settings(session))
 
     async def authenticate(self, method_id: str, **_: Any) -> schema.AuthenticateResponse:
@@ -100,7 +99,6 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         """Load a saved session, and replay its history."""
         with _refusals():
             session = await self._reopened(session_id, await _opening(cwd, **given))
-            session.begin()
             session.replay()
             await session.channel.flush()
             return schema.LoadSessionResponse(**_settings(session))
@@ -109,7 +107,6 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         """Resume a saved session, whose history the editor has."""
         with _refusals():
             session = await self._reopened(session_id, await _opening(cwd, **given))
-            session.begin()
             return schema.ResumeSessionResponse(**_settings(session))
 
     async def fork_session(self, session_id: str, cwd: str, *_: Any, **given: Any) -> schema.ForkSessionResponse:
@@ -118,7 +115,6 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
             opening = await _opening(cwd, **given)
             saved = (await self._saved()).latest(session_id)
             session = await self._opened(replace(opening, resume=saved.folder.path.name, fork=True))
-            session.begin()
             return schema.ForkSessionResponse(session_id=session.channel.session_id, **_settings(session))
 
     async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> schema.SetSessionModeResponse:
@@ -173,10 +169,10 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         """Ignore what the protocol does not know."""
 
     async def _opened(self, opening: Opening, session_id: str = "") -> EditorSession:
-        side = EditorSide(client=self._client, can=self._can, tasks=self._tasks)
-        session = EditorSession(self._runtime, opening, side, EditorTalk)
+        session = EditorSession(self._runtime, opening, self._client, self._can, self._tasks, EditorTalk)
         await session.open(session_id)
         self._sessions[session.channel.session_id] = session
+        session.begin()
         return session
 
     async def _reopened(self, session_id: str, opening: Opening) -> EditorSession:

@@ -69,33 +69,25 @@ class SessionCommands(ABC):
         """Have a plan that runs come to rest."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditorSide:
-    """The other side of all sessions of a connection: the editor, and what it ``can``."""
-
-    client: Client
-    can: EditorAbilities
-    tasks: TaskGroup
-
-
 class EditorSession:
     """A session as an editor knows it by the id of its ``channel``, which stays as it is; ``open`` makes it.
 
-    ``runtime``, ``opening`` and ``seat`` are those its conversation was opened with, ``person`` is at the editor.
-    ``slash`` makes its slash commands.
+    ``runtime``, ``opening`` and ``seat`` are those its conversation was opened with, ``person`` is at the editor, which
+    ``can`` do so much. ``slash`` makes its slash commands.
     """
 
     def __init__(
         self,
         runtime: Runtime,
         opening: Opening,
-        side: EditorSide,
+        client: Client,
+        can: EditorAbilities,
+        tasks: TaskGroup,
         slash: Callable[[EditorSession], SessionCommands],
     ) -> None:
         self.runtime = runtime
         self.opening = opening
-        self.channel = SessionChannel(side.client, opening.workdir, self.cancel)
-        can = side.can
+        self.channel = SessionChannel(client, opening.workdir, self.cancel)
         terminals = EditorTerminals(self.channel)
         self.person = EditorPerson(self.channel, terminals.approve, has_forms=can.forms)
         self.seat = Seat(
@@ -106,7 +98,7 @@ class EditorSession:
             commands=terminals if can.terminals else None,
         )
         self.conversation: Conversation
-        self._tasks = side.tasks
+        self._tasks = tasks
         self._commands = slash(self)
         self._sending = CancelScope()
         self._turn: EditorTurn | None = None
