@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, assert_never
+from typing import Any, assert_never
 
 from anyio import CancelScope, create_task_group, get_cancelled_exc_class
 
@@ -16,17 +15,7 @@ from vibe.core.llm.written_calls import written_call
 from vibe.core.messages import AssistantMessage, Image, Usage, UserMessage
 from vibe.core.middleware.cut_answer import MAX_CUTS, CutAnswer, go_on
 from vibe.core.middleware.limits import SUMMARISE, LoopDetection, SpendingLimits
-from vibe.core.middleware.port import (
-    HOST_NOTICE,
-    Compact,
-    Middleware,
-    Notice,
-    Stop,
-    TurnContext,
-    Verdict,
-    Warn,
-    last_notices,
-)
+from vibe.core.middleware.port import HOST_NOTICE, Compact, Hook, Notice, Stop, Warn, last_notices
 from vibe.core.outcome import BUSY, Denial, NeverStop, Outcome, StopSignal
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.turn import AgentKit, TurnResult, TurnRunner
@@ -43,8 +32,6 @@ WRITTEN_NOTICE = (
     f"{HOST_NOTICE}nothing was run: your last answer is a tool call written as text. Call the tool {{tool!r}} the way "
     "tools are called here, or answer in plain words."
 )
-
-Hook: TypeAlias = Callable[[Middleware, TurnContext], Awaitable[Sequence[Verdict]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

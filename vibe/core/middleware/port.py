@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import TypeAlias
@@ -99,3 +99,6 @@ class Middleware:
     async def after_run(self, context: TurnContext) -> Sequence[Warn]:  # noqa: ARG002
         """Look at the conversation once the work has ended, however it did: a cancellation waits for it."""
         return ()
+
+
+Hook: TypeAlias = Callable[[Middleware, TurnContext], Awaitable[Sequence[Verdict]]]
