@@ -351,12 +351,15 @@ class _MessageTaker:
             case "content_block_stop":
                 self._close(self._last if event.index is None else event.index)
             case "message_start":
-                self._start(decoded(_message, event.message) or _Event())
+                message = decoded(_message, event.message) or _Event()
+                self._take_whole(message)
+                self._early_reason = message.stop_reason
             case "message_delta":
                 self._count(event.usage)
                 self._finish(decoded(_message, event.delta) or _Event())
             case "message":
                 self._take_whole(event)
+                self._finish(event)
             case "message_stop":
                 self._stop()
                 return True
@@ -375,11 +378,6 @@ class _MessageTaker:
         if not event.type and (failure := failure_of(decoded(_fields, data))):
             raise self._errors.from_chunk(failure)
 
-    def _start(self, start: _Event) -> None:
-        self._take_blocks(start.content or [])
-        self._early_reason = start.stop_reason
-        self._count(start.usage)
-
     def _stop(self) -> None:
         self._close_all()
         if not self._answer.finished:
@@ -388,15 +386,11 @@ class _MessageTaker:
             self._finish(_Event(stop_reason=self._early_reason))
         self._answer.end()
 
-    def _take_blocks(self, blocks: list[Raw]) -> None:
-        for number, block in enumerate(blocks):
+    def _take_whole(self, whole: _Event) -> None:
+        for number, block in enumerate(whole.content or []):
             self._begin(_Event(index=number, content_block=block))
             self._close(number)
-
-    def _take_whole(self, whole: _Event) -> None:
-        self._take_blocks(whole.content or [])
         self._count(whole.usage)
-        self._finish(whole)
 
     def _begin(self, event: _Event) -> None:
         index = self._last + 1 if event.index is None else event.index

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any, Final
 from uuid import uuid4
 
@@ -28,14 +27,6 @@ FIRST_HALF: Final = ("\U0010d800", "\U0010dbff")
 _HALVES: Final = re.compile("[\U0010d800-\U0010dbff][\U0010dc00-\U0010dfff]|[\U0010d800-\U0010dfff]")
 
 
-class _Tagged(Enum):
-    """Parts of an answer with a tag, by what came of it so far."""
-
-    BEFORE = "before"
-    INSIDE = "inside"
-    BEHIND = "behind"
-
-
 class TaggedReasoning:
     """Parts reasoning from an answer that begins with ``<tag>``, however the pieces are cut.
 
@@ -44,25 +35,25 @@ class TaggedReasoning:
 
     def __init__(self, tag: str) -> None:
         self._opening, self._closing = f"<{tag}>", f"</{tag}>"
+        self._awaited = self._opening  # the tag that may come next; empty: what comes is text
         self._held = ""
-        self._state = _Tagged.BEFORE
         self._at_tag = False  # nothing came behind the last tag yet: line ends there are its own
 
     def take(self, text: str) -> tuple[str, str]:
         """Take a piece: the reasoning and the text that are certain now."""
         self._held += text
-        if self._state is _Tagged.BEFORE:
+        if self._awaited == self._opening:
             start = self._held.lstrip()
             if start.startswith(self._opening):
-                self._held, self._state, self._at_tag = start.removeprefix(self._opening), _Tagged.INSIDE, True
+                self._held, self._awaited, self._at_tag = start.removeprefix(self._opening), self._closing, True
             elif not self._opening.startswith(start):
-                self._state = _Tagged.BEHIND
+                self._awaited = ""
         if self._at_tag:
             self._held = self._held.lstrip("\n")
             self._at_tag = not self._held
-        if self._state is _Tagged.INSIDE:
+        if self._awaited == self._closing:
             return self._inside()
-        if self._state is _Tagged.BEHIND:
+        if not self._awaited:
             held, self._held = self._held, ""
             return "", held
         return "", ""
@@ -70,7 +61,7 @@ class TaggedReasoning:
     def rest(self) -> tuple[str, str]:
         """Return what was held back."""
         held, self._held = self._held, ""
-        return (held, "") if self._state is _Tagged.INSIDE else ("", held)
+        return (held, "") if self._awaited == self._closing else ("", held)
 
     def parted(self, text: str) -> tuple[str, str]:
         """Part a whole text whose thought ends with the tag and did not begin with it: some servers keep that."""
@@ -81,7 +72,7 @@ class TaggedReasoning:
         thought, closing, text = self._held.partition(self._closing)
         if closing:
             text = text.lstrip("\n")
-            self._held, self._state, self._at_tag = "", _Tagged.BEHIND, not text
+            self._held, self._awaited, self._at_tag = "", "", not text
             return thought, text
         sizes = range(len(self._closing) - 1, 0, -1)
         kept = next((size for size in sizes if thought.endswith(self._closing[:size])), 0)
