@@ -31,6 +31,8 @@ MALFORMED_KEY: Final = "malformed_arguments"
 """Key under which arguments that are no JSON object travel back, since providers refuse them as they are."""
 
 _TAKES_TEMPERATURE: Final = re.compile(r"(ft:)?(chatgpt-|gpt-3|gpt-4)")
+USAGE_TOLD: Final = MappingProxyType({"stream_options": {"include_usage": True}})
+"""Has a server tell the usage of a stream."""
 LONGEST_NAME: Final = 64
 LONGEST_ID: Final = 40
 _NO_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
@@ -73,6 +75,18 @@ def wire_arguments(arguments: str) -> str:
     if not arguments.strip():
         return "{}"
     return msgspec.json.encode({MALFORMED_KEY: arguments}).decode()
+
+
+def chat_body(request: ModelRequest, messages: object) -> dict[str, Any]:
+    """The part of a request's body that every server takes."""
+    bound = max_tokens(request)
+    return {
+        "model": request.model.name,
+        "messages": messages,
+        "temperature": request.model.temperature,
+        "stream": True,
+        **({} if bound is None else {"max_tokens": bound}),
+    }
 
 
 def max_tokens(request: ModelRequest) -> int | None:
@@ -143,11 +157,11 @@ class PayloadEncoder:
     def __init__(
         self,
         say: Callable[[Message], dict[str, Any]] = message_fields,
-        options: Mapping[str, Any] = MappingProxyType({"stream_options": {"include_usage": True}}),
+        options: Mapping[str, Any] = USAGE_TOLD,
         adapt: Callable[[dict[str, Any]], dict[str, Any]] = dict,
     ) -> None:
         self._say = say
-        self._options = dict(options)
+        self._options = options
         self._adapt = adapt
         self._encoder = msgspec.json.Encoder()
         self._parts = EncodedParts(self._encoded)
@@ -156,22 +170,13 @@ class PayloadEncoder:
         """The body of a streaming chat completions request."""
         source = source_of(request)
         messages = b",".join(self._parts.of(message, source) for message in request.messages)
-        body: dict[str, Any] = {
-            "model": request.model.name,
-            "messages": msgspec.Raw(b"[" + messages + b"]"),
-            "temperature": request.model.temperature,
-            "stream": True,
-            **self._options,
-        }
+        body = {**chat_body(request, msgspec.Raw(b"[" + messages + b"]")), **self._options}
         if request.model.thinking is not Thinking.OFF:
             # No provider has a name of its own for the most there is; all know high.
             effort = Thinking.HIGH if request.model.thinking is Thinking.MAX else request.model.thinking
             body["reasoning_effort"] = effort.value
         if request.tools:
             body["tools"] = [msgspec.Raw(self._parts.of(tool)) for tool in request.tools]
-        bound = max_tokens(request)
-        if bound is not None:
-            body["max_tokens"] = bound
         return self._encoder.encode(self._adapt(body))
 
     def _encoded(self, part: Message | ToolSchema, source: str) -> bytes:

@@ -15,7 +15,7 @@ from anyio import to_thread
 
 from ipc.errors import INVALID_JSON
 from vibe.core.config.models import LocalConfig, ProviderConfig
-from vibe.core.llm.backend.chat import chat_reader, max_tokens, wire_arguments
+from vibe.core.llm.backend.chat import USAGE_TOLD, chat_body, chat_reader, wire_arguments
 from vibe.core.llm.backend.http import HttpBackend
 from vibe.core.llm.backend.local_server import LocalModelError, LocalServer, LocalServers, local_servers
 from vibe.core.llm.error_table import ErrorMapper
@@ -47,19 +47,10 @@ _ANSWER: Final = re.compile(rf'\s*\{{\s*"answer"\s*:\s*"((?:{_LETTER})*)(.*)', r
 
 def encoded(request: ModelRequest) -> bytes:
     """The body of a streaming chat completions request in which a schema stands for the tools."""
-    body: dict[str, Any] = {
-        "model": request.model.name,
-        "messages": list(_said(request)),
-        "temperature": request.model.temperature,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-    }
+    body = {**chat_body(request, list(_said(request))), **USAGE_TOLD}
     if request.tools:
         wanted = {"name": "turn", "strict": True, "schema": turn_schema(request.tools)}
         body["response_format"] = {"type": "json_schema", "json_schema": wanted}
-    bound = max_tokens(request)
-    if bound is not None:
-        body["max_tokens"] = bound
     return msgspec.json.encode(body)
 
 
