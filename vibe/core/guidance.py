@@ -69,11 +69,6 @@ SKILL_TOOL = "skill"
 MEMORY_TOOL = "memory"
 
 
-def no_folder(_folder: Path) -> bool:
-    """Trusts no folder."""
-    return False
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPlace:
     """One agent among those of a run: where it works, whom it tells, and who it is (for hooks).
@@ -120,7 +115,7 @@ class Guidance:
     commands: CommandFiles = field(default_factory=CommandFiles)
     hooks: tuple[Hook, ...] = ()
     docs: ProjectDocs = field(default_factory=ProjectDocs)
-    trusts: Trusts = no_folder
+    trusts: Trusts = lambda _folder: False
     memory: MemoryStore | None = None
     memory_section: str = ""
     context: str = ""

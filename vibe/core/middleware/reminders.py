@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -31,7 +30,10 @@ def todo_reminders(tools: ToolManager, transcript: Transcript) -> Reminders:
         return lambda: ()
     if transcript.messages:
         tool.state.todos = _left_by(transcript, tool)
-    transcript.memories = lambda: _memory(tool, transcript)
+    transcript.memories = lambda: {
+        **transcript.remembered,
+        TODO: _items.dump_python(tool.state.todos, mode="json"),
+    }
 
     def read() -> Sequence[str]:
         todos = list(tool.state.todos)
@@ -41,10 +43,6 @@ def todo_reminders(tools: ToolManager, transcript: Transcript) -> Reminders:
         return (tool.format_result(result),)
 
     return read
-
-
-def _memory(tool: Todo, transcript: Transcript) -> Mapping[str, Any]:
-    return {**transcript.remembered, TODO: _items.dump_python(tool.state.todos, mode="json")}
 
 
 def _left_by(transcript: Transcript, tool: Todo) -> list[TodoItem]:
