@@ -97,7 +97,17 @@ class EventBus:
         self._closed = self._ending = False
         self._guarded = is_guarded(addresses.events)
         self.journal = Journal(folder / JOURNAL_NAME)
-        self.entry = _entry(source, addresses, self.journal.path, info)
+        self.entry = Entry(
+            source=source,
+            events=addresses.events,
+            replay=addresses.replay,
+            control=addresses.control,
+            journal=str(self.journal.path),
+            pid=os.getpid(),
+            started=time.time(),
+            info=info,
+            token=os.urandom(TOKEN_BYTES).hex(),
+        )
         """Addresses, journal, process, run, as they are registered."""
         try:
             self._bind()
@@ -273,20 +283,6 @@ async def event_bus(
     finally:
         with anyio.CancelScope(shield=True):
             await to_thread.run_sync(bus.close)
-
-
-def _entry(source: str, addresses: Addresses, journal: Path, info: RunInfo) -> Entry:
-    return Entry(
-        source=source,
-        events=addresses.events,
-        replay=addresses.replay,
-        control=addresses.control,
-        journal=str(journal),
-        pid=os.getpid(),
-        started=time.time(),
-        info=info,
-        token=os.urandom(TOKEN_BYTES).hex(),
-    )
 
 
 def _owner(registry: Registry, addresses: Addresses) -> str:

@@ -37,11 +37,8 @@ class Addresses:
     @property
     def socket_paths(self) -> tuple[Path, ...]:
         """The files of ipc sockets; none for TCP."""
-        return tuple(
-            Path(address.removeprefix(IPC))
-            for address in (self.events, self.replay, self.control)
-            if address.startswith(IPC)
-        )
+        every = (self.events, self.replay, self.control)
+        return tuple(Path(address.removeprefix(IPC)) for address in every if address.startswith(IPC))
 
 
 def addresses_in(folder: Path) -> Addresses:

@@ -54,9 +54,7 @@ class Layer:
 
 def read_layer(data: Mapping[str, Any], origin_of: OriginOf, *, base: Path, user_home: Path) -> Layer:
     """Everything ``data`` sets. ``origin_of`` tells where a raw path was set; relative paths start from ``base``."""
-    reader = _LayerReader(origin_of, base=base, user_home=user_home)
-    reader.read(data)
-    return reader.layer
+    return _LayerReader(origin_of, base=base, user_home=user_home).read(data)
 
 
 class _LayerReader:
@@ -68,8 +66,9 @@ class _LayerReader:
         self._base = base
         self._user_home = user_home
 
-    def read(self, data: Mapping[str, Any]) -> None:
+    def read(self, data: Mapping[str, Any]) -> Layer:
         self._table(VibeConfig, data, (), ())
+        return self.layer
 
     def _table(self, section: type[BaseModel], data: Mapping[str, Any], raw: RawPath, key: Key) -> None:
         for given, value in data.items():

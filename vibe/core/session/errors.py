@@ -38,7 +38,8 @@ class SessionLockedError(EnvironmentFailure):
     """Another process goes on with the session."""
 
     def __init__(self, session_id: str, pid: int | None) -> None:
-        super().__init__(f"session {session_id} is in use by {_process(pid)}: wait for it or stop it")
+        holder = f"process {pid}" if pid else "another process"
+        super().__init__(f"session {session_id} is in use by {holder}: wait for it or stop it")
         self.session_id = session_id
         self.pid = pid
 
@@ -88,7 +89,3 @@ class NoSuchMessageError(UsageError):
         more = "... " if len(allowed) > 12 else ""
         super().__init__(f"message {index} is not a point to rewind to; choose from {more}{places}")
         self.index = index
-
-
-def _process(pid: int | None) -> str:
-    return f"process {pid}" if pid else "another process"

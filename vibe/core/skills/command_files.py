@@ -97,7 +97,7 @@ class CommandFiles:
             return prompt
         if Path(f"/{name}").exists():  # a folder of the system
             return prompt
-        raise NoSuchCommandError(name, [*self._names(), *besides])
+        raise NoSuchCommandError(name, [*(known for known, _ in self._files()), *besides])
 
     def listed(self, warnings: list[str]) -> list[CommandFile]:
         """Return the commands by name, and add to ``warnings`` a sentence for each that is broken or hidden. Blocks."""
@@ -113,9 +113,6 @@ class CommandFiles:
                 except CommandFileError as error:
                     warnings.append(str(error))
         return list(found.values())
-
-    def _names(self) -> list[str]:
-        return [name for name, _ in self._files()]
 
     def _files(self) -> Iterator[tuple[str, Path]]:
         """Yield all files, each with its name: ``git/commit.md`` is ``git:commit``."""

@@ -121,18 +121,14 @@ class SkillManager:
         warnings: list[str] = []
         found = _discover(sources, warnings)
         dropped = left_out("skill", found, sources.enabled, sources.disabled, warnings)
-        self._skills = MappingProxyType({name: found[name] for name in sorted(found) if name not in dropped})
-        self.warnings = tuple(warnings)
-
-    @property
-    def available(self) -> Mapping[str, SkillInfo]:
+        self.available = MappingProxyType({name: found[name] for name in sorted(found) if name not in dropped})
         """The skills by name, in the order of names."""
-        return self._skills
+        self.warnings = tuple(warnings)
 
     @property
     def commands(self) -> Mapping[str, SkillInfo]:
         """The skills a person can start, by the name of their slash command."""
-        return {info.command: info for info in self._skills.values() if info.user_invocable}
+        return {info.command: info for info in self.available.values() if info.user_invocable}
 
     def get(self, name: str) -> SkillInfo:
         """The skill of that name, or whose slash command it is.
@@ -141,10 +137,10 @@ class SkillManager:
             NoSuchSkillError: there is none.
         """
         wanted = name.strip().removeprefix("/")
-        by_command = (info for info in self._skills.values() if info.command == wanted.casefold())
-        info = self._skills.get(wanted) or next(by_command, None)
+        by_command = (info for info in self.available.values() if info.command == wanted.casefold())
+        info = self.available.get(wanted) or next(by_command, None)
         if info is None:
-            raise NoSuchSkillError(wanted, tuple(self._skills))
+            raise NoSuchSkillError(wanted, tuple(self.available))
         return info
 
     def load(self, name: str) -> ParsedSkill:
@@ -158,7 +154,7 @@ class SkillManager:
 
     def prompt_section(self) -> str:
         """The list for a system prompt, nothing in it able to end its element; empty without skills."""
-        told = [info for info in self._skills.values() if info.model_invocable]
+        told = [info for info in self.available.values() if info.model_invocable]
         if not told:
             return ""
         entries: list[str] = []
@@ -262,8 +258,8 @@ def parse_skill(path: Path) -> ParsedSkill:
         compatibility=text_of_field(fields.get("compatibility")) or None,
         metadata=_metadata(fields.get("metadata"), warnings),
         allowed_tools=_tools(fields.get("allowed-tools", fields.get("allowed_tools")), warnings),
-        user_invocable=_flag(fields.get("user-invocable", fields.get("user_invocable"))),
-        model_invocable=not _is_set(fields.get("disable-model-invocation", fields.get("disable_model_invocation"))),
+        user_invocable=_flag(fields, "user-invocable", default=True),
+        model_invocable=not _flag(fields, "disable-model-invocation", default=False),
     )
     _check_lengths(info, warnings)
     return ParsedSkill(info=info, body=body.strip(), warnings=tuple(f"{path}: {warning}" for warning in warnings))
@@ -337,12 +333,9 @@ def _tools(value: Any, warnings: list[str]) -> tuple[str, ...] | None:
     return ()
 
 
-def _is_set(value: Any) -> bool:
-    return value is not None and _flag(value)
-
-
-def _flag(value: Any) -> bool:
-    return True if value is None else str(value).casefold() not in _FALSE
+def _flag(fields: Mapping[str, Any], name: str, *, default: bool) -> bool:
+    value = fields.get(name, fields.get(name.replace("-", "_")))
+    return default if value is None else str(value).casefold() not in _FALSE
 
 
 INVOKED = "The user started the skill {name}."
