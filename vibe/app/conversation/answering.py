@@ -1,24 +1,191 @@
-"""Answering: one prompt at work in a conversation, from its sending to its answer."""
+"""Answering: one prompt at work in a conversation, by the agent that answers there until another is chosen."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import anyio
 from anyio import CancelScope, to_thread
 
+from ipc.events import WarningEvent
+from ipc.sink import EventSink
+from subagents.agent.agent_factory import AgentParts, AgentState, agent_kit
 from subagents.agent.budget import Account, Limits
+from subagents.agent.run_context import AgentContext, RunContext
+from subagents.agent.spawner import Spawner
 from subagents.step_result import AgentUsage
-from vibe.app.conversation.agent import ConversationAgent
-from vibe.app.conversation.opening import NO_LIMITS, PromptLimits, PromptResult
+from vibe.app.conversation.control import ConversationControl
+from vibe.app.conversation.mentions import mentioned_images, with_mentioned_files
+from vibe.app.conversation.opening import NO_LIMITS, PromptLimits, PromptResult, Seat
+from vibe.app.conversation.session import ChatSession
+from vibe.app.conversation.setup import Setup
+from vibe.app.engine.event_publishing import Publishing
+from vibe.app.engine.host import Hold, Host
+from vibe.app.engine.piped import with_piped
+from vibe.app.engine.tool_servers import ToolServers
 from vibe.core.agent_loop import ActResult, AgentLoop
+from vibe.core.guidance import AgentPlace
+from vibe.core.llm.factory import ModelCatalog
 from vibe.core.messages import Image, total_of
-from vibe.core.outcome import Outcome, StopSignal
-from vibe.core.session.transcript import Transcript
+from vibe.core.outcome import Outcome
+from vibe.core.session.write_turn import WriteTurn
 from vibe.core.skills.command_files import NoSuchCommandError
+from vibe.core.tools.approvals import Approvals
+from vibe.core.tools.background import BackgroundCommands
+from vibe.core.tools.files.text_files import FileAccessError
+from vibe.core.tools.guidance import CallGuidance
+from vibe.core.tools.workspace import ReadTracker, Workspace
+from vibe.core.turn import AgentKit
 from vibe.system.errors import EnvironmentFailure, UsageError
+
+
+class Lifetime:
+    """The time a conversation is open: it asks for its end, and its owner tells when its parts are closed."""
+
+    def __init__(self) -> None:
+        self._ending, self._ended = anyio.Event(), anyio.Event()
+        self._error: Exception | None = None
+
+    @property
+    def is_ending(self) -> bool:
+        """True once its end was asked for."""
+        return self._ending.is_set()
+
+    async def until_ending(self) -> None:
+        """Wait until the end is asked for."""
+        await self._ending.wait()
+
+    async def end(self) -> None:
+        """Ask for the end and wait for it; raises what went wrong with that."""
+        self._ending.set()
+        await self._ended.wait()
+        if self._error is not None:
+            raise self._error
+
+    def ended(self, error: Exception | None) -> None:
+        """Say that all has ended, and what went wrong."""
+        self._error = error
+        self._ending.set()
+        self._ended.set()
+
+
+@dataclass(slots=True, kw_only=True)
+class ConversationParts:
+    """The parts of an open conversation, which end with it. ``catalogs`` are the models it has used.
+
+    ``setup`` is the one in force; the other parts stay when the agent goes.
+    """
+
+    host: Host
+    seat: Seat
+    setup: Setup
+    session: ChatSession
+    channel: Publishing
+    servers: ToolServers
+    background: BackgroundCommands
+    control: ConversationControl
+    catalogs: list[ModelCatalog]
+    hold: Hold
+    turn: WriteTurn
+    lifetime: Lifetime = field(default_factory=Lifetime)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationAgent:
+    """An agent in a session."""
+
+    setup: Setup
+    kit: AgentKit
+    spawner: Spawner
+    taught: CallGuidance
+    workspace: Workspace
+    outputs: Path
+
+    @classmethod
+    def make(
+        cls, parts: ConversationParts, sink: EventSink, paid: Account, approvals: Approvals, reads: ReadTracker
+    ) -> ConversationAgent:
+        """Return the agent of a conversation as it is set up, in the session as it is now; reads files."""
+        setup, session, seat = parts.setup, parts.session, parts.seat
+        engine, messages = setup.engine, session.transcript.messages
+        workspace = setup.workspace(session, seat.files)
+        place = AgentPlace(root=setup.opening.workdir, sink=sink, environ=engine.environ, conversation=messages)
+        taught = replace(engine.guidance, session_id=session.session_id).for_agent(place)
+        taught.profile, taught.refused = setup.profile.name, setup.refused
+        context = AgentContext(
+            run=RunContext(
+                base_prompt=engine.base_prompt,
+                confinement=engine.confinement,
+                commands=seat.commands,
+                turns=parts.turn.held,
+            ),
+            models=engine.models,
+            default_model=setup.model.key,
+            tools=setup.tools,
+            workspace=workspace,
+            approvals=approvals,
+            sink=sink,
+            account=paid,
+            environ=engine.environ,
+            agents=engine.agents,
+            guidance=engine.guidance.below(taught),
+            user_input=seat.user_input,
+        )
+        spawner = setup.pool.below(session.session_id, context, session.folder.path / "subagents")
+        kit = agent_kit(
+            context,
+            AgentParts(
+                state=AgentState(
+                    agent_id=session.session_id,
+                    conversation=session.transcript,
+                    outputs=session.folder.outputs,
+                    background=parts.background,
+                    reads=reads,
+                ),
+                model=setup.model,
+                profile=setup.profile,
+                taught=taught,
+                subagents=spawner,
+                middleware=setup.middleware(session, parts.turn),
+                fork=session.fork,
+                keeps_partial=True,
+            ),
+        )
+        return cls(
+            setup=setup, kit=kit, spawner=spawner, taught=taught, workspace=workspace, outputs=session.folder.outputs
+        )
+
+    def told(self, prompt: str, piped: bytes = b"") -> str:
+        """Return the prompt with the command or skill it names, what was piped in, and the files it mentions.
+
+        Reads files, and keeps what was piped in if that is long. Nothing in it is a command or a mention.
+
+        Raises:
+            UsageError: there is no such command, or its file can't be used.
+            EnvironmentFailure: the disk refuses what was piped in.
+        """
+        started = self.setup.engine.guidance.started(prompt)
+        text = self.taught.prompt(started)
+        return with_mentioned_files(text, self.workspace, with_piped(text, piped, self.outputs))
+
+    def pictures(self, prompt: str) -> tuple[Image, ...]:
+        """Return the picture files that a prompt mentions; a model that sees none gets none, and that is said.
+
+        Raises:
+            UsageError: one is larger than models take.
+        """
+        try:
+            images = mentioned_images(prompt, self.workspace)
+        except FileAccessError as error:
+            raise UsageError(str(error)) from error
+        if images and not self.setup.model.sees_images:
+            said = f"{', '.join(images)}: not attached, as {self.setup.model.key} sees no images (sees_images = false)"
+            self.kit.sink.publish(WarningEvent(code="images", message=said))
+            return ()
+        return tuple(images.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,19 +198,17 @@ class Prompt:
     text: str
     images: tuple[Image, ...] = ()
     limits: PromptLimits = NO_LIMITS
-    stop: StopSignal | None = None
     piped: bytes = b""
-    from_servers: Callable[[str], Awaitable[str | None]]
-    """Gives the text of a command that is a prompt of an MCP server."""
 
 
 class Answering:
     """The work on one prompt, charged to ``account``; its time runs from here on."""
 
-    def __init__(self, prompt: Prompt, transcript: Transcript, account: Account) -> None:
+    def __init__(self, prompt: Prompt, parts: ConversationParts, account: Account) -> None:
         limits = prompt.limits
         self._prompt = prompt
-        self._transcript = transcript
+        self._servers = parts.servers
+        self._transcript = parts.session.transcript
         self._account = account
         self._started = time.monotonic()
         self._scope = CancelScope(deadline=anyio.current_time() + (limits.time_limit or float("inf")))
@@ -92,7 +257,7 @@ class Answering:
         try:
             told = await to_thread.run_sync(agent.told, prompt.text, prompt.piped)
         except NoSuchCommandError:
-            text = await prompt.from_servers(prompt.text[1:])
+            text = await self._servers.prompted(prompt.text[1:])
             if text is None:
                 raise
             told = await to_thread.run_sync(agent.told, text, prompt.piped)
@@ -101,7 +266,7 @@ class Answering:
         images = prompt.images + await to_thread.run_sync(agent.pictures, prompt.text)
         loop = self._loop = AgentLoop(agent.kit, max_turns=prompt.limits.max_turns, turns_before=before.turns)
         async with agent.setup.engine.confinement.at_work():
-            return await (loop.act(told, prompt.stop, images=images) if told else loop.resume(prompt.stop))
+            return await (loop.act(told, images=images) if told else loop.resume())
         raise AssertionError("nothing in there is swallowed")  # for the type checker
 
     def _cut_short(self) -> ActResult:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -25,25 +25,16 @@ from ipc.events import (
 )
 from ipc.sink import TaggingSink
 from subagents.agent.budget import Account, Limits
-from subagents.agent.spawner import SpawnPool
 from vibe import __version__
-from vibe.app.conversation.agent import Belongings, ConversationAgent
-from vibe.app.conversation.answering import Answering, Prompt
-from vibe.app.conversation.control import ConversationControl
-from vibe.app.conversation.opening import NO_LIMITS, AgentChange, PromptLimits, PromptResult, Seat
-from vibe.app.conversation.session import ChatSession
+from vibe.app.conversation.answering import Answering, ConversationAgent, ConversationParts, Prompt
+from vibe.app.conversation.opening import NO_LIMITS, AgentChange, PromptLimits, PromptResult
 from vibe.app.conversation.setup import Setup, set_up
 from vibe.app.conversation.user_shell import as_told, run_for_user
-from vibe.app.engine.event_publishing import Publishing
-from vibe.app.engine.host import Hold, Host
 from vibe.app.engine.result_record import RunRecord, exit_code_of
-from vibe.app.engine.tool_servers import ToolServers
 from vibe.core.agent_loop import AgentLoop
-from vibe.core.llm.factory import ModelCatalog
 from vibe.core.messages import Image, Message, UserMessage
-from vibe.core.outcome import Outcome, StopSignal
-from vibe.core.session.write_turn import WAITS, WriteTurn
-from vibe.core.tools.background import BackgroundCommands
+from vibe.core.outcome import Outcome
+from vibe.core.session.write_turn import WAITS
 from vibe.core.tools.workspace import ReadTracker
 from vibe.shell.process.port import CommandResult
 from vibe.system.errors import UsageError, VibeError
@@ -63,59 +54,11 @@ class BusyError(UsageError):
         super().__init__("the agent is working: wait for its answer, steer it or interrupt it")
 
 
-class Lifetime:
-    """The time a conversation is open: it asks for its end, and its owner tells when its parts are closed."""
-
-    def __init__(self) -> None:
-        self._ending, self._ended = anyio.Event(), anyio.Event()
-        self._error: Exception | None = None
-
-    @property
-    def is_ending(self) -> bool:
-        """True once its end was asked for."""
-        return self._ending.is_set()
-
-    async def until_ending(self) -> None:
-        """Wait until the end is asked for."""
-        await self._ending.wait()
-
-    async def end(self) -> None:
-        """Ask for the end and wait for it; raises what went wrong with that."""
-        self._ending.set()
-        await self._ended.wait()
-        if self._error is not None:
-            raise self._error
-
-    def ended(self, error: Exception | None) -> None:
-        """Say that all has ended, and what went wrong."""
-        self._error = error
-        self._ending.set()
-        self._ended.set()
-
-
 class ClosedError(UsageError):
     """The conversation is closed."""
 
     def __init__(self, session_id: str) -> None:
         super().__init__(f"the conversation is closed: resume session {session_id}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationParts:
-    """The parts of an open conversation, which end with it. ``catalogs`` are the models it has used."""
-
-    host: Host
-    seat: Seat
-    setup: Setup
-    session: ChatSession
-    channel: Publishing
-    servers: ToolServers
-    background: BackgroundCommands
-    control: ConversationControl
-    catalogs: list[ModelCatalog]
-    hold: Hold
-    turn: WriteTurn
-    lifetime: Lifetime = field(default_factory=Lifetime)
 
 
 class Conversation:
@@ -129,23 +72,18 @@ class Conversation:
 
     def __init__(self, parts: ConversationParts) -> None:
         self._parts = parts
-        self._lifetime, self.servers, self._seat = parts.lifetime, parts.servers, parts.seat
-        self._setup = parts.setup
-        self._hold, self._turn = parts.hold, parts.turn
-        self.session = parts.session
+        self.session, self.channel, self.servers = parts.session, parts.channel, parts.servers
         self.conversation_id = parts.session.session_id
         self._sink = TaggingSink(
             parts.channel.sink,
             session_id=lambda: self.session.session_id,
             conversation_id=self.conversation_id,
         )
-        self.channel = parts.channel
         self.approvals = parts.setup.engine.approvals(parts.setup.approval_mode, parts.seat.approver)
         self.approvals.tree.neighbours = parts.hold.others
         self.account = Account("this conversation", Limits())
         self._prompt_account = self.account.open(PROMPT_ACCOUNT, Limits())
         self._reads = ReadTracker()
-        self._pool = SpawnPool(parts.setup.engine.agents, parts.setup.engine.config.subagents)
         self._agent: ConversationAgent | None = None
         self._answering: Answering | None = None
         self._told_weakness = ""
@@ -168,7 +106,7 @@ class Conversation:
     @property
     def setup(self) -> Setup:
         """The agent, model and tools in force from the next prompt on."""
-        return self._setup
+        return self._parts.setup
 
     @property
     def is_busy(self) -> bool:
@@ -181,13 +119,11 @@ class Conversation:
         *,
         images: tuple[Image, ...] = (),
         limits: PromptLimits = NO_LIMITS,
-        stop: StopSignal | None = None,
         piped: bytes = b"",
     ) -> PromptResult:
         """Have a prompt answered; what goes wrong with the work is in the answer. Empty: go on where it was cut off.
 
-        ``stop`` ends the work at the end of a turn; cancelling this call interrupts it. ``piped`` is put below the
-        prompt as data.
+        Cancelling this call interrupts the work. ``piped`` is put below the prompt as data.
 
         Raises:
             BusyError: another prompt is being answered.
@@ -195,18 +131,11 @@ class Conversation:
             UsageError: there is nothing to go on from, or no such slash command; nothing was said.
         """
         self._check_idle()
-        if self._setup.missing_key is not None:
-            raise self._setup.missing_key
-        self._pool.renew()
-        asked = Prompt(
-            text=prompt,
-            images=images,
-            limits=limits,
-            stop=stop,
-            piped=piped,
-            from_servers=self.servers.prompted,
-        )
-        self._answering = Answering(asked, self.session.transcript, self._prompt_account)
+        if self.setup.missing_key is not None:
+            raise self.setup.missing_key
+        self.setup.pool.renew()
+        asked = Prompt(text=prompt, images=images, limits=limits, piped=piped)
+        self._answering = Answering(asked, self._parts, self._prompt_account)
         if self._parts.control.cancelled:
             self._answering.interrupt()
         prompt_id, result, outcome, is_new = uuid4().hex, None, Outcome.INTERRUPTED, False
@@ -280,9 +209,9 @@ class Conversation:
             EnvironmentFailure: the files of that time are not known, others write there, or git or the disk refuses.
         """
         with self._occupied():
-            engine = self._setup.engine
+            engine = self.setup.engine
             back = partial(self.session.rewind, message_index, engine.environ, engine.own_places, files=files)
-            async with self._turn.held(self._tell_wait) if files else nullcontext():
+            async with self._parts.turn.held(self._tell_wait) if files else nullcontext():
                 report = await shielded(partial(to_thread.run_sync, back))
             self._agent, self._reads = None, ReadTracker()
             self._sink.publish(
@@ -323,7 +252,7 @@ class Conversation:
         if not command.strip():
             raise UsageError("!COMMAND: say what to run in your shell")
         with self._occupied():
-            workdir, environ = self._setup.opening.workdir, self._parts.host.environ
+            workdir, environ = self.setup.opening.workdir, self._parts.host.environ
             result = await run_for_user(command, workdir, environ, self._sink, in_colour=in_colour)
             if tell_model:
                 self.session.transcript.append(UserMessage(as_told(command, result)))
@@ -342,15 +271,14 @@ class Conversation:
         before = self._choices()
         given = {name: getattr(change, name) for name in ("agent", "model", "thinking") if getattr(change, name)}
         if given:
-            opening = replace(self._setup.opening, **given, prompt="", key_may_come_later=False)
+            parts, former = self._parts, self.setup
+            opening = replace(former.opening, **given, prompt="", key_may_come_later=False)
             if change.agent is not None and change.model is None:
                 opening = replace(opening, model=None)  # the agent may have one of its own
-            attended = self._seat.user_input is not None
-            former = self._setup
-            made = self._setup = await to_thread.run_sync(partial(set_up, self._parts.host, opening, attended=attended))
-            self._parts.catalogs.append(made.engine.models)
+            attended = parts.seat.user_input is not None
+            made = parts.setup = await to_thread.run_sync(partial(set_up, parts.host, opening, attended=attended))
+            parts.catalogs.append(made.engine.models)
             await self.servers.move_to(made.engine)
-            self._pool = SpawnPool(made.engine.agents, made.engine.config.subagents)
             self._agent = None
             is_other = made.profile.auto_approve != former.profile.auto_approve
             if is_other and made.approval_mode is not former.approval_mode:
@@ -364,7 +292,7 @@ class Conversation:
             self._sink.publish(structs.replace(now, changed=changed))
 
     def _choices(self) -> ConversationConfiguredEvent:
-        setup = self._setup
+        setup = self.setup
         return ConversationConfiguredEvent(
             agent=setup.profile.name,
             model=setup.model.key,
@@ -380,7 +308,7 @@ class Conversation:
         Raises:
             EnvironmentFailure, ipc.errors.IpcError: its end could not be published.
         """
-        if not self._lifetime.is_ending and not self._is_closing:
+        if not self._parts.lifetime.is_ending and not self._is_closing:
             self._is_closing = True
             if self.is_busy and outcome is Outcome.COMPLETED:
                 outcome = Outcome.INTERRUPTED
@@ -388,11 +316,11 @@ class Conversation:
                 await self._rested.wait()
             self._sink.publish(SessionEndedEvent(outcome=outcome.value, exit_code=exit_code))
             await to_thread.run_sync(self.session.close, outcome)
-        await self._lifetime.end()
+        await self._parts.lifetime.end()
 
     def _announce(self) -> None:
         """Publish the first events."""
-        setup, sink = self._setup, self._sink
+        setup, sink = self.setup, self._sink
         sink.publish(
             SessionStartedEvent(
                 workspace=str(setup.opening.workdir),
@@ -415,7 +343,7 @@ class Conversation:
 
     def _warn_of_weakness(self) -> None:
         """Say, once, that commands are not confined as they should be."""
-        weakness = self._setup.engine.confinement.weakness
+        weakness = self.setup.engine.confinement.weakness
         if weakness and weakness != self._told_weakness:
             self._told_weakness = weakness
             self._sink.publish(WarningEvent(code="sandbox", message=weakness))
@@ -438,7 +366,7 @@ class Conversation:
         )
 
     def _check_idle(self) -> None:
-        if self._is_closing or self._lifetime.is_ending:
+        if self._is_closing or self._parts.lifetime.is_ending:
             raise ClosedError(self.session_id)
         if self.is_busy:
             raise BusyError
@@ -463,31 +391,19 @@ class Conversation:
     @contextmanager
     def _writing(self) -> Generator[None]:
         """Say to others in the same folder that this conversation may write there while the block runs."""
-        self._hold.writing = self._setup.writes
+        self._parts.hold.writing = self.setup.writes
         try:
             yield
         finally:
-            self._hold.writing = False
+            self._parts.hold.writing = False
 
     async def _ready_agent(self) -> ConversationAgent:
-        if self._setup.opening.wait_for_servers:
+        if self.setup.opening.wait_for_servers:
             await self.servers.equip(self._sink)
         if self._agent is None:
-            self._agent = await to_thread.run_sync(self._make_agent)
+            own = self._parts, self._sink, self._prompt_account, self.approvals, self._reads
+            self._agent = await to_thread.run_sync(ConversationAgent.make, *own)
         return self._agent
-
-    def _make_agent(self) -> ConversationAgent:
-        belongings = Belongings(
-            sink=self._sink,
-            account=self._prompt_account,
-            approvals=self.approvals,
-            pool=self._pool,
-            reads=self._reads,
-            background=self._parts.background,
-            turn=self._turn,
-            seat=self._seat,
-        )
-        return ConversationAgent.make(self._setup, self.session, belongings)
 
 
 async def rename(conversation: Conversation, title: str) -> None:

@@ -14,8 +14,9 @@ from anyio.abc import TaskStatus
 
 from ipc.events import ErrorEvent
 from ipc.sink import TaggingSink
+from vibe.app.conversation.answering import ConversationParts
 from vibe.app.conversation.control import ConversationControl
-from vibe.app.conversation.conversation import TITLE_LENGTH, Conversation, ConversationParts
+from vibe.app.conversation.conversation import TITLE_LENGTH, Conversation
 from vibe.app.conversation.opening import Opening, Seat
 from vibe.app.conversation.session import ChatSession, SessionOpening
 from vibe.app.conversation.setup import Setup, set_up

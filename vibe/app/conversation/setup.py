@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from subagents.agent.spawner import SpawnPool
 from vibe.app.conversation.opening import Opening
 from vibe.app.conversation.session import ChatSession
 from vibe.app.engine.build import Engine, EngineRequest, build_engine
@@ -33,6 +34,8 @@ class Setup:
     profile: AgentProfile
     model: ModelConfig
     tools: ToolManager
+    pool: SpawnPool
+    """Of its subagents."""
     writes: bool
     """Its tools can change something."""
     missing_key: MissingKeyError | None = None
@@ -110,6 +113,7 @@ def set_up(host: Host, opening: Opening, *, attended: bool) -> Setup:
         profile=profile,
         model=model,
         tools=tools,
+        pool=SpawnPool(engine.agents, engine.config.subagents),
         writes=writes,
         missing_key=missing_key,
     )
