@@ -27,7 +27,7 @@ from ipc.sink import TaggingSink
 from subagents.agent.budget import Account, Limits
 from vibe import __version__
 from vibe.app.conversation.answering import Answering, ConversationAgent, ConversationParts, Prompt
-from vibe.app.conversation.opening import NO_LIMITS, AgentChange, PromptLimits, PromptResult
+from vibe.app.conversation.opening import NO_LIMITS, TITLE_LENGTH, AgentChange, PromptLimits, PromptResult
 from vibe.app.conversation.setup import Setup, set_up
 from vibe.app.conversation.user_shell import as_told, run_for_user
 from vibe.app.engine.result_record import RunRecord, exit_code_of
@@ -43,7 +43,6 @@ from vibe.system.shield import shielded
 if TYPE_CHECKING:
     from vibe.core.session.rewind import RewindReport
 
-TITLE_LENGTH = 80
 PROMPT_ACCOUNT = "this run"
 
 

@@ -18,6 +18,8 @@ from vibe.core.tools.questions import UserInput
 from vibe.shell.process.port import Commands
 from vibe.system.errors import UsageError
 
+TITLE_LENGTH = 80
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
@@ -48,6 +50,11 @@ class Opening:
     """MCP servers that the front end brings, beside those that are configured; one of the same name is passed over."""
     observe: bool = False
     """Whatever the agent may do, it and those it starts only look: nothing is written and no network is reached."""
+
+    @property
+    def title(self) -> str:
+        """The session's title; blank: its first prompt will be."""
+        return self.prompt[:TITLE_LENGTH]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

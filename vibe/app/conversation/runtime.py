@@ -16,7 +16,7 @@ from ipc.events import ErrorEvent
 from ipc.sink import TaggingSink
 from vibe.app.conversation.answering import ConversationParts
 from vibe.app.conversation.control import ConversationControl
-from vibe.app.conversation.conversation import TITLE_LENGTH, Conversation
+from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import Opening, Seat
 from vibe.app.conversation.session import ChatSession, SessionOpening
 from vibe.app.conversation.setup import Setup, set_up
@@ -146,7 +146,7 @@ class Runtime:
             )
         )
         own = replace(opened, session_id=session.session_id)
-        channel = await own.about(opening.workdir, opening.prompt[:TITLE_LENGTH])
+        channel = await own.about(opening.workdir, opening.title)
         background = await stack.enter_async_context(background_commands())
         name = f"conversation {session.session_id[:NAME_LENGTH]}"
         hold = await to_thread.run_sync(host.workspaces.enter, opening.workdir, name)
@@ -196,14 +196,6 @@ async def _close_all(catalogs: Sequence[ModelCatalog]) -> None:
 
 
 def _open_session(host: Host, setup: Setup) -> ChatSession:
-    opening = setup.opening
-    wanted = SessionOpening(
-        workspace=opening.workdir,
-        model=setup.model.key,
-        agent=setup.profile.name,
-        title=opening.prompt[:TITLE_LENGTH],
-        resume=opening.resume,
-        fork=opening.fork,
-        kept=setup.engine.config.session_logging.enabled,
-    )
+    kept = setup.engine.config.session_logging.enabled
+    wanted = SessionOpening(opening=setup.opening, model=setup.model.key, agent=setup.profile.name, kept=kept)
     return ChatSession.open(VibePaths(host.home), wanted)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from uuid import uuid4
 import anyio.to_thread
 from msgspec import structs
 
+from vibe.app.conversation.opening import Opening
 from vibe.core.compactor import summary_in
 from vibe.core.config.paths import VibePaths
 from vibe.core.messages import Message
@@ -56,14 +57,9 @@ GENERATIONS = 50
 class SessionOpening:
     """The session to open."""
 
-    workspace: Path
+    opening: Opening
     model: str
     agent: str
-    title: str
-    resume: str | None = None
-    """A session id or its beginning. Empty: the workspace's last; None: begin a new one."""
-    fork: bool = False
-    """Continue in a new session, and leave the one that is resumed as it is."""
     kept: bool = True
     """False: nothing of the conversation stays on disk, and a session that is resumed stays as it was."""
 
@@ -81,7 +77,7 @@ class ChatSession:
         meta: SessionMeta,
         folder: SessionFolder,
         transcript: Transcript,
-        locks: list[FileLock],
+        locks: ExitStack,
         *,
         kept: bool = True,
     ) -> None:
@@ -102,12 +98,11 @@ class ChatSession:
             UsageError: the session asked for is not there, or can't be understood.
             EnvironmentFailure: another process goes on with the session, or the disk refuses.
         """
-        locks: list[FileLock] = []
+        locks = ExitStack()
         try:
             return cls._opened(paths, opening, locks)
         except BaseException:
-            for lock in locks:
-                lock.release()
+            locks.close()
             raise
 
     @property
@@ -154,8 +149,7 @@ class ChatSession:
         nothing_said = () if self.transcript.messages else (self.folder.path,)
         for folder in (*self._unlogged, *nothing_said):
             shutil.rmtree(folder, ignore_errors=True)
-        for lock in self._locks:
-            lock.release()
+        self._locks.close()
 
     def entitle(self, title: str) -> None:
         """Give it a title; errors of the disk are ignored."""
@@ -221,10 +215,8 @@ class ChatSession:
         if self._unlogged:  # what is not locked is removed by the next process
             self._unlogged.append(folder.path)
         else:  # the session so far can be resumed
-            for held in self._locks:
-                held.release()
-            self._locks.clear()
-        self._locks.append(lock)
+            self._locks.close()
+        self._locks.callback(lock.release)
 
     def _begin_child(self) -> SessionFolder:
         meta = structs.replace(self._meta, session_id=uuid4().hex, parent_id=self._meta.session_id, started=time.time())
@@ -243,69 +235,62 @@ class ChatSession:
         )
 
     @classmethod
-    def _opened(cls, paths: VibePaths, opening: SessionOpening, locks: list[FileLock]) -> ChatSession:
-        if not opening.kept:
-            return cls._begin_unlogged(paths, opening, locks)
-        if opening.resume is None:
-            return cls._begin(paths.sessions, opening, locks)
-        return cls._take_up(paths.sessions, opening, locks)
+    def _opened(cls, paths: VibePaths, wanted: SessionOpening, locks: ExitStack) -> ChatSession:
+        opening, sessions, earlier = wanted.opening, paths.sessions, None
+        if opening.resume is not None:
+            loader = SessionLoader(sessions)
+            earlier = loader.find(opening.resume) if opening.resume else loader.last_of(opening.workdir)
+        if not wanted.kept:
+            sessions = paths.unlogged
+            _remove_unlogged(sessions)
+        elif earlier is not None and not opening.fork and not earlier.meta.origin:  # another program's file stays
+            return cls._take_up(sessions, wanted, locks, earlier)
+        return cls._begin(sessions, wanted, locks, earlier)
 
     @classmethod
     def _begin(
-        cls, sessions: Path, opening: SessionOpening, locks: list[FileLock], earlier: SavedSession | None = None
+        cls, sessions: Path, wanted: SessionOpening, locks: ExitStack, earlier: SavedSession | None
     ) -> ChatSession:
         """Begin a session, with the conversation of an ``earlier`` one, which stays as it is."""
-        commit, branch = git_head(opening.workspace)
+        workspace = wanted.opening.workdir
+        commit, branch = git_head(workspace)
         meta = SessionMeta(
             version=VERSION,
             session_id=uuid4().hex,
-            workspace=str(opening.workspace),
-            model=opening.model,
-            agent=opening.agent,
-            title=opening.title,
+            workspace=str(workspace),
+            model=wanted.model,
+            agent=wanted.agent,
+            title=wanted.opening.title,
             parent_id=None if earlier is None else earlier.meta.session_id,
             started=time.time(),
             git_commit=commit,
             git_branch=branch,
         )
         folder = SessionFolder.begin(sessions, meta)
-        locks.append(lock_session(folder))
+        locks.callback(lock_session(folder).release)
         transcript, repaired = Transcript(path=folder.transcript), ""
         if earlier is not None:
             transcript = Transcript.peek(earlier.folder.transcript)
             transcript.restart(transcript.messages, folder.transcript)
             repaired = _repairs(transcript.dropped_bytes, transcript.close_dangling_calls(), earlier.lost)
-        session = cls(sessions, meta, folder, transcript, locks, kept=opening.kept)
+        session = cls(sessions, meta, folder, transcript, locks, kept=wanted.kept)
         session.repaired = repaired
         return session
 
     @classmethod
-    def _begin_unlogged(cls, paths: VibePaths, opening: SessionOpening, locks: list[FileLock]) -> ChatSession:
-        _remove_unlogged(paths.unlogged)
-        earlier = None if opening.resume is None else _saved(SessionLoader(paths.sessions), opening)
-        return cls._begin(paths.unlogged, opening, locks, earlier)
-
-    @classmethod
-    def _take_up(cls, sessions: Path, opening: SessionOpening, locks: list[FileLock]) -> ChatSession:
-        saved = _saved(SessionLoader(sessions), opening)
-        if saved.meta.origin or opening.fork:
-            return cls._begin(sessions, opening, locks, saved)  # another program's file is not written to
-        locks.append(lock_session(saved.folder))
+    def _take_up(cls, sessions: Path, wanted: SessionOpening, locks: ExitStack, saved: SavedSession) -> ChatSession:
+        locks.callback(lock_session(saved.folder).release)
         transcript = Transcript.open(saved.folder.transcript)
         closed = transcript.close_dangling_calls()
-        place = saved.meta.workspace or str(opening.workspace)
+        place = saved.meta.workspace or str(wanted.opening.workdir)
         meta = structs.replace(
-            saved.meta, workspace=place, model=opening.model, agent=opening.agent, ended=None, outcome=None
+            saved.meta, workspace=place, model=wanted.model, agent=wanted.agent, ended=None, outcome=None
         )
         session = cls(sessions, meta, saved.folder, transcript, locks)
         with suppress(OSError):  # until it ends again, it is under way
             write_meta(saved.folder.path, meta)
         session.repaired = _repairs(transcript.dropped_bytes, closed, saved.lost)
         return session
-
-
-def _saved(loader: SessionLoader, opening: SessionOpening) -> SavedSession:
-    return loader.find(opening.resume) if opening.resume else loader.last_of(opening.workspace)
 
 
 def _remove_unlogged(sessions: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.core.session.repository import ENVIRON, repository, write
+from vibe.app.conversation.opening import Opening
 from vibe.app.conversation.session import ChatSession, SessionOpening, before_summary
 from vibe.core.compactor import stand_in
 from vibe.core.config.paths import VibePaths
@@ -18,7 +19,7 @@ from vibe.core.session.transcript import TranscriptError
 
 
 def opening(workspace: Path, *, resume: str | None = None) -> SessionOpening:
-    return SessionOpening(workspace=workspace, model="m", agent="default", title="t", resume=resume)
+    return SessionOpening(opening=Opening(workdir=workspace, prompt="t", resume=resume), model="m", agent="default")
 
 
 def begun(home: Path, workspace: Path) -> ChatSession:
