@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ipc.sink import EventSink
 from subagents.step_result import AgentUsage
+from vibe.app.engine.request_board import Company
 from vibe.core.agent_loop import ActResult
 from vibe.core.config.models import McpServerConfig, Thinking
 from vibe.core.messages import Usage
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.core.tools.ports import Approver, Files
-from vibe.core.tools.questions import UserInput
+from vibe.core.tools.ports import Files
 from vibe.shell.process.port import Commands
 from vibe.system.errors import UsageError
 
@@ -58,14 +57,9 @@ class Opening:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
-    """Those who watch and answer a conversation; None: there are none."""
+class Seat(Company):
+    """Those who watch and answer a conversation."""
 
-    listeners: Sequence[EventSink] = ()
-    approver: Approver | None = None
-    """Says yes or no to calls."""
-    user_input: UserInput | None = None
-    """Answers the agents' questions."""
     prompted: Callable[[str], object] | None = None
     """Takes the prompts that others give over the control address."""
     files: Files | None = None

@@ -22,7 +22,6 @@ from vibe.app.conversation.session import ChatSession, SessionOpening
 from vibe.app.conversation.setup import Setup, set_up
 from vibe.app.engine.event_publishing import publishing
 from vibe.app.engine.host import Host
-from vibe.app.engine.request_board import RequestBoard
 from vibe.app.engine.tool_servers import ToolServers, tool_servers
 from vibe.core.config.paths import VibePaths
 from vibe.core.llm.factory import ModelCatalog
@@ -32,8 +31,8 @@ from vibe.system.errors import EnvironmentFailure, UsageError
 
 if TYPE_CHECKING:
     from planner.plan.loader import LoadedPlan
+    from planner.store.records import PlanRunOptions
     from vibe.app.plan.dispatch import Audience
-    from vibe.app.plan.prepare import PlanRunOptions
     from vibe.app.plan.run import PlanSession
 
 NAME_LENGTH = 8
@@ -128,7 +127,8 @@ class Runtime:
     ) -> ConversationParts:
         """Return the parts of a conversation, which ``stack`` ends."""
         opening, config = setup.opening, setup.engine.config
-        seat, control = _asking(seat)
+        seat, board = seat.with_board()
+        control = ConversationControl(board, seat.prompted)
         catalogs = [setup.engine.models]
         stack.push_async_callback(_close_all, catalogs)
         attended = seat.user_input is not None
@@ -174,20 +174,6 @@ async def _connect(parts: ConversationParts) -> None:
         await parts.servers.equip(sink)
     except (EnvironmentFailure, UsageError) as error:
         sink.publish(ErrorEvent(code="mcp", message=str(error)))
-
-
-def _asking(seat: Seat) -> tuple[Seat, ConversationControl]:
-    """Return the seat with a board that puts requests to everyone, and the control that serves the board."""
-    if seat.approver is None and seat.user_input is None:
-        return seat, ConversationControl(None, seat.prompted)
-    board = RequestBoard.before(seat.approver, seat.user_input)
-    asking = replace(
-        seat,
-        listeners=[board, *seat.listeners],
-        approver=seat.approver and board,
-        user_input=seat.user_input and board.ask,
-    )
-    return asking, ConversationControl(board, seat.prompted)
 
 
 async def _close_all(catalogs: Sequence[ModelCatalog]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 from uuid import uuid4
 
 import anyio
@@ -24,6 +24,7 @@ from ipc.events import (
     QuestionEvent,
     RequestWithdrawnEvent,
 )
+from ipc.sink import EventSink
 from vibe.app.engine.command_router import CommandRouter
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope, Approver
 from vibe.core.tools.questions import Answer, Question, UserInput
@@ -137,11 +138,6 @@ class RequestBoard:
         self._decisions: dict[tuple[str | None, str], OpenRequest] = {}
         self._answered: dict[str, _Said] = {}
         self._changed = anyio.Event()
-
-    @classmethod
-    def before(cls, approver: Approver | None, user_input: UserInput | None) -> RequestBoard:
-        """Return a board that asks these, or the one that does so already: conversations and plans may share one."""
-        return approver if isinstance(approver, RequestBoard) else cls(approver, user_input)
 
     @property
     def open(self) -> list[OpenRequest]:
@@ -297,6 +293,31 @@ class RequestBoard:
         if first == said:
             return Reply(ok=True, message=first.words, data=data)
         return Reply(ok=False, message=f"already {first.words} by {first.by}", reason="refused", data=data)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Company:
+    """Those who watch a run and those who answer it, in this process; None: there are none."""
+
+    listeners: Sequence[EventSink] = ()
+    """Get every event."""
+    approver: Approver | None = None
+    """Says yes or no to calls."""
+    user_input: UserInput | None = None
+    """Answers the agents' questions."""
+
+    def with_board(self, *, waits: bool = False) -> tuple[Self, RequestBoard | None]:
+        """Return the same with a board that puts requests to everyone, and that board (None: there are no requests).
+
+        Conversations and plans may share one. ``waits``: requests are waited for without a person, too.
+        """
+        if self.approver is None and self.user_input is None and not waits:
+            return self, None
+        shared = self.approver if isinstance(self.approver, RequestBoard) else None
+        board = shared or RequestBoard(self.approver, self.user_input)
+        approver = board if self.approver or waits else None
+        user_input = board.ask if self.user_input or waits else None
+        return replace(self, listeners=[board, *self.listeners], approver=approver, user_input=user_input), board
 
 
 def serve_requests(table: CommandRouter, board: RequestBoard | None, not_asked: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
@@ -29,6 +29,7 @@ from subagents.step.usage_recovery import attempt_spending
 from vibe import __version__
 from vibe.app.engine.event_publishing import Publishing
 from vibe.app.engine.host import Host, steps_at_once
+from vibe.app.engine.request_board import Company
 from vibe.app.plan.decision_prompter import DecisionPrompter
 from vibe.app.plan.prepare import PreparedRun
 from vibe.app.plan.replanning import replan_policy
@@ -39,21 +40,15 @@ from vibe.app.plan.step_executor import APPROVAL_MODES, PlanSteps, step_executor
 from vibe.app.plan.usage_history import revisions_folder
 from vibe.app.plan.worktrees import clear_worktrees, worktree_executor
 from vibe.core.session.write_turn import WriteTurn
-from vibe.core.tools.ports import Approver
-from vibe.core.tools.questions import UserInput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Audience:
-    """Audience of a run in this process: ``listeners`` get every event.
+class Audience(Company):
+    """Audience of a plan's run; ``decider`` takes decisions of the plan (None: absent).
 
-    ``approver`` answers approvals, ``user_input`` agents' questions, ``decider`` decisions of the plan (None: absent).
     ``waits``: decisions and approvals are waited for in any case; they are given over the control address.
     """
 
-    listeners: Sequence[EventSink] = ()
-    approver: Approver | None = None
-    user_input: UserInput | None = None
     decider: DecisionPrompter | None = None
     waits: bool = False
 
