@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
@@ -73,6 +73,34 @@ class RunSettings(BaseModel):
     note: str = ""
     created: float = 0.0
     origin: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRunOptions:
+    """Choices of the user for this run; None: the plan's or the configuration's own.
+
+    ``plan_folder`` is where the plan file lies: a sample's files are found beside it. ``only``: the steps asked for
+    (none: all); ``reuse``: the plan whose results are taken over; ``allow_dirty``: worktrees may start from what is not
+    committed. ``accepted``: a person has read the commands of a plan that a model wrote. ``network``: confined commands
+    reach everything. ``plan_id`` is the id of a new plan (blank: one is chosen).
+    """
+
+    workdir: Path
+    plan_folder: Path
+    approvals: ApprovalSetting = ApprovalSetting.ASK
+    max_parallel: int | None = None
+    decisions: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    model: str | None = None
+    fail_fast: bool = False
+    trust: bool = False
+    bus_address: str | None = None
+    executor: str | None = None
+    only: tuple[str, ...] = ()
+    reuse: str | None = None
+    allow_dirty: bool = False
+    accepted: bool = False
+    network: bool = False
+    plan_id: str = ""
 
 
 class PlanSnapshot(Struct, frozen=True, kw_only=True):

@@ -28,11 +28,10 @@ import anyio
 
 from ipc.events import Event
 from planner.plan.loader import load_plan
-from planner.store.folder import ApprovalSetting
+from planner.store.folder import ApprovalSetting, PlanRunOptions
 from tests.integration.ipc.processes import numbers, start
 from vibe.app.engine.host import Host
 from vibe.app.plan.dispatch import Audience
-from vibe.app.plan.prepare import PlanRunOptions
 from vibe.app.plan.run import PlanRun, open_plan
 
 PIECES = 100

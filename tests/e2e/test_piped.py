@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import VIBE, VibeCommand
-from vibe.app.engine.piped import with_piped
+from vibe.app.conversation.mentions import with_piped
 
 GOOD = {"steps": [{"id": "a", "title": "a", "mode": "run", "command": "true"}]}
 

@@ -11,7 +11,7 @@ from planner.plan.loader import LoadedPlan
 from planner.plan.operations import operation_text, read_operations
 from planner.reuse.reuse import diff
 from planner.state.state import RemovedStep
-from vibe.app.plan.reuse import Side, comparable
+from vibe.app.plan.reuse import comparable
 from vibe.front.event_text import counted, one_line
 
 
@@ -53,7 +53,7 @@ def removed_lines(steps: Sequence[RemovedStep]) -> list[str]:
 
 def version_lines(before: LoadedPlan, now: LoadedPlan) -> list[str]:
     """An indented line for each step that another version of a document changed, added or removed."""
-    found = diff(*comparable(Side(loaded=before), Side(loaded=now), {}))
+    found = diff(*comparable(before, now, {}))
     lines = [f"~ {step_id}: {change.text}" for step_id, change in found.changed.items()]
     lines += [
         f"~ {step_id}: limits differ: {', '.join(names)}"

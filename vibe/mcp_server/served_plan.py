@@ -20,15 +20,14 @@ from ipc.events import Event as Happening
 from ipc.sink import EventSink
 from planner.author.output_repair import MODEL_ORIGIN, ORIGIN
 from planner.plan.loader import YAML, LoadedPlan, load_plan
-from planner.store.folder import ApprovalSetting
+from planner.store.folder import ApprovalSetting, PlanRunOptions
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.request_board import RequestBoard
 from vibe.app.plan.author import PlanningRequest, planning
 from vibe.app.plan.command_consent import PlanNotAcceptedError
 from vibe.app.plan.control_handler import plan_router
 from vibe.app.plan.dispatch import Audience
-from vibe.app.plan.prepare import PlanRunOptions
-from vibe.app.plan.run import PlanRun, PlanSession
+from vibe.app.plan.run import PlanRun, PlanSession, open_plan
 from vibe.core.outcome import Outcome
 from vibe.mcp_server.tools import PlanRunArguments
 from vibe.system.errors import VibeError
@@ -189,13 +188,14 @@ class ServedPlan:
             accepted=self._auto_approve,
             plan_id="" if self.order.resumed else self.plan_id,
         )
+        host = self._runtime.host
         audience = Audience(listeners=[self], approver=self.board, user_input=self.board.ask, waits=True)
         try:
-            self._session = await self._runtime.open_plan(plan, options, audience)
+            self._session = await open_plan(plan, options, host, audience)
         except PlanNotAcceptedError as error:
             self._begin()
             if await self._accepted(error):
-                self._session = await self._runtime.open_plan(plan, replace(options, accepted=True), audience)
+                self._session = await open_plan(plan, replace(options, accepted=True), host, audience)
 
     async def _written(self) -> LoadedPlan | None:
         """Have the plan written; None: there is none."""

@@ -18,13 +18,12 @@ from subagents.agent.run_context import AgentContext, RunContext
 from subagents.agent.spawner import Spawner
 from subagents.step_result import AgentUsage
 from vibe.app.conversation.control import ConversationControl
-from vibe.app.conversation.mentions import mentioned_images, with_mentioned_files
+from vibe.app.conversation.mentions import mentioned_images, with_mentioned_files, with_piped
 from vibe.app.conversation.opening import NO_LIMITS, PromptLimits, PromptResult, Seat
 from vibe.app.conversation.session import ChatSession
 from vibe.app.conversation.setup import Setup
 from vibe.app.engine.event_publishing import Publishing
 from vibe.app.engine.host import Hold, Host
-from vibe.app.engine.piped import with_piped
 from vibe.app.engine.tool_servers import ToolServers
 from vibe.core.agent_loop import ActResult, AgentLoop
 from vibe.core.guidance import AgentPlace

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from anyio import CancelScope, create_task_group, to_thread
 from anyio.abc import TaskStatus
@@ -28,12 +28,6 @@ from vibe.core.llm.factory import ModelCatalog
 from vibe.core.outcome import Outcome
 from vibe.core.tools.background import background_commands
 from vibe.system.errors import EnvironmentFailure, UsageError
-
-if TYPE_CHECKING:
-    from planner.plan.loader import LoadedPlan
-    from planner.store.records import PlanRunOptions
-    from vibe.app.plan.dispatch import Audience
-    from vibe.app.plan.run import PlanSession
 
 NAME_LENGTH = 8
 
@@ -80,17 +74,6 @@ class Runtime:
             EnvironmentFailure, ipc.errors.IpcError: key, disk, lock or bus.
         """
         return await self._holders.start(self._hold, opening, seat or Seat())
-
-    async def open_plan(self, plan: LoadedPlan | str, options: PlanRunOptions, audience: Audience) -> PlanSession:
-        """Open a plan, or one that was begun by its id, to be run beside the conversations.
-
-        Raises:
-            UsageError: the plan, a flag or the configuration is wrong; there is no such plan, or it has ended.
-            EnvironmentFailure: a key is missing, or a file can't be read.
-        """
-        from vibe.app.plan.run import open_plan  # noqa: PLC0415  most processes run no plan
-
-        return await open_plan(plan, options, self.host, audience)
 
     async def _hold(self, opening: Opening, seat: Seat, *, task_status: TaskStatus[Conversation]) -> None:
         """Hold the parts of one conversation until it is closed."""
@@ -150,7 +133,7 @@ class Runtime:
         background = await stack.enter_async_context(background_commands())
         name = f"conversation {session.session_id[:NAME_LENGTH]}"
         hold = await to_thread.run_sync(host.workspaces.enter, opening.workdir, name)
-        stack.callback(hold.release)
+        stack.callback(host.workspaces.leave, hold)
         folders = [opening.workdir, *opening.extra_roots]
         return ConversationParts(
             host=host,

@@ -55,8 +55,6 @@ class EngineRequest:
     """A script that serves as the model."""
     snapshot: bool = False
     """The prompt shows the workspace's files and git: for an agent that a person talks to."""
-    limiter_of: Callable[[str], CallLimiter] | None = None
-    """Returns the limiter of calls to a provider, by its name, for runs that share one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,8 +121,10 @@ class Engine:
 ALWAYS_KEPT = "planner.enable_persistence = false has no effect: plans are always kept, `vibe plan clean` removes them"
 
 
-def build_engine(host: Host, request: EngineRequest) -> Engine:
+def build_engine(host: Host, request: EngineRequest, limiter_of: Callable[[str], CallLimiter] | None = None) -> Engine:
     """Load the configuration and build the parts from it; reads files, so not on an event loop.
+
+    ``limiter_of`` returns the limiter of calls to a provider, by its name, for runs that share one.
 
     Raises:
         UsageError: the configuration, or what it names, is wrong.
@@ -175,7 +175,7 @@ def build_engine(host: Host, request: EngineRequest) -> Engine:
         request=request,
         loaded=loaded,
         profile=profile,
-        models=ModelCatalog(config, loaded.environ, request.limiter_of, host.retries, host.limiters),
+        models=ModelCatalog(config, loaded.environ, limiter_of, host.retries, host.limiters),
         tools=guidance.tools(tools),
         agents=agents,
         guidance=guidance,
@@ -248,13 +248,8 @@ def load_agents(home: Path, loaded: LoadedConfig, nested: Sequence[Path] = ()) -
 def _with_replay(config: VibeConfig, script: Path) -> VibeConfig:
     provider = ProviderConfig(name=REPLAY, backend=BackendKind.SCRIPTED, script=str(script))
     model = ModelConfig(name=REPLAY, provider=REPLAY)
-    return config.model_copy(
-        update={
-            "providers": (*config.providers, provider),
-            "models": (*config.models, model),
-            "active_model": REPLAY,
-        }
-    )
+    added = {"providers": (*config.providers, provider), "models": (*config.models, model), "active_model": REPLAY}
+    return config.model_copy(update=added)
 
 
 def approvals_for(

@@ -31,27 +31,10 @@ from vibe.app.engine.host import Host, refuse_below_two
 from vibe.core.extensions import LISTENERS, make_extension
 
 TOLD: Final = (
-    *(
-        "plan_id",
-        "step_id",
-        "subagent_step_id",
-        "subagent_id",
-        "agent",
-        "model",
-        "tool",
-        "tool_call_id",
-        "rule",
-    ),
+    *("plan_id", "step_id", "subagent_step_id", "subagent_id", "agent", "model", "tool", "tool_call_id", "rule"),
     *("status", "previous", "outcome", "reason", "exit_code", "decision", "attempt", "finish_reason", "tool_calls"),
-    *(
-        "prompt_tokens",
-        "completion_tokens",
-        "cached_tokens",
-        "cost_usd",
-        "context_tokens",
-        "tokens_after",
-        "duration_s",
-    ),
+    *("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd", "context_tokens", "tokens_after"),
+    "duration_s",
 )
 """The fields in a log line, if not empty; of reasons only the stable words."""
 

@@ -28,21 +28,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Hold:
-    """A conversation or a plan that is in a folder, until ``release``. ``name`` is what people call it."""
+    """A conversation or a plan that is in a folder. ``name`` is what people call it."""
 
-    workspaces: Workspaces
     folder: Path
     name: str
     writing: bool = False
     """It is at work there now."""
-
-    def others(self) -> tuple[str, ...]:
-        """Return the names of the others that are writing in the folder now."""
-        return self.workspaces.writing_in(self.folder, besides=self)
-
-    def release(self) -> None:
-        """Leave the folder. A second call does nothing."""
-        self.workspaces.leave(self)
 
 
 class Workspaces:
@@ -56,20 +47,21 @@ class Workspaces:
 
     def enter(self, workspace: Path, name: str) -> Hold:
         """Say that a run is in a folder. Blocks."""
-        hold = Hold(self, workspace.resolve(), name)
+        hold = Hold(workspace.resolve(), name)
         with self._lock:
             self._holds.append(hold)
         return hold
 
     def leave(self, hold: Hold) -> None:
-        """See ``Hold.release``."""
+        """Say that a run is not there any more. A second call does nothing."""
         with self._lock, suppress(ValueError):
             self._holds.remove(hold)
 
-    def writing_in(self, folder: Path, *, besides: Hold) -> tuple[str, ...]:
-        """Return the names of those that are writing in a folder, but for one."""
+    def writing_beside(self, hold: Hold) -> tuple[str, ...]:
+        """Return the names of the others that are writing in the folder now."""
         with self._lock:
-            return tuple(one.name for one in self._holds if one.writing and one.folder == folder and one is not besides)
+            others = (one for one in self._holds if one.folder == hold.folder and one is not hold)
+            return tuple(one.name for one in others if one.writing)
 
 
 FILES_WANTED = (16_384, 10_240, 4_096)

@@ -171,7 +171,8 @@ class RequestBoard:
         details = {name: getattr(request, name) for name in TOLD}
         about = self._about(request.request_id, APPROVAL, request.summary, details)
         person = None if self._approver is None else partial(self._approver.approve, request)
-        late = ApprovalAnswer(allow=False, reason=f"no answer within {self._patience}", by=BY_TIMEOUT)
+        why = f"no answer within {self._patience_s / 60:g} minutes"
+        late = ApprovalAnswer(allow=False, reason=why, by=BY_TIMEOUT)
         answer = await self._first(_Asked(about), person, late)
         return answer or ApprovalAnswer(allow=False, by=BY_NOBODY)
 
@@ -223,10 +224,6 @@ class RequestBoard:
         with move_on_after(ANNOUNCED_SECONDS):
             while self._origins.keys() - self._asked.keys() - self._answered.keys():
                 await self._changed.wait()
-
-    @property
-    def _patience(self) -> str:
-        return f"{self._patience_s / 60:g} minutes"
 
     # --- commands -------------------------------------------------------------------------------------------------
 

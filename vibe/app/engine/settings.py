@@ -132,11 +132,8 @@ class Settings:
         """
         parsed = parse_key(key)
         name = written(parsed)
-        found = tuple(
-            setting
-            for setting in self.shown()
-            if setting.key == name or setting.key.startswith((f"{name}.", f"{name}["))
-        )
+        inner = (f"{name}.", f"{name}[")
+        found = tuple(setting for setting in self.shown() if setting.key == name or setting.key.startswith(inner))
         if not found:
             raise UnknownSettingError(parsed)
         return found
@@ -145,14 +142,8 @@ class Settings:
         """Every setting in the order of the reference; secrets are masked."""
         loaded = self.load()
         for key, value in _flat(loaded.config, ()):
-            origin = next(
-                (
-                    loaded.origins[written(key[:n])]
-                    for n in range(len(key), 0, -1)
-                    if written(key[:n]) in loaded.origins
-                ),
-                "default",
-            )
+            names = (written(key[:n]) for n in range(len(key), 0, -1))
+            origin = next((loaded.origins[name] for name in names if name in loaded.origins), "default")
             yield ShownSetting(key=written(key), value=_masked(key, value, loaded.environ), origin=origin)
 
 
@@ -193,14 +184,11 @@ def _flat(section: BaseModel, prefix: Key) -> Iterator[tuple[Key, Any]]:
     for name in type(section).model_fields:
         value: Any = getattr(section, name)
         key = (*prefix, name)
+        items = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else ()
         if isinstance(value, BaseModel):
             yield from _flat(value, key)
-        elif (
-            isinstance(value, tuple)
-            and value
-            and all(isinstance(item, BaseModel) for item in cast("tuple[Any, ...]", value))
-        ):
-            for item in cast("tuple[Any, ...]", value):
+        elif items and all(isinstance(item, BaseModel) for item in items):
+            for item in items:
                 entry = (*key, f"[{getattr(item, 'key', None) or item.name}]")
                 yield from _flat(item, entry)
         elif name == "tools":

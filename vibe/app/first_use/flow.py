@@ -5,30 +5,120 @@ A provider's key is kept in the keyring or in the user's ``.env``, replaced ther
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from anyio import to_thread
 
 from vibe.app.engine.host import Host
 from vibe.app.engine.settings import Settings
-from vibe.app.first_use.provider_choice import (
-    ProviderChoice,
-    checked_key,
-    hidden,
-    masked_key,
-    provider_choices,
-)
-from vibe.app.inspect.trial import TRIAL_SECONDS, Trial, ask_once
+from vibe.app.inspect.trial import Trial, ask_once
 from vibe.core.config.dotenv import remove_variable, write_variable
-from vibe.core.config.loader import ENVIRONMENT, KEYRING, SERVICE, LoadedConfig, with_keyring
-from vibe.core.config.models import ModelConfig, VibeConfig
+from vibe.core.config.loader import ENVIRONMENT, KEYRING, SERVICE, LoadedConfig, key_place, with_keyring
+from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
 from vibe.core.config.paths import VibePaths
-from vibe.core.llm.factory import ModelCatalog
+from vibe.core.config.presets import PRESETS
 from vibe.system.errors import ConfigError, UsageError
 from vibe.system.keyring import KeyringError, delete_secret, write_secret
 from vibe.system.plain_text import closest, did_you_mean
+
+SHOWN_OF_KEY = 4
+SHORTEST_SHOWN = 20
+"""Of a shorter key nothing is shown."""
+SHORTEST_HIDDEN = 8
+"""Characters. Shorter keys, as for local servers, are not masked: masking would hide parts of other words."""
+
+ALSO_FOR_OTHERS = frozenset({"HF_TOKEN"})
+"""Variables that people have for other things, as to download: they say nothing of whom one would talk to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderChoice:
+    """A provider to choose."""
+
+    provider: ProviderConfig
+    is_configured: bool
+    key_place: str
+    """The place where its key was found; blank: nowhere."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.provider.name
+
+    @property
+    def variable(self) -> str:
+        """The variable of its key; blank: it takes none."""
+        return self.provider.api_key_env_var
+
+    @property
+    def lacks_key(self) -> bool:
+        """True if it takes a key and none was found."""
+        return bool(self.variable) and not self.key_place
+
+    @property
+    def has_own_key(self) -> bool:
+        """True if its key was found, and is there for it: one of a configured provider, or one with no other use."""
+        return bool(self.key_place) and (self.is_configured or self.variable not in ALSO_FOR_OTHERS)
+
+    @property
+    def about(self) -> str:
+        """Its address and the state of its key, in a few words."""
+        if self.provider.backend is BackendKind.LOCAL:
+            return "on this machine, needs no key"
+        address = urlsplit(self.provider.api_base).netloc.rpartition("@")[2]
+        if not self.variable:
+            return f"{address}, needs no key"
+        return f"{address}, {f'its key is in {self.key_place}' if self.key_place else 'needs a key'}"
+
+
+def provider_choices(loaded: LoadedConfig, given: Mapping[str, str], env_file: str) -> Iterator[ProviderChoice]:
+    """Yield the configured providers, then the presets that are not; the rest is as for ``key_place``."""
+    configured = loaded.config.providers
+    known = {provider.name for provider in configured}
+    for provider in (*configured, *(preset for preset in PRESETS.values() if preset.name not in known)):
+        if provider.backend is BackendKind.SCRIPTED:
+            continue
+        variable = provider.api_key_env_var
+        place = key_place(variable, loaded, given, env_file) if variable else ""
+        yield ProviderChoice(provider=provider, is_configured=provider.name in known, key_place=place)
+
+
+class BadKeyError(UsageError):
+    """A text can't be a key; it is not repeated."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"that is no key: {problem}; copy the key alone, and all of it")
+
+
+def checked_key(text: str) -> str:
+    """Return a key without the blanks around it.
+
+    Raises:
+        BadKeyError: no provider takes it.
+    """
+    key = text.strip()
+    if not key:
+        raise BadKeyError("it is empty")
+    if not (key.isascii() and key.isprintable()):
+        raise BadKeyError("it has characters that no key has")
+    if " " in key:
+        raise BadKeyError("there is a space in it")
+    return key
+
+
+def masked_key(key: str) -> str:
+    """Return a few characters by which its owner knows a key."""
+    return f"****{key[-SHOWN_OF_KEY:] if len(key) >= SHORTEST_SHOWN else ''}"
+
+
+def hidden(text: str, key: str) -> str:
+    """Return a text in which the key, if it is in it, is masked."""
+    return text.replace(key, masked_key(key)) if len(key) >= SHORTEST_HIDDEN else text
+
 
 ACTIVE_MODEL = "active_model"
 THEME = "ui.theme"
@@ -49,76 +139,6 @@ class NoKeyError(UsageError):
     def __init__(self, choice: ProviderChoice, env_file: str) -> None:
         where = f"in {env_file} or {KEYRING}" if choice.variable else "anywhere, since it takes none"
         super().__init__(f"there is no key of {choice.name!r} {where}: nothing was removed")
-
-
-class KeyKeeper:
-    """Keeps keys in one of two places; what was in the other one is removed. Blocks."""
-
-    def __init__(self, settings: Settings, loaded: LoadedConfig, host: Host) -> None:
-        self._settings = settings
-        self._listed = loaded.config.keys_in_keyring
-        self._given = host.environ
-        self._env_path = VibePaths(host.home).env_file
-        self.env_file = settings.label(self._env_path)
-        """The user's file of keys, as it is shown."""
-
-    def keep(self, variable: str, key: str, store: KeyStore) -> tuple[str, ...]:
-        """Keep a key, in place of the one of that variable, and return sentences about it.
-
-        Raises:
-            KeyringError: it was to be in the keyring, which can't be used; nothing was changed.
-            ConfigError, ConfigWriteError, ConfigBusyError: a file can't be changed.
-        """
-        if store is KeyStore.KEYRING:
-            write_secret(SERVICE, variable, key)
-            self._list(*self._listed, variable)
-            remove_variable(self._env_path, self.env_file, variable)
-            told = [f"the key {masked_key(key)} is kept in {KEYRING} as {variable}"]
-        else:
-            write_variable(self._env_path, self.env_file, variable, key)
-            told = [f"the key {masked_key(key)} is kept in {self.env_file} as {variable}", *self._dropped(variable)]
-        if self._given.get(variable, key) != key:
-            told.append(f"{variable} has another value in {ENVIRONMENT}, which wins: unset it there")
-        return tuple(told)
-
-    def forget(self, choice: ProviderChoice) -> tuple[str, ...]:
-        """Remove the key of a provider from wherever it is kept, and return sentences about it.
-
-        Raises:
-            NoKeyError: it is kept nowhere.
-            KeyringError: the keyring can't be asked.
-            ConfigError, ConfigWriteError, ConfigBusyError: a file can't be changed.
-        """
-        variable, told = choice.variable, list[str]()
-        if variable and remove_variable(self._env_path, self.env_file, variable):
-            told.append(f"{variable} is removed from {self.env_file}")
-        if variable in self._listed:
-            self._drop(variable)
-            told.append(f"{variable} is removed from {KEYRING}")
-        if variable and self._given.get(variable, "").strip():
-            told.append(f"{variable} is set in {ENVIRONMENT}: unset it there")
-        if not told:
-            raise NoKeyError(choice, self.env_file)
-        return tuple(told)
-
-    def _dropped(self, variable: str) -> tuple[str, ...]:
-        """Remove from the keyring the key that the file has now; return a sentence where that fails."""
-        if variable not in self._listed:
-            return ()
-        try:
-            self._drop(variable)
-        except KeyringError as error:
-            return (f"the old key is still in {KEYRING}: {error}",)
-        return ()
-
-    def _drop(self, variable: str) -> None:
-        delete_secret(SERVICE, variable)
-        self._list(*(name for name in self._listed if name != variable))
-
-    def _list(self, *variables: str) -> None:
-        """Note in the settings which keys the keyring has."""
-        names = list(dict.fromkeys(variables))
-        self._settings.writer(project=False, key=KEYS_IN_KEYRING).set(KEYS_IN_KEYRING, names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,8 +183,9 @@ class FirstUse:
         self._settings = Settings(host, workdir)
         self._loaded = loaded = self._settings.load()
         self._config = loaded.config
-        self._keys = KeyKeeper(self._settings, loaded, host)
-        self.env_file = self._keys.env_file
+        self._given = host.environ
+        self._env_path = VibePaths(host.home).env_file
+        self.env_file = self._settings.label(self._env_path)
         """The file of keys, as it is shown."""
         self.choices = tuple(provider_choices(loaded, host.environ, self.env_file))
         """The providers there are to choose from."""
@@ -212,17 +233,15 @@ class FirstUse:
             key_is_refused=offer.status in _REFUSED,
         )
 
-    async def try_out(self, selection: SetupSelection, *, seconds: float = TRIAL_SECONDS) -> Trial:
+    async def try_out(self, selection: SetupSelection) -> Trial:
         """Ask the model one short question, as it will be asked once the selection is kept."""
         key = selection.key and checked_key(selection.key)
         environ = await to_thread.run_sync(self._environ, selection.choice, key)
-        impatient = selection.choice.provider.model_copy(update={"retry_max_seconds": 0.0})
-        config = self._config
-        others = tuple(provider for provider in config.providers if provider.name != impatient.name)
-        catalog = ModelCatalog(config.model_copy(update={"providers": (impatient, *others)}), environ)
-        model = _model_of(selection, config)
+        config, provider = self._config, selection.choice.provider
+        others = tuple(one for one in config.providers if one.name != provider.name)
+        config = config.model_copy(update={"providers": (provider, *others)})
         used = environ.get(selection.choice.variable, "").strip()
-        trial = await ask_once(catalog, model, masked_key(used) if used else "", seconds=seconds)
+        trial = await ask_once(config, environ, _model_of(selection, config), masked_key(used) if used else "")
         return replace(trial, sentence=hidden(trial.sentence, used))
 
     def keep_theme(self, name: str) -> None:
@@ -245,7 +264,7 @@ class FirstUse:
         key = selection.key and checked_key(selection.key)
         choice, config = selection.choice, self._config
         model = _model_of(selection, config)
-        told = self._keys.keep(choice.variable, key, selection.store) if key else ()
+        told = self._keep_key(choice.variable, key, selection.store) if key else ()
         if not choice.is_configured:
             self._add("providers", choice.provider.model_dump(mode="json", exclude_defaults=True))
         if model not in config.models:
@@ -261,7 +280,50 @@ class FirstUse:
             KeyringError: the keyring can't be asked.
             ConfigError, ConfigWriteError, ConfigBusyError: a file can't be changed.
         """
-        return self._keys.forget(choice)
+        variable, told = choice.variable, list[str]()
+        if variable and remove_variable(self._env_path, self.env_file, variable):
+            told.append(f"{variable} is removed from {self.env_file}")
+        if variable in self._config.keys_in_keyring:
+            self._drop(variable)
+            told.append(f"{variable} is removed from {KEYRING}")
+        if variable and self._given.get(variable, "").strip():
+            told.append(f"{variable} is set in {ENVIRONMENT}: unset it there")
+        if not told:
+            raise NoKeyError(choice, self.env_file)
+        return tuple(told)
+
+    def _keep_key(self, variable: str, key: str, store: KeyStore) -> tuple[str, ...]:
+        """Keep a key in one of the two places, and remove what was in the other one."""
+        if store is KeyStore.KEYRING:
+            write_secret(SERVICE, variable, key)
+            self._list(*self._config.keys_in_keyring, variable)
+            remove_variable(self._env_path, self.env_file, variable)
+            told = [f"the key {masked_key(key)} is kept in {KEYRING} as {variable}"]
+        else:
+            write_variable(self._env_path, self.env_file, variable, key)
+            told = [f"the key {masked_key(key)} is kept in {self.env_file} as {variable}", *self._dropped(variable)]
+        if self._given.get(variable, key) != key:
+            told.append(f"{variable} has another value in {ENVIRONMENT}, which wins: unset it there")
+        return tuple(told)
+
+    def _dropped(self, variable: str) -> tuple[str, ...]:
+        """Remove from the keyring the key that the file has now; return a sentence where that fails."""
+        if variable not in self._config.keys_in_keyring:
+            return ()
+        try:
+            self._drop(variable)
+        except KeyringError as error:
+            return (f"the old key is still in {KEYRING}: {error}",)
+        return ()
+
+    def _drop(self, variable: str) -> None:
+        delete_secret(SERVICE, variable)
+        self._list(*(name for name in self._config.keys_in_keyring if name != variable))
+
+    def _list(self, *variables: str) -> None:
+        """Note in the settings which keys the keyring has."""
+        names = list(dict.fromkeys(variables))
+        self._settings.writer(project=False, key=KEYS_IN_KEYRING).set(KEYS_IN_KEYRING, names)
 
     @property
     def _label(self) -> str:

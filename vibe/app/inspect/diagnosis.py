@@ -65,12 +65,8 @@ class Finding:
     detail: str
 
 
-def diagnose(host: Host, workdir: Path, *, trust: bool = False, online: bool = False) -> tuple[Finding, ...]:
+def diagnose(host: Host, workdir: Path, *, trust: bool, online: bool) -> Iterator[Finding]:
     """Check everything; with ``online``, ask the model a question too. Blocks, and runs an event loop."""
-    return tuple(_findings(host, workdir, trust=trust, online=online))
-
-
-def _findings(host: Host, workdir: Path, *, trust: bool, online: bool) -> Iterator[Finding]:
     yield _ok("version", f"vibe {__version__}, Python {platform.python_version()}, {platform.system()}")
     yield _home(host.home)
     loaded: LoadedConfig | None = None
@@ -88,8 +84,9 @@ def _findings(host: Host, workdir: Path, *, trust: bool, online: bool) -> Iterat
         yield from _model(host, loaded, online=online)
     own = guarded(host.environ, [workdir]) if loaded is None else loaded.environ
     yield _sandbox(SandboxMode.AUTO if loaded is None else loaded.config.sandbox.mode, own)
-    yield _ripgrep(own)
-    yield _program("git", own, "no snapshots to rewind to, no worktrees for plans")
+    yield _program("ripgrep", find_ripgrep(own), ": search is slower without it")
+    without = f"{shunned('git', own)}: no snapshots to rewind to, no worktrees for plans"
+    yield _program("git", find_program("git", own), without)
     yield _bus(host)
 
 
@@ -174,7 +171,7 @@ def _online(
         yield from reached
         if any(finding.state is CheckState.FAILED for finding in reached):
             return
-    trial = anyio.run(ask_once, ModelCatalog(_impatient(config), environ), model, "")
+    trial = anyio.run(ask_once, config, environ, model, "")
     state = CheckState.FAILED if trial.fault else CheckState.OK if trial.calls_tools else CheckState.WARNING
     yield Finding(subject="answer", state=state, detail=redact(trial.sentence, environ))
 
@@ -222,24 +219,10 @@ def _remedy(problem: str) -> str:
     return f" ({UNRESTRICT})" if is_restricted and "ermission" in problem else ""
 
 
-def _ripgrep(environ: Mapping[str, str]) -> Finding:
-    found = find_ripgrep(environ)
+def _program(name: str, found: str | None, missing: str) -> Finding:
     if found is None:
-        return Finding(subject="ripgrep", state=CheckState.WARNING, detail="not found: search is slower without it")
-    return _ok("ripgrep", f"{found} ({_first_line([found, '--version'])})")
-
-
-def _program(name: str, environ: Mapping[str, str], without: str) -> Finding:
-    found = find_program(name, environ)
-    if found is None:
-        return Finding(subject=name, state=CheckState.WARNING, detail=f"not found{shunned(name, environ)}: {without}")
+        return Finding(subject=name, state=CheckState.WARNING, detail=f"not found{missing}")
     return _ok(name, f"{found} ({_first_line([found, '--version'])})")
-
-
-def _impatient(config: VibeConfig) -> VibeConfig:
-    """The settings with every call made once."""
-    providers = tuple(provider.model_copy(update={"retry_max_seconds": 0.0}) for provider in config.providers)
-    return config.model_copy(update={"providers": providers})
 
 
 def _bus(host: Host) -> Finding:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from vibe.app.engine.host import Host
+from vibe.app.engine.settings import Settings
 from vibe.core.config.foreign_keys import is_foreign
-from vibe.core.config.loader import ConfigRequest, LoadedConfig, load_config
-from vibe.core.config.paths import CONFIG_FILE, VibePaths
+from vibe.core.config.paths import CONFIG_FILE
 from vibe.core.config.toml_source import read_toml
 from vibe.core.config.writer import ConfigWriteError, ConfigWriter
 
@@ -39,19 +39,18 @@ def migrate(host: Host, workdir: Path, *, dry_run: bool) -> list[Migrated]:
         ConfigError: a file can't be read, or the settings would be wrong afterwards; nothing was changed in it.
         EnvironmentFailure: the disk refuses.
     """
-    loaded = _load(host, workdir)
-    files = [VibePaths(host.home).config_file]
-    if loaded.project_dir is not None:
-        files.append(loaded.project_dir / CONFIG_FILE)
-    return [done for file in files if (done := _migrate(file, host, workdir, dry_run=dry_run)).changes]
+    settings = Settings(host, workdir)
+    project = settings.load().project_dir
+    files = [settings.path(project=False), *([] if project is None else [project / CONFIG_FILE])]
+    return [done for file in files if (done := _migrate(file, settings, dry_run=dry_run)).changes]
 
 
-def _migrate(file: Path, host: Host, workdir: Path, *, dry_run: bool) -> Migrated:
+def _migrate(file: Path, settings: Settings, *, dry_run: bool) -> Migrated:
     import tomlkit
 
     if read_toml(file, str(file)) is None:
         return Migrated(file=file, changes=())
-    writer = ConfigWriter(file, str(file), lambda draft: _check(host, workdir, {file: draft}))
+    writer = ConfigWriter(file, str(file), lambda draft: settings.load({file: draft}))
     document = tomlkit.parse(writer.text())
     changes = tuple(_clean(document))
     if dry_run or not changes:
@@ -98,12 +97,3 @@ def _backup(file: Path) -> Path:
     except OSError as error:
         raise ConfigWriteError(str(copy), error) from error
     return copy
-
-
-def _check(host: Host, workdir: Path, drafts: Mapping[Path, Path]) -> None:
-    _load(host, workdir, drafts)
-
-
-def _load(host: Host, workdir: Path, drafts: Mapping[Path, Path] | None = None) -> LoadedConfig:
-    request = ConfigRequest(home=host.home, workdir=workdir, environ=host.environ, drafts=drafts or {})
-    return load_config(request)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 import anyio
 
-from vibe.core.config.models import ModelConfig
+from vibe.core.config.models import ModelConfig, VibeConfig
 from vibe.core.llm.errors import ModelAccessError, ModelError, ModelRequestError, ModelTransportError
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.llm.port import Delta, ModelRequest, Notice, ToolSchema
@@ -57,17 +58,17 @@ class _Unheard:
         """Drop it."""
 
 
-async def ask_once(
-    catalog: ModelCatalog, model: ModelConfig, shown_key: str, *, seconds: float = TRIAL_SECONDS
-) -> Trial:
+async def ask_once(config: VibeConfig, environ: Mapping[str, str], model: ModelConfig, shown_key: str) -> Trial:
     """Ask the model one short question, once; the sentences show the key as ``shown_key``."""
     started = time.monotonic()
+    impatient = tuple(provider.model_copy(update={"retry_max_seconds": 0.0}) for provider in config.providers)
+    catalog = ModelCatalog(config.model_copy(update={"providers": impatient}), environ)
     request = ModelRequest(model=model, messages=[UserMessage(QUESTION)], tools=[TOOL])
     try:
-        with anyio.fail_after(seconds):
+        with anyio.fail_after(TRIAL_SECONDS):
             answered = await catalog.backend(model).complete(request, _Unheard())
     except TimeoutError:
-        problem = f"{model.provider!r} did not answer within {seconds:g} s: check the network, or try again"
+        problem = f"{model.provider!r} did not answer within {TRIAL_SECONDS:g} s: check the network, or try again"
         return Trial(fault=TrialFault.ADDRESS, sentence=problem)
     except ModelError as error:
         return _failed(error, catalog, model, shown_key)

@@ -22,8 +22,7 @@ from vibe.app.engine.build import Engine, EngineRequest, build_engine
 from vibe.app.engine.event_publishing import Publishing, publishing
 from vibe.app.engine.host import Host
 from vibe.app.engine.result_record import RunRecord, exit_code_of
-from vibe.app.plan.change_proposal import ProposedChange, propose_change
-from vibe.app.plan.drafting import PlanDraft
+from vibe.app.plan.drafting import PlanDraft, ProposedChange, propose_change
 from vibe.app.plan.replanning import check_enabled, limits_of
 from vibe.core.agent_loop import ActResult
 from vibe.core.config.models import ModelConfig
@@ -65,7 +64,6 @@ class Planning:
         self._engine = engine
         self._limits = limits
         self._channel = channel
-        self._sink = channel.sink
         self._started = time.monotonic()
         self._has_ended = False
 
@@ -77,7 +75,7 @@ class Planning:
         )
 
     async def propose_change(self, plan: PlanFolder, sentence: str) -> ProposedChange:
-        """See ``vibe.app.plan.change_proposal.propose_change``."""
+        """See ``vibe.app.plan.drafting.propose_change``."""
         return await propose_change(plan, sentence, self.context, self._limits)
 
     def end(self, acted: ActResult | None, repairs: Sequence[str], signal_exit: int | None) -> RunRecord:
@@ -97,7 +95,7 @@ class Planning:
 
     def _announce_end(self, record: RunRecord) -> None:
         self._has_ended = True
-        self._sink.publish(SessionEndedEvent(outcome=record.outcome.value, exit_code=record.exit_code))
+        self._channel.sink.publish(SessionEndedEvent(outcome=record.outcome.value, exit_code=record.exit_code))
 
     def _record(self, acted: ActResult | None, repairs: Sequence[str]) -> RunRecord:
         account, channel = self.context.account, self._channel

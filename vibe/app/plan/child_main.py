@@ -14,7 +14,6 @@ import socket
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -127,9 +126,8 @@ async def _attend(link: StepLink, step_id: str, scope: anyio.CancelScope) -> Non
 
 def _engine(link: StepLink, document: StepDocument) -> Engine | VibeError:
     """Return the engine, or the error: the run is told once it asks for an attempt."""
-    request = replace(document.request, limiter_of=partial(LinkedLimiter, link))
     try:
-        return build_engine(_host(document), request)
+        return build_engine(_host(document), document.request, partial(LinkedLimiter, link))
     except VibeError as error:
         return error
 
@@ -157,7 +155,7 @@ async def _do(link: StepLink, document: StepDocument, engine: Engine, begin: Beg
     async with AsyncExitStack() as stack:
         stack.push_async_callback(engine.models.aclose)
         servers = await stack.enter_async_context(
-            tool_servers(engine, _host(document), Path(place.workspace), attended=link.can(QUESTIONS))
+            tool_servers(engine, _host(document), place.workspace, attended=link.can(QUESTIONS))
         )
         engine = await servers.equip(_QuietServers(link))
         approvals = engine.approvals(document.approvals, LinkedApprover(link) if link.can(APPROVALS) else None)
@@ -179,13 +177,13 @@ async def _do(link: StepLink, document: StepDocument, engine: Engine, begin: Beg
 
 
 def _folder(document: StepDocument, step_id: str) -> Path:
-    folder = Path(document.steps) / step_id
+    folder = document.steps / step_id
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def _host(document: StepDocument) -> Host:
-    return Host(home=Path(document.home), environ=dict(os.environ))
+    return Host(home=document.home, environ=dict(os.environ))
 
 
 if __name__ == "__main__":

@@ -22,8 +22,7 @@ from subagents.worktree.errors import WorktreeRefusedError
 from subagents.worktree.lifecycle import WorktreePlace
 from subagents.worktree.repository import Repository, open_repository
 from vibe.app.engine.host import Host
-from vibe.app.plan.prepare import RESUMABLE
-from vibe.app.plan.sample_project import remove_sample_copy, sample_copy
+from vibe.app.plan.prepare import RESUMABLE, remove_sample_copy, sample_copy
 from vibe.app.plan.worktrees import git_folder, worktrees_folder
 from vibe.system.errors import UsageError
 

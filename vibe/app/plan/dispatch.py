@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 import anyio.to_thread
 
@@ -113,7 +114,7 @@ def _plan_steps(run: HeldRun, watchdog: Watchdog) -> PlanSteps:
         host=run.host,
         engine=engine,
         place=StepPlace(
-            workspace=settings.workspace,
+            workspace=Path(settings.workspace),
             model=settings.model,
             sample=settings.sample,
             session_id=run.channel.session_id,

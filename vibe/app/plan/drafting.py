@@ -1,4 +1,4 @@
-"""Plans as proposals: drafted for a goal, redrafted by a sentence, or replaced by a document; nothing runs."""
+"""Plans and changes of begun plans as proposals, which a model makes or a document brings; nothing runs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,21 @@ from msgspec import structs
 from ipc.events import PlanBounds, PlannedCommand, PlanProposedEvent
 from planner.author.output_repair import Repaired
 from planner.author.planner_agent import Draft, PlannerAgent, PlanningLimits
+from planner.plan.diagnostics import PlanEndedError
 from planner.plan.estimate import Estimate, estimate, notes
 from planner.plan.loader import LoadedPlan, load_plan
+from planner.plan.model import Plan
+from planner.plan.operations import Operation, operation_text
+from planner.plan.status import PlanStatus
 from planner.plan.step_limits import usual_limits
+from planner.state.changes import OPEN_STATUSES
+from planner.state.decide import look
 from planner.state.schedule import outline_of
+from planner.state.state import State
+from planner.store.current_plan import effective_plan
+from planner.store.folder import PlanFolder
 from subagents.agent.run_context import AgentContext
-from vibe.app.plan.command_consent import command_lines
+from vibe.app.plan.command_consent import CommandLine, command_lines
 from vibe.core.agent_loop import ActResult
 from vibe.core.agents.manager import AgentManager
 from vibe.core.config.models import VibeConfig
@@ -70,26 +79,24 @@ class PlanDraft:
     """Result of the last planning; None before the first, or if it was cancelled."""
 
     @property
+    def last(self) -> DraftVersion:
+        """The last version.
+
+        Raises:
+            NoVersionError: the plan has no version yet.
+        """
+        if not self.versions:
+            raise NoVersionError
+        return self.versions[-1]
+
+    @property
     def loaded(self) -> LoadedPlan:
         """The proposal.
 
         Raises:
             NoVersionError: the plan has no version yet.
         """
-        if not self.versions:
-            raise NoVersionError
-        return self.versions[-1].loaded
-
-    @property
-    def estimate(self) -> Estimate:
-        """The bounds of the proposal.
-
-        Raises:
-            NoVersionError: the plan has no version yet.
-        """
-        if not self.versions:
-            raise NoVersionError
-        return self.versions[-1].estimate
+        return self.last.loaded
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -98,7 +105,7 @@ class PlanDraft:
         Raises:
             NoVersionError: the plan has no version yet.
         """
-        return notes(self.estimate)
+        return notes(self.last.estimate)
 
     async def write(self, stop: StopSignal | None = None) -> DraftVersion | None:
         """Have the plan written for the goal; None: planning failed, and ``acted`` says why.
@@ -182,3 +189,63 @@ class PlanDraft:
             draft=version.number,
             repairs=version.repairs,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposedChange:
+    """A proposed revision of a begun plan, which the user may accept; by itself it changes nothing.
+
+    ``operations`` are for ``vibe.app.plan.commands.revise`` or a run's ``PlanControl.revise`` (none: there is nothing
+    to change), ``reason`` is the planner's. ``commands`` are lines that no step ran before. ``acted`` says what went
+    wrong, and what it took.
+    """
+
+    plan_id: str
+    acted: ActResult
+    operations: tuple[Operation, ...] = ()
+    reason: str = ""
+    commands: tuple[CommandLine, ...] = ()
+
+    @property
+    def diff(self) -> tuple[str, ...]:
+        """Return what would change, a line for each operation."""
+        return tuple(operation_text(operation) for operation in self.operations)
+
+
+async def propose_change(
+    plan: PlanFolder, sentence: str, context: AgentContext, limits: PlanningLimits, stop: StopSignal | None = None
+) -> ProposedChange:
+    """Have a model propose the revision that a sentence asks for, of a begun plan, running or not.
+
+    ``context`` as for ``PlanDraft``. Steps that run, or are done, stay as they are.
+
+    Raises:
+        UsageError: the plan has ended, the sentence is blank, or the model can't be had.
+        EnvironmentFailure: the plan's folder can't be read.
+    """
+    loaded, state = await to_thread.run_sync(_as_it_stands, plan)
+    found = await PlannerAgent(context, limits).change(loaded.plan, state, sentence, stop)
+    new = () if found.revised is None else _new_lines(loaded.plan, found.revised.plan)
+    return ProposedChange(
+        plan_id=plan.plan_id,
+        acted=found.acted,
+        operations=found.operations,
+        reason=found.reason,
+        commands=new,
+    )
+
+
+def _as_it_stands(folder: PlanFolder) -> tuple[LoadedPlan, State]:
+    """Return a plan and its state; reads files."""
+    state = folder.state()
+    if state.status not in OPEN_STATUSES | {PlanStatus.FAILED}:
+        raise PlanEndedError(state.status.value, "nothing left to change; run the edited plan file")
+    loaded = effective_plan(folder, state)
+    if not state.is_run or state.status is not PlanStatus.ACTIVE:
+        look(state, loaded, folder.settings().decisions)
+    return loaded, state
+
+
+def _new_lines(before: Plan, after: Plan) -> tuple[CommandLine, ...]:
+    known = {one.line for one in command_lines(before)}
+    return tuple(one for one in command_lines(after) if one.line not in known)

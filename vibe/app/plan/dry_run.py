@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -13,15 +13,15 @@ from planner.plan.estimate import Estimate, estimate, notes
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Plan, Step
 from planner.plan.step_limits import StepLimits, step_limits, usual_limits
+from planner.store.folder import PlanRunOptions
 from subagents.agent.tool_policy import step_tools
-from vibe.app.engine.build import Engine, EngineRequest, build_engine
+from vibe.app.engine.build import Engine
 from vibe.app.engine.host import Host
 from vibe.app.engine.result_record import ENVIRONMENT_EXIT
-from vibe.app.plan.preflight import check_decisions, check_model
-from vibe.app.plan.prepare import PlanRunOptions, choose_start, replay_of
+from vibe.app.plan.preflight import check_model
+from vibe.app.plan.prepare import engine_of_new
 from vibe.app.plan.replanning import check_replans
-from vibe.app.plan.reuse import ReuseStart
-from vibe.app.plan.step_executor import DEFAULT_EXECUTOR, check_executor
+from vibe.app.plan.reuse import ReuseStart, starting_point
 from vibe.app.plan.worktrees import check_worktrees
 from vibe.core.modes import ExecutionMode
 from vibe.core.tools.manager import ToolManager, profile_view
@@ -108,11 +108,8 @@ def dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> DryRun:
         UsageError: a flag or the configuration is wrong.
     """
     plan = loaded.plan
-    check_executor(options.executor or DEFAULT_EXECUTOR)
-    check_decisions(plan, options.decisions)
-    replay = replay_of(plan, options)
-    engine = build_engine(host, EngineRequest(workdir=options.workdir, trust=options.trust, replay=replay))
-    start = choose_start(loaded, options, host, engine)
+    engine = engine_of_new(plan, options, host)
+    start = starting_point(loaded, options, host.home, engine.environ)
     parallel = options.max_parallel or plan.max_parallel_steps or engine.config.planner.max_parallel_steps
     usual = usual_limits(engine.config)
     bounds = estimate(plan, loaded.dag, max_parallel=parallel, usual=usual)
@@ -163,24 +160,21 @@ class _Needs:
     def of(self, step: Step) -> StepNeeds:
         """Return what the step needs."""
         commands = tuple(line for line in (step.command, *step.verify) if line)
+        needs = StepNeeds(
+            id=step.id, mode=step.mode.value, commands=commands, attempts=1 + step.retries, workspace=step.workspace
+        )
         if step.command is not None:
-            return StepNeeds(
-                id=step.id, mode=step.mode.value, commands=commands, attempts=1 + step.retries, workspace=step.workspace
-            )
+            return needs
         limits = step_limits(step, self.usual)
         model, no_model = self._model(step)
         tools, no_tools = self._step_tools(step)
-        return StepNeeds(
-            id=step.id,
-            mode=step.mode.value,
+        return replace(
+            needs,
             model=model,
             agent=step.agent or "",
             tools=tools,
-            commands=commands,
             max_tokens=limits.max_tokens,
             max_turns=limits.max_turns,
-            attempts=1 + step.retries,
-            workspace=step.workspace,
             problem="; ".join(filter(None, (no_model, no_tools))),
         )
 

@@ -50,15 +50,6 @@ def _check_model_of(step: Step, parts: StepParts, default_model: str | None, *, 
         raise UsageError(f"step {step.id!r}: {error}") from error
 
 
-def check_decisions(plan: Plan, given: Mapping[str, tuple[str, ...]]) -> None:
-    """Check that the decisions given by flags exist in the plan.
-
-    Raises:
-        UsageError: a decision or option is unknown, or one too many was chosen.
-    """
-    _check_answers(plan.decisions, given)
-
-
 def check_answers(plan: Plan, state: State, given: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     """As ``check_decisions`` for a plan that was begun, whose steps may wait for decisions too.
 
@@ -75,11 +66,16 @@ def check_answers(plan: Plan, state: State, given: Mapping[str, tuple[str, ...]]
     waiting = open_decisions(plan, state)
     new = {name: chosen for name, chosen in given.items() if name not in state.decisions}
     own = {decision.id for decision in plan.decisions}
-    _check_answers([*plan.decisions, *(decision for decision in waiting if decision.id not in own)], new)
+    check_decisions([*plan.decisions, *(decision for decision in waiting if decision.id not in own)], new)
     return {name: chosen for name, chosen in new.items() if name not in own}
 
 
-def _check_answers(decisions: Iterable[Decision], given: Mapping[str, tuple[str, ...]]) -> None:
+def check_decisions(decisions: Iterable[Decision], given: Mapping[str, tuple[str, ...]]) -> None:
+    """Check that the decisions given by flags exist in a plan.
+
+    Raises:
+        UsageError: a decision or option is unknown, or one too many was chosen.
+    """
     by_id = {decision.id: decision for decision in decisions}
     for decision_id, selections in given.items():
         decision = by_id.get(decision_id)

@@ -2,34 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ipc.commands import Decide
 from ipc.registry import Registry
 from planner.plan.loader import LoadedPlan
-from planner.plan.model import Plan, PlanStatus
+from planner.plan.model import Plan, PlanStatus, Sample
 from planner.plan.operations import RevisionInvalidError
 from planner.plan.revision import operations_between
 from planner.reuse.reuse import steps_named
 from planner.state.decide import look
 from planner.store.current_plan import effective_plan
-from planner.store.folder import ApprovalSetting, PlanFolder, RunSettings, find_plan, list_plans, plans_folder
+from planner.store.folder import (
+    ApprovalSetting,
+    PlanFolder,
+    PlanRunOptions,
+    RunSettings,
+    find_plan,
+    list_plans,
+    plans_folder,
+)
 from planner.store.store import PlanStore
-from vibe.app.engine.base_commit import head_commit
 from vibe.app.engine.build import Engine, EngineRequest, build_engine, network_flags
 from vibe.app.engine.host import Host
 from vibe.app.plan.command_consent import check_accepted, is_by_model
 from vibe.app.plan.preflight import check_answers, check_decisions, check_surroundings
 from vibe.app.plan.replanning import check_replans, with_decision_timeout
-from vibe.app.plan.reuse import ReuseRequest, ReuseStart, starting_point, variables_of, workspace_of, write_start
-from vibe.app.plan.sample_project import copy_sample, remove_sample_copy, sample_copy
+from vibe.app.plan.reuse import starting_point, variables_of, write_start
 from vibe.app.plan.step_executor import DEFAULT_EXECUTOR, check_executor
-from vibe.app.plan.worktrees import check_worktrees, check_worktrees_again
+from vibe.app.plan.worktrees import check_worktrees
 from vibe.shell.sandbox.confinement import remove_abandoned_placeholders
 from vibe.shell.sandbox.temporary import remove_abandoned
-from vibe.system.errors import UsageError
+from vibe.system.errors import EnvironmentFailure, UsageError
+
+_PREFIX = "vibe-sample-"
+
 
 RESUMABLE = frozenset({PlanStatus.IDLE, PlanStatus.ACTIVE, PlanStatus.PAUSED})
 """Plans that a resume takes up again."""
@@ -55,34 +69,6 @@ class PlanChangedError(UsageError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRunOptions:
-    """Choices of the user for this run; None: the plan's or the configuration's own.
-
-    ``plan_folder`` is where the plan file lies: a sample's files are found beside it. ``only``: the steps asked for
-    (none: all); ``reuse``: the plan whose results are taken over; ``allow_dirty``: worktrees may start from what is not
-    committed. ``accepted``: a person has read the commands of a plan that a model wrote. ``network``: confined commands
-    reach everything. ``plan_id`` is the id of a new plan (blank: one is chosen).
-    """
-
-    workdir: Path
-    plan_folder: Path
-    approvals: ApprovalSetting = ApprovalSetting.ASK
-    max_parallel: int | None = None
-    decisions: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    model: str | None = None
-    fail_fast: bool = False
-    trust: bool = False
-    bus_address: str | None = None
-    executor: str | None = None
-    only: tuple[str, ...] = ()
-    reuse: str | None = None
-    allow_dirty: bool = False
-    accepted: bool = False
-    network: bool = False
-    plan_id: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRun:
     """A run that could start. ``open_store`` makes or opens the plan's folder: the first thing that writes."""
 
@@ -100,16 +86,12 @@ def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> Prep
         EnvironmentFailure: a provider's key is missing.
     """
     plan, sample = loaded.plan, loaded.plan.sample
-    executor = options.executor or DEFAULT_EXECUTOR
-    check_executor(executor)
-    check_decisions(plan, options.decisions)
-    replay = replay_of(plan, options)
-    flags = network_flags(on=options.network)
-    engine = build_engine(host, EngineRequest(workdir=options.workdir, flags=flags, trust=options.trust, replay=replay))
+    engine = engine_of_new(plan, options, host)
+    replay = engine.request.replay
     check_surroundings(plan, engine, options.model)
     check_replans(plan, engine)
     check_accepted(plan, loaded.where, accepted=_is_accepted(options, engine))
-    start = choose_start(loaded, options, host, engine)
+    start = starting_point(loaded, options, host.home, engine.environ)
     check_worktrees(plan, start.workspace, host, engine, allow_dirty=options.allow_dirty, where=loaded.where)
     engine = replace(engine, warnings=(*engine.warnings, *start.warnings))
 
@@ -127,7 +109,7 @@ def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> Prep
             max_parallel=options.max_parallel or plan.max_parallel_steps or engine.config.planner.max_parallel_steps,
             decisions=dict(options.decisions),
             fail_fast=options.fail_fast,
-            executor=executor,
+            executor=options.executor or DEFAULT_EXECUTOR,
             allow_dirty=options.allow_dirty,
             accept_writes=_is_accepted(options, engine) or not is_by_model(plan),
             network=options.network,
@@ -162,31 +144,18 @@ def _is_accepted(options: PlanRunOptions, engine: Engine) -> bool:
     return options.accepted or unasked
 
 
-def replay_of(plan: Plan, options: PlanRunOptions) -> Path | None:
-    """The script that serves as a demonstration's model, unless a model was chosen."""
-    sample = plan.sample
-    return options.plan_folder / sample.replay if sample and sample.replay and options.model is None else None
-
-
-def choose_start(loaded: LoadedPlan, options: PlanRunOptions, host: Host, engine: Engine) -> ReuseStart:
-    """Which steps a new run is about and what it takes over from another; reads files.
+def engine_of_new(plan: Plan, options: PlanRunOptions, host: Host) -> Engine:
+    """Return what does a new plan; a demonstration's script serves as the model, unless one was chosen. Reads files.
 
     Raises:
-        UsageError: a step or plan is unknown, or that plan worked elsewhere.
-        BrokenPlanError: that plan can't be read back.
+        UsageError: a flag or the configuration is wrong.
     """
-    is_sample = loaded.plan.sample is not None
-    earlier = find_plan(host.home, options.reuse) if options.reuse else None
-    workspace = workspace_of(earlier, options.workdir, is_sample=is_sample) if earlier else options.workdir
-    head = None if is_sample and earlier is None else head_commit(workspace, engine.environ)
-    wanted = ReuseRequest(
-        workspace=workspace,
-        environ=engine.environ,
-        origin=loaded.where,
-        only=steps_named(loaded.plan, options.only),
-        earlier=earlier,
-    )
-    return starting_point(loaded, wanted, options.decisions, head=head)
+    check_executor(options.executor or DEFAULT_EXECUTOR)
+    check_decisions(plan.decisions, options.decisions)
+    sample = plan.sample if options.model is None else None
+    replay = options.plan_folder / sample.replay if sample and sample.replay else None
+    flags = network_flags(on=options.network)
+    return build_engine(host, EngineRequest(workdir=options.workdir, flags=flags, trust=options.trust, replay=replay))
 
 
 def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> PreparedRun:
@@ -256,7 +225,7 @@ def engine_of_resume(
     engine = build_engine(host, EngineRequest(workdir=workdir, flags=flags, trust=trust, replay=replay))
     check_surroundings(plan, engine, settings.model)
     check_replans(plan, engine)
-    check_worktrees_again(plan, workdir, host, engine)
+    check_worktrees(plan, workdir, host, engine)
     return engine
 
 
@@ -311,3 +280,49 @@ def _differs(folder: PlanFolder, loaded: LoadedPlan) -> bool:
         return bool(operations_between(effective_plan(folder).plan, loaded.plan))
     except RevisionInvalidError:
         return True  # in more than steps
+
+
+def copy_sample(sample: Sample, plan_folder: Path, base: str | None) -> Path:
+    """Copy a sample's project into a new temporary folder, below ``base`` or where the system wants it.
+
+    Return the copy.
+
+    Raises:
+        UsageError: the project is not there.
+        EnvironmentFailure: the copy can't be made.
+    """
+    project = plan_folder / sample.project
+    if not project.is_dir():
+        raise UsageError(f"the plan's sample project {str(project)!r} is not a folder: keep it beside the plan file")
+    folder: str | None = None
+    try:
+        folder = tempfile.mkdtemp(prefix=_PREFIX, dir=base)
+        workspace = Path(folder) / project.name
+        shutil.copytree(project, workspace, ignore=shutil.ignore_patterns("__pycache__"))
+    except OSError as error:
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise EnvironmentFailure(f"the sample project can't be copied to a temporary folder: {error}") from error
+    return workspace
+
+
+def sample_copy(settings: RunSettings) -> Path | None:
+    """The temporary folder in which a demonstration's plan worked, if it is there and is one of ours."""
+    folder = Path(settings.workspace).parent
+    if settings.sample and folder.name.startswith(_PREFIX):
+        with suppress(OSError):
+            found = folder.lstat()
+            return folder if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() else None
+    return None
+
+
+def remove_sample_copy(folder: Path) -> None:
+    """Remove such a folder.
+
+    Raises:
+        EnvironmentFailure: the disk refuses.
+    """
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        raise EnvironmentFailure(f"the sample's copy {str(folder)!r} can't be removed: {error.strerror}") from error

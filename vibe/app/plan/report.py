@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 from planner.plan.loader import LoadedPlan
 from planner.report.build import ReportSources
@@ -63,10 +64,7 @@ def read_report(folder: PlanFolder) -> ReadReport:
 
 def written(read: ReadReport, form: ReportFormat, environ: Mapping[str, str]) -> str:
     """The report in that format, without secrets: ``environ`` says which there are."""
-    return _written(read, form, lambda text: redact(text, environ))
-
-
-def _written(read: ReadReport, form: ReportFormat, masked: Callable[[str], str]) -> str:
+    masked = partial(redact, environ=environ)
     match form:
         case ReportFormat.HTML:
             from planner.report.html import report_html

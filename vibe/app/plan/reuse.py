@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import takewhile
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Raw, structs
@@ -28,14 +30,16 @@ from planner.reuse.reuse import (
     reuse,
     same_base,
     select,
+    steps_named,
 )
 from planner.state.decisions import plan_decision
 from planner.state.state import ONLY_REASON
 from planner.store.current_plan import current_state
-from planner.store.folder import PlanFolder
+from planner.store.folder import PlanFolder, PlanRunOptions, find_plan
 from planner.store.store import PlanStore
-from vibe.app.engine.base_commit import changed_files, files_of, head_commit
 from vibe.system.errors import UsageError
+from vibe.system.git.calls import GitCall, GitOutput, git_environ, run_git, without_fetching
+from vibe.system.git.discovery import locate
 from vibe.system.globs import is_wild, matches_any
 
 SHOWN_FILES = 6
@@ -43,6 +47,10 @@ LEFT_OUT = "not asked for with --only"
 _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)")
 _WIDE = re.compile(r"(?:\./)*[^/]*[*?\[]")
 """A glob of ``writes`` that names no file and no folder; it tells nothing of whose work a file is."""
+
+
+Side: TypeAlias = PlanFolder | LoadedPlan
+"""One of two plans that are compared: one that was run, or a document."""
 
 
 class OtherWorkspaceError(UsageError):
@@ -56,20 +64,6 @@ class OtherWorkspaceError(UsageError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReuseRequest:
-    """Request for a run in ``workspace``: ``only`` these steps, and results of ``earlier`` where they stand.
-
-    ``environ`` is git's, ``origin`` is where the plan's document comes from.
-    """
-
-    workspace: Path
-    origin: str
-    environ: Mapping[str, str]
-    only: Sequence[str] = ()
-    earlier: PlanFolder | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReuseStart:
     """Start of a run, with what it takes over.
 
@@ -80,49 +74,49 @@ class ReuseStart:
 
     selection: Selection
     workspace: Path
-    decisions: Mapping[str, tuple[str, ...]]
+    decisions: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     base_commit: str | None
-    reused_from: str | None
+    reused_from: str | None = None
     note: str
     warnings: tuple[str, ...] = ()
 
 
-def starting_point(
-    loaded: LoadedPlan, wanted: ReuseRequest, given: Mapping[str, tuple[str, ...]], *, head: str | None
-) -> ReuseStart:
-    """Choose what is run; ``given`` are decisions taken on the command line, ``head`` is the repository's commit.
+def starting_point(loaded: LoadedPlan, options: PlanRunOptions, home: Path, environ: Mapping[str, str]) -> ReuseStart:
+    """Choose the steps that a new run is about, and what it takes over from another; reads files.
+
+    ``environ`` is git's.
 
     Raises:
-        UsageError: a step is unknown.
-        BrokenPlanError: the earlier plan can't be read back.
+        UsageError: a step or plan is unknown, or that plan worked elsewhere.
+        BrokenPlanError: that plan can't be read back.
     """
-    selection = select(loaded.plan, loaded.dag, wanted.only)
-    if wanted.earlier is None:
+    plan, given, only = loaded.plan, options.decisions, steps_named(loaded.plan, options.only)
+    is_sample = plan.sample is not None
+    folder = find_plan(home, options.reuse) if options.reuse else None
+    workspace = workspace_of(folder, options.workdir, is_sample=is_sample) if folder else options.workdir
+    head = None if is_sample and folder is None else head_commit(workspace, environ)
+    selection = select(plan, loaded.dag, only)
+    if folder is None:
         note = note_of(selection, None, head=head)
-        return ReuseStart(
-            selection=selection,
-            workspace=wanted.workspace,
-            decisions={},
-            base_commit=head,
-            reused_from=None,
-            note=note,
-        )
-    earlier = read_earlier(wanted.earlier)
-    head, since = _head_to_go_by(earlier, wanted.earlier, head, wanted.workspace, wanted.environ)
-    answers = answers_taken_over(earlier, loaded.plan, given)
+        return ReuseStart(selection=selection, workspace=workspace, base_commit=head, note=note)
+    earlier = read_earlier(folder)
+    head, since = _head_to_go_by(earlier, folder, head, workspace, environ)
+    answers = answers_taken_over(earlier, plan, given)
     base = earlier.keyed.base_commit if same_base(earlier, head) else head
-    new = KeyedPlan(plan=loaded.plan, dag=loaded.dag, decisions={**answers, **given}, base_commit=base)
-    selection = reuse(earlier, new, selection, wanted.only)
-    doubts = _doubts(new, selection, wanted)
-    note = "; ".join([note_of(selection, earlier, head=head) + since, *doubts])
+    new = KeyedPlan(plan=plan, dag=loaded.dag, decisions={**answers, **given}, base_commit=base)
+    selection = reuse(earlier, new, selection, only)
+    note = note_of(selection, earlier, head=head) + since
+    if not selection.taken:
+        return ReuseStart(selection=selection, workspace=workspace, base_commit=base, note=note, warnings=(note,))
+    doubts = _doubts(new, selection, folder, workspace, environ, plan_file=workspace / loaded.where)
     return ReuseStart(
         selection=selection,
-        workspace=wanted.workspace,
-        decisions=answers if selection.taken else {},
+        workspace=workspace,
+        decisions=answers,
         base_commit=base,
-        reused_from=earlier.plan_id if selection.taken else None,
-        note=note,
-        warnings=doubts if selection.taken else (note,),
+        reused_from=earlier.plan_id,
+        note="; ".join([note, *doubts]),
+        warnings=doubts,
     )
 
 
@@ -150,18 +144,24 @@ def _head_to_go_by(
     return head, f"; since then files changed that none of its steps wrote: {listed(others, SHOWN_FILES)}"
 
 
-def _doubts(new: KeyedPlan, selection: Selection, wanted: ReuseRequest) -> tuple[str, ...]:
+def _doubts(
+    new: KeyedPlan,
+    selection: Selection,
+    earlier: PlanFolder,
+    workspace: Path,
+    environ: Mapping[str, str],
+    *,
+    plan_file: Path,
+) -> tuple[str, ...]:
     """Return, in sentences, what a result that is taken over may stand on and no content key knows."""
-    if not selection.taken or wanted.earlier is None:
-        return ()
-    workspace, taken = wanted.workspace, [new.steps[step_id] for step_id in selection.taken]
+    taken = [new.steps[step_id] for step_id in selection.taken]
     files = dict.fromkeys(file for result in selection.taken.values() for file in result.files_changed)
     gone = [file for file in files if not (workspace / file).exists()]
     unmade = [glob for step in taken for glob in step.writes or () if not _is_made(workspace, glob)]
-    ended, plan_file = wanted.earlier.ended_at(), workspace / wanted.origin
-    files_now = (file for file in files_of(workspace, wanted.environ) if file != plan_file)
+    ended = earlier.ended_at()
+    files_now = (file for file in files_of(workspace, environ) if file != plan_file)
     edited = [str(file.relative_to(workspace)) for file in files_now if _changed_at(file) > ended]
-    before, now = wanted.earlier.settings().variables, variables_of(taken, wanted.environ)
+    before, now = earlier.settings().variables, variables_of(taken, environ)
     others = [name for name, digest in now.items() if before is not None and before.get(name, "") != digest]
     said = {
         "missing although a reused step changed it": gone,
@@ -213,38 +213,25 @@ def read_earlier(folder: PlanFolder) -> Earlier:
     return Earlier(plan_id=folder.plan_id, keyed=keyed, state=state)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
-    """One of two plans that are compared: one that was run (``folder``), or a document (``loaded``)."""
-
-    folder: PlanFolder | None = None
-    loaded: LoadedPlan | None = None
-
-
 def comparable(one: Side, other: Side, environ: Mapping[str, str]) -> tuple[KeyedPlan, KeyedPlan]:
     """Return both with the keys of their results; a document is keyed as by ``--reuse`` of the other.
 
     Raises:
         BrokenPlanError: a plan that was run can't be read back.
     """
-    runs = [read_earlier(side.folder) if side.folder else None for side in (one, other)]
-    return _keyed(one, runs[0], other.folder, runs[1], environ), _keyed(other, runs[1], one.folder, runs[0], environ)
+    return _keyed(one, other, environ), _keyed(other, one, environ)
 
 
-def _keyed(
-    side: Side, run: Earlier | None, beside: PlanFolder | None, beside_run: Earlier | None, environ: Mapping[str, str]
-) -> KeyedPlan:
-    if run is not None:
-        return run.keyed
-    if side.loaded is None:
-        raise ValueError("give a plan id or a plan file")
-    plan, dag = side.loaded.plan, side.loaded.dag
-    if beside is None or beside_run is None:
+def _keyed(side: Side, beside: Side, environ: Mapping[str, str]) -> KeyedPlan:
+    if isinstance(side, PlanFolder):
+        return read_earlier(side).keyed
+    plan, dag = side.plan, side.dag
+    if isinstance(beside, LoadedPlan):
         return KeyedPlan(plan=plan, dag=dag, decisions={}, base_commit=None)
-    workspace = Path(beside.settings().workspace)
-    head, _ = _head_to_go_by(beside_run, beside, head_commit(workspace, environ), workspace, environ)
-    base = beside_run.keyed.base_commit if same_base(beside_run, head) else head
-    return KeyedPlan(plan=plan, dag=dag, decisions=answers_taken_over(beside_run, plan, {}), base_commit=base)
+    earlier, workspace = read_earlier(beside), Path(beside.settings().workspace)
+    head, _ = _head_to_go_by(earlier, beside, head_commit(workspace, environ), workspace, environ)
+    base = earlier.keyed.base_commit if same_base(earlier, head) else head
+    return KeyedPlan(plan=plan, dag=dag, decisions=answers_taken_over(earlier, plan, {}), base_commit=base)
 
 
 def workspace_of(earlier: PlanFolder, here: Path, *, is_sample: bool) -> Path:
@@ -310,3 +297,41 @@ def write_start(store: PlanStore, plan: Plan, start: ReuseStart) -> None:
                 detail=LEFT_OUT,
             )
         )
+
+
+def head_commit(folder: Path, environ: Mapping[str, str]) -> str | None:
+    """HEAD's commit; None without git, repository or commit. Blocks."""
+    answer = _asked(folder, environ, "rev-parse", "--verify", "--quiet", "HEAD")
+    return answer.text or None if answer else None
+
+
+def changed_files(folder: Path, before: str, after: str, environ: Mapping[str, str]) -> tuple[Path, ...] | None:
+    """Return the files of the working tree in which two commits differ; None: git can't say. Blocks."""
+    top = _asked(folder, environ, "rev-parse", "--show-toplevel")
+    answer = _asked(folder, environ, "diff", "--name-only", "--no-renames", "--no-ext-diff", "-z", before, after, "--")
+    return tuple(Path(top.text, name) for name in answer.items) if top and answer else None
+
+
+def files_of(folder: Path, environ: Mapping[str, str]) -> Iterator[Path]:
+    """Yield the files in the folder that git does not ignore; none: git can't say. Blocks."""
+    top = _asked(folder, environ, "rev-parse", "--show-toplevel")
+    answer = _asked(folder, environ, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
+    if top is None or answer is None:
+        return
+    for name in answer.items:
+        if (file := Path(top.text, name)).is_relative_to(folder):
+            yield file
+
+
+def _asked(folder: Path, environ: Mapping[str, str], *words: str) -> GitOutput | None:
+    """Return git's answer in the folder's repository; None: there is no repository, or git refuses."""
+    try:
+        located = locate(folder)
+        if located is None:
+            return None
+        # What a partial clone lacks would be fetched by a program that its settings name.
+        surroundings = located.surroundings(without_fetching(git_environ(environ, folder)))
+        answer = run_git(GitCall(words=words, folder=located.top, environ=surroundings))
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+    return answer if answer.code == 0 else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,26 +13,28 @@ import anyio.to_thread
 from ipc.events import WarningEvent
 from ipc.sink import EventSink
 from planner.plan.loader import LoadedPlan
-from planner.plan.model import Decision, Plan, PlanStatus
+from planner.plan.model import Decision, Plan, PlanStatus, StepStatus
 from planner.run.control import PlanControl
 from planner.state.decide import look
+from planner.state.outcome import RunResult
 from planner.state.state import RemovedStep
 from planner.store.current_plan import open_decisions
+from planner.store.folder import PlanRunOptions
 from planner.store.store import PlanStore
 from subagents.agent.budget import Account
 from subagents.agent.steering import Steering
-from vibe.app.engine.event_publishing import publishing
+from subagents.step_result import ENVIRONMENT_REASON
+from vibe.app.engine.event_publishing import Publishing, publishing
 from vibe.app.engine.host import Host
-from vibe.app.engine.request_board import RequestBoard
-from vibe.app.engine.result_record import RunRecord
+from vibe.app.engine.result_record import ENVIRONMENT_EXIT, RunRecord, exit_code_of
 from vibe.app.engine.tool_servers import tool_servers
 from vibe.app.plan.control_handler import plan_router
 from vibe.app.plan.dispatch import Audience, HeldRun, dispatch_steps
-from vibe.app.plan.prepare import PlanRunOptions, PreparedRun, prepare_new, prepare_resumed
-from vibe.app.plan.result import broken_off_record, plan_record
+from vibe.app.plan.prepare import PreparedRun, prepare_new, prepare_resumed
 from vibe.app.plan.step_executor import plan_limits
 from vibe.app.plan.usage_history import earlier_spending, removed_from, revision_agents
-from vibe.core.messages import Spending
+from vibe.core.messages import Spending, Spent
+from vibe.core.outcome import Outcome
 from vibe.system.errors import EnvironmentFailure
 
 
@@ -89,8 +91,8 @@ class PlanSession:
             UsageError: the plan has ended, or its workspace is in use.
             EnvironmentFailure, ipc.errors.IpcError: key, disk, lock or bus.
         """
-        run, host, audience, control = self._prepared, self._host, self._audience, self.control
-        audience, board = _asking(audience)
+        run, host, control = self._prepared, self._host, self.control
+        audience, board = self._audience.with_board(waits=self._audience.waits)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(run.engine.models.aclose)
             opened = await stack.enter_async_context(
@@ -108,7 +110,7 @@ class PlanSession:
             workspace = Path(store.settings.workspace)
             name = f"plan {store.plan_id}"
             hold = await anyio.to_thread.run_sync(host.workspaces.enter, workspace, name)
-            stack.callback(hold.release)
+            stack.callback(host.workspaces.leave, hold)
             hold.writing = True
             servers = await stack.enter_async_context(
                 tool_servers(run.engine, host, workspace, attended=audience.user_input is not None)
@@ -137,9 +139,7 @@ class PlanSession:
                 return PlanRun(record=record, status=PlanStatus.PAUSED, workspace=workspace)
             # The account also knows what attempts took that were cancelled and so have no result of their own.
             outcome = replace(outcome, usage=account.usage, cost_usd=account.cost_usd)
-            revisers = await anyio.to_thread.run_sync(revision_agents, store.folder)
-            removed = await anyio.to_thread.run_sync(_removed, store)
-            record = plan_record(outcome, channel, run.engine.warnings, revisers, removed)
+            record = await anyio.to_thread.run_sync(plan_record, outcome, channel, run.engine.warnings, store)
             waiting = (
                 await anyio.to_thread.run_sync(_open_decisions, store) if outcome.status is PlanStatus.PAUSED else ()
             )
@@ -166,26 +166,10 @@ async def open_plan(plan: LoadedPlan | str, options: PlanRunOptions, host: Host,
     return PlanSession(await anyio.to_thread.run_sync(prepare, options, host), host, audience)
 
 
-def _asking(audience: Audience) -> tuple[Audience, RequestBoard | None]:
-    """Return the audience whose requests a board puts to everyone, and that board (None: there are no requests)."""
-    if audience.approver is None and audience.user_input is None and not audience.waits:
-        return audience, None
-    board = RequestBoard.before(audience.approver, audience.user_input)
-    approver = board if audience.approver or audience.waits else None
-    user_input = board.ask if audience.user_input or audience.waits else None
-    return replace(audience, listeners=[board, *audience.listeners], approver=approver, user_input=user_input), board
-
-
 def _open_decisions(store: PlanStore) -> tuple[Decision, ...]:
     """Return what the plan waits for; reads files."""
     state, loaded = store.folder.state(), store.effective()
     return open_decisions(loaded.plan, look(state, loaded, store.settings.decisions))
-
-
-def _removed(store: PlanStore) -> list[tuple[RemovedStep, Spending]]:
-    """Return what revisions took out of the plan, and what that took; reads files."""
-    state = store.folder.state()
-    return removed_from(store.effective().plan, state, store.folder) if state.revisions else []
 
 
 def _open_account(plan: Plan, store: PlanStore) -> Account:
@@ -194,3 +178,73 @@ def _open_account(plan: Plan, store: PlanStore) -> Account:
     earlier = earlier_spending(plan, store.state(), store.folder)
     account.book(earlier.usage, earlier.cost_usd)
     return account
+
+
+def plan_record(outcome: RunResult, channel: Publishing, warnings: Sequence[str], store: PlanStore) -> RunRecord:
+    """Return the record that a run prints at its end; reads files."""
+    refused = outcome.status is PlanStatus.PAUSED and outcome.outcome is Outcome.FAILED  # by a provider or the system
+    results = [step.result for step in outcome.steps if step.result is not None]
+    return RunRecord(
+        outcome=outcome.outcome,
+        exit_code=exit_code_of(outcome.outcome, None, unserved=refused or channel.bus.failed),
+        reason=outcome.reason,
+        session_id=channel.session_id,
+        plan_id=outcome.plan_id,
+        result=_closing_words(outcome),
+        steps=outcome.steps,
+        removed_steps=_removed(store),
+        agents=[
+            *((step.id, agent) for step in outcome.steps if step.result for agent in step.result.agents),
+            *revision_agents(store.folder),
+        ],
+        usage=outcome.usage,
+        cost_usd=outcome.cost_usd,
+        duration_s=outcome.duration_s,
+        denied=[denial for result in results for denial in result.denied],
+        warnings=channel.warnings((*warnings, *outcome.warnings)),
+    )
+
+
+def broken_off_record(
+    error: EnvironmentFailure, plan_id: str, channel: Publishing, warnings: Sequence[str], spent: Spent
+) -> RunRecord:
+    """Return what is printed where the plan's own folder could not be written any more.
+
+    How the steps stand is on disk.
+    """
+    return RunRecord(
+        outcome=Outcome.FAILED,
+        exit_code=ENVIRONMENT_EXIT,
+        reason=ENVIRONMENT_REASON,
+        detail=str(error),
+        session_id=channel.session_id,
+        plan_id=plan_id,
+        result=str(error),
+        usage=spent.usage,
+        cost_usd=spent.cost_usd,
+        duration_s=0.0,
+        warnings=channel.warnings(warnings),
+    )
+
+
+def _removed(store: PlanStore) -> list[tuple[RemovedStep, Spending]]:
+    """Return what revisions took out of the plan, and what that took; reads files."""
+    state = store.folder.state()
+    return removed_from(store.effective().plan, state, store.folder) if state.revisions else []
+
+
+def _closing_words(outcome: RunResult) -> str:
+    """Return the summary of the last completed step if the plan completed, else the reason why it did not."""
+    if outcome.status is PlanStatus.COMPLETED:
+        done = [step.result for step in outcome.steps if step.status is StepStatus.COMPLETED and step.result]
+        return done[-1].summary if done else ""
+    words = {StepStatus.FAILED: "failed"}
+    if outcome.status is not PlanStatus.CANCELLED:
+        words[StepStatus.CANCELLED] = "was cancelled"
+    spoilt = [step for step in outcome.steps if step.status in words and not step.tolerated]
+    if spoilt:
+        return "; ".join(f"step {step.id!r} {words[step.status]}: {step.detail or step.reason}" for step in spoilt)
+    unserved = [step.detail for step in outcome.steps if not step.status.is_final and step.reason == ENVIRONMENT_REASON]
+    if outcome.reason == ENVIRONMENT_REASON and unserved:
+        return f"{outcome.status.value}: {unserved[0]}, then resume the plan"
+    return f"{outcome.status.value}: {outcome.reason or 'no reason given'}"

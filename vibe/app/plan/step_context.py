@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -20,7 +19,7 @@ from vibe.core.tools.permissions import ApprovalMode
 class StepPlace(Struct, frozen=True, kw_only=True):
     """Workspace and settings of a plan's steps."""
 
-    workspace: str
+    workspace: Path
     model: str | None = None
     """The model of steps that name none; None: the configured one."""
     sample: bool = False
@@ -45,7 +44,7 @@ def step_context(engine: Engine, place: StepPlace, services: RunServices) -> Age
         tools=engine.tools,
         agents=engine.agents,
         guidance=Guidance() if place.sample else replace(engine.guidance, session_id=place.session_id),
-        workspace=engine.workspace(Path(place.workspace)),
+        workspace=engine.workspace(place.workspace),
         approvals=services.approvals,
         user_input=services.user_input,
         environ=engine.environ,
@@ -56,32 +55,22 @@ def step_context(engine: Engine, place: StepPlace, services: RunServices) -> Age
 
 
 class StepDocument(Struct, frozen=True, kw_only=True):
-    """The document that a step's process builds its engine from; paths as text.
+    """The document that a step's process builds its engine from, by the ``request`` of the run's own.
 
-    ``workdir``, ``flags``, ``trust`` and ``replay`` are those of ``EngineRequest``. ``steps`` is the folder of the
-    steps' folders. ``limits`` are the plan's.
+    ``steps`` is the folder of the steps' folders. ``limits`` are the plan's.
     """
 
-    home: str
-    steps: str
-    workdir: str
+    home: Path
+    steps: Path
+    request: EngineRequest
     approvals: ApprovalMode
     place: StepPlace
     limits: Limits = Limits()
-    flags: dict[str, Any] = {}
-    trust: bool = False
-    replay: str | None = None
-
-    @property
-    def request(self) -> EngineRequest:
-        """The request that the run's own engine was built from."""
-        replay = None if self.replay is None else Path(self.replay)
-        return EngineRequest(workdir=Path(self.workdir), flags=self.flags, trust=self.trust, replay=replay)
 
 
 def encode_document(document: StepDocument) -> bytes:
-    """The document as JSON."""
-    return msgspec.json.encode(document)
+    """The document as JSON, paths as text."""
+    return msgspec.json.encode(document, enc_hook=str)
 
 
 def decode_document(body: bytes) -> StepDocument:
@@ -90,4 +79,4 @@ def decode_document(body: bytes) -> StepDocument:
     Raises:
         msgspec.DecodeError: the JSON is invalid.
     """
-    return msgspec.json.decode(body, type=StepDocument)
+    return msgspec.json.decode(body, type=StepDocument, dec_hook=lambda kind, text: kind(text))

@@ -116,18 +116,14 @@ def _capabilities(services: RunServices) -> tuple[str, ...]:
 
 
 def _document(steps: PlanSteps) -> bytes:
-    request = steps.engine.request
     return encode_document(
         StepDocument(
-            home=str(steps.host.home),
-            steps=str(steps.store.folder.step_folder("-").parent),
-            workdir=str(request.workdir),
+            home=steps.host.home,
+            steps=steps.store.folder.step_folder("-").parent,
+            request=steps.engine.request,
             approvals=steps.services.approvals.mode,
             place=steps.place,
             limits=plan_limits(steps.plan),
-            flags=dict(request.flags),
-            trust=request.trust,
-            replay=None if request.replay is None else str(request.replay),
         )
     )
 

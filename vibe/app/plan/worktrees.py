@@ -30,10 +30,13 @@ def worktrees_folder(folder: PlanFolder) -> Path:
     return folder.path / "worktrees"
 
 
-def check_worktrees(plan: Plan, workspace: Path, host: Host, engine: Engine, *, allow_dirty: bool, where: str) -> None:
+def check_worktrees(
+    plan: Plan, workspace: Path, host: Host, engine: Engine, *, allow_dirty: bool = True, where: str = ""
+) -> None:
     """Check that the steps that want worktrees can have them.
 
-    ``where`` is the plan's file, which may be new in the repository.
+    ``where`` is the plan's file, which may be new in the repository. ``allow_dirty``: what is not committed may be
+    there; of a plan that was begun it may well be its own work.
 
     Raises:
         UsageError: there is no repository, something is under way in it, it holds what is not committed, or it chose
@@ -47,16 +50,6 @@ def check_worktrees(plan: Plan, workspace: Path, host: Host, engine: Engine, *, 
         )
     repository = _open(workspace, host, engine)
     check_startable(repository, allow_dirty=allow_dirty, not_counted=[Path(where)] if Path(where).is_absolute() else [])
-
-
-def check_worktrees_again(plan: Plan, workspace: Path, host: Host, engine: Engine) -> None:
-    """Check that a plan can be resumed; what is not committed by now may well be its own work.
-
-    Raises:
-        UsageError: as ``check_worktrees``.
-    """
-    if wants_worktrees(plan):
-        check_startable(_open(workspace, host, engine), allow_dirty=True)
 
 
 def _open(workspace: Path, host: Host, engine: Engine) -> Repository:

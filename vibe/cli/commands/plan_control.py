@@ -10,7 +10,6 @@ import anyio
 
 from ipc.commands import Approve, StepAction
 from planner.store.folder import find_plan
-from vibe.app.engine.turns import in_turn
 from vibe.app.plan import commands as plan_commands
 from vibe.app.plan.commands import Done
 from vibe.app.plan.prepare import RESUMABLE
@@ -65,7 +64,7 @@ def run_rewind(args: Arguments, env: CliEnvironment) -> int:
     """Rewind the plan, and print the changes of its files."""
     workspace = Path(find_plan(env.home, args.plan).settings().workspace)
     act = partial(rewind_plan, env.host, args.plan, args.step)
-    rewound = anyio.run(in_turn, env.host, workspace, "vibe plan rewind", env.tell, act)
+    rewound = anyio.run(env.host.as_writer().turn([workspace], "vibe plan rewind").act, env.tell, act)
     files = rewound.files
     done = Done(
         plan_id=rewound.plan_id,

@@ -191,9 +191,7 @@ def run_diff(args: Arguments, env: CliEnvironment) -> None:
 
 
 def _side(reference: str, env: CliEnvironment) -> Side:
-    folder = folder_of(reference, env)
-    loaded: LoadedPlan | None = read_plan(reference, env) if folder is None else None
-    return Side(folder=folder, loaded=loaded)
+    return folder_of(reference, env) or read_plan(reference, env)
 
 
 def _diff_lines(found: PlanDiff) -> list[str]:

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from ipc.commands import Pause
 from planner.plan.loader import LoadedPlan
-from planner.store.folder import ApprovalSetting, find_plan
+from planner.store.folder import ApprovalSetting, PlanRunOptions, find_plan
 from vibe.app.engine.host import Host, allow_open_files
 from vibe.app.plan.command_consent import PlanNotAcceptedError
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.prepare import unfinished_run
-from vibe.app.plan.run import PlanRun, PlanRunOptions, PlanSession, open_plan
+from vibe.app.plan.run import PlanRun, PlanSession, open_plan
 from vibe.cli.commands.plan_files import quickstart_file, read_plan
 from vibe.cli.environment import Arguments, CliEnvironment, existing_folder
 from vibe.cli.exit_codes import ExitCode

@@ -15,14 +15,13 @@ from ipc.events import ToolCallEvent, WarningEvent
 from ipc.sink import EventSink
 from planner.plan.loader import LoadedPlan
 from planner.store.folder import PlanFolder, find_plan
+from vibe.app.conversation.mentions import outputs_of, with_piped
 from vibe.app.engine.host import Host
-from vibe.app.engine.piped import outputs_of, with_piped
 from vibe.app.engine.result_record import RunRecord
 from vibe.app.plan import commands as plan_commands
 from vibe.app.plan.author import PlanningRequest, planning
-from vibe.app.plan.change_proposal import ProposedChange
 from vibe.app.plan.commands import Done
-from vibe.app.plan.drafting import PlanDraft
+from vibe.app.plan.drafting import PlanDraft, ProposedChange
 from vibe.cli.commands.plan_control import write_done
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode

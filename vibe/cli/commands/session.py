@@ -121,7 +121,6 @@ def _document(saved: SavedSession) -> dict[str, Any]:
 
 def run_rewind(args: Arguments, env: CliEnvironment) -> int:
     """Fork a session before one of its messages; exit code 1 if a file could not be restored."""
-    from vibe.app.engine.turns import in_turn  # noqa: PLC0415  only to rewind
     from vibe.core.session.rewind import RewindManager
 
     saved = _loader(env).find(args.session)
@@ -129,8 +128,8 @@ def run_rewind(args: Arguments, env: CliEnvironment) -> int:
     act = partial(manager.rewind, saved, args.message, files=args.files)
     lock = lock_session(saved.folder)
     try:
-        workspace = Path(saved.meta.workspace)
-        report = anyio.run(in_turn, env.host, workspace, "vibe session rewind", env.tell, act) if args.files else act()
+        turn = env.host.as_writer().turn([Path(saved.meta.workspace)], "vibe session rewind")
+        report = anyio.run(turn.act, env.tell, act) if args.files else act()
     finally:
         lock.release()
     files = msgspec.to_builtins(report.files, enc_hook=in_utf8)

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import anyio
 
-from vibe.app.first_use.flow import FirstUse, KeyStore, SetupSelection
-from vibe.app.first_use.provider_choice import ProviderChoice
+from vibe.app.first_use.flow import FirstUse, KeyStore, ProviderChoice, SetupSelection
 from vibe.app.inspect.trial import Trial
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode

@@ -9,8 +9,15 @@ from functools import partial
 import anyio
 from anyio import to_thread
 
-from vibe.app.first_use.flow import FirstUse, KeyStore, ModelMenu, SetupSelection
-from vibe.app.first_use.provider_choice import BadKeyError, ProviderChoice, checked_key
+from vibe.app.first_use.flow import (
+    BadKeyError,
+    FirstUse,
+    KeyStore,
+    ModelMenu,
+    ProviderChoice,
+    SetupSelection,
+    checked_key,
+)
 from vibe.app.inspect.trial import Trial, TrialFault
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode

@@ -121,7 +121,7 @@ class ConfigWriter:
     place as a whole or not at all; changes of other processes in between are not lost.
     """
 
-    def __init__(self, path: Path, label: str, check: Callable[[Path], None]) -> None:
+    def __init__(self, path: Path, label: str, check: Callable[[Path], object]) -> None:
         self._path = Path(os.path.realpath(path))  # a link to a user's own folder of settings stays a link
         self._label = label
         self._check = check

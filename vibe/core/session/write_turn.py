@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import anyio
 from anyio import CancelScope, to_thread
@@ -35,6 +35,7 @@ LAST = "last"
 WAITS = "write.wait"
 """Code of the warning that an agent waits for its turn to write."""
 
+T = TypeVar("T")
 Tell = Callable[[str], object]
 
 
@@ -99,6 +100,11 @@ class WriteTurn:
             else:
                 with CancelScope(shield=True):
                     await self._leave()
+
+    async def act(self, tell: Tell, do: Callable[[], T]) -> T:
+        """Do something in a thread while having the turn; see ``held``."""
+        async with self.held(tell):
+            return await to_thread.run_sync(do)
 
     def met_others(self) -> bool:
         """Return whether others may have written since this was last asked. Blocks."""

@@ -9,10 +9,10 @@ from pathlib import Path
 from anyio import to_thread
 
 from planner.plan.loader import LoadedPlan
-from planner.store.folder import ApprovalSetting
+from planner.store.folder import ApprovalSetting, PlanRunOptions
 from vibe.app.plan.author import PlanningRequest, planning
 from vibe.app.plan.drafting import DraftVersion, PlanDraft
-from vibe.app.plan.prepare import PlanRunOptions
+from vibe.app.plan.run import open_plan
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.front.event_text import one_line
 from vibe.front.slash.command import Talk
@@ -151,6 +151,6 @@ async def _run(talk: Talk, plan: LoadedPlan | str) -> None:
         trust=opening.trust,
         accepted=True,
     )
-    session = await talk.runtime.open_plan(plan, options, plans.audience())
+    session = await open_plan(plan, options, talk.runtime.host, plans.audience())
     with plans.at_work(session):
         plans.ended(await session.run())

@@ -13,11 +13,12 @@ import anyio
 from ipc.commands import Pause
 from ipc.events import AssistantDeltaEvent, Event, PlanStepUpdateEvent
 from planner.plan.loader import load_plan
+from planner.store.folder import PlanRunOptions
 from vibe.app.conversation.opening import Opening, Seat
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.host import Host
 from vibe.app.plan.dispatch import Audience
-from vibe.app.plan.prepare import PlanRunOptions
+from vibe.app.plan.run import open_plan
 from vibe.cli.signals import handled_signals
 from vibe.core.tools.permissions import ApprovalMode
 
@@ -59,7 +60,7 @@ async def main(home: Path, here: Path, elsewhere: Path) -> int:
             ids[name] = conversation.session_id
         loaded = load_plan((here / "plan.json").read_bytes(), where="plan.json")
         options = PlanRunOptions(workdir=here, plan_folder=here)
-        plan = await runtime.open_plan(loaded, options, Audience(listeners=[at_work]))
+        plan = await open_plan(loaded, options, runtime.host, Audience(listeners=[at_work]))
 
         async def run() -> None:
             ids["plan"] = str((await plan.run()).record.plan_id)

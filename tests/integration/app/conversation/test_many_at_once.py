@@ -14,11 +14,12 @@ import anyio
 from anyio import to_thread
 
 from ipc.events import ApprovalRequestEvent, AssistantDeltaEvent, WarningEvent
+from planner.store.folder import PlanRunOptions
 from tests.fakes.model_server import Received, Reply, ServedCall
 from tests.integration.app.conversation.conftest import Rig
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.plan.dispatch import Audience
-from vibe.app.plan.prepare import PlanRunOptions
+from vibe.app.plan.run import open_plan
 from vibe.core.messages import AssistantMessage
 from vibe.core.outcome import Outcome
 from vibe.core.session.folder import read_meta
@@ -82,7 +83,7 @@ async def test_one_signal_pauses_the_plan_and_saves_every_conversation_and_nothi
             assert [m.interrupted for m in conversation.messages if isinstance(m, AssistantMessage)] == [False, True]
             assert (await conversation.send("still there?")).acted.text.strip() == "you: still there?"
         options = PlanRunOptions(workdir=rig.folder, plan_folder=rig.folder)
-        plan = await runtime.open_plan(ids["plan"], options, Audience())
+        plan = await open_plan(ids["plan"], options, runtime.host, Audience())
         ended = await plan.run()
     assert ended.record.outcome is Outcome.COMPLETED
     assert (rig.folder / "first.txt").read_text() == "once\n"

@@ -16,13 +16,12 @@ from ipc.events import Event
 from ipc.journal import JournalReader
 from ipc.sink import MemorySink
 from planner.plan.loader import load_plan
-from planner.store.folder import ApprovalSetting
+from planner.store.folder import ApprovalSetting, PlanRunOptions
 from tests.fakes.model_server import Reply, ServedCall
 from tests.integration.app.conversation.conftest import Rig
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.host import Host
 from vibe.app.plan.dispatch import Audience
-from vibe.app.plan.prepare import PlanRunOptions
 from vibe.app.plan.run import open_plan
 from vibe.view.plain import plain
 from vibe.view.view import View, apply

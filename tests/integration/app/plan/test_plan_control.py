@@ -35,13 +35,13 @@ from planner.plan.status import PlanStatus
 from planner.run.control import PlanControl, Request
 from planner.state.commands import Asked
 from planner.store.errors import PlanLockedError
-from planner.store.folder import RunSettings, find_plan
+from planner.store.folder import PlanRunOptions, RunSettings, find_plan
 from planner.store.store import PlanStore
 from vibe.app.engine.host import Host
 from vibe.app.plan import commands as plan_router
 from vibe.app.plan.commands import CommandRefusedError, NoAnswerError
 from vibe.app.plan.control_handler import plan_router as serving
-from vibe.app.plan.prepare import PlanChangedError, PlanOverError, PlanRunOptions, prepare_resumed
+from vibe.app.plan.prepare import PlanChangedError, PlanOverError, prepare_resumed
 
 OPTIONS = [{"id": "yes", "label": "Yes"}, {"id": "no", "label": "No"}]
 PLAN = {

@@ -17,10 +17,9 @@ from ipc.events import Event, PlanStepUpdateEvent, ToolCallEvent, UserMessageEve
 from ipc.sink import MemorySink
 from planner.plan.loader import load_plan
 from planner.plan.status import PlanStatus
-from planner.store.folder import ApprovalSetting
+from planner.store.folder import ApprovalSetting, PlanRunOptions
 from vibe.app.engine.host import Host
 from vibe.app.plan.dispatch import Audience
-from vibe.app.plan.prepare import PlanRunOptions
 from vibe.app.plan.run import PlanRun, PlanSession, open_plan
 from vibe.core.outcome import Outcome
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.core.session.repository import ENVIRON
-from vibe.app.engine.base_commit import changed_files, head_commit
+from vibe.app.plan.reuse import changed_files, head_commit
 from vibe.core.config.models import ProjectContextConfig, VibeConfig
 from vibe.core.instructions.project_context import GuidanceRequest, git_view
 from vibe.core.session.snapshots import Snapshots

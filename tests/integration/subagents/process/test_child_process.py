@@ -25,13 +25,12 @@ from ipc.events import (
 from ipc.sink import MemorySink
 from planner.plan.loader import load_plan
 from planner.plan.status import PlanStatus
-from planner.store.folder import ApprovalSetting
+from planner.store.folder import ApprovalSetting, PlanRunOptions
 from subagents.process.protocol import Hello, encode
 from tests.fakes.mcp_peers import PEN, left_over
 from tests.fakes.step_links import Person
 from vibe.app.engine.host import Host
 from vibe.app.plan.dispatch import Audience
-from vibe.app.plan.prepare import PlanRunOptions
 from vibe.app.plan.run import PlanRun, open_plan
 from vibe.core.tools.ports import ApprovalScope
 

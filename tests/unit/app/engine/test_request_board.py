@@ -17,7 +17,7 @@ from ipc.events import (
     PlanPausedEvent,
     QuestionEvent,
 )
-from vibe.app.engine.request_board import RequestBoard
+from vibe.app.engine.request_board import Company, RequestBoard
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 from vibe.core.tools.questions import Answer, Question
 
@@ -250,8 +250,10 @@ async def test_answers_that_are_none_to_the_questions_are_refused(given: Any, pr
 
 async def test_conversations_and_plans_may_share_a_board() -> None:
     shared = RequestBoard()
-    assert RequestBoard.before(shared, shared.ask) is shared
-    assert RequestBoard.before(None, shared.ask) is not shared
+    _, board = Company(approver=shared, user_input=shared.ask).with_board()
+    assert board is shared
+    _, board = Company(user_input=shared.ask).with_board()
+    assert board not in {None, shared}
     hear(shared, ASKED, structs.replace(ASKED, request_id="other123", plan_id="q", subagent_step_id="test"))
     replies: list[Reply] = []
     async with anyio.create_task_group() as tasks:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import anyio
@@ -14,8 +13,7 @@ import pytest
 from tests.fakes.keyrings import FileKeyring, LockedKeyring, keyring_of_this_process
 from tests.fakes.model_server import ModelServer, Reply
 from vibe.app.engine.host import Host
-from vibe.app.first_use.flow import FirstUse, KeyStore, NoKeyError, SetupSelection
-from vibe.app.first_use.provider_choice import BadKeyError, ProviderChoice
+from vibe.app.first_use.flow import BadKeyError, FirstUse, KeyStore, NoKeyError, ProviderChoice, SetupSelection
 from vibe.app.inspect.trial import Trial, TrialFault
 from vibe.core.config.dotenv import read_env_file
 from vibe.core.config.presets import PRESETS
@@ -70,8 +68,8 @@ def selected(flow: FirstUse, model: str = "small", key: str = KEY) -> SetupSelec
     return SetupSelection(choice=flow.choice("served"), model=model, key=key)
 
 
-def tried(flow: FirstUse, selection: SetupSelection, seconds: float = 30) -> Trial:
-    return anyio.run(partial(flow.try_out, selection, seconds=seconds))
+def tried(flow: FirstUse, selection: SetupSelection) -> Trial:
+    return anyio.run(flow.try_out, selection)
 
 
 def test_configured_providers_come_before_those_that_could_be(setting: Setting) -> None:
@@ -269,11 +267,14 @@ def test_a_model_that_is_not_served_is_a_sentence(
     assert trial.sentence == f"'served' does not serve the model 'huge' (HTTP {status}): choose another"
 
 
-def test_a_server_that_says_nothing_is_not_waited_for_long(setting: Setting, server: ModelServer) -> None:
+def test_a_server_that_says_nothing_is_not_waited_for_long(
+    setting: Setting, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vibe.app.inspect.trial.TRIAL_SECONDS", 0.3)
     server.enqueue(Reply(text="ready", silent_after=0))
     flow = setting.flow()
 
-    trial = tried(flow, selected(flow), seconds=0.3)
+    trial = tried(flow, selected(flow))
 
     assert trial.fault is TrialFault.ADDRESS
     assert "did not answer within 0.3 s" in trial.sentence

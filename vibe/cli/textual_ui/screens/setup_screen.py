@@ -21,8 +21,7 @@ from vibe.system.errors import VibeError
 from vibe.system.plain_text import plain_line, shortened
 
 if TYPE_CHECKING:
-    from vibe.app.first_use.flow import FirstUse, ModelMenu, SetupSelection
-    from vibe.app.first_use.provider_choice import ProviderChoice
+    from vibe.app.first_use.flow import FirstUse, ModelMenu, ProviderChoice, SetupSelection
 
 LONGEST_ROW = 200
 LONGEST_SENTENCE = 600
@@ -214,7 +213,7 @@ class SetupScreen(Screen[bool]):
         self._type(placeholder="paste the key; it is not shown", secret=True)
 
     def _take_key(self, text: str) -> None:
-        from vibe.app.first_use.provider_choice import BadKeyError, checked_key  # noqa: PLC0415  loaded with the flow
+        from vibe.app.first_use.flow import BadKeyError, checked_key  # noqa: PLC0415  loaded with the flow
 
         if not text.strip() and self._choice is not None and self._choice.key_place:
             self._key = ""
