@@ -144,6 +144,15 @@ class AgentView(Struct, kw_only=True, eq=False):
 
     # --- what happens to it
 
+    def told(self, event: e.UserMessageEvent) -> EntryView:
+        """It was told something; returns the entry."""
+        self.does("waiting for the model")
+        return self.transcript.told(event)
+
+    def printed(self, event: e.ToolStreamEvent) -> EntryView | None:
+        """A call printed something; returns its entry."""
+        return self.transcript.printed(event)
+
     def piece(self, event: e.AssistantDeltaEvent | e.ReasoningDeltaEvent) -> EntryView | None:
         """A piece of an answer or a reasoning came; returns the entry it belongs to."""
         entry = self.transcript.piece(event)

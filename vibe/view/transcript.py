@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import dropwhile
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from msgspec import Struct
 
@@ -104,6 +104,7 @@ class CallView(EntryView, kw_only=True, eq=False):
 
 
 _OPEN = frozenset({"writing", "queued", "running"})
+_Entry = TypeVar("_Entry", EntryView, CallView)
 
 
 def index_after_summary(index: int | None, kept_from: int) -> int | None:
@@ -116,6 +117,12 @@ def index_after_summary(index: int | None, kept_from: int) -> int | None:
     return index - kept_from + 1 if index >= kept_from else None
 
 
+class KeptCharacters(Struct):
+    """The characters of all transcripts of a view together."""
+
+    count: int = 0
+
+
 class TranscriptView:
     """Entries by their numbers, as text; these count from 1 and are never used twice.
 
@@ -123,13 +130,14 @@ class TranscriptView:
     last event.
     """
 
-    __slots__ = ("_answers", "_calls", "_key", "_live", "_next", "_reasonings", "entries", "older", "size")
+    __slots__ = ("_answers", "_calls", "_kept", "_key", "_live", "_next", "_reasonings", "entries", "older", "size")
 
-    def __init__(self, key: Key) -> None:
+    def __init__(self, key: Key, kept: KeptCharacters) -> None:
         self.entries: dict[str, EntryView] = {}
         self.older: dict[str, tuple[int, int]] = {}
         self.size = 0
         self._key = (*key, "entries")
+        self._kept = kept
         self._next = 1
         self._answers: dict[str, EntryView] = {}
         self._reasonings: dict[str, EntryView] = {}
@@ -276,49 +284,34 @@ class TranscriptView:
             self._drop(entry)
 
     def _begun(self, kind: str, event: e.Event, text: str) -> EntryView:
-        number = self._next
-        entry = EntryView(
-            number=number,
-            kind=kind,
-            source=event.source,
-            first=event.seq,
-            last=event.seq,
-            ts=event.ts,
-            key=(*self._key, str(number)),
-            text=text[:TEXT_CHARACTERS],
-            cut=max(0, len(text) - TEXT_CHARACTERS),
-        )
-        entry.size += len(entry.text)
-        self._add(entry)
-        return entry
+        shown, cut = text[:TEXT_CHARACTERS], max(0, len(text) - TEXT_CHARACTERS)
+        return self._add(EntryView, event, kind=kind, text=shown, cut=cut, size=_OVERHEAD + len(shown))
 
     def _begun_call(self, event: e.ToolArgumentsEvent | e.ToolQueuedEvent | e.ToolCallEvent, status: str) -> CallView:
-        number = self._next
-        call = CallView(
-            number=number,
-            kind="call",
-            source=event.source,
-            first=event.seq,
-            last=event.seq,
-            ts=event.ts,
-            key=(*self._key, str(number)),
-            status=status,
-            tool=event.tool,
-            call_id=event.tool_call_id,
-            words=event.tool,
-        )
-        self._add(call)
-        self._live[number] = call
+        tool, call_id = event.tool, event.tool_call_id
+        call = self._add(CallView, event, kind="call", status=status, tool=tool, call_id=call_id, words=tool)
+        self._live[call.number] = call
         if call.call_id:
             self._calls[call.call_id] = call
         return call
 
-    def _add(self, entry: EntryView) -> None:
+    def _add(self, shape: type[_Entry], event: e.Event, **fields: Any) -> _Entry:
+        number = self._next
         self._next += 1
+        entry = shape(
+            number=number,
+            source=event.source,
+            first=event.seq,
+            last=event.seq,
+            ts=event.ts,
+            key=(*self._key, str(number)),
+            **fields,
+        )
         self.entries[entry.key[-1]] = entry
-        self.size += entry.size
+        self._grow(entry.size)
         while len(self.entries) > MOST_ENTRIES or (self.size > MOST_CHARACTERS and len(self.entries) > 1):
             self._drop_first()
+        return entry
 
     def _drop_first(self) -> None:
         entry = self.entries[next(iter(self.entries))]
@@ -328,7 +321,7 @@ class TranscriptView:
 
     def _drop(self, entry: EntryView) -> None:
         del self.entries[entry.key[-1]]
-        self.size -= entry.size
+        self._grow(-entry.size)
         self._live.pop(entry.number, None)
         for known in (self._answers, self._reasonings):
             if known.get(entry.ref) is entry:
@@ -356,9 +349,7 @@ class TranscriptView:
         if over > 0:
             self._set(entry, whole[over:], entry.cut + over)
         else:
-            entry.text = whole
-            entry.size += len(text)
-            self.size += len(text)
+            self._set(entry, whole, entry.cut)
 
     def _set(self, entry: EntryView, text: str, cut: int) -> None:
         self._resize(entry, len(text) - len(entry.text))
@@ -370,7 +361,11 @@ class TranscriptView:
 
     def _resize(self, entry: EntryView, more: int) -> None:
         entry.size += more
+        self._grow(more)
+
+    def _grow(self, more: int) -> None:
         self.size += more
+        self._kept.count += more
 
 
 def called(event: e.ToolCallEvent) -> str:

@@ -9,7 +9,6 @@ are to be applied in the order of the runs. Front ends compute times from the ev
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from itertools import chain
 from typing import Any, Final, TypeAlias, get_args
 
 from msgspec import Struct, field
@@ -20,7 +19,7 @@ from planner.state.state import State
 from vibe.view.agent_view import AgentView, RequestView, Totals
 from vibe.view.plan_view import PlanView, decision_text, revision_text
 from vibe.view.step_view import RUNNING, StepView
-from vibe.view.transcript import EntryView, Key, TranscriptView, index_after_summary
+from vibe.view.transcript import EntryView, KeptCharacters, Key, TranscriptView, index_after_summary
 
 MOST_NOTICES = 200
 MOST_CHARACTERS = 32 * 1024 * 1024
@@ -38,8 +37,7 @@ COMPACTED = "compact.end"
 """Name of the note that stands where a conversation was summarised."""
 
 Changed: TypeAlias = tuple[Key, ...]
-_Piece: TypeAlias = e.AssistantDeltaEvent | e.ReasoningDeltaEvent
-_Call: TypeAlias = e.ToolCallEvent | e.ToolQueuedEvent | e.ToolArgumentsEvent
+_Take: TypeAlias = Callable[["View", "RunView", Any], Changed]
 _New: TypeAlias = e.ConversationClearedEvent | e.ConversationRewoundEvent
 _OfConversation: TypeAlias = (
     e.PromptStartedEvent | e.PromptEndedEvent | e.ConversationConfiguredEvent | e.CompactEndEvent | _New
@@ -100,7 +98,7 @@ class View(Struct, kw_only=True, eq=False):
     notices: dict[int, NoticeView] = field(default_factory=dict[int, NoticeView])
     spent: Totals = field(default_factory=Totals)
     noticed: int = 0
-    kept: int = 0
+    kept: KeptCharacters = field(default_factory=KeptCharacters)
     aliases: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
@@ -144,7 +142,8 @@ def apply(view: View, event: e.Event) -> Changed:
             return ()
         run.seq = event.seq
     run.updated_at = event.ts
-    return (run.key, *_APPLY[type(event)](view, run, event))
+    changed = (run.key, *_APPLY[type(event)](view, run, event))
+    return changed if view.kept.count <= MOST_CHARACTERS else (*changed, *_lighten(view, view.agent_of(event)))
 
 
 def lose(view: View, source: str) -> Changed:
@@ -165,7 +164,7 @@ def _agent(view: View, event: e.Event) -> AgentView:
     agent = view.agents.get(agent_id)
     if agent is None:
         key = ("agents", agent_id)
-        agent = view.agents[agent_id] = AgentView(id=agent_id, key=key, transcript=TranscriptView(key))
+        agent = view.agents[agent_id] = AgentView(id=agent_id, key=key, transcript=TranscriptView(key, view.kept))
         agent.started_at, agent.plan_id, agent.step_id = event.ts, event.plan_id, event.subagent_step_id
         plan = view.plans.get(event.plan_id or "")
         if plan is not None:
@@ -200,78 +199,49 @@ def _seen(view: View, agent: AgentView, entry: EntryView | None = None) -> Chang
     return (agent.key,) if entry is None else (agent.key, entry.key)
 
 
-def _weigh(view: View, agent: AgentView, before: int) -> Changed:
-    """Account for what a transcript holds now; the oldest go where all together hold too much."""
-    view.kept += agent.transcript.size - before
-    if view.kept <= MOST_CHARACTERS:
-        return ()
+def _lighten(view: View, busy: AgentView | None) -> Changed:
+    """Drop the transcripts of the oldest agents, but for the one at work, as all together hold too much."""
     dropped: list[Key] = []
-    for other in view.agents.values():
-        if view.kept <= MOST_CHARACTERS * 3 // 4:
+    for agent in view.agents.values():
+        if view.kept.count <= MOST_CHARACTERS * 3 // 4:
             break
-        if other is not agent and other.transcript.size:
-            view.kept -= other.transcript.size
-            other.transcript.forget_all()
-            dropped.append((*other.key, "entries"))
+        if agent is not busy and agent.transcript.size:
+            agent.transcript.forget_all()
+            dropped.append((*agent.key, "entries"))
     return tuple(dropped)
 
 
-def _piece(view: View, _: RunView, event: _Piece) -> Changed:
-    agent = _agent(view, event)
-    before = agent.transcript.size
-    entry = agent.piece(event)
-    view.kept += agent.transcript.size - before
-    return _seen(view, agent, entry)
+def _does(take: Callable[[AgentView, Any], EntryView | None]) -> _Take:
+    """Take events that an agent makes an entry of, or none."""
 
+    def handle(view: View, _: RunView, event: e.Event) -> Changed:
+        agent = _agent(view, event)
+        return _seen(view, agent, take(agent, event))
 
-def _told(view: View, _: RunView, event: e.UserMessageEvent) -> Changed:
-    agent = _agent(view, event)
-    before = agent.transcript.size
-    entry = agent.transcript.told(event)
-    agent.does("waiting for the model")
-    return (*_seen(view, agent, entry), *_weigh(view, agent, before))
+    return handle
 
 
 def _answer(view: View, _: RunView, event: e.AssistantEvent) -> Changed:
     agent = _agent(view, event)
-    before = agent.transcript.size
     entry = agent.answered(event)
     step = view.step_of(agent)
     if step is not None and agent.parent_id is None:
         step.turns += 1
-    return (*_seen(view, agent, entry), *_weigh(view, agent, before))
-
-
-def _call(view: View, _: RunView, event: _Call) -> Changed:
-    agent = _agent(view, event)
-    before = agent.transcript.size
-    entry = agent.tool(event)
-    return (*_seen(view, agent, entry), *_weigh(view, agent, before))
-
-
-def _output(view: View, _: RunView, event: e.ToolStreamEvent) -> Changed:
-    agent = _agent(view, event)
-    before = agent.transcript.size
-    entry = agent.transcript.printed(event)
-    view.kept += agent.transcript.size - before
     return _seen(view, agent, entry)
 
 
 def _result(view: View, _: RunView, event: e.ToolResultEvent) -> Changed:
     agent = _agent(view, event)
-    before = agent.transcript.size
     entry = agent.result(event)
     step = view.step_of(agent)
     if step is not None:
         step.changed(event.files_changed)
-    return (*_seen(view, agent, entry), *_weigh(view, agent, before))
+    return _seen(view, agent, entry)
 
 
-def _note(view: View, agent: AgentView, event: e.Event, text: str, code: str = "", status: str = "note") -> Changed:
+def _note(agent: AgentView, event: e.Event, text: str, code: str = "", status: str = "note") -> Changed:
     """Have something said between what an agent did."""
-    before = agent.transcript.size
-    entry = agent.transcript.noted(event, text, name=code, status=status)
-    return (agent.key, entry.key, *_weigh(view, agent, before))
+    return (agent.key, agent.transcript.noted(event, text, name=code, status=status).key)
 
 
 def _compaction(view: View, _: RunView, event: e.CompactStartEvent | e.CompactEndEvent) -> Changed:
@@ -287,7 +257,7 @@ def _compaction(view: View, _: RunView, event: e.CompactStartEvent | e.CompactEn
         kept_from = event.messages_before - event.messages_after + 1
     for entry in agent.entries.values():
         entry.message_index = index_after_summary(entry.message_index, kept_from)
-    keys = _note(view, agent, event, text, COMPACTED)
+    keys = _note(agent, event, text, COMPACTED)
     next(reversed(agent.entries.values())).kept_from = kept_from
     return (*_seen(view, agent), *keys)
 
@@ -326,7 +296,7 @@ def _prompt(view: View, _: RunView, event: e.PromptStartedEvent | e.PromptEndedE
         return said
     cost = "" if event.cost_usd is None else f" · ${event.cost_usd:.2f}"
     tokens = event.usage.prompt_tokens + event.usage.completion_tokens
-    return (*said, *_note(view, agent, event, f"{event.duration_s:.1f} s · {tokens:,} tok{cost}", ENDED))
+    return (*said, *_note(agent, event, f"{event.duration_s:.1f} s · {tokens:,} tok{cost}", ENDED))
 
 
 def _configured(view: View, _: RunView, event: e.ConversationConfiguredEvent) -> Changed:
@@ -338,19 +308,15 @@ def _configured(view: View, _: RunView, event: e.ConversationConfiguredEvent) ->
 
 def _anew(view: View, _: RunView, event: _New) -> Changed:
     agent = _talking(view, event)
-    before = agent.transcript.size
+    agent.todo = ()
     if isinstance(event, e.ConversationClearedEvent):
         agent.transcript.forget_all()
-        agent.todo = ()
-        text, code = "the conversation was cleared", CLEARED
+        text, code, index = "the conversation was cleared", CLEARED, 0
     else:
         agent.transcript.take_back(event.message_index)
-        agent.todo = ()
-        text, code = "the conversation was rewound", REWOUND
-    view.kept += agent.transcript.size - before
-    keys = _note(view, agent, event, text, code)
-    newest = next(reversed(agent.entries.values()))
-    newest.message_index = 0 if isinstance(event, e.ConversationClearedEvent) else event.message_index
+        text, code, index = "the conversation was rewound", REWOUND, event.message_index
+    keys = _note(agent, event, text, code)
+    next(reversed(agent.entries.values())).message_index = index
     return (*keys, (*agent.key, "entries"))
 
 
@@ -361,7 +327,7 @@ def _background(view: View, _: RunView, event: e.BackgroundStartedEvent | e.Back
         return (agent.key,)
     agent.background.pop(event.handle, None)
     text = f"background command {event.handle} {event.status} with exit code {event.exit_code}: {event.command}"
-    return _note(view, agent, event, text)
+    return _note(agent, event, text)
 
 
 def _subagent_started(view: View, _: RunView, event: e.SubAgentStartedEvent) -> Changed:
@@ -541,7 +507,6 @@ def _session(view: View, run: RunView, event: e.SessionStartedEvent | e.SessionE
         run.ended_at = run.outcome = run.exit_code = None
         agent.profile, agent.model, agent.ended_at, agent.outcome = event.agent, event.model, None, None
         if agent.source == event.source and agent.entries:  # resumed by the process that left it: it begins again
-            view.kept -= agent.transcript.size
             agent.transcript.forget_all()
             agent.older.clear()
             return (agent.key, (*agent.key, "entries"))
@@ -586,7 +551,7 @@ def _trouble(view: View, _: RunView, event: e.WarningEvent | e.ErrorEvent) -> Ch
     if is_told:
         keys += _notice(view, event, kind, event.message)
     if agent is not None and (is_told or (event.code in SUMMARISED and not event.plan_id)):
-        keys += _note(view, agent, event, event.message, event.code, kind)
+        keys += _note(agent, event, event.message, event.code, kind)
     step = _step(view, event)
     if step is not None and step.status != RUNNING:
         return tuple(keys)
@@ -620,12 +585,12 @@ def _nothing(_: View, __: RunView, ___: e.Event) -> Changed:
     return ()
 
 
-_HANDLERS: Final[tuple[tuple[Callable[[View, RunView, Any], Changed], tuple[type[e.BaseEvent], ...]], ...]] = (
-    (_piece, (e.AssistantDeltaEvent, e.ReasoningDeltaEvent)),
-    (_told, (e.UserMessageEvent,)),
+_HANDLERS: Final[tuple[tuple[_Take, tuple[type[e.BaseEvent], ...]], ...]] = (
+    (_does(AgentView.piece), (e.AssistantDeltaEvent, e.ReasoningDeltaEvent)),
+    (_does(AgentView.told), (e.UserMessageEvent,)),
     (_answer, (e.AssistantEvent,)),
-    (_call, (e.ToolCallEvent, e.ToolQueuedEvent, e.ToolArgumentsEvent)),
-    (_output, (e.ToolStreamEvent,)),
+    (_does(AgentView.tool), (e.ToolCallEvent, e.ToolQueuedEvent, e.ToolArgumentsEvent)),
+    (_does(AgentView.printed), (e.ToolStreamEvent,)),
     (_result, (e.ToolResultEvent,)),
     (_compaction, (e.CompactStartEvent, e.CompactEndEvent)),
     (_model, (e.ModelStartedEvent, e.ModelEndedEvent)),
@@ -647,6 +612,4 @@ _HANDLERS: Final[tuple[tuple[Callable[[View, RunView, Any], Changed], tuple[type
     (_trouble, (e.WarningEvent, e.ErrorEvent)),
     (_nothing, (e.MemoryEntryEvent,)),
 )
-_APPLY: Final[dict[type[e.BaseEvent], Callable[[View, RunView, Any], Changed]]] = dict(
-    chain.from_iterable(((kind, take) for kind in kinds) for take, kinds in _HANDLERS)
-)
+_APPLY: Final[dict[type[e.BaseEvent], _Take]] = {kind: take for take, kinds in _HANDLERS for kind in kinds}

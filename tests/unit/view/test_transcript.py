@@ -176,8 +176,8 @@ def test_large_arguments_are_shortened() -> None:
 def test_all_transcripts_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(view, "MOST_CHARACTERS", 10_000)
     seen = view_of(*(e.UserMessageEvent(text="x" * 900, subagent_id=f"agent-{number}") for number in range(40)))
-    assert seen.kept <= 10_000
-    assert seen.kept == sum(agent.transcript.size for agent in seen.agents.values())
+    assert seen.kept.count <= 10_000
+    assert seen.kept.count == sum(agent.transcript.size for agent in seen.agents.values())
     assert (seen.agents["agent-0"].entries, seen.agents["agent-0"].older) == ({}, {"run": (1, 1)})
     assert seen.agents["agent-39"].entries
 
@@ -224,7 +224,7 @@ def test_a_conversation_that_its_process_resumes_begins_again() -> None:
     seen = view_of(begun, told[0], cleared, told[1], begun, e.UserMessageEvent(text="again", session_id="one"))
     (agent,) = seen.agents.values()
     assert ([entry.text for entry in agent.entries.values()], agent.older) == (["again"], {})
-    assert seen.kept == agent.transcript.size
+    assert seen.kept.count == agent.transcript.size
 
 
 def test_a_conversation_that_was_summarised_goes_on_under_its_new_session_id() -> None:

@@ -30,7 +30,7 @@ def fold(events: Iterable[Event]) -> View:
 
 def all_of(view: View) -> tuple[dict[str, Any], dict[str, object], int]:
     """Everything in a view that a reader can see, the plans' own states included."""
-    return plain(view), {name: plan.state for name, plan in view.plans.items()}, view.kept
+    return plain(view), {name: plan.state for name, plan in view.plans.items()}, view.kept.count
 
 
 def announced(seed: int, others: int) -> tuple[list[Event], Random]:
@@ -105,4 +105,4 @@ def test_transcripts_stay_within_bounds_and_say_where_the_rest_is(seed: int, oth
         assert [int(number) for number in agent.entries] == [entry.number for entry in entries]
         assert agent.transcript.size == sum(entry.size for entry in entries)
         assert len(entries) <= transcript.MOST_ENTRIES
-    assert view.kept == sum(agent.transcript.size for agent in view.agents.values())
+    assert view.kept.count == sum(agent.transcript.size for agent in view.agents.values())

@@ -23,8 +23,7 @@ from vibe.cli.textual_ui.overview.ticker import Ticker
 from vibe.cli.textual_ui.panels.bottom_panel import BottomPanel
 from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
 from vibe.cli.textual_ui.panels.request_queue import RequestQueue
-from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter
-from vibe.cli.textual_ui.presenters.older import journals_of
+from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter, journals_of
 from vibe.cli.textual_ui.screens.setup_screen import SetupScreen
 from vibe.cli.textual_ui.screens.transcript_screen import TranscriptScreen
 from vibe.cli.textual_ui.state_store import ScreenPhase, UIStateStore

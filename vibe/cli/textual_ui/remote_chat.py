@@ -31,7 +31,7 @@ from vibe.app.engine.host import Host
 from vibe.cli.textual_ui.controllers.app_controller import ChatAbout, Stage
 from vibe.cli.textual_ui.overview.summaries import plan_end_lines
 from vibe.cli.textual_ui.panels.request_queue import RequestReply
-from vibe.cli.textual_ui.presenters.older import SavedPart
+from vibe.cli.textual_ui.presenters.chat_presenter import SavedPart
 from vibe.view.agent_view import RequestView
 from vibe.view.view import lose
 

@@ -37,7 +37,7 @@ from vibe.cli.textual_ui.app import VibeApp
 from vibe.cli.textual_ui.controllers.app_controller import ChatAbout
 from vibe.cli.textual_ui.input.completion_popup import CandidateList
 from vibe.cli.textual_ui.log.entry import LogEntry
-from vibe.cli.textual_ui.presenters.older import SavedPart
+from vibe.cli.textual_ui.presenters.chat_presenter import SavedPart
 from vibe.cli.textual_ui.screen_commands import SessionPicker
 from vibe.cli.textual_ui.screens.setup_screen import SetupScreen, SetupStep
 from vibe.core.session.folder import SavedSession, SessionFolder, SessionMeta

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from vibe.cli.textual_ui.panels.request_queue import RequestQueue
-from vibe.cli.textual_ui.presenters.older import SavedPart
+from vibe.cli.textual_ui.presenters.chat_presenter import SavedPart
 from vibe.cli.textual_ui.state_store import QueuedLine, ScreenPhase, UIStateStore
 from vibe.front.slash.command import user_command
 

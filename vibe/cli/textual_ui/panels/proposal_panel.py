@@ -13,8 +13,7 @@ from textual.content import Content
 from textual.message import Message
 
 from ipc.events import PlannedCommand, PlanProposedEvent, StepOutline
-from vibe.cli.textual_ui.panels.line_view import BAR, DIFF_STYLES, Line, LineView
-from vibe.cli.textual_ui.panels.panel_frame import LATER_KEY, PanelFrame, TypingGuard
+from vibe.cli.textual_ui.panels.panel_frame import BAR, DIFF_STYLES, LATER_KEY, Line, LineView, PanelFrame, TypingGuard
 from vibe.core.modes import MODE_CATALOG, ExecutionMode
 from vibe.front.request_text import visible
 from vibe.system.plain_text import plain, plain_line

@@ -11,8 +11,7 @@ from textual.content import Content
 
 from ipc.commands import AnswerQuestion, Approve, Decide
 from ipc.events import ApprovalRequestEvent, CommandDisplay, PlanDecisionEvent, QuestionEvent
-from vibe.cli.textual_ui.panels.line_view import BAR, DIFF_STYLES, Line, LineView
-from vibe.cli.textual_ui.panels.panel_frame import LATER_KEY, PanelFrame, TypingGuard
+from vibe.cli.textual_ui.panels.panel_frame import BAR, DIFF_STYLES, LATER_KEY, Line, LineView, PanelFrame, TypingGuard
 from vibe.cli.textual_ui.panels.request_queue import PendingRequest
 from vibe.front.request_text import (
     FULL,

@@ -12,10 +12,9 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from vibe.cli.textual_ui.log.chat_log import ChatLog
-from vibe.cli.textual_ui.overview.panel_rows import STYLES, agent_name
+from vibe.cli.textual_ui.overview.side_panel import STYLES, agent_name
 from vibe.cli.textual_ui.overview.ticker import Refresher, pressure
-from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter
-from vibe.cli.textual_ui.presenters.older import ReadJournals
+from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter, ReadJournals
 from vibe.front.event_text import one_line
 from vibe.front.plan_words import cut, mark, mode_icon, short
 from vibe.view.agent_view import AgentView

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vibe.cli.textual_ui.controllers.app_controller import AppController, ChatAbout
-from vibe.cli.textual_ui.presenters.older import SavedPart
+from vibe.cli.textual_ui.presenters.chat_presenter import SavedPart
 from vibe.cli.textual_ui.state_store import QueuedLine, ScreenPhase, UIStateStore
 
 

@@ -16,7 +16,7 @@ from textual.widgets import Static, TextArea
 
 from ipc.events import ApprovalRequestEvent
 from vibe.cli.textual_ui.panels.bottom_panel import BottomPanel
-from vibe.cli.textual_ui.panels.line_view import LineView
+from vibe.cli.textual_ui.panels.panel_frame import LineView
 from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
 from vibe.cli.textual_ui.panels.request_queue import RequestQueue
 

@@ -19,8 +19,14 @@ from ipc.events import CommandDisplay, Event
 from tests.unit.cli.textual_ui.overview.views import HOSTILE, give
 from tests.unit.cli.textual_ui.presenters.test_older import written
 from vibe.cli.textual_ui.log.chat_log import ChatLog
-from vibe.cli.textual_ui.presenters.chat_presenter import MOST_LOGGED, ChatPresenter
-from vibe.cli.textual_ui.presenters.older import CHUNK, JournalPart, SavedPart, journals_of
+from vibe.cli.textual_ui.presenters.chat_presenter import (
+    CHUNK,
+    MOST_LOGGED,
+    ChatPresenter,
+    JournalPart,
+    SavedPart,
+    journals_of,
+)
 from vibe.core.compactor import stand_in
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from vibe.system.errors import UsageError

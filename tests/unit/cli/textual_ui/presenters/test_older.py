@@ -11,7 +11,7 @@ from ipc import events as e
 from ipc.bus import EventBus
 from ipc.errors import UnknownSourceError
 from ipc.registry import Registry, RunInfo
-from vibe.cli.textual_ui.presenters.older import (
+from vibe.cli.textual_ui.presenters.chat_presenter import (
     CHUNK,
     JournalPart,
     SavedPart,
