@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec import Struct
+
 from vibe.cli.textual_ui.log.clean import COLUMNS, clean, clean_coloured
 
 FOLDING: Final = frozenset({"call", "reasoning"})
@@ -12,75 +14,41 @@ OPEN: Final = frozenset({"streaming", "writing", "queued", "running"})
 """Statuses of what goes on."""
 
 
-class LogEntry:
+class LogEntry(Struct, eq=False):
     """Text with a kind; changed in place, after which the log is told with ``changed``.
 
     ``kind``: ``user`` (told to the agent), ``answer`` (Markdown), ``reasoning``, ``call`` (of a tool), ``note`` (a line
     of the host) or ``shell`` (output of the user's own command, with colours). ``status`` is ``streaming``, ``done`` or
     ``interrupted``; of a call ``writing``, ``queued``, ``running``, ``ok``, ``error``, ``denied`` or ``cancelled``;
     of a note ``note``, ``typed`` (a command), ``warning`` or ``error``. ``title`` is the heading of a call or a
-    reasoning, ``detail`` what is said behind it, ``text`` all that a call printed. ``key`` is its name for the
-    presenter. ``whole``: no line is left out in the middle of it.
+    reasoning, ``detail`` what is said behind it, ``text`` all that a call printed; it is fit to show. ``key`` is its
+    name for the presenter. ``whole``: no line is left out in the middle of it.
     """
 
-    __slots__ = (
-        "_from",
-        "_raw",
-        "_text",
-        "detail",
-        "diff",
-        "epoch",
-        "exact",
-        "folded",
-        "height",
-        "images",
-        "index",
-        "key",
-        "kind",
-        "message_index",
-        "status",
-        "title",
-        "whole",
-    )
+    kind: str
+    text: str = ""
+    title: str = ""
+    detail: str = ""
+    status: str = "done"
+    diff: str = ""
+    folded: bool = True
+    images: int = 0
+    key: str = ""
+    message_index: int | None = None
+    whole: bool = False
+    # Kept by the log: its place, its rows as far as they are known, and the number of the text it is a part of.
+    index: int = -1
+    height: int = 0
+    exact: bool = False
+    epoch: int = 0
+    settled: int = 0
+    """The length of the text that more of it will not change: its whole lines."""
+    rest: str = ""
+    """The line that is not whole, as it came."""
 
-    def __init__(  # noqa: PLR0913  a record, by keyword
-        self,
-        kind: str,
-        text: str = "",
-        *,
-        title: str = "",
-        detail: str = "",
-        status: str = "done",
-        diff: str = "",
-        folded: bool | None = None,
-        images: int = 0,
-        key: str = "",
-        message_index: int | None = None,
-    ) -> None:
-        self.kind = kind
-        self.title = title
-        self.detail = detail
-        self.status = status
-        self.diff = diff
-        self.folded = kind in FOLDING if folded is None else folded
-        self.images = images
-        self.key = key
-        self.message_index = message_index
-        self.whole = False
-        # Kept by the log: its place, its rows as far as they are known, and the number of the text it is a part of.
-        self.index = -1
-        self.height = 0
-        self.exact = False
-        self.epoch = 0
-        self._text: str = ""
-        self._raw: str = ""
-        self._from: int = 0
+    def __post_init__(self) -> None:
+        text, self.text = self.text, ""
         self.add_text(text)
-
-    @property
-    def text(self) -> str:
-        """Its text, fit to show."""
-        return self._text
 
     @property
     def folds(self) -> bool:
@@ -92,30 +60,24 @@ class LogEntry:
         """It goes on."""
         return self.status in OPEN
 
-    @property
-    def settled(self) -> int:
-        """The length of the text that more of it will not change: its whole lines."""
-        return self._from
-
     def set_text(self, text: str) -> None:
         """Have this text; one that only grew is shown as a stream is."""
-        old, settled = self._text, self._from
-        self._text, self._raw, self._from = "", "", 0
+        old, settled = self.text, self.settled
+        self.text, self.rest, self.settled = "", "", 0
         self.add_text(text)
-        if self._from < settled or self._text[:settled] != old[:settled]:
+        if self.settled < settled or self.text[:settled] != old[:settled]:
             self.epoch += 1
 
     def add_text(self, piece: str) -> None:
         """Have this behind its text. Escapes and rewritten lines may be cut anywhere by the pieces."""
-        raw = self._raw + piece
-        lines, newline, self._raw = raw.rpartition("\n")
+        lines, newline, self.rest = (self.rest + piece).rpartition("\n")
         if newline:
-            self._text = f"{self._text[: self._from]}{self._cleaned(lines)}\n"
-            self._from = len(self._text)
-        if len(self._raw) > 2 * COLUMNS:
+            self.text = f"{self.text[: self.settled]}{self._cleaned(lines)}\n"
+            self.settled = len(self.text)
+        if len(self.rest) > 2 * COLUMNS:
             # More of so long a line is not shown; only what may rewrite it counts.
-            self._raw = self._raw.rpartition("\r")[2][: 2 * COLUMNS]
-        self._text = self._text[: self._from] + self._cleaned(self._raw)
+            self.rest = self.rest.rpartition("\r")[2][: 2 * COLUMNS]
+        self.text = self.text[: self.settled] + self._cleaned(self.rest)
 
     def _cleaned(self, text: str) -> str:
         return clean_coloured(text) if self.kind == "shell" else clean(text)
@@ -124,5 +86,5 @@ class LogEntry:
         """About how many rows it takes at that width."""
         if self.folds and self.folded:
             return 1
-        size = len(self._text) + len(self.diff)
-        return 2 + self._text.count("\n") + self.diff.count("\n") + size // max(1, cols)
+        size = len(self.text) + len(self.diff)
+        return 2 + self.text.count("\n") + self.diff.count("\n") + size // max(1, cols)

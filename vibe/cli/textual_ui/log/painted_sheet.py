@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, ClassVar, Final, cast
 
@@ -356,15 +357,8 @@ class SheetView(ScrollView):
 
     def scroll_by_key(self, key: str) -> None:
         """Scroll as a key of the line below says."""
-        match key:
-            case "pageup":
-                self.action_page_up()
-            case "pagedown":
-                self.action_page_down()
-            case "ctrl+home":
-                self.action_scroll_home()
-            case _:
-                self.action_scroll_end()
+        moves = {"pageup": self.action_page_up, "pagedown": self.action_page_down, "ctrl+home": self.action_scroll_home}
+        moves.get(key, self.action_scroll_end)()
 
     def action_scroll_up(self) -> None:
         """A row up."""
@@ -458,12 +452,11 @@ class PaintedSheet(SheetView):
         Binding("b,alt+b", "copy_code", "Copy a block of code", show=False),
     ]
 
+    @dataclass
     class LinkClicked(Message, namespace="chat_log"):
         """A link was clicked; it may lead anywhere, and is as the model wrote it."""
 
-        def __init__(self, url: str) -> None:
-            super().__init__()
-            self.url = url
+        url: str
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002  Textual's names
         super().__init__(id=id, classes=classes)

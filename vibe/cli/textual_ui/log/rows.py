@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from msgspec import Struct
 from rich.segment import Segment
 from textual.content import Content
 from textual.strip import Strip
@@ -39,18 +40,15 @@ MUTED: Final = "chat-log--muted"
 """The look of what stands before the text."""
 
 
-class Row:
+class Row(Struct, eq=False):
     """``glue`` is the text that a wrap took out between the row before and this one; None: a new line begins.
 
     ``shown`` is the strip in full width, once it was painted.
     """
 
-    __slots__ = ("glue", "shown", "strip")
-
-    def __init__(self, strip: Strip, glue: str | None = None) -> None:
-        self.strip = strip
-        self.glue = glue
-        self.shown: Strip | None = None
+    strip: Strip
+    glue: str | None = None
+    shown: Strip | None = None
 
     @property
     def text(self) -> str:
