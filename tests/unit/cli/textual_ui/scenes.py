@@ -35,7 +35,7 @@ from vibe.app.first_use.flow import FirstUse
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.textual_ui.app import VibeApp
 from vibe.cli.textual_ui.controllers.app_controller import ChatAbout
-from vibe.cli.textual_ui.input.completion_popup import CandidateList
+from vibe.cli.textual_ui.input.completion_popup import CompletionPopup
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.cli.textual_ui.presenters.chat_presenter import SavedPart
 from vibe.cli.textual_ui.screen_commands import SessionPicker
@@ -647,14 +647,14 @@ async def completion(on: Stage) -> None:
     """A slash command is being typed."""
     await on.see(*TALK, *ENDED)
     await on.press(*"/re")
-    await on.until(lambda: on.app.screen.query_one(CandidateList).display)
+    await on.until(lambda: on.app.screen.query_one(CompletionPopup).display)
 
 
 async def completion_of_file(on: Stage) -> None:
     """A file is being named."""
     await on.see(*TALK, *ENDED)
     await on.press(*"look at @slu")
-    await on.until(lambda: on.app.screen.query_one(CandidateList).display)
+    await on.until(lambda: on.app.screen.query_one(CompletionPopup).display)
 
 
 async def palette(on: Stage) -> None:

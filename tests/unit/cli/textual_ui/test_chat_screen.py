@@ -15,7 +15,7 @@ from tests.unit.cli.textual_ui.controllers.test_app_controller import ScriptedCh
 from tests.unit.cli.textual_ui.panels.stage import request
 from tests.unit.cli.textual_ui.scenes import made_app
 from vibe.cli.textual_ui.app import VibeApp
-from vibe.cli.textual_ui.input.completion_popup import CandidateList
+from vibe.cli.textual_ui.input.completion_popup import CompletionPopup
 from vibe.cli.textual_ui.input.prompt_area import PromptArea
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.core.tools.ports import ApprovalAnswer
@@ -57,7 +57,7 @@ async def test_commands_that_come_after_the_start_are_offered(tmp_path: Path) ->
         chat.about = replace(chat.about, commands=[("pen:review", "PLACE", "Ask for a review.")])
         await pilot.press(*"/rev")
         await pilot.pause()
-        assert [candidate.label for candidate in app.screen.query_one(CandidateList).candidates] == [
+        assert [candidate.label for candidate in app.screen.query_one(CompletionPopup).candidates] == [
             "/pen:review PLACE"
         ]
 
@@ -139,6 +139,6 @@ async def test_no_candidate_is_longer_than_the_line_beside_an_overview(tmp_path:
             app.chat_screen.opened(chat, "")
             await pilot.press(*"/c")
             await pilot.pause()
-            found = app.screen.query_one(CandidateList)
+            found = app.screen.query_one(CompletionPopup)
             assert found.size.height == 8
             assert found.region.bottom <= app.chat_screen.prompt.region.bottom - 1

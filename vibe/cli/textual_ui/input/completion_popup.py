@@ -9,7 +9,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING
 
-from textual import events, on
+from textual import events
 from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
@@ -96,96 +96,6 @@ def best(typed: str, names: Sequence[str]) -> list[int]:
 ROWS = 8
 
 
-class CandidateList(Static):
-    """Shows candidates, one a row, the selected one marked; as many as there is room for above the input."""
-
-    DEFAULT_CSS = """
-    CandidateList {
-        display: none; overlay: screen; constrain: none inside; width: 100%; height: auto;
-        background: $surface; color: $foreground;
-    }
-    """
-
-    @dataclass
-    class Picked(Message):
-        """The person clicked the candidate that is selected now."""
-
-    def __init__(self) -> None:
-        super().__init__("")
-        self._candidates: Sequence[Candidate] = ()
-        self._selected = 0
-        self._top = 0
-        self._rows = ROWS
-        self.was_moved = False
-
-    @property
-    def is_open(self) -> bool:
-        """True while there is something to choose."""
-        return bool(self._candidates)
-
-    @property
-    def selected(self) -> Candidate | None:
-        """The candidate that is marked."""
-        return self._candidates[self._selected] if self._candidates else None
-
-    @property
-    def candidates(self) -> Sequence[Candidate]:
-        """All that is offered."""
-        return self._candidates
-
-    def offer(self, candidates: Sequence[Candidate]) -> None:
-        """Show these, with the first one selected; none closes the list."""
-        self._candidates = candidates
-        self._selected = self._top = 0
-        self.was_moved = False
-        self._rows = max(1, min(ROWS, self._room(), len(candidates)))
-        self.display = bool(candidates)
-        if candidates:
-            self.styles.offset = (0, -self._rows)
-            self._draw()
-
-    def close(self) -> None:
-        """Offer nothing."""
-        self.offer(())
-
-    def move(self, step: int) -> None:
-        """Select another; from the last one to the first."""
-        self._selected = (self._selected + step) % len(self._candidates)
-        self._top = min(max(self._top, self._selected - self._rows + 1), self._selected)
-        self.was_moved = True
-        self._draw()
-
-    def on_click(self, event: events.Click) -> None:
-        """Take the one that was clicked."""
-        event.stop()
-        if self._top + event.y < len(self._candidates):
-            self._selected = self._top + event.y
-            self.post_message(self.Picked())
-
-    def on_resize(self) -> None:
-        """Cut the rows anew."""
-        if self.is_open:
-            self._draw()
-
-    def _room(self) -> int:
-        """Return how many rows there are above the input."""
-        return self.parent.region.y if isinstance(self.parent, Widget) else ROWS
-
-    def _draw(self) -> None:
-        shown = range(self._top, min(self._top + self._rows, len(self._candidates)))
-        self.update(Content("\n").join(self._row(place) for place in shown))
-
-    def _row(self, place: int) -> Content:
-        candidate = self._candidates[place]
-        is_selected = place == self._selected
-        row = Content.assemble(
-            "▸ " if is_selected else "  ",
-            (candidate.label, "bold" if is_selected else ""),
-            (f"  {candidate.about}" if candidate.about else "", "$foreground-muted"),
-        )
-        return row.truncate(max(1, self.size.width or self.screen.size.width), ellipsis=True)
-
-
 MOST = 50
 """The most that is offered."""
 
@@ -193,6 +103,7 @@ CommandRow = tuple[str, str, str]
 """The name of a command, its usage, and what it does."""
 
 
+@dataclass(frozen=True, slots=True)
 class Completer:
     """Knows what there is; ``files`` may still have to be listed.
 
@@ -200,19 +111,13 @@ class Completer:
     the words that may stand where its last word is.
     """
 
-    def __init__(
-        self,
-        commands: Callable[[], Iterable[CommandRow]],
-        arguments: Callable[[str, str], Iterable[str]],
-        files: FileIndex,
-    ) -> None:
-        self._commands = commands
-        self._arguments = arguments
-        self.files = files
+    rows: Callable[[], Iterable[CommandRow]]
+    arguments: Callable[[str, str], Iterable[str]]
+    files: FileIndex
 
     def commands(self, word: CompletedWord) -> list[Candidate]:
         """The commands that fit."""
-        rows = [[plain_line(part) for part in row] for row in self._commands()]
+        rows = [[plain_line(part) for part in row] for row in self.rows()]
         names = [name.removeprefix("/") for name, _, _ in rows]
         found: list[Candidate] = []
         for place in best(word.typed, names)[:MOST]:
@@ -225,7 +130,7 @@ class Completer:
     def find(self, word: CompletedWord, is_stale: Callable[[], bool]) -> list[Candidate] | None:
         """The arguments or files that fit; None: the question is outdated. Blocks."""
         if word.kind is CompletionKind.ARGUMENT:
-            names = [plain_line(name) for name in self._arguments(word.command, word.text)]
+            names = [plain_line(name) for name in self.arguments(word.command, word.text)]
             return [Candidate(insert=names[place], label=names[place]) for place in best(word.typed, names)[:MOST]]
         paths = self.files.search(word.typed, MOST, is_stale)
         return None if paths is None else [Candidate(insert=f"{mention_of(path)} ", label=path) for path in paths]
@@ -249,27 +154,37 @@ class KeyMeaning(Enum):
     NONE = "none"
 
 
-class CompletionPopup(CandidateList):
-    """Follows the text of the input, and finds candidates in threads; those of an older text are dropped."""
+class CompletionPopup(Static):
+    """Follows the text of the input, and finds candidates in threads; those of an older text are dropped.
+
+    It shows them, one a row, the selected one marked; as many as there is room for above the input.
+    """
+
+    DEFAULT_CSS = """
+    CompletionPopup {
+        display: none; overlay: screen; constrain: none inside; width: 100%; height: auto;
+        background: $surface; color: $foreground;
+    }
+    """
+
+    @dataclass
+    class Picked(Message):
+        """The person clicked the candidate that is selected now."""
 
     @dataclass
     class Ready(Message):
         """The candidates for the text as it is now are there."""
 
-    @dataclass
-    class _Found(Message):
-        """Candidates for the word that was asked for under a number."""
-
-        number: int
-        candidates: list[Candidate]
-
-    @dataclass
-    class _Listed(Message):
-        """The files were listed anew."""
-
     def __init__(self) -> None:
-        super().__init__()
-        self._completer: Completer | None = None
+        super().__init__("")
+        self.candidates: Sequence[Candidate] = ()
+        """All that is offered."""
+        self._selected = 0
+        self._top = 0
+        self._rows = ROWS
+        self.was_moved = False
+        self.completer: Completer | None = None
+        """Finds candidates; None: none are offered yet."""
         self._word: CompletedWord | None = None
         self._place = (0, 0)
         self._declined: tuple[int, int] | None = None
@@ -278,13 +193,69 @@ class CompletionPopup(CandidateList):
         self._is_over = False
 
     @property
+    def is_open(self) -> bool:
+        """True while there is something to choose."""
+        return bool(self.candidates)
+
+    @property
+    def selected(self) -> Candidate | None:
+        """The candidate that is marked."""
+        return self.candidates[self._selected] if self.candidates else None
+
+    def offer(self, candidates: Sequence[Candidate]) -> None:
+        """Show these, with the first one selected; none closes the list."""
+        self.candidates = candidates
+        self._selected = self._top = 0
+        self.was_moved = False
+        self._rows = max(1, min(ROWS, self._room(), len(candidates)))
+        self.display = bool(candidates)
+        if candidates:
+            self.styles.offset = (0, -self._rows)
+            self._draw()
+
+    def move(self, step: int) -> None:
+        """Select another; from the last one to the first."""
+        self._selected = (self._selected + step) % len(self.candidates)
+        self._top = min(max(self._top, self._selected - self._rows + 1), self._selected)
+        self.was_moved = True
+        self._draw()
+
+    def on_click(self, event: events.Click) -> None:
+        """Take the one that was clicked."""
+        event.stop()
+        if self._top + event.y < len(self.candidates):
+            self._selected = self._top + event.y
+            self.post_message(self.Picked())
+
+    def on_resize(self) -> None:
+        """Cut the rows anew."""
+        if self.is_open:
+            self._draw()
+
+    def _room(self) -> int:
+        """Return how many rows there are above the input."""
+        return self.parent.region.y if isinstance(self.parent, Widget) else ROWS
+
+    def _draw(self) -> None:
+        shown = range(self._top, min(self._top + self._rows, len(self.candidates)))
+        self.update(Content("\n").join(self._row(place) for place in shown))
+
+    def _row(self, place: int) -> Content:
+        candidate = self.candidates[place]
+        is_selected = place == self._selected
+        row = Content.assemble(
+            "▸ " if is_selected else "  ",
+            (candidate.label, "bold" if is_selected else ""),
+            (f"  {candidate.about}" if candidate.about else "", "$foreground-muted"),
+        )
+        return row.truncate(max(1, self.size.width or self.screen.size.width), ellipsis=True)
+
+    # --- what there is
+
+    @property
     def has_word(self) -> bool:
         """True if the text before the cursor is one that can be completed."""
         return self._word is not None
-
-    def complete_with(self, completer: Completer) -> None:
-        """Find candidates there from now on."""
-        self._completer = completer
 
     def follow(self, area: PromptArea) -> None:
         """Offer what the word before the cursor can be completed to."""
@@ -318,14 +289,14 @@ class CompletionPopup(CandidateList):
 
     def enter(self) -> KeyMeaning:
         """Say what Enter means: the selected one, unless the text is fine as it is."""
-        if self._word is None or self._completer is None:
+        if self._word is None or self.completer is None:
             return KeyMeaning.NONE
         if self._is_finding:
             is_file = self._word.kind is CompletionKind.FILE
             return KeyMeaning.LATER if is_file and self._is_quick() else KeyMeaning.NONE
         if self.selected is None:
             return KeyMeaning.NONE
-        is_meant = self.was_moved or self._completer.is_answer(self._word, self.selected, self.candidates)
+        is_meant = self.was_moved or self.completer.is_answer(self._word, self.selected, self.candidates)
         return KeyMeaning.TAKE if is_meant else KeyMeaning.NONE
 
     def take(self, area: PromptArea) -> None:
@@ -341,14 +312,14 @@ class CompletionPopup(CandidateList):
         """Return whether there will be candidates before long."""
         word = self._word
         is_file = word is not None and word.kind is CompletionKind.FILE
-        return self._completer is not None and (not is_file or self._completer.files.is_ready)
+        return self.completer is not None and (not is_file or self.completer.files.is_ready)
 
     def _find(self) -> None:
         self._asked += 1
         self._is_finding = False
-        word, completer = self._word, self._completer
+        word, completer = self._word, self.completer
         if completer is None or word is None or self._declined is not None:
-            self.close()
+            self.offer(())
         elif word.kind is CompletionKind.COMMAND:
             self.offer(completer.commands(word))
         else:
@@ -359,20 +330,18 @@ class CompletionPopup(CandidateList):
     def _find_in_thread(self, completer: Completer, word: CompletedWord, number: int) -> None:
         found = completer.find(word, lambda: self._is_over or self._asked != number)
         if found is not None:
-            self.post_message(self._Found(number, found))
+            self.call_later(self._show, number, found)
         if word.kind is CompletionKind.FILE and completer.files.refresh(lambda: self._is_over):
-            self.post_message(self._Listed())
+            self.call_later(self._look_again)
 
-    @on(_Found)
-    def _show(self, event: _Found) -> None:
-        event.stop()
-        if event.number == self._asked:
+    def _show(self, number: int, candidates: list[Candidate]) -> None:
+        """Offer what was found for the word that was asked for under a number."""
+        if number == self._asked:
             self._is_finding = False
-            self.offer(event.candidates)
+            self.offer(candidates)
             self.post_message(self.Ready())
 
-    @on(_Listed)
-    def _look_again(self, event: _Listed) -> None:
-        event.stop()
+    def _look_again(self) -> None:
+        """The files were listed anew."""
         if self._word is not None and self._word.kind is CompletionKind.FILE and not self.was_moved:
             self._find()

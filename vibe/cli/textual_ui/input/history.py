@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import groupby
 from pathlib import Path
 
 from vibe.system.locks import wait_for_lock
@@ -36,7 +37,7 @@ class HistoryFile:
                 file.seek(max(0, size - MOST_BYTES))
                 if size > MOST_BYTES:
                     _skip_to_entry(file)
-                entries = list(_without_repeats(_entries(file)))
+                entries = [entry for entry, _ in groupby(_entries(file)) if entry.strip()]
         except FileNotFoundError:
             return []
         return entries[-MOST_ENTRIES:]
@@ -129,11 +130,3 @@ def _skip_to_entry(lines: Iterator[bytes]) -> None:
     for line in lines:
         if not line.strip():
             return
-
-
-def _without_repeats(entries: Iterable[str]) -> Iterator[str]:
-    before: str | None = None
-    for entry in entries:
-        if entry != before and entry.strip():
-            yield entry
-        before = entry

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -21,7 +21,6 @@ from textual.widgets import Static
 
 from vibe.cli.textual_ui.input.completion_popup import (
     Candidate,
-    CandidateList,
     CommandRow,
     Completer,
     CompletionPopup,
@@ -81,18 +80,6 @@ class PromptInput(Widget):
 
         key: str
 
-    @dataclass
-    class _HistoryRead(Message):
-        """The prompts of earlier times, oldest first."""
-
-        entries: list[str] = field(repr=False)
-
-    @dataclass
-    class _Trouble(Message):
-        """A thread could not do what it should."""
-
-        text: str
-
     def __init__(self, *, history: Path | None = None, placeholder: str = "", id: str | None = None) -> None:  # noqa: A002  as in Textual
         super().__init__(id=id)
         self._file = HistoryFile(history) if history is not None else None
@@ -147,7 +134,7 @@ class PromptInput(Widget):
     ) -> None:
         """Complete commands, their arguments and files below ``root`` from now on; see ``Completer``."""
         self._root = root
-        self._popup.complete_with(Completer(commands, arguments, FileIndex(root)))
+        self._popup.completer = Completer(commands, arguments, FileIndex(root))
 
     def set_text(self, text: str) -> None:
         """Show another text, with the cursor at its end."""
@@ -183,8 +170,8 @@ class PromptInput(Widget):
         """Leave room for the rest of a small screen."""
         self._area.styles.max_height = max(1, min(ROWS, self.screen.size.height // 2))
 
-    @on(CandidateList.Picked)
-    def _take_picked(self, event: CandidateList.Picked) -> None:
+    @on(CompletionPopup.Picked)
+    def _take_picked(self, event: CompletionPopup.Picked) -> None:
         event.stop()
         self._take()
         self.focus()
@@ -197,15 +184,8 @@ class PromptInput(Widget):
         if held is not None:
             held()
 
-    @on(_HistoryRead)
-    def _put_before(self, event: _HistoryRead) -> None:
-        event.stop()
-        self._walk.put_before(event.entries)
-
-    @on(_Trouble)
-    def _warn(self, event: _Trouble) -> None:
-        event.stop()
-        self.notify(plain(event.text), severity="warning", markup=False)
+    def _warn(self, problem: str) -> None:
+        self.notify(plain(problem), severity="warning", markup=False)
 
     def _take_key(self, key: str) -> bool:
         held, self._held = self._held, None
@@ -214,27 +194,23 @@ class PromptInput(Widget):
         act = self._keys.get(key)
         return act is not None and act()
 
+    def _meant(self, meaning: KeyMeaning, key: Callable[[], bool]) -> bool:
+        """Take the candidate, or have the key wait for one; False: neither is meant."""
+        if self._draft is not None or meaning is KeyMeaning.TAKE:
+            self._take()
+        elif meaning is KeyMeaning.LATER:
+            self._held = key
+        else:
+            return False
+        return True
+
     def _enter(self) -> bool:
-        choice = KeyMeaning.TAKE if self._draft is not None else self._popup.enter()
-        match choice:
-            case KeyMeaning.TAKE:
-                self._take()
-            case KeyMeaning.LATER:
-                self._held = self._enter
-            case KeyMeaning.NONE:
-                self._send_or_break()
+        if not self._meant(self._popup.enter(), self._enter):
+            self._send_or_break()
         return True
 
     def _tab(self) -> bool:
-        choice = KeyMeaning.TAKE if self._draft is not None else self._popup.tab()
-        match choice:
-            case KeyMeaning.TAKE:
-                self._take()
-            case KeyMeaning.LATER:
-                self._held = self._tab
-            case KeyMeaning.NONE:
-                return self._popup.has_word
-        return True
+        return self._meant(self._popup.tab(), self._tab) or self._popup.has_word
 
     def _escape(self) -> bool:
         if self._draft is not None:
@@ -364,16 +340,16 @@ class PromptInput(Widget):
         try:
             entries = [plain(entry) for entry in file.load()]
         except OSError as error:
-            self.post_message(self._Trouble(f"the prompt history can't be read: {error}"))
+            self.call_later(self._warn, f"the prompt history can't be read: {error}")
         else:
-            self.post_message(self._HistoryRead(entries))
+            self.call_later(self._walk.put_before, entries)
 
     def _save(self, file: HistoryFile, text: str) -> None:
         """Write a prompt down, in a thread."""
         try:
             file.append(text)
         except OSError as error:
-            self.post_message(self._Trouble(f"the prompt was not saved to the history: {error}"))
+            self.call_later(self._warn, f"the prompt was not saved to the history: {error}")
 
 
 # --- what stands behind the markers of a prompt
