@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from enum import Enum, auto
+from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, cast
 
@@ -34,29 +34,16 @@ ANOTHER_KEY, ANOTHER_MODEL, TRY_AGAIN, KEEP = "another key", "another model", "t
 
 
 class SetupStep(Enum):
-    """The steps."""
+    """The steps, with the keys that count in each."""
 
-    WELCOME = auto()
-    PROVIDER = auto()
-    KEY = auto()
-    MODEL = auto()
-    TRIAL = auto()
-    PLACE = auto()
-    THEME = auto()
-    DONE = auto()
-
-
-KEYS = {
-    SetupStep.WELCOME: "Enter begin · Esc skip",
-    SetupStep.PROVIDER: "↑↓ Enter choose · Esc skip",
-    SetupStep.KEY: "Enter continue · Esc skip",
-    SetupStep.MODEL: "↑↓ Enter choose · type to find · Esc skip",
-    SetupStep.TRIAL: "↑↓ Enter choose · Esc skip",
-    SetupStep.PLACE: "↑↓ Enter choose · Esc skip",
-    SetupStep.THEME: "↑↓ preview · Enter choose · Esc keep the old one",
-    SetupStep.DONE: "Enter or Esc close",
-}
-"""The keys that count in each."""
+    WELCOME = 1, "Enter begin · Esc skip"
+    PROVIDER = 2, "↑↓ Enter choose · Esc skip"
+    KEY = 3, "Enter continue · Esc skip"
+    MODEL = 4, "↑↓ Enter choose · type to find · Esc skip"
+    TRIAL = 5, "↑↓ Enter choose · Esc skip"
+    PLACE = 6, "↑↓ Enter choose · Esc skip"
+    THEME = 7, "↑↓ preview · Enter choose · Esc keep the old one"
+    DONE = 8, "Enter or Esc close"
 
 
 class SetupScreen(Screen[bool]):
@@ -95,14 +82,14 @@ class SetupScreen(Screen[bool]):
         super().__init__()
         self.step = SetupStep.WELCOME
         self._open_flow = open_flow
-        self._flow: FirstUse | None = None
-        self._choice: ProviderChoice | None = None
+        self._flow: FirstUse
+        self._choice: ProviderChoice
         self._key = ""
         self._menu: ModelMenu | None = None
-        self._selection: SetupSelection | None = None
+        self._selection: SetupSelection
         self._rows: Sequence[str] = ()
         """The names behind the options."""
-        self._is_begun = False
+        self._is_loaded = self._is_begun = False
         self._is_kept = False
         self._theme_before = ""
         """The theme that Esc brings back while others are looked at."""
@@ -139,24 +126,21 @@ class SetupScreen(Screen[bool]):
 
     def action_go_on(self) -> None:
         """Take what is marked or typed."""
-        match self.step:
-            case SetupStep.WELCOME:
-                self._is_begun = True
-                self._ask_provider()
-            case SetupStep.PROVIDER:
-                self._take_provider()
-            case SetupStep.KEY:
-                self._take_key(self.query_one(Input).value)
-            case SetupStep.MODEL:
-                self._take_model()
-            case SetupStep.TRIAL:
-                self._take_next()
-            case SetupStep.PLACE:
-                self._take_place()
-            case SetupStep.THEME:
-                self._take_theme()
-            case SetupStep.DONE:
-                self.dismiss(self._is_kept)
+        takes = {
+            SetupStep.WELCOME: self._begin,
+            SetupStep.PROVIDER: self._take_provider,
+            SetupStep.KEY: self._take_key,
+            SetupStep.MODEL: self._take_model,
+            SetupStep.TRIAL: self._take_next,
+            SetupStep.PLACE: self._take_place,
+            SetupStep.THEME: self._take_theme,
+            SetupStep.DONE: partial(self.dismiss, self._is_kept),
+        }
+        takes[self.step]()
+
+    def _begin(self) -> None:
+        self._is_begun = True
+        self._ask_provider()
 
     def on_option_list_option_highlighted(self, message: OptionList.OptionHighlighted) -> None:
         """Show the theme that is marked."""
@@ -183,11 +167,12 @@ class SetupScreen(Screen[bool]):
         except VibeError as error:
             self._tell(str(error))
             return
+        self._is_loaded = True
         if self._is_begun:
             self._ask_provider()
 
     def _ask_provider(self) -> None:
-        if self._flow is None:  # it comes when it is loaded; else the problem is on the screen
+        if not self._is_loaded:  # it comes when it is loaded; else the problem is on the screen
             return
         choices = self._flow.choices
         self._show(SetupStep.PROVIDER, "Choose a provider")
@@ -196,7 +181,7 @@ class SetupScreen(Screen[bool]):
 
     def _take_provider(self) -> None:
         name = self._marked()
-        if self._flow is None or name is None:
+        if name is None:
             return
         self._choice, self._key = self._flow.choice(name), ""
         if self._choice.variable:
@@ -206,16 +191,15 @@ class SetupScreen(Screen[bool]):
 
     def _ask_key(self, problem: str = "") -> None:
         choice = self._choice
-        if choice is None:
-            return
         found = f" Enter alone uses the one in {choice.key_place}." if choice.key_place else ""
         self._show(SetupStep.KEY, f"The key of {choice.name} ({choice.variable}).{found}", problem)
         self._type(placeholder="paste the key; it is not shown", secret=True)
 
-    def _take_key(self, text: str) -> None:
+    def _take_key(self) -> None:
         from vibe.app.first_use.flow import BadKeyError, checked_key  # noqa: PLC0415  loaded with the flow
 
-        if not text.strip() and self._choice is not None and self._choice.key_place:
+        text = self.query_one(Input).value
+        if not text.strip() and self._choice.key_place:
             self._key = ""
         else:
             try:
@@ -228,15 +212,11 @@ class SetupScreen(Screen[bool]):
     # --- model
 
     def _ask_model(self, problem: str = "") -> None:
-        if self._choice is None:
-            return
         self._menu = None
         self._show(SetupStep.MODEL, f"Asking {self._choice.name} for its models ...", problem)
         self.run_worker(self._list_models(self._choice), exclusive=True)
 
     async def _list_models(self, choice: ProviderChoice) -> None:
-        if self._flow is None:
-            return
         menu = await to_thread.run_sync(partial(self._flow.models, choice, self._key), abandon_on_cancel=True)
         if menu.key_is_refused:
             self._ask_key(f"{choice.name} refused the key: check that all of it was copied")
@@ -250,7 +230,7 @@ class SetupScreen(Screen[bool]):
         from vibe.app.first_use.flow import SetupSelection  # noqa: PLC0415  loaded with the flow
 
         model = self._marked() or self.query_one(Input).value.strip()
-        if self._choice is None or self._menu is None or not model:
+        if self._menu is None or not model:
             return
         self._try_out(SetupSelection(choice=self._choice, model=model, key=self._key))
 
@@ -262,8 +242,6 @@ class SetupScreen(Screen[bool]):
         self.run_worker(self._ask(selection), exclusive=True)
 
     async def _ask(self, selection: SetupSelection) -> None:
-        if self._flow is None:
-            return
         trial = await self._flow.try_out(selection)
         if trial.fault is None:
             await self._ask_place(selection, trial.sentence)
@@ -276,7 +254,7 @@ class SetupScreen(Screen[bool]):
 
     def _take_next(self) -> None:
         word, selection = self._marked(), self._selection
-        if word is None or selection is None:
+        if word is None:
             return
         if word == ANOTHER_KEY:
             self._ask_key()
@@ -296,7 +274,7 @@ class SetupScreen(Screen[bool]):
 
         self._selection, self._told = selection, answered
         problem = await to_thread.run_sync(keyring_problem, abandon_on_cancel=True) if selection.key else "no key"
-        if self._flow is None or problem is not None:
+        if problem is not None:
             await self._keep(selection, answered)
             return
         self._show(SetupStep.PLACE, "Where should the key be stored?")
@@ -306,14 +284,12 @@ class SetupScreen(Screen[bool]):
         from vibe.app.first_use.flow import KeyStore  # noqa: PLC0415  loaded with the flow
 
         word, selection = self._marked(), self._selection
-        if word is None or selection is None:
+        if word is None:
             return
         self._show(SetupStep.TRIAL, "Saving it ...")
         self.run_worker(self._keep(replace(selection, store=KeyStore(word)), self._told), exclusive=True)
 
     async def _keep(self, selection: SetupSelection, answered: str) -> None:
-        if self._flow is None:
-            return
         try:
             told = await to_thread.run_sync(self._flow.keep, selection)
         except VibeError as error:
@@ -347,8 +323,6 @@ class SetupScreen(Screen[bool]):
             self.run_worker(self._keep_theme(name), exclusive=True)
 
     async def _keep_theme(self, name: str) -> None:
-        if self._flow is None:
-            return
         problem = ""
         try:
             await to_thread.run_sync(self._flow.keep_theme, name)
@@ -364,7 +338,7 @@ class SetupScreen(Screen[bool]):
         self._rows = ()
         lines = [shortened(plain_line(line), LONGEST_SENTENCE) for line in words.split("\n")]
         self.query_one("#words", Static).update(Content("\n".join(lines)))
-        self.query_one("#keys", Static).update(Content(KEYS[step]))
+        self.query_one("#keys", Static).update(Content(step.value[1]))
         self._tell(problem)
         line, options = self.query_one(Input), self.query_one(OptionList)
         with self.prevent(Input.Changed):
