@@ -85,12 +85,11 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     class Scrolled(Message):
         """Other rows are in sight now."""
 
+    @dataclass
     class Pointed(Message):
         """A line that has a key was clicked."""
 
-        def __init__(self, key: str) -> None:
-            super().__init__()
-            self.key = key
+        key: str
 
     def __init__(self, lines: Sequence[Line] = (), *, id: str | None = None) -> None:  # noqa: A002  Textual's name
         super().__init__(id=id)
@@ -282,13 +281,12 @@ class PanelFrame(Vertical):
     more: reactive[int] = reactive(0)
     """Other requests that wait."""
 
+    @dataclass
     class Replied(Message):
         """The person answered the request."""
 
-        def __init__(self, pending: PendingRequest, reply: RequestReply) -> None:
-            super().__init__()
-            self.pending = pending
-            self.reply = reply
+        pending: PendingRequest
+        reply: RequestReply
 
     class PutOff(Message):
         """The person wants the prompt now, and this later."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from graphlib import TopologicalSorter
 from typing import Any, ClassVar, Final, cast
 
 from textual import on
@@ -125,13 +126,12 @@ def _bounds(event: PlanProposedEvent) -> list[Line]:
 
 def _tree(event: PlanProposedEvent, chosen: str, marks: Mapping[str, str]) -> list[Line]:
     """Return each step once, below the deepest step that it comes after; ``marks`` say what became of some."""
+    ids = {step.id for step in event.steps}
+    known = {step.id: [each for each in step.depends_on if each in ids] for step in event.steps}
     depth: dict[str, int] = {}
-    for step in _in_order(event.steps):
-        depth[step.id] = max((depth[each] + 1 for each in step.depends_on if each in depth), default=0)
-    parents = {
-        step.id: max((each for each in step.depends_on if each in depth), key=depth.__getitem__, default="")
-        for step in event.steps
-    }
+    for step_id in TopologicalSorter(known).static_order():
+        depth[step_id] = max((depth[each] + 1 for each in known[step_id]), default=0)
+    parents = {step_id: max(above, key=depth.__getitem__, default="") for step_id, above in known.items()}
     children: dict[str, list[StepOutline]] = {}
     for step in event.steps:
         children.setdefault(parents[step.id], []).append(step)
@@ -148,20 +148,6 @@ def _tree(event: PlanProposedEvent, chosen: str, marks: Mapping[str, str]) -> li
         further = lead if not parents[step.id] or len(lead) >= 2 * DEEPEST else lead + "  "
         stack += [(child, further) for child in reversed(below)]
     return lines
-
-
-def _in_order(steps: Sequence[StepOutline]) -> list[StepOutline]:
-    """Return the steps so that each comes after those it depends on."""
-    known = {step.id for step in steps}
-    ordered: dict[str, StepOutline] = {}
-    waiting = list(steps)
-    while waiting:
-        ready = [step for step in waiting if all(each in ordered or each not in known for each in step.depends_on)]
-        if not ready:  # no plan, but nothing to end a screen for
-            ready = waiting
-        ordered |= {step.id: step for step in ready}
-        waiting = [step for step in waiting if step.id not in ordered]
-    return list(ordered.values())
 
 
 def _step(step: StepOutline, lead: str, *, is_chosen: bool, parent: str) -> list[Line]:
@@ -326,16 +312,15 @@ class ProposalPanel(PanelFrame):
 
     TITLE: ClassVar[str] = "Proposed plan"
 
+    @dataclass
     class Answered(Message):
         """The person said what is to become of the plan: ``word`` is one of ``VerdictKind``, ``text`` goes with it.
 
         To ``edit``, it is to be opened in their editor; once saved, it stays proposed.
         """
 
-        def __init__(self, word: str, text: str = "") -> None:
-            super().__init__()
-            self.word = word
-            self.text = text
+        word: str
+        text: str = ""
 
     def __init__(self, event: PlanProposedEvent, guard: TypingGuard, before: PlanProposedEvent | None = None) -> None:
         super().__init__(guard)
