@@ -10,7 +10,7 @@ from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.parser import CommandLineError
 
 if TYPE_CHECKING:
-    from vibe.cli.textual_ui.controllers.app_controller import Hold
+    from vibe.cli.textual_ui.chat_screen import Hold
 
 TOKEN_VARIABLE = "VIBE_BUS_TOKEN"  # noqa: S105  the name of a variable
 """The token of a run on TCP that this home does not know."""

@@ -30,13 +30,13 @@ from textual.filter import LineFilter
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.signals import handled_signals
-from vibe.cli.textual_ui.chat_screen import ChatScreen, choice_of
-from vibe.cli.textual_ui.controllers.app_controller import AppController, Hold
+from vibe.cli.textual_ui.chat_screen import ChatScreen, Hold, choice_of
+from vibe.cli.textual_ui.controllers.app_controller import AppController
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.overview.summaries import ViewMoment, away_summary, moment
-from vibe.cli.textual_ui.overview.ticker import StatusLine
+from vibe.cli.textual_ui.overview.ticker import Refresher, StatusLine
 from vibe.cli.textual_ui.readable import Uncoloured, readable
-from vibe.cli.textual_ui.screen_commands import ScreenCommands
+from vibe.cli.textual_ui.screen_commands import screen_commands
 from vibe.cli.textual_ui.state_store import UIStateStore
 from vibe.core.config.foreign_keys import MOVED, moved
 from vibe.core.config.paths import CONFIG_FILE
@@ -200,13 +200,13 @@ class VibeApp(App[None]):
         self._uncoloured = [Uncoloured()]
         self.settings = read_settings(env.home)
         self._env = env
-        self.store = UIStateStore(self._flush_soon)
+        self.store = UIStateStore(self._show_soon)
         self.controller = AppController(self.store, leave)
-        commands = ScreenCommands(self, partial(choice_of, self), self.switch, self._find)
-        self.chat_screen = ChatScreen(env, self.store, self.controller, SlashTable(commands.table()), clock)
+        commands = screen_commands(self, partial(choice_of, self), self.switch, self._find)
+        self.chat_screen = ChatScreen(env, self.store, self.controller, SlashTable(commands), clock)
         self.following: Hold | None = None
         self._pressed_at = 0.0
-        self._next_frame = 0.0
+        self._refresher = Refresher(self, self.store.flush, FRAME_SECONDS)
         self._away: tuple[float, ViewMoment] | None = None
         """Since when, in monotonic seconds, the person looks elsewhere, and how all stood then."""
 
@@ -343,20 +343,9 @@ class VibeApp(App[None]):
         elif self.settings.notify == "bell":
             self.bell()
 
-    def _flush_soon(self) -> None:
+    def _show_soon(self) -> None:
         """Show what changed, in a task of Textual's: the change may come from another."""
-        self.call_later(self._show_changes_in_time)
-
-    def _show_changes_in_time(self) -> None:
-        wait = self._next_frame - time.monotonic()
-        if wait > 0:
-            self.set_timer(wait, self._show_changes)
-        else:
-            self._show_changes()
-
-    def _show_changes(self) -> None:
-        self._next_frame = time.monotonic() + FRAME_SECONDS
-        self.store.flush()
+        self.call_later(self._refresher.wish)
 
     def _fatal_error(self) -> None:
         """Show no picture of the stack: the command says what broke, and how to go on."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar, cast
 
 from anyio import Event
 from textual import on
@@ -30,7 +30,7 @@ from vibe.cli.textual_ui.state_store import ScreenPhase, UIStateStore
 from vibe.system.errors import VibeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from ipc.events import PlanProposedEvent
     from vibe.app.first_use.flow import FirstUse
@@ -49,6 +49,8 @@ GREETING = "/plan GOAL proposes a plan · /help lists commands · Ctrl+P searche
 HINT = "Ask · / commands · @ files · ! shell"
 
 Chosen = TypeVar("Chosen")
+Hold: TypeAlias = "Callable[[ChatScreen], Awaitable[None]]"
+"""Opens a chat on the screen and holds it until it is left."""
 
 
 async def choice_of(app: App[None], screen: Screen[Chosen]) -> Chosen | None:
@@ -84,9 +86,10 @@ class AskedProposal:
 
 
 class ChatScreen(Screen[None]):
-    """The screen that people live in, a ``Stage``; ``is_drawn`` is set once its first frame is.
+    """The screen that people live in, and the stage of those who hold a conversation for it.
 
-    ``clock`` tells unix seconds.
+    ``store`` takes the events, ``requests`` asks the person, ``commands`` are the slash commands they can type.
+    ``is_drawn`` is set once its first frame is. ``clock`` tells unix seconds.
     """
 
     DEFAULT_CSS = """
@@ -188,7 +191,7 @@ class ChatScreen(Screen[None]):
     # --- as a stage
 
     def opened(self, chat: Chat, prompt: str) -> None:
-        """See ``Stage``."""
+        """A conversation is there, with a first prompt to be sent (blank: none)."""
         about = chat.about
         self.presenter.show(self.store.view, about.session_id)
         self.ticker.agent_id = about.session_id
@@ -207,15 +210,18 @@ class ChatScreen(Screen[None]):
         self._controller.opened(chat, prompt)
 
     def rested(self) -> None:
-        """See ``Stage``."""
+        """The agent, or the person's command, has ended."""
         self._controller.send_next()
 
     def hear(self, prompt: str, *, is_line: bool = True) -> None:
-        """See ``Stage``."""
+        """Take a prompt that was given elsewhere; one that ``is_line`` is a command where it begins like one."""
         self._controller.submit(prompt, is_line=is_line)
 
     def say(self, text: str, status: str = "note") -> None:
-        """See ``Stage``; ``status`` is that of a note. Where another screen is over the chat, it is said there, too."""
+        """Show a sentence of ours; where another screen is over the chat, there, too.
+
+        ``status`` is ``note``, ``typed`` (a command), ``warning`` or ``error``.
+        """
         if not self._our_app.is_running:
             return  # it broke down, and what it held is being closed
         self.store.flush()  # what it is about comes first
@@ -230,11 +236,17 @@ class ChatScreen(Screen[None]):
             self.notify(first, severity=severity, timeout=SAID_SECONDS, markup=False)
 
     def copy(self, text: str) -> None:
-        """See ``Stage``."""
+        """Put text on the person's clipboard."""
         self._our_app.copy_to_clipboard(text)
 
     def edit(self, text: str, name: str) -> str:
-        """See ``Stage``; the screen stands still meanwhile, and comes back whatever became of the editor."""
+        """Have the person change a text in their editor, as a file of that name, and return it.
+
+        The screen stands still meanwhile, and comes back whatever became of the editor.
+
+        Raises:
+            EditorError: there is no editor, or it failed.
+        """
         outcome: str | Exception = text
         with self._our_app.suspend():  # Textual's does not come back from an error within
             try:
@@ -246,14 +258,14 @@ class ChatScreen(Screen[None]):
         return outcome
 
     def give_back(self, line: str, problem: str = "") -> None:
-        """See ``Stage``."""
+        """Have a line in the input again, if that is empty, and show why it was refused."""
         if problem:
             self.say(problem, "error")
         if not self.prompt.text.strip():
             self.prompt.set_text(line)
 
     async def asked_about(self, proposed: PlanProposedEvent, document: str) -> tuple[str, str]:
-        """See ``Stage``."""
+        """Show a proposed plan and return the answer: a word of ``VerdictKind``, and its text; cancelling hides it."""
         proposal = self._proposal = AskedProposal(document)
         self._bottom.show_proposal(proposed)
         try:
@@ -268,7 +280,7 @@ class ChatScreen(Screen[None]):
         return word, text
 
     async def set_up(self, open_flow: Callable[[], FirstUse]) -> None:
-        """See ``Stage``."""
+        """Have the person choose provider, key and model, as far as they want."""
         await choice_of(self._our_app, SetupScreen(open_flow))
 
     # --- keys

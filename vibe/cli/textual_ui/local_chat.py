@@ -25,7 +25,8 @@ from vibe.app.plan.decision_prompter import DecisionPrompter
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.drafting import PlanDraft
 from vibe.app.plan.run import PlanRun
-from vibe.cli.textual_ui.controllers.app_controller import ChatAbout, Stage
+from vibe.cli.textual_ui.chat_screen import ChatScreen
+from vibe.cli.textual_ui.controllers.app_controller import ChatAbout
 from vibe.cli.textual_ui.presenters.chat_presenter import SavedPart
 from vibe.core.agents.models import AgentType
 from vibe.core.config.paths import CONFIG_FILE, VibePaths, project_lineage, shown
@@ -50,7 +51,7 @@ HEADINGS = {"completed": "Plan completed", "failed": "Plan failed", "cancelled":
 class PlannerController:
     """Has plans proposed and run on a stage; an event sink that hears of proposals and decisions."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: ChatScreen) -> None:
         self._stage = stage
         self._proposed: PlanProposedEvent | None = None
 
@@ -113,7 +114,7 @@ class LocalTalk:
     ``stage`` is the screen, ``commands`` are those of the conversation, ``limits`` those of each prompt.
     """
 
-    def __init__(self, runtime: Runtime, opening: Opening, limits: PromptLimits, stage: Stage) -> None:
+    def __init__(self, runtime: Runtime, opening: Opening, limits: PromptLimits, stage: ChatScreen) -> None:
         self.runtime = runtime
         self.opening = opening
         planner = PlannerController(stage)
@@ -242,7 +243,7 @@ class LocalTalk:
 class LocalChat:
     """The ``Chat`` that the screen has of a talk."""
 
-    def __init__(self, talk: LocalTalk, stage: Stage, limits: PromptLimits) -> None:
+    def __init__(self, talk: LocalTalk, stage: ChatScreen, limits: PromptLimits) -> None:
         self._talk = talk
         self._stage = stage
         self._limits = limits
@@ -374,7 +375,9 @@ def _saved(paths: VibePaths, session_id: str, messages: Sequence[Message]) -> Sa
     return SavedPart(tuple(messages), read_earlier if begins_with_summary(messages) else None)
 
 
-async def hold_chat(host: Host, talk: tuple[Opening, PromptLimits], stage: Stage, *, sets_up: bool = False) -> None:
+async def hold_chat(
+    host: Host, talk: tuple[Opening, PromptLimits], stage: ChatScreen, *, sets_up: bool = False
+) -> None:
     """Hold the conversation of a screen until it is left; a person who has no key yet, or wants to, sets vibe up first.
 
     Raises:
@@ -390,7 +393,7 @@ async def hold_chat(host: Host, talk: tuple[Opening, PromptLimits], stage: Stage
         await LocalTalk(runtime, replace(opening, key_may_come_later=True), limits, stage).hold()
 
 
-async def _ask_for_trust(host: Host, workdir: Path, stage: Stage) -> None:
+async def _ask_for_trust(host: Host, workdir: Path, stage: ChatScreen) -> None:
     """Ask once whether the project's own settings and instructions may be loaded, if that is undecided."""
     user_home = user_home_of(host.environ)
     try:

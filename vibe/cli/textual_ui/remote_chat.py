@@ -28,7 +28,8 @@ from ipc.events import PlanCompletedEvent, PlanPausedEvent
 from ipc.registry import Entry, Registry
 from ipc.subscriber import Subscription, subscribe
 from vibe.app.engine.host import Host
-from vibe.cli.textual_ui.controllers.app_controller import ChatAbout, Stage
+from vibe.cli.textual_ui.chat_screen import ChatScreen
+from vibe.cli.textual_ui.controllers.app_controller import ChatAbout
 from vibe.cli.textual_ui.overview.summaries import plan_end_lines
 from vibe.cli.textual_ui.panels.request_queue import RequestReply
 from vibe.cli.textual_ui.presenters.chat_presenter import SavedPart
@@ -53,7 +54,7 @@ USAGE = MappingProxyType({
 class RemoteChat:
     """A run elsewhere, until the person leaves; a ``Chat`` of the screen. ``entry`` says where it listens."""
 
-    def __init__(self, entry: Entry, subscription: Subscription, stage: Stage) -> None:
+    def __init__(self, entry: Entry, subscription: Subscription, stage: ChatScreen) -> None:
         self._entry = entry
         self._subscription = subscription
         self._stage = stage
@@ -218,7 +219,7 @@ def _split(usage: str) -> tuple[str, str]:
     return line.partition(" ")[2], about
 
 
-async def hold_attached(host: Host, source: str, token: str, stage: Stage) -> None:
+async def hold_attached(host: Host, source: str, token: str, stage: ChatScreen) -> None:
     """Show a run elsewhere until the screen is left; ``source`` is its id, or the beginning of it.
 
     ``token`` is the run's, where this home does not know it.

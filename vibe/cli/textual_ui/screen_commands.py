@@ -19,7 +19,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from vibe.cli.textual_ui.controllers.app_controller import Hold
+from vibe.cli.textual_ui.chat_screen import Hold
 from vibe.front.slash.command import ArgumentChoice, SlashCommand, Talk, Typed
 from vibe.front.slash.wording import too_much
 from vibe.system.errors import UsageError
@@ -178,88 +178,85 @@ def _saying(rows: Sequence[SavedSession], text: str) -> frozenset[str]:
     return frozenset(found)
 
 
-class ScreenCommands:
-    """Commands that show something on ``app``.
+def screen_commands(
+    app: App[Any],
+    ask: Callable[[Screen[Any]], Awaitable[Any]],
+    switch: Callable[[Hold], object],
+    find: Callable[[str], Awaitable[bool]],
+) -> Mapping[str, SlashCommand]:
+    """Return the commands that show something on ``app``, by name.
 
     ``ask`` opens a screen over it, ``switch`` has it show another chat, and ``find`` scrolls up to a text.
     """
+    attach, find_words, resume = partial(_attach, switch), partial(_find, find), partial(_resume, ask)
+    rows = (
+        ("attach", "SOURCE", "save this conversation and show a run of another process", attach, None),
+        ("find", "WORDS", "search the chat upwards; repeat for the next match", find_words, None),
+        ("resume", "[ID]", "switch to another session", resume, None),
+        ("setup", "", "set up provider, key, model and theme again", partial(_set_up, ask), None),
+        ("theme", "[NAME]", "list themes, or switch to one", partial(_theme, app), partial(_themes, app)),
+    )
+    return {
+        name: SlashCommand(name=name, usage=usage, about=about, handler=handler, choices=choices)
+        for name, usage, about, handler, choices in rows
+    }
 
-    def __init__(
-        self,
-        app: App[None],
-        ask: Callable[[Screen[Any]], Awaitable[Any]],
-        switch: Callable[[Hold], object],
-        find: Callable[[str], Awaitable[bool]],
-    ) -> None:
-        self._app: App[Any] = app
-        self._ask = ask
-        self._switch = switch
-        self._find_above = find
 
-    def table(self) -> Mapping[str, SlashCommand]:
-        """The commands by name."""
-        rows = (
-            ("attach", "SOURCE", "save this conversation and show a run of another process", self._attach, None),
-            ("find", "WORDS", "search the chat upwards; repeat for the next match", self._find, None),
-            ("resume", "[ID]", "switch to another session", self._resume, None),
-            ("setup", "", "set up provider, key, model and theme again", self._set_up, None),
-            ("theme", "[NAME]", "list themes, or switch to one", self._theme, self._themes),
-        )
-        return {
-            name: SlashCommand(name=name, usage=usage, about=about, handler=handler, choices=choices)
-            for name, usage, about, handler, choices in rows
-        }
+async def _attach(switch: Callable[[Hold], object], talk: Talk, typed: Typed) -> None:
+    from ipc.registry import Registry  # noqa: PLC0415  after the first frame
+    from vibe.cli.textual_ui.remote_chat import hold_attached  # noqa: PLC0415  as above
 
-    async def _attach(self, talk: Talk, typed: Typed) -> None:
-        from ipc.registry import Registry  # noqa: PLC0415  after the first frame
-        from vibe.cli.textual_ui.remote_chat import hold_attached  # noqa: PLC0415  as above
+    host = talk.runtime.host
+    registry = Registry(host.home, host.runtime_dir)
+    if not typed.rest:
+        running = await to_thread.run_sync(registry.running)
+        lines = [f"{one.source}  pid {one.pid}  {one.info.cwd}  {one.info.title}" for one in running]
+        raise UsageError("\n".join(["/attach SOURCE: name a run; those that run now:", *lines]))
+    await to_thread.run_sync(registry.running_as, typed.rest)  # else this one goes on
+    switch(partial(hold_attached, host, typed.rest, ""))
 
-        host = talk.runtime.host
-        registry = Registry(host.home, host.runtime_dir)
-        if not typed.rest:
-            running = await to_thread.run_sync(registry.running)
-            lines = [f"{one.source}  pid {one.pid}  {one.info.cwd}  {one.info.title}" for one in running]
-            raise UsageError("\n".join(["/attach SOURCE: name a run; those that run now:", *lines]))
-        await to_thread.run_sync(registry.running_as, typed.rest)  # else this one goes on
-        self._switch(partial(hold_attached, host, typed.rest, ""))
 
-    async def _find(self, _talk: Talk, typed: Typed) -> None:
-        if not typed.rest:
-            raise UsageError("/find WORDS: say what to look for")
-        if not await self._find_above(typed.rest):
-            raise UsageError("/find: not found in this conversation")
+async def _find(find: Callable[[str], Awaitable[bool]], _talk: Talk, typed: Typed) -> None:
+    if not typed.rest:
+        raise UsageError("/find WORDS: say what to look for")
+    if not await find(typed.rest):
+        raise UsageError("/find: not found in this conversation")
 
-    async def _resume(self, talk: Talk, typed: Typed) -> None:
-        load = partial(_sessions, talk.runtime.host.home, talk.conversation.session_id)
-        chosen = typed.rest or await self._ask(SessionPicker(load, str(talk.opening.workdir)))
-        if chosen:
-            await talk.reopen(replace(talk.opening, resume=chosen, prompt=""))
 
-    async def _set_up(self, talk: Talk, typed: Typed) -> None:
-        if typed.rest:
-            raise too_much(typed)
-        from vibe.app.first_use.flow import FirstUse  # noqa: PLC0415  after the first frame
-        from vibe.cli.textual_ui.screens.setup_screen import SetupScreen  # noqa: PLC0415  as above
+async def _resume(ask: Callable[[Screen[Any]], Awaitable[Any]], talk: Talk, typed: Typed) -> None:
+    load = partial(_sessions, talk.runtime.host.home, talk.conversation.session_id)
+    chosen = typed.rest or await ask(SessionPicker(load, str(talk.opening.workdir)))
+    if chosen:
+        await talk.reopen(replace(talk.opening, resume=chosen, prompt=""))
 
-        is_kept = await self._ask(SetupScreen(partial(FirstUse, talk.runtime.host, talk.opening.workdir)))
-        if is_kept:
-            await talk.commands["reload"].handler(talk, Typed(name="reload"))
 
-    async def _theme(self, talk: Talk, typed: Typed) -> None:
-        from vibe.app.engine.settings import Settings  # noqa: PLC0415  after the first frame
+async def _set_up(ask: Callable[[Screen[Any]], Awaitable[Any]], talk: Talk, typed: Typed) -> None:
+    if typed.rest:
+        raise too_much(typed)
+    from vibe.app.first_use.flow import FirstUse  # noqa: PLC0415  after the first frame
+    from vibe.cli.textual_ui.screens.setup_screen import SetupScreen  # noqa: PLC0415  as above
 
-        names = sorted(self._app.available_themes)
-        if not typed.rest:
-            talk.say("\n".join(f"{'*' if name == self._app.theme else ' '} {name}" for name in names))
-            return
-        if typed.rest not in names:
-            raise UsageError(f"/theme {typed.rest}: unknown theme; choose from {', '.join(names)}")
-        self._app.theme = typed.rest
-        writer = Settings(talk.runtime.host, talk.opening.workdir).writer(project=False, key="ui.theme")
-        await to_thread.run_sync(writer.set, "ui.theme", typed.rest)
+    is_kept = await ask(SetupScreen(partial(FirstUse, talk.runtime.host, talk.opening.workdir)))
+    if is_kept:
+        await talk.commands["reload"].handler(talk, Typed(name="reload"))
 
-    async def _themes(self, _talk: Talk, _text: str) -> Sequence[ArgumentChoice]:
-        return [ArgumentChoice(name) for name in sorted(self._app.available_themes)]
+
+async def _theme(app: App[Any], talk: Talk, typed: Typed) -> None:
+    from vibe.app.engine.settings import Settings  # noqa: PLC0415  after the first frame
+
+    names = sorted(app.available_themes)
+    if not typed.rest:
+        talk.say("\n".join(f"{'*' if name == app.theme else ' '} {name}" for name in names))
+        return
+    if typed.rest not in names:
+        raise UsageError(f"/theme {typed.rest}: unknown theme; choose from {', '.join(names)}")
+    app.theme = typed.rest
+    writer = Settings(talk.runtime.host, talk.opening.workdir).writer(project=False, key="ui.theme")
+    await to_thread.run_sync(writer.set, "ui.theme", typed.rest)
+
+
+async def _themes(app: App[Any], _talk: Talk, _text: str) -> Sequence[ArgumentChoice]:
+    return [ArgumentChoice(name) for name in sorted(app.available_themes)]
 
 
 def _sessions(home: Path, besides: str) -> Sequence[SavedSession]:

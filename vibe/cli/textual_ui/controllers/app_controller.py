@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
-from vibe.cli.textual_ui.panels.request_queue import RequestQueue
 from vibe.cli.textual_ui.presenters.chat_presenter import SavedPart
 from vibe.cli.textual_ui.state_store import QueuedLine, ScreenPhase, UIStateStore
 from vibe.front.slash.command import user_command
@@ -14,9 +13,6 @@ from vibe.front.slash.command import user_command
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ipc.events import PlanProposedEvent
-    from vibe.app.first_use.flow import FirstUse
-    from vibe.front.slash.table import SlashTable
 
 COMMAND_MARK = "/"
 
@@ -87,61 +83,6 @@ class Chat(Protocol):
     def leave(self) -> None:
         """End it."""
         ...
-
-
-class Stage(Protocol):
-    """The screen, as those who hold a conversation for it know it.
-
-    ``store`` takes the events, ``requests`` asks the person, ``commands`` are the slash commands they can type.
-    """
-
-    store: UIStateStore
-    requests: RequestQueue
-    commands: SlashTable
-
-    def opened(self, chat: Chat, prompt: str) -> None:
-        """A conversation is there, with a first prompt to be sent (blank: none)."""
-        ...
-
-    def rested(self) -> None:
-        """The agent, or the person's command, has ended."""
-        ...
-
-    def hear(self, prompt: str, *, is_line: bool = True) -> None:
-        """Take a prompt that was given elsewhere; one that ``is_line`` is a command where it begins like one."""
-        ...
-
-    def say(self, text: str, status: str = "note") -> None:
-        """Show a sentence of ours; ``status`` is ``note``, ``typed`` (a command), ``warning`` or ``error``."""
-        ...
-
-    def copy(self, text: str) -> None:
-        """Put text on the person's clipboard."""
-        ...
-
-    def edit(self, text: str, name: str) -> str:
-        """Have the person change a text in their editor, as a file of that name, and return it.
-
-        Raises:
-            EditorError: there is no editor, or it failed.
-        """
-        ...
-
-    async def set_up(self, open_flow: Callable[[], FirstUse]) -> None:
-        """Have the person choose provider, key and model, as far as they want."""
-        ...
-
-    async def asked_about(self, proposed: PlanProposedEvent, document: str) -> tuple[str, str]:
-        """Show a proposed plan and return the answer: a word of ``VerdictKind``, and its text; cancelling hides it."""
-        ...
-
-    def give_back(self, line: str, problem: str = "") -> None:
-        """Have a line in the input again, if that is empty, and show why it was refused."""
-        ...
-
-
-Hold: TypeAlias = Callable[[Stage], Awaitable[None]]
-"""Opens a chat on a stage and holds it until it is left."""
 
 
 class AppController:

@@ -32,8 +32,12 @@ class ListRow:
     right: Parts = ()
 
 
+ListedRow: TypeAlias = tuple[str, Callable[[], ListRow]]
+"""The id of a row, and what makes it when it comes into sight."""
+
+
 class RowList(ScrollView, can_focus=True):
-    """Shows ``ids`` as rows; a row with a blank id belongs to the one above it and can't be chosen.
+    """Shows rows; one with a blank id belongs to the one above it and can't be chosen.
 
     ``chosen`` is the id of the row that the keys are at; blank: none.
     """
@@ -55,19 +59,18 @@ class RowList(ScrollView, can_focus=True):
         Binding("enter", "open", "Open"),
     ]
 
+    @dataclass
     class RowOpened(Message):
         """A row was opened, by Enter or a click."""
 
-        def __init__(self, rows: RowList, row_id: str) -> None:
-            super().__init__()
-            self.rows = rows
-            self.row_id = row_id
+        rows: RowList
+        row_id: str
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  Textual's name
         super().__init__(id=id)
         self.chosen = ""
         self._ids: Sequence[str] = ()
-        self._row_at: Callable[[int, int], ListRow] = lambda _index, _width: ListRow(())
+        self._rows: Sequence[ListedRow] = ()
         self._painted: dict[tuple[ListRow, int, bool], Strip] = {}
 
     @property
@@ -75,19 +78,15 @@ class RowList(ScrollView, can_focus=True):
         """The number of rows."""
         return len(self._ids)
 
-    def set_rows(self, ids: Sequence[str], row_at: Callable[[int, int], ListRow]) -> None:
-        """Show these rows; ``row_at`` makes the one of an index for a width, when it comes into sight."""
-        is_other_size = len(ids) != len(self._ids)
-        self._ids, self._row_at = ids, row_at
+    def set_rows(self, rows: Sequence[ListedRow]) -> None:
+        """Show these rows."""
+        is_other_size = len(rows) != len(self._ids)
+        self._ids, self._rows = [row_id for row_id, _ in rows], rows
         if is_other_size:
-            self.virtual_size = Size(0, len(ids))
+            self.virtual_size = Size(0, len(rows))
             self.refresh(layout=self.styles.is_auto_height)
         else:
             self.refresh()
-
-    def limit(self, height: int) -> None:
-        """Take so many lines at most."""
-        self.styles.max_height = height
 
     def reveal(self, index: int) -> None:
         """Have a row in sight, and those after it rather than those before."""
@@ -102,7 +101,7 @@ class RowList(ScrollView, can_focus=True):
         if not 0 <= index < len(self._ids):
             return Strip.blank(width, self.rich_style)
         is_chosen = self.has_focus and bool(self._ids[index]) and self._ids[index] == self.chosen
-        row = self._row_at(index, width)
+        row = self._rows[index][1]()
         painted = self._painted.get((row, width, is_chosen))
         if painted is None:
             if len(self._painted) >= MOST_KEPT:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import ClassVar
 
@@ -16,7 +18,7 @@ from textual.widgets import Static
 
 from ipc.events import TodoEntry
 from planner.plan.status import MARKS
-from vibe.cli.textual_ui.overview.row_list import ListRow, RowList
+from vibe.cli.textual_ui.overview.row_list import ListedRow, ListRow, RowList
 from vibe.cli.textual_ui.overview.ticker import Refresher, is_busy, is_live, pressure
 from vibe.front.event_text import one_line
 from vibe.front.plan_words import bar, cut, hint, indent, mark, mode_icon, second_row, short, took, totals_line
@@ -44,14 +46,14 @@ LINE_LENGTH = 400
 # --- the plan
 
 
-def plan_lines(plan: PlanView) -> list[tuple[str, str]]:
-    """The lines of a plan: the id of a step for its first, and with a blank one in front for its second."""
-    lines: list[tuple[str, str]] = []
+def plan_rows(plan: PlanView, now: float) -> list[ListedRow]:
+    """The rows of a plan: one with its id for each step, and a second one for some."""
+    rows: list[ListedRow] = []
     for step_id, step in plan.steps.items():
-        lines.append((step_id, step_id))
+        rows.append((step_id, partial(step_row, step, plan, now)))
         if step_id in plan.running or step_id in plan.failed or step_id in plan.replanning:
-            lines.append(("", step.id))
-    return lines
+            rows.append(("", partial(step_second_row, step)))
+    return rows
 
 
 def step_row(step: StepView, plan: PlanView, now: float) -> ListRow:
@@ -83,11 +85,11 @@ def step_second_row(step: StepView) -> ListRow:
     return ListRow(((lead, MUTED), ("╰ ", MUTED), (second_row(step), style)))
 
 
-def place_of_interest(plan: PlanView, lines: Sequence[tuple[str, str]]) -> int:
-    """The line to have in sight: of the first step that waits for a person or runs, else that comes next."""
+def place_of_interest(plan: PlanView, rows: Sequence[ListedRow]) -> int:
+    """The row to have in sight: of the first step that waits for a person or runs, else that comes next."""
     wanted = {step.id for step in plan.steps.values() if step.status == "needs_decision"} | set(plan.running)
     wanted = wanted or set(islice((step.id for step in plan.steps.values() if step.status in WAITING), 1))
-    return next((index for index, (step_id, _) in enumerate(lines) if step_id in wanted), 0)
+    return next((index for index, (step_id, _) in enumerate(rows) if step_id in wanted), 0)
 
 
 # --- the agents
@@ -111,16 +113,16 @@ def is_active(view: View, agent: AgentView) -> bool:
     return is_busy(agent) or bool(agent.requests) or step is None or step.status == "in_progress"
 
 
-def agent_lines(view: View, agents: Iterable[AgentView]) -> list[tuple[str, str]]:
-    """The lines of agents, as ``plan_lines``."""
-    lines: list[tuple[str, str]] = []
+def agent_rows(view: View, agents: Iterable[AgentView]) -> list[ListedRow]:
+    """The rows of agents, as ``plan_rows``."""
+    rows: list[ListedRow] = []
     for agent in agents:
-        lines.append((agent.id, agent.id))
+        rows.append((agent.id, partial(agent_row, view, agent)))
         is_someones = agent.parent_id is not None or view.step_of(agent) is not None
         is_at_work = is_busy(agent) or bool(agent.requests) or is_someones
         if is_at_work and is_active(view, agent) and agent.doing():
-            lines.append(("", agent.id))
-    return lines
+            rows.append(("", partial(agent_second_row, agent)))
+    return rows
 
 
 def agent_name(agent: AgentView) -> str:
@@ -206,13 +208,12 @@ class SidePanel(Widget):
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Back", show=False)]
 
+    @dataclass
     class Opened(Message):
         """An agent was opened, or a ``step``: its plan's id and its own."""
 
-        def __init__(self, agent_id: str = "", step: tuple[str, str] = ("", "")) -> None:
-            super().__init__()
-            self.agent_id = agent_id
-            self.step = step
+        agent_id: str = ""
+        step: tuple[str, str] = ("", "")
 
     class Left(Message):
         """The keys are to go back; they have, if ``focus_plan`` took them."""
@@ -230,12 +231,7 @@ class SidePanel(Widget):
         self._todo = RowList(id="todo")
         self._meter = RowList(id="meter")
         self._meter.can_focus = self._todo.can_focus = False
-        self._refresher = Refresher(self, self._draw)
-
-    @property
-    def keeps_time(self) -> bool:
-        """It redraws by itself."""
-        return self._refresher.beats
+        self.refresher = Refresher(self, self._draw)
 
     def compose(self) -> ComposeResult:
         """The sections."""
@@ -250,7 +246,7 @@ class SidePanel(Widget):
     def present(self, view: View, changed: frozenset[Key] = frozenset()) -> None:  # noqa: ARG002  as every presenter
         """Show how a view stands, now or at most a quarter of a second later."""
         self._view = view
-        self._refresher.wish()
+        self.refresher.wish()
 
     def focus_plan(self) -> None:
         """Take the keys, from the next on: to the plan if there is one, else to the agents; Escape gives them back.
@@ -261,8 +257,8 @@ class SidePanel(Widget):
         if focused is not None and focused not in self.children:
             self._came_from = focused
         if plan is not None and plan.total and self._plan.chosen not in plan.steps:
-            lines = plan_lines(plan)
-            self._plan.chosen, _ = lines[place_of_interest(plan, lines)]
+            rows = plan_rows(plan, self._clock())
+            self._plan.chosen, _ = rows[place_of_interest(plan, rows)]
         self.screen.set_focus(self._plan if self._plan.display else self._agents)
 
     def on_mount(self) -> None:
@@ -279,15 +275,15 @@ class SidePanel(Widget):
 
     def on_hide(self) -> None:
         """Rest."""
-        self._refresher.beat(0.0)
+        self.refresher.beat(0.0)
 
     def on_descendant_focus(self) -> None:
         """Name the keys that count now."""
-        self._refresher.wish()
+        self.refresher.wish()
 
     def on_descendant_blur(self) -> None:
         """Name them no more."""
-        self._refresher.wish()
+        self.refresher.wish()
 
     def on_row_list_row_opened(self, message: RowList.RowOpened) -> None:
         """Say what was opened."""
@@ -314,9 +310,9 @@ class SidePanel(Widget):
         self._draw_todo(agent)
         rows = meter_rows(view, agent)
         rows.append(ListRow(((KEYS if self.has_focus_within else WAY_IN, "$foreground-muted"),)))
-        self._meter.set_rows([str(index) for index in range(len(rows))], lambda index, _width: rows[index])
+        self._meter.set_rows([("", partial(ListRow, row.left, row.right)) for row in rows])
         self._share_out(len(rows))
-        self._refresher.beat(SECONDS_PER_TICK if is_live(view.plan) else 0.0)
+        self.refresher.beat(SECONDS_PER_TICK if is_live(view.plan) else 0.0)
 
     def _share_out(self, meter: int) -> None:
         """Have agents and things to do take a part of the height at most, and the plan all that is left."""
@@ -324,9 +320,9 @@ class SidePanel(Widget):
         heads = sum(2 for head in (self._plan_head, self._agents_head, self._todo_head) if head.display)
         agents = min(self._agents.count, max(3, height // 4)) if self._agents.display else 0
         todo = min(self._todo.count, max(2, height // 5)) if self._todo.display else 0
-        self._agents.limit(max(1, agents))
-        self._todo.limit(max(1, todo))
-        self._plan.limit(max(3, height - heads - agents - todo - meter))
+        self._agents.styles.max_height = max(1, agents)
+        self._todo.styles.max_height = max(1, todo)
+        self._plan.styles.max_height = max(3, height - heads - agents - todo - meter)
 
     def _draw_plan(self, plan: PlanView | None, now: float) -> None:
         self._plan.display = plan is not None and plan.total > 0
@@ -338,39 +334,22 @@ class SidePanel(Widget):
         _say(
             self._plan_head, Content.assemble(goal, "\n", (totals_line(plan, now, width), "$foreground-muted not bold"))
         )
-        lines = plan_lines(plan)
-
-        def row_at(index: int, _width: int) -> ListRow:
-            first, step_id = lines[index]
-            step = plan.steps.get(step_id)
-            if step is None:
-                return ListRow(())
-            return step_row(step, plan, now) if first else step_second_row(step)
-
-        self._plan.set_rows([first for first, _ in lines], row_at)
+        rows = plan_rows(plan, now)
+        self._plan.set_rows(rows)
         if not self._plan.has_focus:
-            self._plan.reveal(place_of_interest(plan, lines))
+            self._plan.reveal(place_of_interest(plan, rows))
 
     def _draw_agents(self, view: View, main: AgentView | None) -> None:
         agents = listed_agents(view, main)
         self._agents.display = self._agents_head.display = bool(agents)
-        lines = agent_lines(view, agents)
-
-        def row_at(index: int, _width: int) -> ListRow:
-            first, agent_id = lines[index]
-            agent = view.agents.get(agent_id)
-            if agent is None:
-                return ListRow(())
-            return agent_row(view, agent) if first else agent_second_row(agent)
-
-        self._agents.set_rows([first for first, _ in lines], row_at)
+        self._agents.set_rows(agent_rows(view, agents))
 
     def _draw_todo(self, agent: AgentView | None) -> None:
         todo = () if agent is None else agent.todo
         self._todo.display = self._todo_head.display = bool(todo)
         done = sum(entry.status == "completed" for entry in todo)
         _say(self._todo_head, Content(f"Todo {done}/{len(todo)}"))
-        self._todo.set_rows([""] * len(todo), lambda index, _width: todo_row(todo[index]))
+        self._todo.set_rows([("", partial(todo_row, entry)) for entry in todo])
 
 
 def _say(head: Static, content: Content) -> None:

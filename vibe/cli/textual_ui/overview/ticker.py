@@ -8,9 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import anyio
 from rich.cells import cell_len
 from rich.text import Text
 from textual.content import Content
+from textual.dom import DOMNode
 from textual.timer import Timer
 from textual.widget import Widget
 
@@ -26,11 +28,12 @@ SECONDS_PER_REFRESH = 0.25
 
 
 class Refresher:
-    """Calls ``draw`` soon after ``wish``; and every so many seconds by itself, as ``beat`` says."""
+    """Calls ``draw`` soon after ``wish``, within ``seconds``; and every so many by itself, as ``beat`` says."""
 
-    def __init__(self, widget: Widget, draw: Callable[[], object]) -> None:
+    def __init__(self, widget: DOMNode, draw: Callable[[], object], seconds: float = SECONDS_PER_REFRESH) -> None:
         self._widget = widget
         self._draw = draw
+        self._seconds = seconds
         self._drawn_at = 0.0
         self._soon: Timer | None = None
         self._beat: Timer | None = None
@@ -42,10 +45,10 @@ class Refresher:
         return self._beat is not None
 
     def wish(self) -> None:
-        """Have it drawn, now or at most a quarter of a second later."""
+        """Have it drawn, now or a little later."""
         if self._soon is not None or not self._widget.is_attached:
             return
-        waits = self._drawn_at + SECONDS_PER_REFRESH - time.monotonic()
+        waits = self._drawn_at + self._seconds - time.monotonic()
         if waits > 0:
             self._soon = self._widget.set_timer(waits, self._now)
         else:
@@ -112,17 +115,12 @@ class Ticker(Widget):
         self._clock = clock
         self._view = View()
         self._own: Content | None = None
-        self._refresher = Refresher(self, self._draw)
-
-    @property
-    def keeps_time(self) -> bool:
-        """It redraws by itself."""
-        return self._refresher.beats
+        self.refresher = Refresher(self, self._draw)
 
     def present(self, view: View, changed: frozenset[Key] = frozenset()) -> None:  # noqa: ARG002  as every presenter
         """Show how a view stands, now or at most a quarter of a second later."""
         self._view = view
-        self._refresher.wish()
+        self.refresher.wish()
 
     def on_mount(self) -> None:
         """Show what was presented before."""
@@ -141,10 +139,10 @@ class Ticker(Widget):
     def show_own(self, line: Content | None) -> None:
         """Show a line of the person's own from now on; None: none."""
         self._own = line
-        self._refresher.wish()
+        self.refresher.wish()
 
     def _draw(self) -> None:
-        self._refresher.beat(self._pace())
+        self.refresher.beat(self._pace())
         self.refresh()
 
     def _pace(self) -> float:
@@ -334,8 +332,7 @@ class StatusLine:
         """The document that the command got last."""
         self._wanted = ""
         self._began_at = -EVERY_SECONDS
-        self._is_waiting = False
-        """It runs, or will soon."""
+        self._is_at_it = False
         self._has_failed = False
 
     def present(self, view: View, changed: frozenset[Key]) -> None:  # noqa: ARG002  as every presenter
@@ -343,23 +340,17 @@ class StatusLine:
         agent = self._ticker.agent
         if agent is not None:
             self._wanted = json.dumps(status_document(view, agent, str(self._folder)))
-            self._look()
+            if not self._is_at_it and self._wanted != self._told:
+                self._is_at_it = True
+                self._ticker.run_worker(self._keep_up(), group="status")
 
-    def _look(self) -> None:
-        """Begin the command, now or once it may, if it does not know yet what is wanted."""
-        if self._is_waiting or self._wanted == self._told:
-            return
-        self._is_waiting = True
-        wait = self._began_at + EVERY_SECONDS - time.monotonic()
-        if wait > 0:
-            self._ticker.set_timer(wait, self._begin)
-        else:
-            self._begin()
-
-    def _begin(self) -> None:
-        self._began_at = time.monotonic()
-        self._told = self._wanted
-        self._ticker.run_worker(self._run(self._told), group="status")
+    async def _keep_up(self) -> None:
+        """Run the command, as soon as it may, until it knows what is wanted."""
+        while self._wanted != self._told:
+            await anyio.sleep(max(0.0, self._began_at + EVERY_SECONDS - time.monotonic()))
+            self._began_at, self._told = time.monotonic(), self._wanted
+            await self._run(self._told)
+        self._is_at_it = False
 
     async def _run(self, document: str) -> None:
         from vibe.shell.process.runner import (  # noqa: PLC0415  after the first frame
@@ -385,8 +376,6 @@ class StatusLine:
                 )
             else:
                 self._ticker.show_own(own_content(ended.stdout))
-        self._is_waiting = False
-        self._look()
 
     def _fail(self, problem: str) -> None:
         self._ticker.show_own(None)

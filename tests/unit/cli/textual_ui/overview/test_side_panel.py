@@ -172,7 +172,7 @@ async def test_it_shows_what_happens() -> None:
         view = view_of(*SURVEYED)
         panel.present(view)
         await until(pilot, lambda: any("bash pytest" in line for line in shown(app)))
-        assert panel.keeps_time
+        assert panel.refresher.beats
         asked = e.ApprovalRequestEvent(request_id="r", tool_call_id="1", tool="bash", arguments={}, rule="ask", **WHO)
         panel.present(view, give(view, asked))
         await until(pilot, lambda: any("├ ? Write slugify()" in line for line in shown(app)))
@@ -184,7 +184,7 @@ async def test_it_shows_what_happens() -> None:
             plan_id="plan", status="failed", outcome="failed", duration_s=92.0, counts={}, ts=1095.0
         )
         panel.present(view, give(view, end))
-        await until(pilot, lambda: not panel.keeps_time)
+        await until(pilot, lambda: not panel.refresher.beats)
 
 
 @pytest.mark.parametrize(("outcome", "mark"), [("completed", "✓"), ("interrupted", "×"), ("limit", "✗")])  # noqa: RUF001
@@ -201,11 +201,11 @@ async def test_while_hidden_it_rests() -> None:
     async with app.run_test(size=(120, 36)) as pilot:
         panel = app.query_one(SidePanel)
         panel.present(view_of(*SURVEYED))
-        await until(pilot, lambda: panel.keeps_time)
+        await until(pilot, lambda: panel.refresher.beats)
         panel.display = False
-        await until(pilot, lambda: not panel.keeps_time)
+        await until(pilot, lambda: not panel.refresher.beats)
         panel.display = True
-        await until(pilot, lambda: panel.keeps_time)
+        await until(pilot, lambda: panel.refresher.beats)
 
 
 async def test_what_comes_from_outside_moves_no_cursor_and_is_no_markup() -> None:

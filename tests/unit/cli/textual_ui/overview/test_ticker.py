@@ -140,12 +140,12 @@ async def test_it_keeps_time_only_while_something_goes_on() -> None:
         view = view_of(*TALKED)
         ticker.present(view)
         await until(pilot, lambda: "large" in shown(app))
-        assert not ticker.keeps_time
+        assert not ticker.refresher.beats
         ticker.present(view, give(view, PROMPT))
-        await until(pilot, lambda: ticker.keeps_time)
+        await until(pilot, lambda: ticker.refresher.beats)
         ended = e.PromptEndedEvent(prompt_id="p", conversation_id="chat", session_id="chat", outcome="completed")
         ticker.present(view, give(view, ended))
-        await until(pilot, lambda: not ticker.keeps_time)
+        await until(pilot, lambda: not ticker.refresher.beats)
         assert "starting" not in shown(app)
 
 
