@@ -8,32 +8,44 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from heapq import heappop, heappush
-from typing import Generic, TypeVar, assert_never
+from typing import Any, Generic, TypeVar, assert_never
 
 import anyio
 import anyio.lowlevel
+import msgspec
 from anyio import to_thread
+from msgspec import structs
 
 from ipc.commands import Act, Cancel, Revise
-from ipc.events import PlanResetEvent
+from ipc.events import (
+    Fact,
+    PlanAttemptEvent,
+    PlanCompletedEvent,
+    PlanPausedEvent,
+    PlanResetEvent,
+    PlanStepUpdateEvent,
+    PlanWaitingEvent,
+    WarningEvent,
+    WorkDone,
+    shortened,
+)
 from ipc.sink import EventSink
 from planner.plan.loader import LoadedPlan
 from planner.plan.revision import ProviderRefused
 from planner.plan.status import PlanStatus
 from planner.run.control import PlanControl, Request
-from planner.run.recorder import Recorder
 from planner.run.revision_runner import RevisionRunner
 from planner.run.step_runner import DispatchOptions, StepRun, StepRunner
 from planner.run.watchdog import Timers, Watchdog
 from planner.state import commands as c
 from planner.state.changes import TOO_LATE
-from planner.state.decide import decide
+from planner.state.decide import carry_out, decide
 from planner.state.outcome import BUDGET_REASON, RunResult, outcome_of, warnings_of
 from planner.state.schedule import schedule_of
-from planner.state.state import ACTIVE
+from planner.state.state import ACTIVE, IN_PROGRESS, State
 from planner.store.store import PlanStore
 from subagents.executor import StepExecutor, StopSignal
-from vibe.core.messages import total_of
+from vibe.core.messages import Usage, total_of
 from vibe.core.outcome import Outcome
 from vibe.system.errors import UsageError, innermost
 
@@ -74,13 +86,21 @@ class GroupCommit(Generic[AttemptT]):
 
 
 SNAPSHOT_SECONDS = 1.0
+MOST_HELD = 64
+"""Of so many steps at once it is said that they wait for others' files."""
+
+_ENDS = frozenset({PlanPausedEvent, PlanCompletedEvent})
+"""What must be on disk before anybody learns of it."""
+
+_NONE_USED, _NO_USAGE = Usage(), WorkDone().usage
 
 
 class Dispatcher:
     """Runs one plan to its end, its pause or its cancellation; good for one ``run``.
 
     ``loaded`` is the plan as it stands; at most ``width`` of its steps run side by side. A result is on disk before any
-    other step learns of it.
+    other step learns of it. It alone changes the state of the plan: what a command comes to is in the journal before it
+    is announced.
     """
 
     def __init__(
@@ -99,7 +119,7 @@ class Dispatcher:
         self._store = store
         self._clock = self._options.clock
         self._state = store.state()
-        self._recorder = Recorder(self._state, store, sink, now=self._options.now, perform=self._perform)
+        self._sink = sink
         self._runner = StepRunner(self._state, executor, store, options=self._options)
         self._group_commit = GroupCommit(self._commit)
         self._timers = Timers(self._clock, self._options.sleep)
@@ -107,6 +127,9 @@ class Dispatcher:
         self._running: dict[str, StepRun] = {}
         self._is_sorting = False
         self._snapshot_due = -math.inf
+        self._end: Fact | None = None
+        self._held: dict[str, tuple[str, ...]] = {}
+        """Of which steps it was said that they wait for others' files, and for whose."""
 
     async def run(self, control: PlanControl) -> RunResult:
         """Run until the plan ends or pauses.
@@ -133,7 +156,7 @@ class Dispatcher:
 
     def _begin(self) -> None:
         for message in self._store.dropped:
-            self._recorder.warn("journal.torn", message)
+            self._warn("journal.torn", message)
         settings, budget = self._store.settings, self._loaded.plan.budget
         if budget is not None and budget.max_seconds is not None:
             left = budget.max_seconds - self._state.active_seconds
@@ -155,7 +178,8 @@ class Dispatcher:
             raise RuntimeError("the plan is stuck: this is a bug in vibe, please report it")
         await self._store.sync()
         await to_thread.run_sync(self._store.write_snapshot, state)
-        self._recorder.announce_end()
+        if self._end is not None:
+            self._sink.publish(self._end)
         steps = tuple(state.steps[step.id] for step in schedule_of(state).plan.steps)
         spending = total_of(state.spent().values())
         return RunResult(
@@ -173,7 +197,15 @@ class Dispatcher:
     # --- commands and effects ---------------------------------------------------------------------------------
 
     def _take(self, command: c.Command) -> None:
-        self._recorder.take(command)
+        """Carry a command out, with all that follows; raises as ``decide``, if it can't be."""
+        facts: list[Fact] = []
+        effects = carry_out(self._state, command, self._options.now(), facts.append)
+        if facts:
+            self._store.append(*facts)
+        for fact in facts:
+            self._announce(fact)
+        self._perform(effects)
+        self._announce_held()
         if self._state.status is not ACTIVE:
             self._timers.stop()
             self._revisions.stop()
@@ -209,10 +241,12 @@ class Dispatcher:
                 case c.InterruptAll(reason, seconds):
                     self._interrupt_all(reason, seconds)
                 case c.WaitForRetry(step_id, _, seconds):
+                    self._announce_wait(step_id, "retry", seconds=seconds)
                     self._later(seconds, c.RetryDue(step_id))
                 case c.WaitForAnswer(decision_id, seconds):
                     self._later(seconds, c.DecisionTimedOut(decision_id))
                 case c.AskReviser(step_id):
+                    self._announce_wait(step_id, "revision")
                     self._tasks.start_soon(self._ask_reviser, step_id)
                 case c.StopReviser(step_id):
                     self._revisions.stop(step_id)
@@ -233,6 +267,38 @@ class Dispatcher:
             return
         for run in self._running.values():
             run.interrupt(reason)
+
+    # --- what is announced ------------------------------------------------------------------------------------
+
+    def _announce(self, fact: Fact) -> None:
+        """Announce what was recorded.
+
+        What an attempt came to is for the journal alone (the step's own event tells it), and the end comes last.
+        """
+        kind = type(fact)
+        if kind in _ENDS:
+            self._end = fact
+        elif kind is not PlanAttemptEvent:
+            self._sink.publish(_with_work(fact, self._state))
+
+    def _announce_held(self) -> None:
+        """Say which steps could start but for others' files; without a word it is a place among those that run."""
+        schedule = schedule_of(self._state)
+        for step_id in (*self._held, *schedule.queue.parked()):
+            if step_id not in schedule.ready:
+                self._held.pop(step_id, None)
+                continue
+            holders = schedule.queue.met_by(step_id, self._state.running)
+            if self._held.get(step_id, ()) != holders and (step_id in self._held or len(self._held) < MOST_HELD):
+                self._held[step_id] = holders
+                self._announce_wait(step_id, "files" if holders else "slot", step_ids=holders)
+
+    def _announce_wait(self, step_id: str, waits_for: str, **told: Any) -> None:
+        waits = PlanWaitingEvent(plan_id=self._state.plan_id, step_id=step_id, waits_for=waits_for, **told)
+        self._sink.publish(waits)
+
+    def _warn(self, code: str, message: str) -> None:
+        self._sink.publish(WarningEvent(plan_id=self._state.plan_id, code=code, message=message))
 
     # --- one step ---------------------------------------------------------------------------------------------
 
@@ -304,12 +370,24 @@ class Dispatcher:
 
     def _answer(self, code: str, request: Request, problem: str | None) -> None:
         if problem is not None and problem != TOO_LATE and request.is_answered:  # the sender is gone
-            self._recorder.warn(code, problem)
+            self._warn(code, problem)
         request.answer(problem)
 
     async def _ask_reviser(self, step_id: str) -> None:
         try:
             await self._revisions.answer_failure(step_id)
         except ProviderRefused as error:
-            self._recorder.warn("provider", str(error))
+            self._warn("provider", str(error))
             self._take(c.ReviserRefused(error.outcome))
+
+
+def _with_work(fact: Fact, state: State) -> Fact:
+    """The end of an attempt with what that came to; the journal has it already."""
+    if not isinstance(fact, PlanStepUpdateEvent) or fact.previous != IN_PROGRESS:
+        return fact
+    result = state.steps[fact.step_id].result
+    if result is None:
+        return fact
+    work = msgspec.convert(result, WorkDone, from_attributes=True)
+    usage = _NO_USAGE if result.usage == _NONE_USED else work.usage
+    return structs.replace(fact, work=structs.replace(work, summary=shortened(result.summary), usage=usage))
