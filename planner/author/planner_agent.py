@@ -252,28 +252,12 @@ class FoundChange:
     revised: LoadedPlan | None = None
 
 
-class PlanTooLongError(UsageError):
-    """A proposal is too long to be told to a model."""
-
-    def __init__(self, characters: int) -> None:
-        super().__init__(
-            f"the plan has {characters:,} characters; the planner reads at most {MAX_PLAN:,}: edit it by hand"
-        )
-
-
 class NoPlanError(VibeError):
     """The planner ended without a plan."""
 
     def __init__(self, acted: ActResult) -> None:
         super().__init__(f"no plan: {acted.detail or acted.reason or 'the planner gave no reason'}")
         self.acted = acted
-
-
-class NoPlanStartedError(UsageError):
-    """A plan was asked after before one was started."""
-
-    def __init__(self) -> None:
-        super().__init__("no plan was started: await start_plan(goal) first")
 
 
 class PlannerAgent:
@@ -322,7 +306,8 @@ class PlannerAgent:
         document = proposal.model_dump(mode="json", exclude_unset=True)
         text = json.dumps(document, indent=1, ensure_ascii=False)
         if len(text) > MAX_PLAN:
-            raise PlanTooLongError(len(text))
+            problem = f"the plan has {len(text):,} characters; the planner reads at most {MAX_PLAN:,}: edit it by hand"
+            raise UsageError(problem)
         reader = ReadOnlyAgent(CALLER, self._context, self._limits)
         metadata = {**proposal.metadata, "model": reader.model.key}
         offer = PlanOffer(proposal.goal, metadata, document, _schema_for(reader))
@@ -380,10 +365,10 @@ class PlannerAgent:
         """The plan that ``start_plan`` began.
 
         Raises:
-            NoPlanStartedError: it has not begun one.
+            UsageError: it has not begun one.
         """
         if self._state is None:
-            raise NoPlanStartedError
+            raise UsageError("no plan was started: await start_plan(goal) first")
         return self._state
 
     def get_runnable_steps(self) -> list[PlanStep]:

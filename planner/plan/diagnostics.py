@@ -80,7 +80,6 @@ class DecisionInvalidError(UsageError):
 
     def __init__(self, decision_id: str, problem: str) -> None:
         super().__init__(f"decision {decision_id!r}: {problem}")
-        self.decision_id = decision_id
 
 
 class UnknownStepError(UsageError):
@@ -90,16 +89,6 @@ class UnknownStepError(UsageError):
         known = list(known)
         otherwise = f"its steps: {listed(known)}"
         super().__init__(f"the plan has no step {quoted(step_id)}; {Suggester().fix(step_id, known, otherwise)}")
-        self.step_id = step_id
-
-
-class UnknownTagError(UsageError):
-    """No step of the plan has such a tag."""
-
-    def __init__(self, tag: str, known: Iterable[str]) -> None:
-        known = sorted(known)
-        otherwise = f"its steps have the tags {listed(known)}" if known else "its steps have no tags"
-        super().__init__(f"no step of the plan has the tag {quoted(tag)}; {Suggester().fix(tag, known, otherwise)}")
 
 
 class PlanEndedError(UsageError):
@@ -107,7 +96,6 @@ class PlanEndedError(UsageError):
 
     def __init__(self, status: str, consequence: str) -> None:
         super().__init__(f"the plan has ended ({status}): {consequence}")
-        self.status = status
 
 
 class TooLargeToDrawError(UsageError):
@@ -126,9 +114,6 @@ class IllegalTransitionError(VibeError):
         super().__init__(
             f"{subject} can't go from {previous!r} to {status!r}: look at its status before you set another"
         )
-        self.subject = subject
-        self.previous = previous
-        self.status = status
 
 
 class Suggester:

@@ -16,12 +16,13 @@ from functools import cached_property
 from typing import Any
 
 from planner.plan.dag import Dag
-from planner.plan.diagnostics import UnknownStepError, UnknownTagError
+from planner.plan.diagnostics import Suggester, UnknownStepError, listed, quoted
 from planner.plan.model import Plan, Step, StepStatus
 from planner.state.state import ONLY_REASON, WAIVED_REASON, State
 from subagents.step_model import LIMITS
 from subagents.step_result import StepResult
 from vibe.core.outcome import Outcome
+from vibe.system.errors import UsageError
 from vibe.system.plain_text import some_of
 
 _EDGES = "depends_on"
@@ -198,7 +199,7 @@ def steps_named(plan: Plan, only: Iterable[str]) -> tuple[str, ...]:
     """Return the ids of the steps that ``only`` names, by their ids or, with ``tag:NAME``, by a tag.
 
     Raises:
-        UnknownTagError: no step has such a tag.
+        UsageError: no step has such a tag.
     """
     found: dict[str, None] = {}
     for name in only:
@@ -208,7 +209,10 @@ def steps_named(plan: Plan, only: Iterable[str]) -> tuple[str, ...]:
         elif tagged := [step.id for step in plan.steps if tag in step.tags]:
             found.update(dict.fromkeys(tagged))
         else:
-            raise UnknownTagError(tag, {known for step in plan.steps for known in step.tags})
+            known = sorted({known for step in plan.steps for known in step.tags})
+            otherwise = f"its steps have the tags {listed(known)}" if known else "its steps have no tags"
+            fix = Suggester().fix(tag, known, otherwise)
+            raise UsageError(f"no step of the plan has the tag {quoted(tag)}; {fix}")
     return tuple(found)
 
 

@@ -51,15 +51,9 @@ _STAYS_CANCELLED = "a cancelled plan can't be changed; run the plan file again"
 class TooLateError(UsageError):
     """The run is over: a command that only a run can carry out came too late."""
 
-    def __init__(self) -> None:
-        super().__init__(TOO_LATE)
-
 
 class StepsWentOnError(VibeError):
     """Steps that a revision is about have begun, or ended, since it was looked at."""
-
-    def __init__(self, step_ids: Iterable[str]) -> None:
-        super().__init__(f"steps have changed since: {listed(step_ids)}")
 
 
 TOO_LATE = "the run is over: nothing was changed"
@@ -123,7 +117,7 @@ def revise_plan(state: State, command: Revise, at: float) -> Decided:
 def plan_revised(state: State, command: c.Revised, at: float) -> Decided:
     """Go on with a plan that was found sound."""
     if is_over(state):
-        raise TooLateError
+        raise TooLateError(TOO_LATE)
     schedule, asked = schedule_of(state), command.asked
     fact = e.PlanRevisedEvent(
         ts=at,
@@ -136,7 +130,7 @@ def plan_revised(state: State, command: c.Revised, at: float) -> Decided:
     )
     touched = changed_by(fact) | removed_by(fact)
     if gone_on := touched & fixed_steps(state):
-        raise StepsWentOnError(sorted(gone_on))
+        raise StepsWentOnError(f"steps have changed since: {listed(sorted(gone_on))}")
     facts: list[e.Fact] = [fact]
     if state.is_run:
         facts += _said_again(state, fact, at)
@@ -231,7 +225,7 @@ def plan_asks(state: State, at: float) -> list[e.Fact]:
 def take_decision(state: State, command: Decide, at: float) -> Decided:
     """Take a decision, one of the plan's or one about an attempt, if it is open and offers what is chosen."""
     if is_over(state):
-        raise TooLateError
+        raise TooLateError(TOO_LATE)
     if state.status not in OPEN_STATUSES:
         raise PlanEndedError(state.status.value, "nothing left to decide")
     chosen = tuple(command.selections)
@@ -306,14 +300,12 @@ class StepActError(UsageError):
 
     def __init__(self, step_id: str, action: StepAction, problem: str) -> None:
         super().__init__(f"can't {action.value} step {step_id!r}: {problem}")
-        self.step_id = step_id
-        self.action = action
 
 
 def act_on_step(state: State, command: Act, at: float) -> Decided:
     """Cancel a step, skip it or have it done again, if that makes sense as it stands."""
     if is_over(state):
-        raise TooLateError
+        raise TooLateError(TOO_LATE)
     if state.status is PlanStatus.CANCELLED or state.is_given_up:
         raise PlanEndedError("cancelled", _STAYS_CANCELLED)
     step = state.steps.get(command.step_id)

@@ -47,7 +47,6 @@ class FactInvalidError(VibeError):
 
     def __init__(self, fact: e.Fact, problem: str) -> None:
         super().__init__(f"a fact {fact.__struct_config__.tag!r} can't be applied: {problem}")
-        self.fact = fact
 
 
 _BEGUN = frozenset(Left) - {Left.RETRYING}

@@ -5,16 +5,13 @@ EnvironmentFailure                 (vibe.system.errors, exit 3)
     ├── StoreWriteError            full, read-only or missing: nothing half-written stays
     ├── BrokenPlanError            a file of the folder can't be read back
     │   └── EarlierJournalError    its journal has the form of an earlier version
-    ├── PlanExistsError            the id is taken
     └── PlanLockedError            another process runs the plan
 UsageError                         (vibe.system.errors, exit 2)
-├── UnknownPlanError               no folder has that id
-└── AmbiguousPlanError             several ids begin so
+└── UnknownPlanError               no folder has that id
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from vibe.system.errors import EnvironmentFailure, UsageError
@@ -25,7 +22,7 @@ class StoreError(EnvironmentFailure):
 
 
 class StoreWriteError(StoreError):
-    """A write to the plan's folder failed; ``cause`` is the operating system's answer."""
+    """A write to the plan's folder failed."""
 
     def __init__(self, path: Path, cause: OSError) -> None:
         problem = cause.strerror or str(cause)
@@ -33,8 +30,6 @@ class StoreWriteError(StoreError):
             f"cannot write {path}: {problem}; free or permit space there, or set VIBE_HOME to a writable folder, "
             "then resume the plan"
         )
-        self.path = path
-        self.cause = cause
 
 
 class BrokenPlanError(StoreError):
@@ -42,8 +37,6 @@ class BrokenPlanError(StoreError):
 
     def __init__(self, where: str, problem: str) -> None:
         super().__init__(f"{where}: {problem}; restore the file from a backup or run the plan again")
-        self.where = where
-        self.problem = problem
 
 
 class EarlierJournalError(BrokenPlanError):
@@ -53,18 +46,6 @@ class EarlierJournalError(BrokenPlanError):
         by = f"vibe {version}" if version else "an earlier vibe"
         problem = f"was written by {by} in a format this version can't read"
         StoreError.__init__(self, f"{where}: {problem}; finish the plan with that version, or run its plan file again")
-        self.where = where
-        self.problem = problem
-        self.version = version
-
-
-class PlanExistsError(StoreError):
-    """A plan of that id is there already."""
-
-    def __init__(self, plan_id: str, folder: Path) -> None:
-        super().__init__(f"plan {plan_id!r} already exists in {folder}: resume it, or choose another id")
-        self.plan_id = plan_id
-        self.folder = folder
 
 
 class PlanLockedError(StoreError):
@@ -73,8 +54,6 @@ class PlanLockedError(StoreError):
     def __init__(self, plan_id: str, pid: int | None) -> None:
         holder = f"process {pid}" if pid else "another process"
         super().__init__(f"plan {plan_id} is being run by {holder}; stop it first or wait")
-        self.plan_id = plan_id
-        self.pid = pid
 
 
 class UnknownPlanError(UsageError):
@@ -86,14 +65,3 @@ class UnknownPlanError(UsageError):
             if any_known
             else f"no plan has run yet in {folder.parent}: start one with `vibe plan run FILE`"
         )
-        self.reference = reference
-
-
-class AmbiguousPlanError(UsageError):
-    """Several plans' ids begin with what was given."""
-
-    def __init__(self, reference: str, candidates: Sequence[str]) -> None:
-        shown = ", ".join(candidates[:5]) + (" ..." if len(candidates) > 5 else "")
-        super().__init__(f"{reference!r} matches {len(candidates)} plans ({shown}): give more of the id")
-        self.reference = reference
-        self.candidates = tuple(candidates)

@@ -21,8 +21,9 @@ from planner.plan.model import Slug
 from planner.plan.status import PlanStatus
 from planner.state.evolve import FactInvalidError, fold
 from planner.state.state import State
-from planner.store.errors import AmbiguousPlanError, BrokenPlanError, PlanLockedError, StoreWriteError, UnknownPlanError
+from planner.store.errors import BrokenPlanError, PlanLockedError, StoreWriteError, UnknownPlanError
 from planner.store.journal import JournalContent, read_file, read_journal
+from vibe.system.errors import UsageError
 from vibe.system.locks import FileLock, holder_of, is_alive
 
 SETTINGS_VERSION = 1
@@ -282,7 +283,7 @@ def find_plan(home: Path, reference: str) -> PlanFolder:
 
     Raises:
         UnknownPlanError: there is no such plan.
-        AmbiguousPlanError: there are several.
+        UsageError: there are several.
     """
     root = plans_folder(home)
     names = _plan_names(root)
@@ -294,7 +295,8 @@ def find_plan(home: Path, reference: str) -> PlanFolder:
     if not matches:
         raise UnknownPlanError(reference, root, any_known=bool(names))
     if len(matches) > 1:
-        raise AmbiguousPlanError(reference, matches)
+        shown = ", ".join(matches[:5]) + (" ..." if len(matches) > 5 else "")
+        raise UsageError(f"{reference!r} matches {len(matches)} plans ({shown}): give more of the id")
     return PlanFolder(root / matches[0])
 
 

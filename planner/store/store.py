@@ -25,7 +25,7 @@ from planner.state.commands import Command, Retry
 from planner.state.decide import decide, look
 from planner.state.state import State
 from planner.store.current_plan import effective_plan
-from planner.store.errors import BrokenPlanError, PlanExistsError, PlanLockedError, StoreWriteError
+from planner.store.errors import BrokenPlanError, PlanLockedError, StoreError, StoreWriteError
 from planner.store.folder import (
     JOURNAL_FILE,
     LOCK_FILE,
@@ -99,8 +99,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         A blank ``settings.plan_id`` is chosen here, a zero ``settings.created`` is set to now.
 
         Raises:
-            PlanExistsError: the id given is taken.
-            StoreWriteError: the folder can't be made.
+            StoreError: the id given is taken, or the folder can't be made.
         """
         root = plans_folder(home)
         created = settings.created or now()
@@ -140,7 +139,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         Mends what a sudden end left: a torn journal, results that are in the journal and in no file.
 
         Raises:
-            UnknownPlanError, AmbiguousPlanError: the reference names no plan, or several.
+            UsageError: the reference names no plan, or several.
             PlanLockedError: another process runs it.
             BrokenPlanError: a file can't be read back.
             StoreWriteError: the folder can't be written.
@@ -350,7 +349,8 @@ def _settle(draft: Path, settings: RunSettings) -> Path:
             if not path.exists():
                 raise
             if settings.plan_id:
-                raise PlanExistsError(plan_id, draft.parent) from error
+                problem = f"plan {plan_id!r} already exists in {draft.parent}: resume it, or choose another id"
+                raise StoreError(problem) from error
         else:
             return path
 

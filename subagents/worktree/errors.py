@@ -26,9 +26,6 @@ class WorktreeRefusedError(UsageError):
 
     def __init__(self, workspace: Path, problem: str, fix: str) -> None:
         super().__init__(f"steps with workspace 'worktree' can't run in {str(workspace)!r}: {problem}; {fix}")
-        self.workspace = workspace
-        self.problem = problem
-        self.fix = fix
 
 
 class WorktreeError(EnvironmentFailure):
@@ -41,9 +38,6 @@ class GitFailedError(WorktreeError):
     def __init__(self, words: Sequence[str], folder: Path, problem: str) -> None:
         command = words[2] if words[0] == "-c" else words[0]
         super().__init__(f"git {command} failed in {str(folder)!r}: {problem}")
-        self.words = tuple(words)
-        self.folder = folder
-        self.problem = problem
         self.__cause__ = shortage_in(problem)
 
 
@@ -55,15 +49,10 @@ class StaleTreeError(WorktreeError):
             f"{name_some(paths)} would be overwritten, but git does not track the content (ignored, marked as "
             "unchanged, or just changed): move it away and merge the branch"
         )
-        self.paths = tuple(paths)
 
 
 class MergeRefusedError(WorktreeError):
-    """The step's work must not be merged as things are; ``problem`` says why and what to do."""
-
-    def __init__(self, problem: str) -> None:
-        super().__init__(problem)
-        self.problem = problem
+    """The step's work must not be merged as things are; the sentence says why and what to do."""
 
 
 def name_some(paths: Sequence[str]) -> str:

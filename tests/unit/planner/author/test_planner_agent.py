@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from ipc.events import SubAgentStartedEvent, WarningEvent
 from ipc.sink import MemorySink
-from planner.author.planner_agent import NoPlanError, NoPlanStartedError, PlannerAgent, PlanningLimits
+from planner.author.planner_agent import NoPlanError, PlannerAgent, PlanningLimits
 from planner.plan.operations import plain_operations
 from planner.plan.revision import ProviderRefused, RevisionRequest
 from subagents.agent.budget import Account, Limits
@@ -36,6 +36,7 @@ from vibe.core.tools.executor import Approvals
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.questions import Answer, Question
 from vibe.core.tools.workspace import Workspace
+from vibe.system.errors import UsageError
 
 GOOD = {"context": "Known.", "steps": [{"id": "look", "title": "Look", "mode": "research"}]}
 ASK = {"questions": [{"question": "Which?", "options": [{"label": "one"}, {"label": "two"}]}]}
@@ -245,7 +246,7 @@ def test_the_planner_holds_no_longer_conversation_than_it_may(tmp_path: Path, bo
 
 async def test_a_started_plan_is_asked_for_its_steps(tmp_path: Path) -> None:
     agent = Desk(tmp_path, handing_in({"steps": [step("a"), step("b", "a")]})).agent()
-    with pytest.raises(NoPlanStartedError):
+    with pytest.raises(UsageError, match="no plan was started"):
         agent.get_runnable_steps()
     state = await agent.start_plan("g")
     assert [one.step_id for one in agent.get_runnable_steps()] == ["a"]

@@ -21,10 +21,9 @@ from pydantic import ValidationError
 from planner.plan.status import PlanStatus, StepStatus
 from planner.state.state import State
 from planner.store.errors import (
-    AmbiguousPlanError,
     BrokenPlanError,
-    PlanExistsError,
     PlanLockedError,
+    StoreError,
     StoreWriteError,
     UnknownPlanError,
 )
@@ -135,7 +134,7 @@ def test_two_plans_of_one_second_get_different_ids(tmp_path: Path) -> None:
 
 def test_an_id_that_is_taken_is_refused_and_leaves_the_first_plan_alone(tmp_path: Path) -> None:
     make(tmp_path, "mine").close()
-    with pytest.raises(PlanExistsError, match="'mine' already exists"):
+    with pytest.raises(StoreError, match="'mine' already exists"):
         make(tmp_path, "mine")
     assert [path.name for path in plans_folder(tmp_path).iterdir()] == ["mine"]
 
@@ -206,7 +205,7 @@ def test_a_plan_is_found_by_a_unique_beginning_of_its_id(tmp_path: Path) -> None
         make(tmp_path, plan_id).close()
     assert find_plan(tmp_path, "20250101-aa").plan_id == "20250101-aaaaaa"
     assert find_plan(tmp_path, "20250101-abbbbb").plan_id == "20250101-abbbbb", "a whole id is never ambiguous"
-    with pytest.raises(AmbiguousPlanError, match="matches 3 plans"):
+    with pytest.raises(UsageError, match="matches 3 plans"):
         find_plan(tmp_path, "2025")
     for reference in ("2026", "", "..", "../plans/20250101-aaaaaa", "."):
         with pytest.raises(UnknownPlanError, match="vibe plan list"):
