@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import anyio
 import msgspec
 from anyio import CancelScope, to_thread
 from anyio.abc import TaskGroup
+from msgspec import Struct, field
 
 from ipc._nng import ConnectionLostError, ReceivedRequest, RepSocket, ReqSocket
 from ipc.commands import (
@@ -59,8 +59,7 @@ Serve: TypeAlias = Callable[[RunCommand], Awaitable[Reply]]
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _Asked:
+class _Asked(Struct):
     """A command with an id, and its reply once there is one."""
 
     command: RunCommand

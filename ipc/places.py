@@ -9,9 +9,10 @@ import re
 import stat
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from ipc.errors import BusUnavailableError
 
@@ -26,8 +27,7 @@ _LAST_PORT = 65535 - 2
 _RUN_FOLDER = re.compile(r"[0-9a-f]{8}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Addresses:
+class Addresses(Struct, frozen=True, kw_only=True):
     """The three sockets of a publisher: events (pub0), replay and control (rep0)."""
 
     events: str

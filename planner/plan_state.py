@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 from uuid import uuid4
 
 import msgspec
+from msgspec import Struct
 
 from ipc.commands import Decide
 from ipc.events import Fact, PlanStepUpdateEvent
@@ -29,8 +29,7 @@ PlanStepStatus: TypeAlias = StepStatus
 _OUTCOMES = {StepStatus.COMPLETED: Outcome.COMPLETED, StepStatus.FAILED: Outcome.FAILED}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanStep:
+class PlanStep(Struct, frozen=True, kw_only=True):
     """One step as it stands now."""
 
     step_id: str
@@ -42,8 +41,7 @@ class PlanStep:
     prompt: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanDecision:
+class PlanDecision(Struct, frozen=True, kw_only=True):
     """One decision as it stands now; ``selections`` is empty until it is taken."""
 
     decision_id: str

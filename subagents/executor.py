@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -89,8 +88,7 @@ class StepExecutor(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptWork:
+class KeptWork(Struct, frozen=True, kw_only=True):
     """A step's work that was not merged: its ``branch``, the files it ``changed``, and a ``folder`` with all of them.
 
     ``folder`` stands for the workspace; it is in ``top``, a copy without a repository.

@@ -9,8 +9,9 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, cast
+
+from msgspec import Struct, field
 
 from planner.plan.dag import find_cycles
 from planner.plan.diagnostics import quoted
@@ -29,8 +30,7 @@ _NO_ID = re.compile(r"[^a-z0-9_-]+")
 Raw = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repaired:
+class Repaired(Struct, frozen=True, kw_only=True):
     """A plan out of a model's words; ``repairs`` says what was changed, a sentence each."""
 
     loaded: LoadedPlan
@@ -62,8 +62,7 @@ def slug(text: str) -> str:
     return _NO_ID.sub("-", plain).strip("-_")[:MAX_ID].rstrip("-_")
 
 
-@dataclass(slots=True)
-class _Repair:
+class _Repair(Struct):
     """Mends a raw document in place. What has the wrong type it leaves to the loader, which says so."""
 
     document: Raw

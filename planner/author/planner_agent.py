@@ -7,13 +7,14 @@ import os
 from collections import Counter
 from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
 
 from anyio import to_thread
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ipc.events import SubAgentFinishedEvent, SubAgentStartedEvent, WarningEvent
 from ipc.sink import EventSink, TaggingSink
@@ -234,16 +235,14 @@ CALLER = "planner"
 PlanningLimits = ReaderLimits
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class Draft(Struct, frozen=True, kw_only=True):
     """Result of planning; ``plan`` is None if planning failed, and ``acted`` says why."""
 
     acted: ActResult
     plan: Repaired | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundChange:
+class FoundChange(Struct, frozen=True, kw_only=True):
     """The requested operations and the plan after them; None: there are no operations, and ``reason`` may say why."""
 
     acted: ActResult

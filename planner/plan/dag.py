@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import graphlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from planner.plan.diagnostics import GraphError
 from planner.plan.model import Step
@@ -16,8 +17,7 @@ from planner.plan.model import Step
 _SHOWN_IN_CYCLE = 12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dag:
+class Dag(Struct, frozen=True, kw_only=True):
     """The graph of one plan; every mapping has every step id as a key. Building it takes O(steps + edges).
 
     ``order`` is topological; ``remaining`` counts the steps on the longest path from a step to a sink, itself

@@ -12,8 +12,9 @@ VibeError
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from vibe.system.errors import UsageError, VibeError
 from vibe.system.plain_text import closest, did_you_mean, some_of
@@ -34,8 +35,7 @@ class Position(NamedTuple):
         return f"{self.line}:{self.column}"
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """One thing wrong with a document: where (``steps[2].depends_on[0]``, empty: the document), what, and its cure.
 
     ``at`` is the place in the text that a person wrote, where there is one.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from itertools import combinations
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from planner.plan.dag import Dag
 from planner.plan.diagnostics import listed
@@ -30,8 +31,7 @@ SEQUENTIAL_FIGURES = (
 OVERLAP_ADVICE = "split them or order them"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overlap:
+class Overlap(Struct, frozen=True, kw_only=True):
     """Two steps with no order between them that may write the same files.
 
     ``shared``: both work in the user's own tree, so they take turns; else their changes may conflict when merged.
@@ -42,8 +42,7 @@ class Overlap:
     shared: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class Estimate(Struct, frozen=True, kw_only=True):
     """Bounds on a plan. Tokens are prompt plus completion, prices USD.
 
     ``width`` is the size of the largest level. ``speed_up``: no run can be faster than all steps in a row by more,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from planner.plan.dag import Dag
@@ -23,8 +24,7 @@ from vibe.core.config.paths import in_utf8
 YAML_SUFFIXES = frozenset({".yaml", ".yml"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedPlan:
+class LoadedPlan(Struct, frozen=True, kw_only=True):
     """A plan that passed: its ``defaults`` written into its steps, its graph, the bytes it was read from, and where."""
 
     plan: Plan
@@ -41,8 +41,7 @@ class LoadedPlan:
         return {step_id: barred for step_id, barred in found.items() if barred}
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Struct, frozen=True):
     """A format people write plans in: ``as_json`` makes JSON of it (or refuses), ``tokens`` say where its parts are."""
 
     as_json: Callable[[str], str]

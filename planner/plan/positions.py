@@ -6,9 +6,10 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from planner.plan.diagnostics import Position
 from planner.plan.strict_json import shown_part
@@ -34,8 +35,7 @@ _KINDS = {"{": Kind.OBJECT, "[": Kind.LIST, "}": Kind.END, "]": Kind.END}
 _PART = re.compile(r"""\.?([A-Za-z_][A-Za-z0-9_-]*|\[(?:\d+|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\])""")
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     """An object or a list that has begun; ``path`` is None where nothing below it is looked for."""
 
     path: _Parts | None

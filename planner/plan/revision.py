@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from msgspec import Struct, field
 from pydantic import ValidationError
 
 from planner.plan.dag import Dag
@@ -55,8 +55,7 @@ class ProviderRefused(VibeError):
         self.outcome = outcome
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RevisionRequest:
+class RevisionRequest(Struct, frozen=True, kw_only=True):
     """Request to a Reviser: the present plan, the failed step and its result.
 
     ``statuses`` are those of all steps. ``problems`` are the reasons why the answer before could not be applied.
@@ -73,8 +72,7 @@ class RevisionRequest:
     kept: KeptWork | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
+class Proposal(Struct, frozen=True, kw_only=True):
     """A better plan: the operations that lead to it, and the reviser's reason."""
 
     operations: Sequence[Operation]
@@ -120,8 +118,7 @@ def revise(
     return LoadedPlan(plan=revised, dag=Dag.build(revised.steps), source_bytes=text.encode(), where=where)
 
 
-@dataclass(slots=True)
-class _Draft:
+class _Draft(Struct):
     """A plan while operations are applied: raw steps by id, and the problems."""
 
     plan: Plan

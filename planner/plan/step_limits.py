@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from vibe.core.config.models import VibeConfig
 from vibe.core.modes import ExecutionMode
@@ -16,8 +17,7 @@ MOST = 8
 """The most a step may get, as a multiple of the usual."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepLimits:
+class StepLimits(Struct, frozen=True, kw_only=True):
     """Limits of one attempt: tokens, prompt plus completion, and model calls."""
 
     max_tokens: int

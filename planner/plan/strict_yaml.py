@@ -11,10 +11,10 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
+from msgspec import Struct, field
 
 from planner.plan.diagnostics import Position, Problem, quoted
 from planner.plan.positions import Kind, Token
@@ -34,8 +34,7 @@ _TEXT_TAGS = ("!", "tag:yaml.org,2002:str")
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-@dataclass(slots=True)
-class _Node:
+class _Node(Struct):
     """A value with what it would add wherever an alias repeats it; ``key`` is one that waits for its value."""
 
     value: Any
@@ -47,8 +46,7 @@ class _Node:
     key: str | None = None
 
 
-@dataclass(slots=True)
-class _Builder:
+class _Builder(Struct):
     """Takes the events of a document one after another."""
 
     document: Any = None

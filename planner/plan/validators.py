@@ -11,9 +11,10 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any, cast
+
+from msgspec import Struct, field
 
 from planner.plan.dag import find_cycles, shown_cycle
 from planner.plan.diagnostics import Problem, Suggester, listed, quoted
@@ -29,8 +30,7 @@ _COMMAND_MODES = (ExecutionMode.RUN.value, ExecutionMode.TEST.value)
 Raw = dict[str, Any]
 
 
-@dataclass(slots=True)
-class _Document:
+class _Document(Struct):
     """The parts of a document that have the right shape."""
 
     raw: Raw

@@ -6,9 +6,10 @@ import math
 from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from planner.plan.dag import Dag
 from planner.plan.diagnostics import TooLargeToDrawError
@@ -31,8 +32,7 @@ Node: TypeAlias = int
 """A step (its place in the plan) or a bend (what comes after the last step)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphLayout:
+class GraphLayout(Struct, frozen=True, kw_only=True):
     """``centres``: of each step, the middle (in widths of a step) and the row.
 
     ``routes``: the same for each bend of an edge. ``width`` is in widths of a step; ``rows`` counts them.
@@ -86,8 +86,7 @@ def _rows(dag: Dag) -> dict[str, int]:
     return row_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Graph:
+class _Graph(Struct, frozen=True, kw_only=True):
     """Steps and bends; every edge of ``above`` and ``below`` leads to the next row."""
 
     rows: list[int]
@@ -236,8 +235,7 @@ CELL = 8.3
 """Pixels of a character of the headline, about."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class Shown(Struct, frozen=True, kw_only=True):
     """Statuses of the steps (missing: pending), and which of them were reused from another plan."""
 
     statuses: Mapping[str, StepStatus]

@@ -11,9 +11,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from planner.plan.dag import Dag
 from planner.plan.diagnostics import Suggester, UnknownStepError, listed, quoted
@@ -79,8 +82,7 @@ def _digest(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepChange:
+class StepChange(Struct, frozen=True, kw_only=True):
     """Reason why a step's result would not stand any more.
 
     ``fields`` of its definition differ, as do ``dependencies`` it keeps, and ``decisions`` that fell otherwise;
@@ -109,8 +111,7 @@ class StepChange:
         return "; ".join(said)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanDiff:
+class PlanDiff(Struct, frozen=True, kw_only=True):
     """Steps by id, in the order of the plan they are in. ``limits`` names fields that differ without changing a key."""
 
     unchanged: tuple[str, ...]
@@ -173,8 +174,7 @@ TAG = "tag:"
 """The prefix of a tag where a step's id could stand."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Earlier:
+class Earlier(Struct, frozen=True, kw_only=True):
     """A finished run of a plan: its keys at the end, and its last ``state``."""
 
     plan_id: str
@@ -182,8 +182,7 @@ class Earlier:
     state: State
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Selection(Struct, frozen=True, kw_only=True):
     """Choice of steps a run is about.
 
     ``taken``: results taken over, by step; ``runs`` says of each step that is left to run why it is (blank: it was

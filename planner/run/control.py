@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import anyio.from_thread
 import anyio.lowlevel
+from msgspec import Struct
 
 from ipc.commands import Cancel, Pause
 from planner.state.changes import TOO_LATE
@@ -40,8 +40,7 @@ class Request:
             tell(problem)
 
 
-@dataclass(slots=True)
-class PlanStop:
+class PlanStop(Struct):
     """The stop signal that running steps look at between turns; it cannot be taken back within a run."""
 
     requested: bool = False

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 from anyio import to_thread
+from msgspec import Struct
 
 from ipc.commands import Revise
 from ipc.events import PlanRevisedEvent
@@ -38,8 +38,7 @@ _CHANCES = 2
 """Answers a reviser may give: what is wrong with the first goes back to it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplanPolicy:
+class ReplanPolicy(Struct, frozen=True, kw_only=True):
     """The ``reviser`` that is asked for a better plan (None: a failed step just fails), and its limit of revisions.
 
     ``check`` raises a VibeError if a step of a revised plan (revised by the user, too) can't start where the plan runs;

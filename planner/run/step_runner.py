@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 import anyio
 import msgspec
 from anyio import to_thread
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from planner.plan.model import Step, StepStatus
 from planner.plan.step_limits import USUAL, StepLimits, step_limits
@@ -29,8 +28,7 @@ from vibe.shell.errors import CommandStartError
 from vibe.system.errors import innermost
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DispatchOptions:
+class DispatchOptions(Struct, frozen=True, kw_only=True):
     """Options of a run. Times in seconds.
 
     ``attended``: a user can take decisions; if not, the plan pauses as soon as it waits only for decisions without a
@@ -56,8 +54,7 @@ class DispatchOptions:
 logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class StepRun:
+class StepRun(Struct, kw_only=True, eq=False):
     """A running attempt. ``verdict`` is what it comes to if it is cancelled."""
 
     step: Step

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from planner.plan.status import PlanStatus, StepStatus
 from planner.state.state import State, StepState
@@ -16,8 +17,7 @@ DECISION_REASON = "decision"
 _BAD_END = {StepStatus.FAILED: "failed", StepStatus.CANCELLED: "was cancelled"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunResult:
+class RunResult(Struct, frozen=True, kw_only=True):
     """Result of a run. ``usage`` and ``cost_usd`` (None: unknown) sum over every attempt of the plan's life.
 
     ``duration_s`` is this run's; ``steps`` are in the plan's order.

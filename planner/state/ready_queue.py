@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from heapq import heappop, heappush, heapreplace
+
+from msgspec import Struct, field
 
 from planner.plan.write_claims import Claim, Glob, claims_overlap, globs_overlap
 
@@ -19,8 +20,7 @@ MOST_PARKED = 64
 """Of so many steps it is remembered that they wait for others' files."""
 
 
-@dataclass(slots=True)
-class _Group:
+class _Group(Struct):
     ranks: list[int] = field(default_factory=list[int])
     place: Glob = _UNPARKED
 

@@ -7,11 +7,11 @@ all, plus a heap operation for each start.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 
 from ipc.events import PlanDecisionEvent, StepOutline, WorkOrder, shortened
 from planner.plan.diagnostics import listed
@@ -49,8 +49,7 @@ RUN: Final = StepReadiness.RUN
 _HOLDS, _SKIPPED, _STRANDS, _NEVER = _Edge  # an enum's member takes ten times as long to find in Python 3.11
 
 
-@dataclass(slots=True)
-class _Gate:
+class _Gate(Struct):
     """``waiting``: dependencies that are not final; ``live``: those that ended and were not skipped.
 
     ``never`` says why the step can't run any more, as long as it might it is blank.

@@ -84,8 +84,7 @@ class AttemptState(Struct, frozen=True, gc=False):
     ended_at: float
 
 
-@dataclass(slots=True, kw_only=True)
-class StepState:
+class StepState(Struct, kw_only=True):
     """State of a step."""
 
     outline: e.StepOutline
@@ -132,8 +131,7 @@ class StepState:
         return self.status in _BAD and not self.tolerated
 
 
-@dataclass(frozen=True, slots=True)
-class RemovedStep:
+class RemovedStep(Struct, frozen=True):
     """A step that a revision took out of the plan, as it stood then. ``by`` revised at ``at``, unix seconds."""
 
     step: StepState

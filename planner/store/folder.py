@@ -7,13 +7,12 @@ import secrets
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ipc.errors import INVALID_JSON
@@ -76,8 +75,7 @@ class RunSettings(BaseModel):
     origin: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRunOptions:
+class PlanRunOptions(Struct, frozen=True, kw_only=True):
     """Choices of the user for this run; None: the plan's or the configuration's own.
 
     ``plan_folder`` is where the plan file lies: a sample's files are found beside it. ``only``: the steps asked for
@@ -145,8 +143,7 @@ def new_plan_id(now: float) -> str:
     return f"{secrets.token_hex(3)}-{time.strftime('%Y%m%d', time.gmtime(now))}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanSummary:
+class PlanSummary(Struct, frozen=True, kw_only=True):
     """A line of ``vibe plan list``. Times in unix seconds; ``holder`` is the pid that runs the plan, if one does.
 
     ``problem`` says why the folder can't be read; the other fields then hold what could be.
@@ -173,8 +170,7 @@ class PlanSummary:
         return self.is_interrupted or (self.status is PlanStatus.PAUSED and self.holder is None)
 
 
-@dataclass(frozen=True, slots=True)
-class PlanFolder:
+class PlanFolder(Struct, frozen=True):
     """One plan's folder. Everything read here may be a moment old while another process runs the plan."""
 
     path: Path

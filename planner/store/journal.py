@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from ipc.errors import INVALID_JSON
 from ipc.events import Fact
@@ -32,8 +32,7 @@ _EARLIER = frozenset({
 _earlier_decoder = msgspec.json.Decoder(_EarlierRecord)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JournalContent:
+class JournalContent(Struct, frozen=True, kw_only=True):
     """Content of a journal. ``dropped`` says, a sentence each, what its tail lost; ``length`` is its sound part.
 
     ``unfinished`` tells that the last sound line lacks its newline.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from subagents.agent.run_context import AgentContext
 from vibe.core.agents.manager import AgentManager
@@ -28,8 +29,7 @@ from vibe.core.turn import SUMMARY_PROMPT, AgentKit, Fork, in_place
 TASK_TOOL = "task"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentState:
+class AgentState(Struct, frozen=True, kw_only=True):
     """One agent's state: its conversation, and what it leaves on disk and in the background."""
 
     agent_id: str = ""
@@ -45,8 +45,7 @@ class AgentState:
     """The files it has seen already."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentParts:
+class AgentParts(Struct, frozen=True, kw_only=True):
     """The parts of an agent beside its context; see ``AgentKit`` for what is not explained here."""
 
     state: AgentState

@@ -8,11 +8,10 @@ reservation, whatever the fan-out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import anyio
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from vibe.core.budget import BudgetExhaustedError, Reservation
 from vibe.core.config.models import ModelConfig
@@ -26,16 +25,14 @@ RESERVED_WEIGHT = 2
 """The most a call under way may take, as a multiple of what was reserved for it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """Upper bounds; None: no bound. Tokens are prompt plus completion, price in USD."""
 
     max_tokens: int | None = None
     max_price: float | None = None
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class _Entry:
+class _Entry(Struct, kw_only=True, eq=False):
     """The figures of one account: what is spent, and what is reserved for calls under way."""
 
     name: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from anyio import to_thread
+from msgspec import Struct
+from msgspec.structs import replace
 
 from subagents.agent.agent_factory import AgentParts, AgentState, agent_kit
 from subagents.agent.budget import Limits
@@ -26,8 +27,7 @@ ASKING_TOOL = "ask_user_question"
 _BUILTINS = "vibe.core.tools.builtins."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReaderLimits:
+class ReaderLimits(Struct, frozen=True, kw_only=True):
     """The limits of a reader. Tokens are prompt plus completion, the price is USD (None: no limit).
 
     ``max_context_tokens``: a conversation that is longer is summarised.

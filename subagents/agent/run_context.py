@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeAlias
+
+from msgspec import Struct, field
 
 from ipc.sink import EventSink
 from subagents.agent.budget import Account
@@ -30,8 +31,7 @@ VERIFY_SECONDS = 600.0
 """Seconds a check may take, unless the settings say otherwise."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunContext:
+class RunContext(Struct, frozen=True, kw_only=True):
     """The context that is the same for all agents of a run."""
 
     base_prompt: str
@@ -50,8 +50,7 @@ class RunContext:
     """The run's turns to write in its folders; None: no other process writes there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentContext:
+class AgentContext(Struct, frozen=True, kw_only=True):
     """The context of one agent, and the most that an agent which it starts can have."""
 
     run: RunContext

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ipc.sink import EventSink
 from subagents.agent.budget import Account
@@ -15,8 +16,7 @@ from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.questions import UserInput
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunServices:
+class RunServices(Struct, frozen=True, kw_only=True):
     """The services of a run: in its own process themselves, in the process of a step what reaches them."""
 
     account: Account

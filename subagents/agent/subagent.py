@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ipc.events import SubAgentFinishedEvent, SubAgentStartedEvent, WarningEvent
 from ipc.sink import TaggingSink
@@ -28,8 +30,7 @@ from vibe.core.tools.manager import ToolManager, profile_view
 from vibe.core.turn import AgentKit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubAgentConfig:
+class SubAgentConfig(Struct, frozen=True, kw_only=True):
     """One subagent's orders and limits. Tokens are prompt plus completion over all turns, price in USD.
 
     ``profile`` bounds what it may do. ``step_id`` is empty and ``parent_id`` set for one that an agent started;

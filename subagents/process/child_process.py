@@ -8,13 +8,12 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from uuid import uuid4
 
 import anyio
 from anyio import CancelScope, move_on_after, wait_readable
 from anyio.abc import Process
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from subagents.process.protocol import Hello, Prepare, encode
 from subagents.process.transport import SocketTransport
@@ -39,8 +38,7 @@ class ProcessStartError(EnvironmentFailure):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepProgram:
+class StepProgram(Struct, frozen=True, kw_only=True):
     """The program that processes of steps run: ``argv``, to which the link's descriptor and our pid are added.
 
     ``environ`` is all they get. ``document`` is the JSON they are sent first, about this run, after a hello with what

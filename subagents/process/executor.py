@@ -11,12 +11,12 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
-from msgspec import structs
+from msgspec import Struct, field, structs
+from msgspec.structs import replace
 
 from ipc import events as e
 from ipc.sink import EventSink
@@ -32,8 +32,7 @@ from vibe.core.messages import Spending, Usage, total_of
 from vibe.core.outcome import Outcome
 
 
-@dataclass(slots=True)
-class _Agent:
+class _Agent(Struct):
     """A subagent that works."""
 
     begun: e.SubAgentStartedEvent

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, assert_never
 
 import anyio
 from anyio import CancelScope
+from msgspec import Struct, field
 
 from ipc.codec import decode_event
 from ipc.errors import CodecError
@@ -35,8 +35,7 @@ class NotLentError(Exception):
     """The requested resource is unknown."""
 
 
-@dataclass(slots=True, eq=False)
-class _Lease:
+class _Lease(Struct, eq=False):
     """A lease that a step's process has asked for and not given back."""
 
     scope: CancelScope
@@ -44,8 +43,7 @@ class _Lease:
     worst: Spending | None = None
 
 
-@dataclass(slots=True, eq=False)
-class _Said:
+class _Said(Struct, eq=False):
     """Something that was said to a step's agent; ``taken`` counts once ``answered`` is set."""
 
     answered: anyio.Event = field(default_factory=anyio.Event)

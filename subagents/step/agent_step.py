@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import anyio.to_thread
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from subagents.agent.subagent import SubAgent, SubAgentResult
 from subagents.executor import StepResult, StepTask, StopSignal
@@ -25,8 +25,7 @@ SHOWN_FILES = 5
 OUT_OF_TIME = SubAgentResult(outcome=Outcome.LIMIT, reason="timeout", detail="the step ran out of time")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Finding:
+class _Finding(Struct, frozen=True, kw_only=True):
     """An objection to the step: ``prompt`` asks its agent for a repair, ``detail`` says it for people.
 
     ``printed`` is what the check that failed had to say.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from anyio import CancelScope, move_on_after, to_thread
+from msgspec.structs import replace
 
 from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent, WarningEvent
 from ipc.sink import TaggingSink

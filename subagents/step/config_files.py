@@ -15,10 +15,11 @@ import re
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import translate
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from vibe.system.globs import expand_braces, matches_any
 from vibe.system.ignore import DEFAULT_IGNORES
@@ -86,8 +87,7 @@ _CONFIG_FILE = re.compile(rf"(?:.*/)?(?:{'|'.join(_PATTERNS)})", re.DOTALL)
 _LEFT_OUT = re.compile("|".join(map(translate, LEFT_OUT)))
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigChange:
+class ConfigChange(Struct, frozen=True):
     """A change of a config file; ``how`` is a verb phrase."""
 
     name: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -11,6 +10,7 @@ from uuid import uuid4
 
 from anyio import CancelScope, Event, create_task_group, get_cancelled_exc_class, move_on_after, to_thread
 from msgspec import structs
+from msgspec.structs import replace
 
 from subagents.agent.agent_factory import AgentState
 from subagents.agent.run_context import AgentContext

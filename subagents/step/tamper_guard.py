@@ -16,7 +16,6 @@ import re
 import shlex
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -66,8 +65,7 @@ def looks_like_test(name: str) -> bool:
     return bool(TEST_NAME.fullmatch(last)) or any(folder.lower() in TEST_FOLDERS for folder in folders)
 
 
-@dataclass(frozen=True, slots=True)
-class CommandWord:
+class CommandWord(Struct, frozen=True):
     """A word of a line; ``runs``: it is a program, or what an interpreter is given."""
 
     text: str
@@ -379,8 +377,7 @@ def _read(path: Path) -> _Record | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Claim:
+class _Claim(Struct, frozen=True):
     step_id: str
     workdir: str | None
     writes: tuple[str, ...]

@@ -10,8 +10,9 @@ import re
 import shutil
 from collections.abc import Collection, Generator, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from subagents.worktree.apply import held, lock_repository
 from subagents.worktree.errors import WorktreeError
@@ -32,8 +33,7 @@ _PLAN_ID = r"(?:[0-9a-f]{6}-\d{8}|\d{8}-[0-9a-f]{6})"
 _BRANCH = re.compile(rf"vibe/({_PLAN_ID})/([a-z0-9_-]+)(?:\.\d+)?")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanWorktrees:
+class PlanWorktrees(Struct, frozen=True, kw_only=True):
     """Worktrees and branches of one plan."""
 
     worktrees: tuple[Path, ...] = ()
@@ -109,8 +109,7 @@ def _alone(repository: Repository) -> Generator[Repository]:
         yield locked
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Orphans:
+class Orphans(Struct, frozen=True, kw_only=True):
     """The remains of a plan whose folder is gone.
 
     Nothing is lost with ``empty``: worktrees whose folders are gone, and branches that are merged. ``unmerged`` are
@@ -127,8 +126,7 @@ class Orphans:
         return PlanWorktrees(worktrees=self.empty.worktrees, branches=(*self.empty.branches, *self.unmerged))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Branch:
+class _Branch(Struct, frozen=True, kw_only=True):
     name: str
     plan_id: str
     is_merged: bool

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from subagents.executor import StepResult, StepTask
 from subagents.worktree.merge import MergeConflict
@@ -36,8 +35,7 @@ when you are done.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resolving:
+class Resolving(Struct, frozen=True, kw_only=True):
     """A conflict to be resolved: the ``round``-th of the step's.
 
     ``theirs`` says what came into the project meanwhile.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from subagents.executor import StepResult, StepTask
 from subagents.step.tamper_guard import TamperGuard
@@ -69,8 +69,7 @@ MERGE_TRIES = 3
 ENDED = frozenset({Phase.MERGED, Phase.DROPPED})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorktreePlace:
+class WorktreePlace(Struct, frozen=True, kw_only=True):
     """A plan's place for worktrees: ``folder`` holds them, ``step_folder`` says where a step keeps its record.
 
     ``setup`` are commands that are run in each worktree as it is made, before its step. The methods read files.
@@ -108,8 +107,7 @@ class WorktreePlace:
             raise WorktreeError(problem) from error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class Attempt(Struct, frozen=True, kw_only=True):
     """The owner of a worktree."""
 
     place: WorktreePlace

@@ -7,7 +7,6 @@ and one with the last commit, which is what is committed. They are the same whil
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from msgspec import Struct
 
@@ -46,16 +45,14 @@ class MergeConflict(Struct, frozen=True, kw_only=True):
         return Base(commit=self.onto, head=self.head, ref=self.ref)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
+class Words(Struct, frozen=True, kw_only=True):
     """The messages of the step's commit and of the merge."""
 
     work: str
     merge: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class Work(Struct, frozen=True, kw_only=True):
     """A step's commit, what it changed, and what to say of it."""
 
     commit: str

@@ -8,11 +8,11 @@ import shutil
 import stat
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
 from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from subagents.worktree.errors import GitFailedError, WorktreeRefusedError, name_some
 from vibe.system.git.calls import GitCall, GitOutput, git_environ, run_git
@@ -58,8 +58,7 @@ OLDEST = (2, 38)
 """``merge-tree --write-tree`` came with it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Git:
+class Git(Struct, frozen=True, kw_only=True):
     """Git in one folder. Every call blocks: make it in a thread.
 
     ``environ`` is complete (see ``git_environ``); ``locks`` are descriptors that a command keeps open while it runs, so
@@ -67,8 +66,11 @@ class Git:
     """
 
     folder: Path
-    environ: Mapping[str, str] = field(repr=False)  # it may hold keys
+    environ: Mapping[str, str]
     locks: tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Git(folder={self.folder!r})"  # the environment may hold keys
 
     def at(self, folder: Path, git_dir: Path) -> Git:
         """The same git in another worktree of the repository, of which git has its own in ``git_dir``."""
@@ -153,8 +155,7 @@ class Change(Struct, frozen=True, array_like=True):
     new: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepositoryState:
+class RepositoryState(Struct, frozen=True, kw_only=True):
     """HEAD, and the paths that differ from it: in the index (``staged``), and anywhere (``dirty``).
 
     A folder of which git knows nothing stands for what is in it, with a ``/`` at its end.
@@ -167,8 +168,7 @@ class RepositoryState:
     unmerged: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repository:
+class Repository(Struct, frozen=True, kw_only=True):
     """A repository and the workspace in it. Everything here blocks: call it in a thread.
 
     ``prefix`` is the workspace's path from ``top``, with a ``/`` at its end if it is not the top itself. ``own``

@@ -9,8 +9,9 @@ import shutil
 import subprocess
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from subagents.worktree.errors import GitFailedError, MergeRefusedError, WorktreeError, name_some
 from subagents.worktree.merge import MergeConflict
@@ -115,8 +116,7 @@ PUT_AWAY = ".removed-"
 """Prefix of folders that are to be deleted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Worktree:
+class Worktree(Struct, frozen=True, kw_only=True):
     """A worktree at ``path`` on ``branch``.
 
     All methods block: call them in a thread. ``create`` and ``remove`` need the lock of the repository's worktree list.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from acp import Agent, Client, RequestError, run_agent, schema
 from anyio import CancelScope, Lock, create_task_group, to_thread
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from ipc.errors import IpcError
 from vibe.acp.content import ContentBlock, GivenServer, folder_of, server_of

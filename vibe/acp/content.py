@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from acp import schema
 from acp.helpers import ContentBlock
+from msgspec import Struct
 
 from vibe.app.conversation.mentions import LINES
 from vibe.app.conversation.opening import named_folder
@@ -24,8 +24,7 @@ GivenServer = schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer |
 EMBEDDED_CHARS = 400_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivenPrompt:
+class GivenPrompt(Struct, frozen=True, kw_only=True):
     """A prompt of an editor: its ``text``, with what is embedded below it, and its pictures; ``typed`` is the first."""
 
     text: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct
 
 from vibe import __version__
 
@@ -27,8 +28,7 @@ CAPABILITIES: Mapping[str, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditorAbilities:
+class EditorAbilities(Struct, frozen=True, kw_only=True):
     """The parts of the protocol that an editor serves."""
 
     reads: bool = False

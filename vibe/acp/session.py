@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from acp import Client, RequestError, schema
@@ -12,6 +11,7 @@ from acp.helpers import update_available_commands, update_current_mode
 from anyio import CancelScope, to_thread
 from anyio import Event as Signal
 from anyio.abc import TaskGroup
+from msgspec import Struct, field
 
 from ipc.events import ConversationConfiguredEvent, Event, ToolServerEvent
 from vibe.acp.channel import SessionChannel
@@ -36,8 +36,7 @@ CODES = MappingProxyType({ModelKeyError: -32000, ContextTooLongError: -32003, Mo
 FAILED = -32603
 
 
-@dataclass(slots=True)
-class EditorTurn:
+class EditorTurn(Struct):
     """One prompt of an editor, from its coming to its answer."""
 
     scope: CancelScope = field(default_factory=CancelScope)

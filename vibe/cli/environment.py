@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TextIO
+
+from msgspec import Struct
+from msgspec.structs import fields
 
 from vibe.app.engine.host import Host
 from vibe.cli.streams import standard_streams
@@ -34,8 +36,7 @@ class Arguments(Namespace):
         return {one.name: given[one.name] for one in fields(kind) if one.name in given}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CliEnvironment:
+class CliEnvironment(Struct, frozen=True, kw_only=True):
     """The environment of one command; everything below is handed the part it needs."""
 
     home: Path

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from vibe.cli.environment import Arguments, CliEnvironment, existing_folder
 from vibe.cli.exit_codes import ExitCode

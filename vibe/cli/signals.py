@@ -8,9 +8,9 @@ import signal
 import threading
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import anyio
+from msgspec import Struct
 
 from vibe.app.engine.host import Host
 
@@ -18,8 +18,7 @@ EXIT_OF = {which: 128 + which for which in (signal.SIGHUP, signal.SIGINT, signal
 """As shells have it."""
 
 
-@dataclass(slots=True)
-class SignalLog:
+class SignalLog(Struct):
     """The exit code of the signal that came first; None while none has."""
 
     exit_code: int | None = None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from anyio import CancelScope, create_task_group, get_cancelled_exc_class
+from msgspec import Struct, field
 
 from ipc.events import ErrorEvent, UserMessageEvent, WarningEvent
 from vibe.core.budget import BudgetExhaustedError
@@ -34,8 +34,7 @@ WRITTEN_NOTICE = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActResult:
+class ActResult(Struct, frozen=True, kw_only=True):
     """Result of a prompt.
 
     ``reason`` is a stable word: ``turns``, ``budget``, ``length``, ``loop``, ``empty``, ``context``, ``provider``,

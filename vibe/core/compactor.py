@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import anyio.to_thread
+from msgspec import Struct
 
 from ipc.events import CompactEndEvent, CompactStartEvent, WarningEvent
 from vibe.core.config.models import ModelConfig
@@ -41,8 +41,7 @@ ATTEMPTS = 3
 """A record that is too long for the model is halved so often."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compactor:
+class Compactor(Struct, frozen=True):
     """Shortens the conversation of one agent. Its call is paid for from the same budget as the agent's own.
 
     ``focus`` is what the summary is to keep above all; empty: nothing.

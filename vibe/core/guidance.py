@@ -7,12 +7,13 @@ import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ipc.sink import EventSink
 from vibe.core.hooks.runner import Hook, HookRunner
@@ -69,8 +70,7 @@ SKILL_TOOL = "skill"
 MEMORY_TOOL = "memory"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentPlace:
+class AgentPlace(Struct, frozen=True, kw_only=True):
     """One agent among those of a run: where it works, whom it tells, and who it is (for hooks).
 
     ``subagent`` names it, None for the one a person talks to. ``conversation`` is what it has said already.
@@ -83,8 +83,7 @@ class AgentPlace:
     conversation: Sequence[Message] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentPrompt:
+class AgentPrompt(Struct, frozen=True, kw_only=True):
     """An agent's own part of its prompt. A ``lean`` one tells nothing of files and git."""
 
     workspace: Path
@@ -95,8 +94,7 @@ class AgentPrompt:
     lean: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Guidance:
+class Guidance(Struct, frozen=True, kw_only=True):
     """Instructions found for a workspace; empty if nothing was given. ``warnings`` are for the user.
 
     ``context``, ``memory_section`` and ``docs`` are as they were at the start, so that prompts stay the same.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
+
+from msgspec import Struct
 
 
 class ExecutionMode(StrEnum):
@@ -25,8 +26,7 @@ ONLY_READING = frozenset({*READ_TOOLS, "ask_user_question", "web_fetch"})
 """The built-in tools that say ``read_only``, for those who plan and have no tools at hand."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModeGuidance:
+class ModeGuidance(Struct, frozen=True, kw_only=True):
     """Description of a mode to those who plan it, do it and watch it.
 
     ``default_tools`` are tool name patterns a step of this mode may use unless the step names its own.

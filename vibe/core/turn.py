@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
 from anyio import get_cancelled_exc_class, to_thread
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from ipc.events import AssistantEvent, UsageEvent, WarningEvent
 from ipc.sink import EventSink
@@ -56,8 +56,7 @@ async def in_place(restart: Restart) -> None:
     await to_thread.run_sync(restart, None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentKit:
+class AgentKit(Struct, frozen=True, kw_only=True):
     """Parts one agent works with. ``caller`` is the name scripts and logs know it by.
 
     ``offered`` is asked before each turn, since the tools may become others meanwhile.
@@ -87,8 +86,7 @@ class AgentKit:
     keeps_partial: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnResult:
+class TurnResult(Struct, frozen=True, kw_only=True):
     """Result of one turn; ``batch`` is None if no tool was asked for."""
 
     message: AssistantMessage

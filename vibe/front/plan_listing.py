@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from planner.plan.model import Decision, Plan, PlanStatus, StepStatus
 from planner.plan.status import MARKS, paused_text
@@ -19,8 +21,7 @@ from vibe.front.next_command import decision_lines, try_again
 from vibe.front.revision_text import removed_lines
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRead:
+class PlanRead(Struct, frozen=True, kw_only=True):
     """A plan's folder, read: ``waiting`` are its open decisions, ``removed`` the steps that revisions took out."""
 
     summary: PlanSummary

@@ -6,8 +6,9 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from ipc.events import ApprovalRequestEvent, PlanDecisionEvent
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
@@ -155,16 +156,14 @@ LATER = "not now"
 _NUMBERS = re.compile(r"[\d\s,;.)]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MenuItem:
+class MenuItem(Struct, frozen=True, kw_only=True):
     """One answer to pick: a label, and a word about it or none."""
 
     label: str
     description: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choosing:
+class Choosing(Struct, frozen=True, kw_only=True):
     """A question with numbered answers."""
 
     options: tuple[MenuItem, ...]
@@ -180,26 +179,22 @@ class Choosing:
     """The meaning of Esc and, without a default, Enter."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Picked:
+class Picked(Struct, frozen=True, kw_only=True):
     """Positions of options, in the order of the question, or ``words`` of the person's own."""
 
     positions: tuple[int, ...] = ()
     words: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Declined:
+class Declined(Struct, frozen=True):
     """The person would rather not."""
 
 
-@dataclass(frozen=True, slots=True)
-class OwnWords:
+class OwnWords(Struct, frozen=True):
     """The person wants to say it in their own words, and has not yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unclear:
+class Unclear(Struct, frozen=True):
     """The text typed is no answer."""
 
     why: str

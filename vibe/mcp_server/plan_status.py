@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from planner.plan.status import MARKS, PlanStatus, StepStatus, paused_text
 from planner.report.model import PlanReport, StepReportLine
@@ -29,8 +30,7 @@ INTERRUPTED, PLANNING, WAITING = "interrupted", "planning", "waiting"
 Document = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatusAnswer:
+class StatusAnswer(Struct, frozen=True, kw_only=True):
     """The status of a plan. ``doing`` is what steps are at."""
 
     plan_id: str

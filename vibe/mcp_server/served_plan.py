@@ -6,12 +6,13 @@ import json
 import logging
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
 from anyio import CancelScope, Event, to_thread
 from anyio.abc import TaskStatus
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ipc.commands import AnswerQuestion, Approve, Cancel, Decide, Pause, Reply
 from ipc.errors import IpcError
@@ -43,8 +44,7 @@ LONGEST_LINE = 400
 LEAST_PRICE = 1e-9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanOrder:
+class PlanOrder(Struct, frozen=True, kw_only=True):
     """A plan as a client wants it run: written for its goal, as it stands in ``document``, or ``resumed`` by its id.
 
     ``args`` are those of the call, ``connection`` is that of the client.
@@ -57,8 +57,7 @@ class PlanOrder:
     connection: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoRun:
+class NoRun(Struct, frozen=True, kw_only=True):
     """The end of a plan that never came to run, and why."""
 
     outcome: Outcome

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self, cast
 
+from msgspec import Struct, field
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from vibe.core.tools.schema import parameter_schema
@@ -61,8 +61,7 @@ class CallArguments(BaseModel):
         return {name: value for name, value in table.items() if value is not None or name not in cls.model_fields}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolAnswer:
+class ToolAnswer(Struct, frozen=True, kw_only=True):
     """The end of a call: ``text`` for the model that called, ``data`` for programs."""
 
     text: str
@@ -203,8 +202,7 @@ class PlanResultArguments(CallArguments):
     max_response_chars: ResponseChars = DEFAULT_RESPONSE_CHARS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServedTool:
+class ServedTool(Struct, frozen=True, kw_only=True):
     """A tool; what it does is the function of its name in ``calls``.
 
     ``answer`` has the JSON schemas of parts of an answer's ``data``, by name; all have a ``status``, a refusal its

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from ipc.events import ToolResultEvent, WarningEvent
 from tests.fakes.engine import Bench

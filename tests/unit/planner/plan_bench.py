@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import anyio
 from anyio import to_thread
+from msgspec.structs import replace
 
 from ipc.events import PlanDecisionEvent, PlanStepUpdateEvent, WarningEvent
 from ipc.sink import MemorySink

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import anyio
 from anyio import CancelScope, to_thread
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ipc.events import WarningEvent
 from ipc.sink import EventSink
@@ -71,8 +72,7 @@ class Lifetime:
         self._ended.set()
 
 
-@dataclass(slots=True, kw_only=True)
-class ConversationParts:
+class ConversationParts(Struct, kw_only=True):
     """The parts of an open conversation, which end with it. ``catalogs`` are the models it has used.
 
     ``setup`` is the one in force; the other parts stay when the agent goes.
@@ -92,8 +92,7 @@ class ConversationParts:
     lifetime: Lifetime = field(default_factory=Lifetime)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationAgent:
+class ConversationAgent(Struct, frozen=True, kw_only=True):
     """An agent in a session."""
 
     setup: Setup
@@ -187,8 +186,7 @@ class ConversationAgent:
         return tuple(images.values())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prompt:
+class Prompt(Struct, frozen=True, kw_only=True):
     """A prompt and how far to go for it; an empty text goes on where the conversation was cut off.
 
     ``piped`` is data that came with it on standard input.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -12,6 +11,7 @@ from uuid import uuid4
 import anyio
 from anyio import CancelScope, to_thread
 from msgspec import structs
+from msgspec.structs import replace
 
 from ipc.events import (
     ConversationClearedEvent,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from subagents.step_result import AgentUsage
 from vibe.app.engine.request_board import Company
@@ -20,8 +21,7 @@ from vibe.system.errors import UsageError
 TITLE_LENGTH = 80
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
+class Opening(Struct, frozen=True, kw_only=True):
     """A conversation as it is opened; None: as configured."""
 
     workdir: Path
@@ -56,8 +56,7 @@ class Opening:
         return self.prompt[:TITLE_LENGTH]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seat(Company):
+class Seat(Company, frozen=True, kw_only=True):
     """Those who watch and answer a conversation."""
 
     prompted: Callable[[str], object] | None = None
@@ -68,8 +67,7 @@ class Seat(Company):
     """Runs the agents' commands; None: they are processes of our own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptLimits:
+class PromptLimits(Struct, frozen=True, kw_only=True):
     """Limits of one prompt, counted from its sending on; None: no limit."""
 
     max_turns: int | None = None
@@ -83,8 +81,7 @@ class PromptLimits:
 NO_LIMITS = PromptLimits()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptResult:
+class PromptResult(Struct, frozen=True, kw_only=True):
     """The end of a prompt, good or bad: usage and cost are of all agents that worked on it."""
 
     acted: ActResult
@@ -98,8 +95,7 @@ class PromptResult:
     """The disk or a required server, not the model's work, ended it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentChange:
+class AgentChange(Struct, frozen=True, kw_only=True):
     """A change of a conversation under way; None: as it is. A prompt at work ends as it began, but for approvals."""
 
     agent: str | None = None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Self
 
 from anyio import CancelScope, create_task_group, to_thread
 from anyio.abc import TaskStatus
+from msgspec.structs import replace
 
 from ipc.events import ErrorEvent
 from ipc.sink import TaggingSink

@@ -9,14 +9,13 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import anyio.to_thread
-from msgspec import structs
+from msgspec import Struct, structs
 
 from vibe.app.conversation.opening import Opening
 from vibe.core.compactor import summary_in
@@ -53,8 +52,7 @@ GENERATIONS = 50
 """Ancestors of a session that are looked for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionOpening:
+class SessionOpening(Struct, frozen=True, kw_only=True):
     """The session to open."""
 
     opening: Opening
@@ -315,8 +313,7 @@ def _repairs(dropped_bytes: int, closed_calls: int, lost: str = "") -> str:
     return " and ".join(parts) and f"the session was damaged: {' and '.join(parts)}"
 
 
-@dataclass(frozen=True, slots=True)
-class EarlierMessages:
+class EarlierMessages(Struct, frozen=True):
     """Messages for which a summary stands in; ``session_id`` is the session that has them."""
 
     session_id: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from subagents.agent.spawner import SpawnPool
 from vibe.app.conversation.opening import Opening
@@ -25,8 +26,7 @@ from vibe.core.tools.workspace import Workspace
 from vibe.system.errors import MissingKeyError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
+class Setup(Struct, frozen=True, kw_only=True):
     """The engine of a conversation, with what was chosen of it."""
 
     opening: Opening

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from vibe.app.engine.host import Host, one_deeper
 from vibe.app.engine.settings import Settings
@@ -41,8 +43,7 @@ REPLAY = "replay"
 APPROVED_KEY = "approved"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineRequest:
+class EngineRequest(Struct, frozen=True, kw_only=True):
     """The workspace, and the settings of the command line, that an engine is built for."""
 
     workdir: Path
@@ -57,8 +58,7 @@ class EngineRequest:
     """The prompt shows the workspace's files and git: for an agent that a person talks to."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
+class Engine(Struct, frozen=True, kw_only=True):
     """The parts that agents are built from."""
 
     request: EngineRequest

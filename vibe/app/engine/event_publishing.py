@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 from uuid import uuid4
 
 import anyio.to_thread
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ipc.bus import EventBus, event_bus
 from ipc.control import Serve, control_server
@@ -123,8 +124,7 @@ class _Guarded:
             self._record.publish(WarningEvent(code="listener", message=message))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Publishing:
+class Publishing(Struct, frozen=True, kw_only=True):
     """The channel of a run's events to its listeners."""
 
     sink: EventSink

@@ -9,11 +9,13 @@ import os
 import resource
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 from uuid import uuid4
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from vibe.system.errors import UsageError
 from vibe.system.locks import FolderLocks
@@ -26,8 +28,7 @@ if TYPE_CHECKING:
     from vibe.core.session.write_turn import WriteTurn
 
 
-@dataclass(slots=True, eq=False)
-class Hold:
+class Hold(Struct, eq=False):
     """A conversation or a plan that is in a folder. ``name`` is what people call it."""
 
     folder: Path
@@ -71,8 +72,7 @@ FILES_PER_STEP = 8
 FILES_RESERVED = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
+class Host(Struct, frozen=True, kw_only=True):
     """The part of the machine that a run may use."""
 
     home: Path

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Generic, Self, TypeVar
 from uuid import uuid4
 
 import anyio
 from anyio import CancelScope, move_on_after
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from ipc.commands import AnswerQuestion, Approve, Decide, Reply, Requests, tag_of
 from ipc.control import refusal
@@ -51,8 +52,7 @@ TOLD = ("tool_call_id", "tool", "arguments", "rule", "reason", "diff", "covers",
 ANSWERED_WITH = {APPROVAL: tag_of(Approve), QUESTION: tag_of(AnswerQuestion), DECISION: tag_of(Decide)}
 
 
-@dataclass(frozen=True, slots=True)
-class RequestOrigin:
+class RequestOrigin(Struct, frozen=True):
     """The place a request comes from; None: unknown, or outside plans, steps and subagents."""
 
     session_id: str | None = None
@@ -61,8 +61,7 @@ class RequestOrigin:
     step_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenRequest:
+class OpenRequest(Struct, frozen=True, kw_only=True):
     """Open request; ``details`` are what an answer needs."""
 
     request_id: str
@@ -84,16 +83,14 @@ class OpenRequest:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _Replies:
+class _Replies(Struct, frozen=True):
     """Answers to an agent's questions; None: the user declined to answer."""
 
     answers: Sequence[Answer] | None
     by: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
+class _Said(Struct, frozen=True):
     """The outcome of a request in words, and who decided it."""
 
     words: str
@@ -103,8 +100,7 @@ class _Said:
 A = TypeVar("A", ApprovalAnswer, _Replies)
 
 
-@dataclass(slots=True, eq=False)
-class _Asked(Generic[A]):
+class _Asked(Struct, Generic[A], eq=False):
     """A request with its answer, once there is one; ``scope`` is cancelled then."""
 
     about: OpenRequest
@@ -292,8 +288,7 @@ class RequestBoard:
         return Reply(ok=False, message=f"already {first.words} by {first.by}", reason="refused", data=data)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Company:
+class Company(Struct, frozen=True, kw_only=True):
     """Those who watch a run and those who answer it, in this process; None: there are none."""
 
     listeners: Sequence[EventSink] = ()

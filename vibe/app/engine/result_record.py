@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from planner.state.state import RemovedStep, StepState
 from subagents.step_result import AgentUsage
@@ -52,8 +52,7 @@ def removed_document(removed: RemovedStep, spent: Spent) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRecord:
+class RunRecord(Struct, frozen=True, kw_only=True):
     """One run, as it ended."""
 
     outcome: Outcome

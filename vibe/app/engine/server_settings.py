@@ -7,9 +7,10 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Any, cast
+
+from msgspec import Struct, field
 
 from vibe.app.engine.settings import Settings
 from vibe.core.schemas import table_of
@@ -42,8 +43,7 @@ class ServerUnknownError(UsageError):
         super().__init__(f"{label} has no server {name!r}; {there}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignServer:
+class ForeignServer(Struct, frozen=True, kw_only=True):
     """A server of another agent's file, as an ``entry`` of ours; ``problem`` says why it can't be one.
 
     ``ignored`` are the fields that mean nothing here.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from msgspec import Struct
 from pydantic import BaseModel
 
 from vibe.app.engine.host import Host
@@ -28,8 +28,7 @@ _SECRET_KEY = re.compile(r"(?i)(api[_-]?key|token|secret|passw(or)?d|credential|
 _NAMES_A_VARIABLE = frozenset({"api_key_env_var", "api_key_env", "api_key_header", "api_key_format"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownSetting:
+class ShownSetting(Struct, frozen=True, kw_only=True):
     """A setting with its value and origin."""
 
     key: str

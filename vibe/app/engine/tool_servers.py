@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anyio import to_thread
+from msgspec.structs import replace
 
 from ipc.events import ToolServerEvent, WarningEvent
 from ipc.sink import EventSink

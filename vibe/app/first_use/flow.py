@@ -6,12 +6,13 @@ A provider's key is kept in the keyring or in the user's ``.env``, replaced ther
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from anyio import to_thread
+from msgspec import Struct
+from msgspec.structs import replace
 
 from vibe.app.engine.host import Host
 from vibe.app.engine.settings import Settings
@@ -35,8 +36,7 @@ ALSO_FOR_OTHERS = frozenset({"HF_TOKEN"})
 """Variables that people have for other things, as to download: they say nothing of whom one would talk to."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderChoice:
+class ProviderChoice(Struct, frozen=True, kw_only=True):
     """A provider to choose."""
 
     provider: ProviderConfig
@@ -141,19 +141,20 @@ class NoKeyError(UsageError):
         super().__init__(f"there is no key of {choice.name!r} {where}: nothing was removed")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetupSelection:
+class SetupSelection(Struct, frozen=True, kw_only=True):
     """The choices of a person. ``key`` blank: the one that was found, or none is needed."""
 
     choice: ProviderChoice
     model: str
     """The alias or name of a configured model, else a name at the provider."""
-    key: str = field(default="", repr=False)
+    key: str = ""
     store: KeyStore = KeyStore.FILE
 
+    def __repr__(self) -> str:
+        return f"SetupSelection(model={self.model!r})"  # without the key
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelMenu:
+
+class ModelMenu(Struct, frozen=True, kw_only=True):
     """The models of a provider: those configured first. ``problem`` says why it could not be asked; blank: it was."""
 
     names: tuple[str, ...]

@@ -7,7 +7,6 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from importlib import metadata
@@ -16,6 +15,7 @@ from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
 import anyio
+from msgspec import Struct
 
 from ipc.bus import event_bus
 from ipc.errors import IpcError
@@ -56,8 +56,7 @@ class CheckState(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     """One thing that was checked."""
 
     subject: str

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from anyio import to_thread
+from msgspec import Struct
+from msgspec.structs import replace
 
 from vibe.app.engine.build import EngineRequest, build_engine
 from vibe.app.engine.host import Host
@@ -14,8 +15,7 @@ from vibe.core.tools.mcp.connection import ServerStatus
 from vibe.core.tools.mcp.servers import ServerState
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpStatus:
+class McpStatus(Struct, frozen=True, kw_only=True):
     """The status of all servers."""
 
     servers: tuple[ServerState, ...]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from vibe.app.engine.host import Host
 from vibe.app.engine.settings import Settings
@@ -21,8 +22,7 @@ BYPASS = "bypass_tool_permissions"
 """Newer versions' name of ``auto_approve``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Migrated:
+class Migrated(Struct, frozen=True, kw_only=True):
     """One file that was changed, or would be."""
 
     file: Path

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec import Struct
 from pydantic import AliasChoices, BaseModel, Field, ValidationError, model_validator
 
 from vibe.app.engine.host import Host
@@ -27,8 +27,7 @@ MOST_PAGES = 20
 """More of one list are not asked for: a server that never ends it is not waited for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfiguredModel:
+class ConfiguredModel(Struct, frozen=True, kw_only=True):
     """A model of the configuration."""
 
     model: ModelConfig
@@ -38,8 +37,7 @@ class ConfiguredModel:
     """The reason why it can't be used, if there is one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelOffer:
+class ModelOffer(Struct, frozen=True, kw_only=True):
     """The models that a provider offers, or the ``problem`` with asking it."""
 
     provider: str
@@ -49,8 +47,7 @@ class ModelOffer:
     """The HTTP status of a problem, if there was an answer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelListing:
+class ModelListing(Struct, frozen=True, kw_only=True):
     """The answer of ``vibe models``."""
 
     configured: tuple[ConfiguredModel, ...]

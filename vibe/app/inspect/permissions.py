@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
+
+from msgspec import Struct
 
 from ipc.sink import MemorySink
 from vibe.app.engine.build import EngineRequest, build_engine
@@ -20,8 +21,7 @@ from vibe.core.tools.permissions import ApprovalMode, PermissionDecision, Ruling
 from vibe.system.errors import UsageError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckRequest:
+class CheckRequest(Struct, frozen=True, kw_only=True):
     """The tool, and the agent whose calls are to be decided."""
 
     tool: str

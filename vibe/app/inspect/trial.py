@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
 import anyio
+from msgspec import Struct
 
 from vibe.core.config.models import ModelConfig, VibeConfig
 from vibe.core.llm.errors import ModelAccessError, ModelError, ModelRequestError, ModelTransportError
@@ -36,8 +36,7 @@ class TrialFault(StrEnum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class Trial(Struct, frozen=True, kw_only=True):
     """The result of a first question; ``fault`` None: the model answered. ``sentence`` says either.
 
     ``calls_tools``: it called the tool that it was asked to call, without which it can do no work here.

@@ -9,12 +9,12 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any, cast
 
 from anyio import to_thread
+from msgspec import Struct
 from packaging.version import InvalidVersion, Version
 
 from vibe import __version__
@@ -36,8 +36,7 @@ NOWHERE = Path("/")
 _OFFERED = re.compile(rf"^(?: \+ {PACKAGE}==(\S+)|{PACKAGE} \((\S+)\))$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Installation:
+class Installation(Struct, frozen=True, kw_only=True):
     """The way in which this vibe was installed from an index."""
 
     question: tuple[str, ...]
@@ -46,8 +45,7 @@ class Installation:
     """The command line that a person upgrades it with."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _LastCheck:
+class _LastCheck(Struct, frozen=True, kw_only=True):
     at: float = 0.0
     newest: str = ""
     """Blank: none was found."""

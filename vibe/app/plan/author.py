@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyio.to_thread
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ipc.events import SessionEndedEvent, SessionStartedEvent, WarningEvent
 from ipc.sink import EventSink
@@ -33,8 +34,7 @@ from vibe.core.tools.questions import UserInput
 TITLE_LENGTH = 80
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanningRequest:
+class PlanningRequest(Struct, frozen=True, kw_only=True):
     """Options of a run that plans: goal, folder and limits (None: as configured; ``max_price`` in USD).
 
     ``subject`` is its title: the goal, or the sentence that changes a plan. ``wanted_by`` is the command line that

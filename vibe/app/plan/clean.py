@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from planner.store.errors import StoreWriteError, UnknownPlanError
 from planner.store.folder import LOCK_FILE, PlanFolder, PlanSummary, find_plan, list_plans, lock_plan, plans_folder
@@ -27,8 +29,7 @@ from vibe.app.plan.worktrees import git_folder, worktrees_folder
 from vibe.system.errors import UsageError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cleaned:
+class Cleaned(Struct, frozen=True, kw_only=True):
     """Finds of one plan; ``kept_because`` says why they were left (blank: removed, or would be).
 
     ``sample`` is the temporary copy of a demonstration's project that it worked in, ``record`` the plan's own folder.

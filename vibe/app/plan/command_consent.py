@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from planner.author.output_repair import MODEL_ORIGIN, ORIGIN
 from planner.plan.model import Plan
@@ -12,8 +12,7 @@ from vibe.system.plain_text import some_of
 SHOWN = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandLine:
+class CommandLine(Struct, frozen=True, kw_only=True):
     """A line that the host would run. ``check``: after the step's agent, to see whether its work is good."""
 
     step_id: str

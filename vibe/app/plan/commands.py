@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 from anyio import to_thread
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ipc.commands import Act, Approve, Cancel, Decide, Pause, Reply, Revise, RunCommand, Steer, StepAction
 from ipc.control import send_command
@@ -71,8 +72,7 @@ class NotRunningError(UsageError):
         self.plan_id = plan_id
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+class Done(Struct, frozen=True, kw_only=True):
     """Result of a command: one sentence, and data for programs. ``running``: a process has the plan."""
 
     plan_id: str

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio.to_thread
+from msgspec import Struct
 
 from ipc.events import WarningEvent
 from ipc.sink import EventSink
@@ -43,8 +43,7 @@ from vibe.app.plan.worktrees import clear_worktrees, worktree_executor
 from vibe.core.session.write_turn import WriteTurn
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Audience(Company):
+class Audience(Company, frozen=True, kw_only=True):
     """Audience of a plan's run; ``decider`` takes decisions of the plan (None: absent).
 
     ``waits``: decisions and approvals are waited for in any case; they are given over the control address.
@@ -54,8 +53,7 @@ class Audience(Company):
     waits: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldRun:
+class HeldRun(Struct, frozen=True, kw_only=True):
     """A run that holds its plan's folder and has a channel to be followed on; ``account`` pays for it."""
 
     prepared: PreparedRun

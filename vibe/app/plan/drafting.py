@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from functools import cache, partial
 
 import msgspec
 from anyio import to_thread
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from ipc.events import PlanBounds, PlannedCommand, PlanProposedEvent
 from planner.author.output_repair import Repaired
@@ -42,8 +41,7 @@ class NoVersionError(UsageError):
         super().__init__("no plan yet: create it first")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftVersion:
+class DraftVersion(Struct, frozen=True, kw_only=True):
     """One version of a proposed plan: its ``number``, from 1, and the sentence that asked for it (``wished``).
 
     That is blank for the first and for documents. ``repairs`` say what was put right in the model's own words.
@@ -57,8 +55,7 @@ class DraftVersion:
     repairs: tuple[str, ...] = ()
 
 
-@dataclass(slots=True, kw_only=True)
-class PlanDraft:
+class PlanDraft(Struct, kw_only=True):
     """A plan that is proposed for a goal, in all its versions; each is announced, and none is run.
 
     ``context`` is that of the agent which plans: its account pays for every version, its sink is told. ``limits`` bound
@@ -191,8 +188,7 @@ class PlanDraft:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProposedChange:
+class ProposedChange(Struct, frozen=True, kw_only=True):
     """A proposed revision of a begun plan, which the user may accept; by itself it changes nothing.
 
     ``operations`` are for ``vibe.app.plan.commands.revise`` or a run's ``PlanControl.revise`` (none: there is nothing

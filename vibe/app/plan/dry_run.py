@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
 import anyio
+from msgspec import Struct, field, to_builtins
+from msgspec.structs import replace
 
 from planner.plan.estimate import Estimate, estimate, notes
 from planner.plan.loader import LoadedPlan
@@ -32,8 +33,7 @@ USAGE_EXIT = 2
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepNeeds:
+class StepNeeds(Struct, frozen=True, kw_only=True):
     """Needs of one step. ``model`` and ``tools`` are blank for a command; ``problem``: the reason it can't start."""
 
     id: str
@@ -49,8 +49,7 @@ class StepNeeds:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DryRun:
+class DryRun(Struct, frozen=True, kw_only=True):
     """``order`` is by waves; ``problems`` keep the run from starting, ``exit_code`` is that of such a run."""
 
     plan: Plan
@@ -66,7 +65,7 @@ class DryRun:
 
     def as_document(self) -> dict[str, Any]:
         """As JSON. Token, turn and price figures are upper bounds, never guesses."""
-        bounds = asdict(self.bounds)
+        bounds = to_builtins(self.bounds)
         selection = self.start.selection
         return {
             "goal": self.plan.goal,
@@ -82,7 +81,7 @@ class DryRun:
             "overlaps": bounds["overlaps"],
             "notes": list(self.said),
             "commands": [{"step": step.id, "command": line} for step in self.steps for line in step.commands],
-            "steps": [asdict(step) for step in self.steps],
+            "steps": [to_builtins(step) for step in self.steps],
             "decisions": [
                 {
                     "id": decision.id,
@@ -138,8 +137,7 @@ def dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> DryRun:
     )
 
 
-@dataclass(slots=True)
-class _Needs:
+class _Needs(Struct):
     """Looks each kind of step up once: a plan has thousands of steps and a handful of kinds."""
 
     plan: Plan

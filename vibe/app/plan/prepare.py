@@ -8,8 +8,10 @@ import stat
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ipc.commands import Decide
 from ipc.registry import Registry
@@ -68,8 +70,7 @@ class PlanChangedError(UsageError):
         super().__init__(f"plan {plan_id} was just changed by another command: resume it again")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedRun:
+class PreparedRun(Struct, frozen=True, kw_only=True):
     """A run that could start. ``open_store`` makes or opens the plan's folder: the first thing that writes."""
 
     loaded: LoadedPlan

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
+
+from msgspec import Struct
 
 from planner.plan.loader import LoadedPlan
 from planner.report.build import ReportSources
@@ -27,8 +28,7 @@ class ReportFormat(StrEnum):
     JUNIT = "xml"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadReport:
+class ReadReport(Struct, frozen=True, kw_only=True):
     """A report and the plan it is about, as it stands."""
 
     report: PlanReport

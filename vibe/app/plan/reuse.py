@@ -7,14 +7,13 @@ import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import takewhile
 from pathlib import Path
 from typing import TypeAlias
 
 import msgspec
-from msgspec import Raw, structs
+from msgspec import Raw, Struct, field, structs
 
 from ipc.events import PlanLeftEvent, PlanReusedEvent, PlanStepUpdateEvent
 from planner.plan.diagnostics import listed
@@ -63,8 +62,7 @@ class OtherWorkspaceError(UsageError):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReuseStart:
+class ReuseStart(Struct, frozen=True, kw_only=True):
     """Start of a run, with what it takes over.
 
     ``workspace`` is where it works, ``decisions`` are answers taken over. ``base_commit`` is what the content keys

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ipc.sink import EventSink
 from planner.plan.diagnostics import UnknownStepError
@@ -37,8 +38,7 @@ class NotRecordedError(UsageError):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRewind:
+class PlanRewind(Struct, frozen=True, kw_only=True):
     """Result of a rewind: ``steps`` will be done again; ``merged`` are those whose commits stay on the branch."""
 
     plan_id: str

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ipc.events import WarningEvent
 from ipc.sink import EventSink
@@ -38,8 +39,7 @@ from vibe.core.outcome import Outcome
 from vibe.system.errors import EnvironmentFailure
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRun:
+class PlanRun(Struct, frozen=True, kw_only=True):
     """End of a run. ``workspace`` is where the work was done, ``open_decisions`` are those a paused plan waits for.
 
     ``is_sample``: the workspace is a temporary copy of a demonstration's project.

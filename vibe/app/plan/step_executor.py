@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from planner.plan.model import Plan
 from planner.store.folder import ApprovalSetting
@@ -33,8 +34,7 @@ APPROVAL_MODES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanSteps:
+class PlanSteps(Struct, frozen=True, kw_only=True):
     """The steps of a plan that is run: how it stands, and what its agents work with."""
 
     plan: Plan

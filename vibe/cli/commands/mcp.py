@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
 import anyio
+from msgspec import to_builtins
 
 from vibe.app.engine.server_settings import ServerSettings, read_servers
 from vibe.app.engine.settings import Settings
@@ -29,7 +29,7 @@ def run_list(args: Arguments, env: CliEnvironment) -> int:
     for warning in status.warnings:
         env.stderr.write(f"vibe: warning: {one_line(warning, PROBLEM_LENGTH)}\n")
     shown = [server_lines(server) for server in status.servers] or [[NO_SERVERS]]
-    document = {"servers": [asdict(server) for server in status.servers]}
+    document = {"servers": [to_builtins(server) for server in status.servers]}
     env.answer(args, document, (line for lines in shown for line in lines))
     failed = {server.required for server in status.servers if server.status == "failed"}
     return ExitCode.ENVIRONMENT if True in failed else ExitCode.FAILED if failed else ExitCode.DONE

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
+
+from msgspec import to_builtins
 
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
@@ -62,5 +63,5 @@ def _document(listing: ModelListing) -> dict[str, Any]:
             }
             for entry in listing.configured
         ],
-        "offers": [asdict(offer) for offer in listing.offers],
+        "offers": [to_builtins(offer) for offer in listing.offers],
     }

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from signal import Signals
 from typing import Any, NamedTuple
 
 from anyio import CancelScope
+from msgspec.structs import replace
 
 from ipc.events import WarningEvent
 from vibe.app.conversation.conversation import Conversation, prompt_record

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from planner.plan.diagnostics import PlanInvalidError, Problem
 from planner.plan.loader import JSON, YAML_SUFFIXES, LoadedPlan, load_plan, plan_json_schema, read_plan_file
@@ -29,8 +30,7 @@ from vibe.system.plain_text import plain
 WHERE_LENGTH = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _Found(Struct, frozen=True, kw_only=True):
     """A plan, and its state if it has been run."""
 
     loaded: LoadedPlan

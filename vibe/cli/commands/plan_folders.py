@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from msgspec.structs import asdict
 
 from planner.store.folder import PlanSummary, find_plan
 from vibe.app.engine.result_record import removed_document

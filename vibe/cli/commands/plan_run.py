@@ -7,9 +7,10 @@ import json
 import signal
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from ipc.commands import Pause
 from planner.plan.loader import LoadedPlan

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 from anyio import CancelScope
+from msgspec.structs import replace
 
 from ipc.events import ToolCallEvent, WarningEvent
 from ipc.sink import EventSink

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import anyio
+from msgspec.structs import replace
 
 from vibe.app.first_use.flow import FirstUse, KeyStore, ProviderChoice, SetupSelection
 from vibe.app.inspect.trial import Trial

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from anyio import CancelScope, create_task_group, to_thread
 from anyio.abc import TaskGroup
+from msgspec import Struct
 
 from ipc.errors import IpcError
 from vibe.app.conversation.conversation import BusyError, Conversation
@@ -37,8 +37,7 @@ KEYS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LineTerminal:
+class LineTerminal(Struct, frozen=True, kw_only=True):
     """The terminal of a conversation: its lines, and the questions asked there.
 
     ``edited`` has a text changed in the person's editor, as a file of a name; blocks.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 import anyio
 from anyio import to_thread
+from msgspec.structs import replace
 
 from vibe.app.first_use.flow import (
     BadKeyError,

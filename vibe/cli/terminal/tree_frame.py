@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain, islice
 
+from msgspec import Struct
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
@@ -21,8 +21,7 @@ NEXT = 4
 """Steps that can start next that stay in sight if not all fit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TreeLayout:
+class TreeLayout(Struct, frozen=True, kw_only=True):
     """The steps to show."""
 
     steps: tuple[StepView, ...]

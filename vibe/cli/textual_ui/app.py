@@ -11,13 +11,14 @@ import time
 import tomllib
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from signal import SIGINT, Signals
 from typing import Any, ClassVar, cast
 
 import anyio
+from msgspec import Struct
+from msgspec.structs import fields
 from textual import on
 from textual.app import App
 from textual.binding import Binding, BindingType
@@ -47,8 +48,7 @@ from vibe.view.transcript import Key
 from vibe.view.view import View
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UiSettings:
+class UiSettings(Struct, frozen=True, kw_only=True):
     """See ``vibe.core.config.models.UiConfig``; ``problem`` says what of it was not understood, blank: nothing."""
 
     theme: str = "textual-dark"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from io import StringIO
 from pathlib import Path
 
 from anyio import Event, create_task_group, sleep, to_thread
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from ipc.errors import IpcError
 from ipc.events import Event as BusEvent

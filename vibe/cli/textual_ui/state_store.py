@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from enum import Enum, auto
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ipc.events import Event
 from vibe.view.transcript import Key
@@ -25,8 +27,7 @@ class ScreenPhase(Enum):
     LEAVING = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class QueuedLine:
+class QueuedLine(Struct, frozen=True):
     """A line that waits, with the image files that go with it; one that is no line as typed is a prompt in any case."""
 
     text: str
@@ -34,8 +35,7 @@ class QueuedLine:
     is_line: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScreenState:
+class ScreenState(Struct, frozen=True, kw_only=True):
     """The screen's own state. ``queued`` are prompts that wait for the agent's turn to end, or for the engine.
 
     ``chosen`` is the agent whose talk is shown; blank: the one that a person talks to.

@@ -10,12 +10,12 @@ import time
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
 from selectors import EVENT_READ, SelectSelector
 from typing import Any, Final, TextIO, cast
 
+from msgspec import Struct
 from textual._parser import ParseError
 from textual._xterm_parser import XTermParser
 from textual.constants import ESCAPE_DELAY
@@ -42,11 +42,13 @@ TYPED_AT_ONCE: Final = 32
 """The most characters of one read that can be a person's keys, after a paste whose end did not come."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pasted:
+class Pasted(Struct, frozen=True):
     """A paste, as one piece."""
 
-    text: str = field(repr=False)
+    text: str
+
+    def __repr__(self) -> str:
+        return f"Pasted({len(self.text)} characters)"
 
 
 class _Within(Enum):

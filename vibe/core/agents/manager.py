@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from msgspec import Struct, field
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
@@ -61,8 +61,7 @@ FIRST = ("default", "plan", "accept-edits", "auto-approve")
 """The agents that are listed before the others, the most careful first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentSources:
+class AgentSources(Struct, frozen=True, kw_only=True):
     """Folders that profiles come from besides the built-in ones.
 
     ``folders`` in order: the configured ones, the trusted project's, the user's. ``enabled`` and ``disabled`` are

@@ -7,8 +7,9 @@ import re
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from vibe.core.config.toml_source import read_text
 from vibe.core.config.writer import changing_alone, put_settings
@@ -19,8 +20,7 @@ _QUOTED = re.compile(r"""(?:'(?P<plain>[^']*)'|"(?P<escaped>(?:[^"\\]|\\.)*)")\s
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnvFile:
+class EnvFile(Struct, frozen=True, kw_only=True):
     """Variables a file sets; ``lines`` tells where, from 1."""
 
     values: Mapping[str, str]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
+from msgspec import Struct, field
 from pydantic import BaseModel
 
 from vibe.core.config.foreign_keys import MOVED, OUR_NAMES, foreign_note, is_foreign, moved
@@ -32,16 +32,14 @@ DEFAULT_ORIGIN = "default"
 OriginOf: TypeAlias = Callable[[RawPath], str]
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """A value and where it was set."""
 
     value: Any
     origin: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layer:
+class Layer(Struct, frozen=True, kw_only=True):
     """Settings of one source. ``entries`` are the origins of entries of lists of tables, in the order they stand."""
 
     settings: dict[Key, Setting] = field(default_factory=dict[Key, Setting])

@@ -6,11 +6,12 @@ Providers' keys may be in the environment, the user's ``.env``, and the keyring,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from pydantic_core import to_jsonable_python
 
 from vibe.core.config.checks import drop_bad_looks, validate
@@ -47,16 +48,14 @@ FLAG_NAMES = MappingProxyType({
 """The flag that sets a key; for others the key itself after ``--``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentSettings:
+class AgentSettings(Struct, frozen=True, kw_only=True):
     """Settings of the agent a person chose; ``source`` is the file that says so."""
 
     data: Mapping[str, Any]
     source: TomlSource
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigRequest:
+class ConfigRequest(Struct, frozen=True, kw_only=True):
     """Places to load settings from. ``home`` and ``workdir`` are absolute.
 
     ``flags`` holds dotted keys, None: not given. ``trust_workdir`` loads the project's ``.vibe`` this once, whatever
@@ -73,8 +72,7 @@ class ConfigRequest:
     agent: AgentSettings | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedConfig:
+class LoadedConfig(Struct, frozen=True, kw_only=True):
     """The configuration and where it is from.
 
     ``foreign`` says of each setting of Mistral Vibe that it has no effect; one of the ``warnings`` counts them.

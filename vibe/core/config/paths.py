@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 PROJECT_DIRECTORY = ".vibe"
 CONFIG_FILE = "config.toml"
@@ -25,8 +26,7 @@ class _Below:
         return paths.home.joinpath(*self._names)
 
 
-@dataclass(frozen=True, slots=True)
-class VibePaths:
+class VibePaths(Struct, frozen=True):
     """The files below the user's vibe folder ``home``; none of them need exist."""
 
     home: Path

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol, cast
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ipc.events import WarningEvent
 from ipc.sink import EventSink
@@ -53,8 +55,7 @@ def event_named(word: str) -> HookEvent | None:
     return next((event for event, spelling in _SPELLINGS.items() if spelling.fullmatch(name)), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hook:
+class Hook(Struct, frozen=True, kw_only=True):
     """One entry of a ``hooks.toml``. ``project_dir`` is the folder its ``.vibe`` lies in, None for the user's own.
 
     ``strict``: a call is denied where the hook that should check it fails; else that is a warning.
@@ -87,8 +88,7 @@ def tool_matcher(text: str, *, where: str) -> NamePatterns | None:
     return NamePatterns(patterns, where=where, key="matcher")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookCall:
+class HookCall(Struct, frozen=True, kw_only=True):
     """A tool call as hooks are told of it."""
 
     tool_call_id: str
@@ -96,8 +96,7 @@ class HookCall:
     arguments: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookAnswer:
+class HookAnswer(Struct, frozen=True, kw_only=True):
     """Outcome of the hooks before a call: ``objection`` says why it may not run, else the ``call``.
 
     ``changed`` are the names of those hooks, as a phrase; empty: it is as it was.
@@ -115,8 +114,7 @@ KEYS = frozenset({
 MAX_RETRIES = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookFile:
+class HookFile(Struct, frozen=True, kw_only=True):
     """A file that may hold hooks, how it is shown, and the project it belongs to (None: the user)."""
 
     path: Path
@@ -246,8 +244,7 @@ _BLOCKING = frozenset({"block", "deny", "denied", "reject"})
 _PASSING = frozenset({"", "allow", "approve", "continue", "ask"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookVerdict:
+class HookVerdict(Struct, frozen=True, kw_only=True):
     """``blocked`` with a reason, and what it wants the model to know; either text may be empty.
 
     ``arguments`` are those the call is to be made with instead; None: its own.

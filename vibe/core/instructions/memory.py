@@ -14,7 +14,6 @@ import hashlib
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -83,8 +82,7 @@ class MemoryFileError(EnvironmentFailure):
         self.path = path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryStore:
+class MemoryStore(Struct, frozen=True, kw_only=True):
     """The entries of one project and the global ones, below ``folder``; every call reads the disk, so not on a loop.
 
     Several agents and processes may use the same files at once.

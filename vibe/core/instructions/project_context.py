@@ -8,10 +8,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from vibe.core.config.models import ProjectContextConfig, VibeConfig
 from vibe.core.config.paths import project_lineage
@@ -38,8 +39,7 @@ GIT_DIRECTORY = "git"
 PERSONAL_FOLDERS = frozenset({"Desktop", "Documents", "Downloads", "Library", "Movies", "Music", "Pictures", "Videos"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuidanceRequest:
+class GuidanceRequest(Struct, frozen=True, kw_only=True):
     """Workspace to load guidance for.
 
     ``project_dir`` is the trusted ``.vibe``; ``trust_workdir`` trusts the project this once. ``nested`` are trusted
@@ -145,8 +145,7 @@ _LOG = ("log", "--oneline", "--no-decorate", "--no-show-signature")
 _LIST = ("ls-files", "-z", "--cached", "--deduplicate")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GitView:
+class GitView(Struct, frozen=True, kw_only=True):
     """Git's view of a folder. ``facts``: branch, main branch, state and recent commits, as lines.
 
     ``paths`` are relative to the folder: what git keeps and has not seen deleted, and what is new and not ignored;
@@ -238,8 +237,7 @@ LEAST_ROOM = 200
 """Characters of one folder's share, if there are as many left."""
 
 
-@dataclass(slots=True)
-class _Folder:
+class _Folder(Struct):
     """``inside``: what is known to be in it, files as None. ``on_disk``: it is in no list, so the disk is read."""
 
     inside: dict[str, _Folder | None] = field(default_factory=dict[str, "_Folder | None"])

@@ -5,9 +5,10 @@ from __future__ import annotations
 import html
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from vibe.core.config.paths import FOREIGN_FOLDERS
 from vibe.core.config.trust import DOCS
@@ -25,8 +26,7 @@ _HEAD = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectDoc:
+class ProjectDoc(Struct, frozen=True, kw_only=True):
     """One file; ``dropped`` bytes of it did not fit."""
 
     path: Path
@@ -40,8 +40,7 @@ class ProjectDoc:
         return f'<project-instructions path="{html.escape(str(self.path))}">\n{body}{cut}\n</project-instructions>'
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectDocs:
+class ProjectDocs(Struct, frozen=True, kw_only=True):
     """The files that hold for a whole workspace. ``lineage`` are its folders and those above, nearest first."""
 
     docs: tuple[ProjectDoc, ...] = ()
@@ -66,8 +65,7 @@ class ProjectDocs:
         return "\n\n".join([_HEAD, *(doc.framed() for doc in self.docs)]) if self.docs else ""
 
 
-@dataclass(slots=True, kw_only=True)
-class NestedDocs:
+class NestedDocs(Struct, kw_only=True):
     """Instructions of folders below a workspace, told to one agent when it first touches a file there.
 
     ``root`` is where the agent works; ``origin`` the trusted folder it stands for, the same but in a copy of it.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+
+from msgspec import Struct
 
 from vibe.system.errors import UsageError
 
@@ -42,8 +43,7 @@ class UnreadablePromptError(UsageError):
         self.path = path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptLibrary:
+class PromptLibrary(Struct, frozen=True, kw_only=True):
     """Prompts by id: of some folders, the first that has one, then the built-in ones. Reads disk."""
 
     folders: Sequence[Path] = ()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from time import monotonic
 from uuid import uuid4
+
+from msgspec import Struct
 
 from ipc.events import (
     AssistantDeltaEvent,
@@ -149,8 +150,7 @@ class CallAnnouncer:
             )
 
 
-@dataclass(slots=True)
-class _Arguments:
+class _Arguments(Struct):
     """The arguments of one call as they come: ``waiting`` was not told yet, ``told`` is the end of what was."""
 
     told: str = ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from html import unescape
@@ -12,6 +11,7 @@ from typing import Final, cast
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Struct
 
 from ipc.errors import INVALID_JSON
 from vibe.core.config.models import ProviderConfig
@@ -194,8 +194,7 @@ def error_class(status: int, words: str, *, told_to_wait: bool) -> type[ModelErr
     return STATUS_ERRORS.get(status, ModelOverloadedError if status >= 500 else ModelRequestError)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorMapper:
+class ErrorMapper(Struct, frozen=True, kw_only=True):
     """Builds the errors of one provider. ``api_key`` is held to keep it out of every message."""
 
     provider: ProviderConfig

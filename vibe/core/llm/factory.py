@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
 from vibe.core.config.paths import CONFIG_FILE

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
+
+from msgspec import Struct, field
 
 from vibe.core.config.models import ModelConfig
 from vibe.core.messages import AssistantMessage, Message, Usage
@@ -20,8 +21,7 @@ class FinishReason(StrEnum):
     """The output limit cut it: a tool call may be torn."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolSchema:
+class ToolSchema(Struct, frozen=True, kw_only=True):
     """A tool as offered to the model; ``parameters`` is a JSON Schema object.
 
     ``ends_work``: the agent that has it is done once it was called, and not before.
@@ -33,8 +33,7 @@ class ToolSchema:
     ends_work: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelRequest:
+class ModelRequest(Struct, frozen=True, kw_only=True):
     """One call. ``caller`` names the agent (a step id, or ``main``): replays find their turns by it.
 
     ``max_tokens`` bounds the completion; None leaves it to the provider.
@@ -48,8 +47,7 @@ class ModelRequest:
     extra_headers: dict[str, str] = field(default_factory=dict[str, str])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallDelta:
+class CallDelta(Struct, frozen=True, kw_only=True):
     """A piece of a tool call: the ``index``-th of its answer. ``id`` is blank if the provider gave none yet."""
 
     index: int
@@ -58,8 +56,7 @@ class CallDelta:
     id: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delta:
+class Delta(Struct, frozen=True, kw_only=True):
     """A piece of an answer as it streams. A higher ``attempt`` replaces all that lower ones showed."""
 
     text: str = ""
@@ -68,8 +65,7 @@ class Delta:
     attempt: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Completion:
+class Completion(Struct, frozen=True, kw_only=True):
     """A whole answer. ``cost_usd`` is None where the price is unknown. ``estimated``: the provider sent no usage.
 
     ``oddity`` is what was wrong with how it came, though not with the answer.
@@ -83,8 +79,7 @@ class Completion:
     oddity: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryNotice:
+class RetryNotice(Struct, frozen=True, kw_only=True):
     """A call failed and will be repeated after ``wait_seconds``; ``attempt`` is the one that failed."""
 
     attempt: int
@@ -92,8 +87,7 @@ class RetryNotice:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaitNotice:
+class WaitNotice(Struct, frozen=True, kw_only=True):
     """A call waits for its turn at a provider; with ``waited_seconds`` it has its turn now, after so long."""
 
     provider: str

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 from urllib.parse import urlsplit
 
 import anyio.to_thread
+from msgspec.structs import replace
 
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig
 from vibe.core.llm.port import Completion, ModelBackend, ModelObserver, ModelRequest

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
 from random import Random
 
 import anyio
+from msgspec import Struct
+from msgspec.structs import replace
 
 from vibe.core.llm.errors import ModelError, ModelProtocolError, ModelTransportError
 from vibe.core.llm.port import Completion, Delta, ModelBackend, ModelObserver, ModelRequest, Notice, RetryNotice
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
+class RetryPolicy(Struct, frozen=True, kw_only=True):
     """Waits between tries and when to give up; times in seconds.
 
     ``max_total_seconds`` counts from the first failure, so that a call which failed by a long silence still gets

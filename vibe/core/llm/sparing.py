@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final, TypeAlias
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from vibe.core.llm.errors import ModelRequestError
 from vibe.core.llm.port import Completion, ModelBackend, ModelObserver, ModelRequest

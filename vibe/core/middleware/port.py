@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import TypeAlias
 
 from anyio.abc import TaskGroup
+from msgspec import Struct
 
 from vibe.core.budget import Budget
 from vibe.core.messages import ToolCall
@@ -22,8 +22,7 @@ Reminders: TypeAlias = Callable[[], Sequence[str]]
 """State an agent must not lose, read from its source: its list of things to do, its plan."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnContext:
+class TurnContext(Struct, frozen=True, kw_only=True):
     """A conversation between two turns. ``context_tokens`` is how long the next prompt will be."""
 
     transcript: Transcript
@@ -31,8 +30,7 @@ class TurnContext:
     context_tokens: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
+class Stop(Struct, frozen=True, kw_only=True):
     """End the work; ``reason`` is a stable word, ``detail`` is for people."""
 
     outcome: Outcome
@@ -40,23 +38,20 @@ class Stop:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """Tell the model something; ``HOST_NOTICE`` is put before it."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Warn:
+class Warn(Struct, frozen=True, kw_only=True):
     """Tell people something; ``code`` is stable."""
 
     code: str
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compact:
+class Compact(Struct, frozen=True, kw_only=True):
     """Shorten the conversation before it goes on; ``threshold`` in tokens is what it passed."""
 
     threshold: int

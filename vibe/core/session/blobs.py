@@ -13,8 +13,9 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from vibe.core.session.errors import SnapshotError
 from vibe.system.errors import remedy
@@ -40,8 +41,7 @@ _TRACKED = re.compile(r"[^?] \d{6} ([0-9a-f]+) \d\t(.+)", re.DOTALL)
 _CLOSED_FOLDER = re.compile(r"could not open directory '(.+?)/?': ")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class Listing(Struct, frozen=True, kw_only=True):
     """``paths`` of a workspace that are not ignored; ``tracked`` are the blobs that git has of some of them.
 
     ``closed`` are folders that can't be read.

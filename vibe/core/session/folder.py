@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -35,8 +34,7 @@ from vibe.system.locks import FileLock, holder_of
 from vibe.system.plain_text import shortened
 
 
-@dataclass(frozen=True, slots=True)
-class SessionFolder:
+class SessionFolder(Struct, frozen=True):
     """One session's folder; other users can't read it."""
 
     path: Path
@@ -217,8 +215,7 @@ LAST_RESORT = 200
 """Of the newest folders so many are looked at for the last session of a workspace."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SavedSession:
+class SavedSession(Struct, frozen=True, kw_only=True):
     """A session on disk. ``updated`` is when something was last said in it, in unix seconds.
 
     ``lost`` is what became of its meta data, if they had to be made again of its messages; the workspace may be blank.
@@ -230,8 +227,7 @@ class SavedSession:
     lost: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionListing:
+class SessionListing(Struct, frozen=True, kw_only=True):
     """The sessions there are, the newest first, and a sentence for each folder that can't be understood."""
 
     sessions: tuple[SavedSession, ...]

@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from vibe.core.config.paths import in_utf8
 from vibe.core.session.errors import SnapshotError
@@ -28,24 +29,21 @@ OPEN = stat.S_IRWXU
 """The rights a folder has to give while files in it are put back."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileConflict:
+class FileConflict(Struct, frozen=True, kw_only=True):
     """A file that others changed since, too; ``saved_as`` is a copy of what it held."""
 
     path: str
     saved_as: Path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Blame:
+class Blame(Struct, frozen=True, kw_only=True):
     """Changes since the point: ``mine`` go back, kept aside first where they are of ``others``, too."""
 
     mine: AbstractSet[str]
     others: AbstractSet[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
+class Restored(Struct, frozen=True, kw_only=True):
     """Changes made to the files; paths are relative to the workspace, and can be printed.
 
     ``skipped`` could not be put back, each with the reason.

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from uuid import uuid4
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from vibe.core.messages import Message, ToolMessage
 from vibe.core.session.errors import NoSuchMessageError, SnapshotError
@@ -20,8 +19,7 @@ from vibe.core.session.transcript import Transcript
 from vibe.system.own_places import NO_OWN_PLACES, OwnPlaces
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RewindReport:
+class RewindReport(Struct, frozen=True, kw_only=True):
     """Result of a rewind. ``session_id`` continues from the message; the session it was forked from is untouched."""
 
     session_id: str
@@ -29,8 +27,7 @@ class RewindReport:
     files: Restored
 
 
-@dataclass(frozen=True, slots=True)
-class RewindManager:
+class RewindManager(Struct, frozen=True):
     """Everything here blocks: call it in a thread. For ``environ`` and ``own`` see ``Snapshots``."""
 
     sessions: Path

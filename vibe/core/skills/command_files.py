@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
+
+from msgspec import Struct
 
 from vibe.core.skills.front_matter import (
     FENCE,
@@ -64,8 +65,7 @@ class CommandFileError(UsageError):
         super().__init__(f"{path}: {problem}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandFile:
+class CommandFile(Struct, frozen=True, kw_only=True):
     """A command as its file describes it; ``hint`` are the arguments it takes."""
 
     name: str

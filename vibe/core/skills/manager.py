@@ -19,11 +19,12 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
+
+from msgspec import Struct, field
 
 from vibe.core.config.patterns import left_out, our_tool_name
 from vibe.core.skills.front_matter import FrontMatterError, front_matter_fields, split_front_matter, text_of_field
@@ -33,8 +34,7 @@ from vibe.system.plain_text import closest, did_you_mean
 SKILL_FILE = "SKILL.md"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkillInfo:
+class SkillInfo(Struct, frozen=True, kw_only=True):
     """The frontmatter of one skill. ``path`` is its ``SKILL.md``; ``allowed_tools`` None: it restricts nothing."""
 
     name: str
@@ -54,8 +54,7 @@ class SkillInfo:
         return "-".join(self.name.casefold().split())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedSkill:
+class ParsedSkill(Struct, frozen=True, kw_only=True):
     """A skill's file: its frontmatter, the text below it, and what is odd about it."""
 
     info: SkillInfo
@@ -95,8 +94,7 @@ _INTRODUCTION = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkillSources:
+class SkillSources(Struct, frozen=True, kw_only=True):
     """Folders of skills; among skills of one name the first found stays: ``configured``, ``project``, ``user``.
 
     ``enabled`` and ``disabled`` are exact names, globs or ``re:``; the latter count only while the former are empty.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 
 import anyio
+from msgspec import Struct
 
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Approver
@@ -20,8 +20,7 @@ BESIDE = "beside "
 """A lasting yes to writing where another does, by the other's name."""
 
 
-@dataclass(slots=True, kw_only=True)
-class ApprovalTree:
+class ApprovalTree(Struct, kw_only=True):
     """State that all views of one tree share: see ``Approvals``."""
 
     approver: Approver | None

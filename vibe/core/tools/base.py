@@ -17,11 +17,11 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
+from msgspec import Struct, field
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ipc.events import Display
@@ -112,8 +112,7 @@ class TextResult(BaseModel):
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InvokeContext:
+class InvokeContext(Struct, frozen=True, kw_only=True):
     """Surroundings of one call of a tool.
 
     ``workspace`` is the agent's own root (the process has no directory to rely on), ``reads`` which version of which
@@ -399,8 +398,7 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
         return self.run(args, **named)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Shape:
+class _Shape(Struct, frozen=True, kw_only=True):
     """The shape of a ``run``: it is a generator, it names the context, or takes it as its second argument unnamed."""
 
     streams: bool

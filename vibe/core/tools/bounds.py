@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+
+from msgspec import Struct
 
 from vibe.shell.sandbox.confinement import Confinement
 from vibe.shell.sandbox.control import control_paths
@@ -33,8 +34,7 @@ STARTUP_IN_HOME = (
 """Paths below the user's home that the user's own programs start or read when they start."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class Bounds(Struct, frozen=True, kw_only=True):
     """All paths are resolved.
 
     ``hidden`` holds keys and credentials; ``sealed`` stays closed even if the user approves. What the user has opened

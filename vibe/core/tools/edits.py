@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
+from msgspec import Struct
 from pydantic import BaseModel
 
 from ipc.events import DiffDisplay, WrittenFile
@@ -23,8 +23,7 @@ MOST_LINES = 400
 MOST_CHARACTERS = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class FileDiff:
+class FileDiff(Struct, frozen=True):
     """A change to a text: the diff, empty where too much changes to be compared, and how many lines come and go."""
 
     text: str = ""
@@ -99,8 +98,7 @@ class EditResult(BaseModel):
         return "\n".join([done, *(f"[{warning}]" for warning in self.warnings)])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileEdit:
+class FileEdit(Struct, frozen=True, kw_only=True):
     """A file as it is (``old`` None: there is none yet), and its text as it will be."""
 
     path: Path

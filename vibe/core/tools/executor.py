@@ -7,7 +7,6 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby, takewhile
 from pathlib import Path
@@ -16,6 +15,8 @@ from typing import Any
 
 import msgspec
 from anyio import Semaphore, create_task_group
+from msgspec import Struct, field
+from msgspec.structs import replace
 from pydantic import BaseModel
 
 from ipc.events import (
@@ -58,8 +59,7 @@ LACKING = "The call was not run; go on without it, or say what you would need."
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolBatch:
+class ToolBatch(Struct, frozen=True, kw_only=True):
     """Results of the calls of one answer: messages in call order, what was not allowed, files changed (relative).
 
     ``ran`` are the summaries of those that were run.
@@ -71,8 +71,7 @@ class ToolBatch:
     ran: frozenset[str] = frozenset()
 
 
-@dataclass(slots=True, kw_only=True)
-class _Pending:
+class _Pending(Struct, kw_only=True):
     """One call on its way. ``problem`` says why it can't be run at all; ``message`` is set once it is answered.
 
     ``paths`` are the resolved ones it touches, once it was let through; ``only_read``: it can have changed nothing.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any, TypeAlias, cast
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import BaseModel
 
 from vibe.core.tools.approvals import Approvals
@@ -23,8 +24,7 @@ from vibe.shell.sandbox.secret_names import is_control, is_sensitive
 AnyTool: TypeAlias = BaseTool[Any, Any, Any, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResolvedAccess:
+class ResolvedAccess(Struct, frozen=True, kw_only=True):
     """A path of a call: as written, where it leads, and how people name it."""
 
     written: str
@@ -41,8 +41,7 @@ class ResolvedAccess:
         return self.secret or self.control or self.outside
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallSubject:
+class CallSubject(Struct, frozen=True, kw_only=True):
     """A call in the light of a workspace; ``keys`` are what a lasting yes to it covers.
 
     ``is_judged`` false: it took too long to judge, so nothing is known of what it touches. ``read_only``: once let

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from anyio import Lock, move_on_after, to_thread
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 from pydantic import BaseModel
 
 from ipc.events import (
@@ -32,8 +32,7 @@ JUDGING_SECONDS = 5
 """How long the rules may take for one call: they read the file system, and what they judge comes from a model."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallRefusal:
+class CallRefusal(Struct, frozen=True, kw_only=True):
     """Reason why a call may not be. ``by``: ``rule``, ``headless`` or ``user``."""
 
     by: str

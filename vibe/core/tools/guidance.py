@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
+from msgspec import Struct, field
 
 from vibe.core.config.patterns import canonical_tool_name
 from vibe.core.hooks.runner import HookAnswer, HookCall, HookRunner
@@ -16,8 +16,7 @@ from vibe.core.instructions.project_docs import NestedDocs
 from vibe.core.skills.manager import AgentSkills
 
 
-@dataclass(slots=True, kw_only=True)
-class CallGuidance:
+class CallGuidance(Struct, kw_only=True):
     """Asked by the executor before and after each call of one agent; None: there is nothing of the kind.
 
     ``refused`` are tools that there are for others, by the name of the read-only ``profile`` that has them not.

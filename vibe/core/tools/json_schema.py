@@ -14,10 +14,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
 
 from vibe.core.config.patterns import compile_linear
 from vibe.core.schemas import remade
@@ -50,8 +51,7 @@ _CHEAP_SIZE = 10_000_000
 """Length of the schema times length of the value, up to which the others are no matter."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaProblem:
+class SchemaProblem(Struct, frozen=True, kw_only=True):
     """One thing wrong with a schema, and where in it."""
 
     path: JsonPath

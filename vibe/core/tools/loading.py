@@ -11,13 +11,13 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, TypeAlias, cast
 
+from msgspec import Struct, field
 from pydantic import BaseModel, PydanticUserError
 from pydantic.errors import PydanticUndefinedAnnotation
 from pydantic_core import SchemaError
@@ -96,16 +96,14 @@ def _schema_problem(cls: type[BaseTool[Any, Any, Any, Any]]) -> str | None:
 ToolClass: TypeAlias = type[BaseTool[Any, Any, Any, Any]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolWarning:
+class ToolWarning(Struct, frozen=True, kw_only=True):
     """Something about tools a person should know; ``code`` is stable."""
 
     code: str
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolSources:
+class ToolSources(Struct, frozen=True, kw_only=True):
     """Places of tools besides the built-in ones.
 
     ``root`` is what relative ``tool_paths`` start from; ``project_tools`` is None where the folder is not trusted.
@@ -120,8 +118,7 @@ class ToolSources:
     is_sandboxed: Callable[[], bool] = lambda: True
 
 
-@dataclass(slots=True)
-class Discovery:
+class Discovery(Struct):
     """Tools found by name, with where each comes from and what was wrong on the way.
 
     A user's file replaces a built-in tool of the same name, with a warning. Among users' files the first found stays:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, cast
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
 
 from vibe.core.agents.manager import BrokenAgentError
@@ -29,8 +30,7 @@ from vibe.system.plain_text import closest, did_you_mean
 __all__ = ["ToolManager", "ToolSources", "ToolSurvey", "ToolWarning", "unknown_tools"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Tool:
+class _Tool(Struct, frozen=True, kw_only=True):
     """A tool with its settings; ``prompt`` are its usage hints, ``origin`` says where it comes from."""
 
     cls: ToolClass
@@ -39,8 +39,7 @@ class _Tool:
     prompt: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolSurvey:
+class ToolSurvey(Struct, frozen=True, kw_only=True):
     """All that was found for one configuration, ready to be adopted: the ``names`` are seen; nothing in it changes."""
 
     known: Mapping[str, _Tool]

@@ -9,23 +9,22 @@ else: no mode moves a denial.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
+
+from msgspec import Struct
 
 from vibe.shell.port import ToolPermission
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PathAccess:
+class PathAccess(Struct, frozen=True, kw_only=True):
     """A path a call touches, as the call wrote it."""
 
     path: str
     write: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assessment:
+class Assessment(Struct, frozen=True, kw_only=True):
     """A call as its tool judges it; by default: it touches no path, and the tool has no rule for it."""
 
     paths: tuple[PathAccess, ...] = ()
@@ -76,8 +75,7 @@ class Ruling(StrEnum):
     DENY = "deny"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallFacts:
+class CallFacts(Struct, frozen=True, kw_only=True):
     """Everything a decision rests on.
 
     ``hard_denial`` says why the call can't be (a path this agent may never write); ``listed`` is NEVER where a deny
@@ -102,8 +100,7 @@ class CallFacts:
     mode: ApprovalMode = ApprovalMode.ASK
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionDecision:
+class PermissionDecision(Struct, frozen=True):
     """A ruling, the rule it comes from (a stable word) and why, for people."""
 
     ruling: Ruling

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO, Protocol
+
+from msgspec import Struct
 
 from ipc.events import ApprovalRequestEvent, Display
 from vibe.core.outcome import Denial, Outcome
@@ -22,8 +23,7 @@ class ApprovalScope(StrEnum):
     ALWAYS = "always"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallOutlook:
+class CallOutlook(Struct, frozen=True, kw_only=True):
     """A call that was not made yet: what it would do as data (None: its arguments say it), and where.
 
     ``confined`` says whether its command would run in a sandbox (None: it runs none), ``diff`` what it would change.
@@ -35,8 +35,7 @@ class CallOutlook:
     diff: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovalAnswer:
+class ApprovalAnswer(Struct, frozen=True, kw_only=True):
     """Yes or no; ``reason`` is for the model, ``by`` says who it was (see ``approval.decided``)."""
 
     allow: bool
@@ -53,8 +52,7 @@ class Approver(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubagentOrder:
+class SubagentOrder(Struct, frozen=True, kw_only=True):
     """Work that a call has for a subagent of the profile ``agent``."""
 
     task: str
@@ -62,8 +60,7 @@ class SubagentOrder:
     tool_call_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubagentReport:
+class SubagentReport(Struct, frozen=True, kw_only=True):
     """Report on a subagent's work.
 
     ``reason`` is a stable word and ``detail`` a sentence for why it did not complete; ``denied`` are the calls it was

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from msgspec import Struct, field
 from pydantic import BaseModel
 
 Args_co = TypeVar("Args_co", bound=BaseModel, covariant=True)
 Result_co = TypeVar("Result_co", bound=BaseModel, covariant=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCallView:
+class ToolCallView(Struct, frozen=True, kw_only=True):
     """A call as its tool's display sees it, arguments parsed; what goes on the wire is ``ipc.events.ToolCallEvent``."""
 
     tool_name: str
@@ -21,8 +20,7 @@ class ToolCallView:
     args: BaseModel | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolResultView:
+class ToolResultView(Struct, frozen=True, kw_only=True):
     """A result as its tool's display sees it: ``result``, or else ``error``."""
 
     tool_name: str
@@ -35,16 +33,14 @@ ToolCallEvent, ToolResultEvent = ToolCallView, ToolResultView
 """The same as Mistral Vibe calls them."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallDisplay:
+class ToolCallDisplay(Struct, frozen=True):
     """A call on one line, with more text for those who open it."""
 
     summary: str
     content: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResultDisplay:
+class ToolResultDisplay(Struct, frozen=True):
     """End of a call, on one line; ``warnings`` stand below it."""
 
     success: bool

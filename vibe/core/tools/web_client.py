@@ -7,13 +7,13 @@ import re
 import ssl
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from socket import SOCK_STREAM
 from typing import Any, Protocol
 from urllib.parse import urljoin, urlsplit
 
 import anyio
+from msgspec import Struct
 
 from vibe.core.tools.errors import ToolError
 
@@ -61,8 +61,7 @@ class UrlError(ToolError):
         self.problem = problem
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebUrl:
+class WebUrl(Struct, frozen=True, kw_only=True):
     """A checked URL. ``host`` is in lower case and ASCII, without brackets.
 
     ``target`` is what the server is asked for.
@@ -239,8 +238,7 @@ class SystemNetwork:
         return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Response:
+class Response(Struct, frozen=True, kw_only=True):
     """A server's answer. ``elsewhere`` is the other site it redirects to, if it does; then there is no body."""
 
     url: WebUrl

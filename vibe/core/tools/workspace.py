@@ -7,8 +7,10 @@ import os
 import re
 import unicodedata
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import force_setattr, replace
 
 from vibe.core.tools.bounds import Bounds, any_matches
 from vibe.core.tools.errors import CONFIGURES_CHECKS, HELD, SEALED, PathError, PathNotClaimedError, PathOutsideError
@@ -23,8 +25,7 @@ MAX_PATH_BYTES = 4_095
 """The longest path the system takes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workspace:
+class Workspace(Struct, frozen=True, kw_only=True):
     """Workspace of one agent.
 
     ``extra_roots`` are as good as ``root``; below ``read_roots`` nothing may be written. ``writes`` are the globs
@@ -50,9 +51,9 @@ class Workspace:
     own_places: OwnPlaces = NO_OWN_PLACES
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "root", _real(self.root))
-        object.__setattr__(self, "extra_roots", tuple(_real(root) for root in self.extra_roots))
-        object.__setattr__(self, "read_roots", tuple(_real(root) for root in self.read_roots))
+        force_setattr(self, "root", _real(self.root))
+        force_setattr(self, "extra_roots", tuple(_real(root) for root in self.extra_roots))
+        force_setattr(self, "read_roots", tuple(_real(root) for root in self.read_roots))
 
     def resolve(self, path: str) -> Path:
         r"""Return where ``path`` leads: ``~`` expanded, relative to ``root``, links and ``..`` followed; inside or not.
@@ -208,8 +209,7 @@ class Workspace:
         return replace(self, read_roots=(*self.read_roots, *paths))
 
 
-@dataclass(slots=True)
-class ReadTracker:
+class ReadTracker(Struct):
     """Which version of which file an agent has seen; a digest a file, not the bytes."""
 
     _seen: dict[Path, bytes] = field(default_factory=dict[Path, bytes])

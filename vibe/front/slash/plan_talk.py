@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
 from anyio import CancelScope, Event
+from msgspec import Struct
 
 from ipc.commands import Pause
 from vibe.system.errors import UsageError
@@ -37,8 +38,7 @@ class VerdictKind(StrEnum):
     """Leave it at that for now; it will be proposed again."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlanVerdict:
+class PlanVerdict(Struct, frozen=True):
     """A person's answer to a proposed plan."""
 
     kind: VerdictKind

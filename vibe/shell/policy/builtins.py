@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from types import MappingProxyType
+
+from msgspec.structs import replace
 
 from vibe.shell.policy.words import LOCAL_NAME, ShellCommand, Word
 
@@ -73,9 +74,7 @@ def with_stand_ins(command: ShellCommand) -> ShellCommand:
         (program.text == "printf" and rest[0].text is not None) or (program.text == "test" and _compares(rest))
     ):
         return command
-    stand_ins = (
-        replace(word, text="1" if word.number else "x") if word.text is None else word for word in command.words
-    )
+    stand_ins = (Word(text="1" if word.number else "x") if word.text is None else word for word in command.words)
     return replace(command, words=tuple(stand_ins))
 
 

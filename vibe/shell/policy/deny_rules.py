@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from vibe.shell.policy.carried_text import setting_texts, texts
 from vibe.shell.policy.detours import Feed, fed_texts, guessed_texts, runs_unknown, taken_from_input, values_run
@@ -55,8 +56,7 @@ SAME_OPTION = {"--force": "f", "--recursive": "r", "-R": "r", "--delete": "d", "
 Entries: TypeAlias = "frozenset[tuple[str, ...]]"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inspection:
+class Inspection(Struct, frozen=True, kw_only=True):
     """The reasons that a line must never run, or a person say yes to it each time; each is blank if there is none."""
 
     denied: str = ""

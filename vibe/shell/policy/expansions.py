@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vibe.shell.policy.words import (
@@ -14,7 +13,6 @@ from vibe.shell.policy.words import (
     SHOWN_VARIABLES,
     SOME_NUMBER,
     SOME_TEXT,
-    SOME_WORD,
     UNKNOWN,
     KnownState,
     ShellCommand,
@@ -167,7 +165,7 @@ class Expansions(ABC):
             if not simple:
                 self.line.nested += substitutions(text)
                 instead = INSTEAD.search(text)
-                values = (replace(UNKNOWN, guess=instead["word"].strip("\"'")),) if instead else values
+                values = (Word(text=None, guess=instead["word"].strip("\"'")),) if instead else values
                 self.in_order([child for child in node.children if child.is_named], state, fed=False)
         return values
 
@@ -199,9 +197,9 @@ class Expansions(ABC):
             own = [" ".join(command.argv) for command in self.line.commands[started:]]
             plain = len(own) == 1 and own[0] in PLAIN_OUTPUT
             if quoted or plain:
-                return (replace(SOME_WORD if plain else SOME_TEXT, guess=guess),)
+                return (Word(text=None, harmless=True, plain=plain, guess=guess),)
         self.surprise(f"it has a {node.type.replace('_', ' ')}")
-        return (replace(UNKNOWN, guess=guess),)
+        return (Word(text=None, guess=guess),)
 
     @staticmethod
     def _printed(commands: Sequence[ShellCommand]) -> str:

@@ -17,6 +17,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TypeAlias, TypeVar
 
+from msgspec import Struct
+
 from vibe.shell.policy.parser import ShellCommand, Word
 from vibe.shell.policy.paths import NamedPath
 
@@ -103,8 +105,7 @@ HEEDS_NAMES = frozenset({"[", "bat", "batcat", "git", "less", "more", "seq", "sh
 """Programs for which the name of a file may mean more than the file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(Struct, frozen=True):
     """The judgement of a command: what is wrong with it, or nothing; the paths it names; whether it is git."""
 
     doubt: str = ""
@@ -158,8 +159,7 @@ def _may_become_option(word: Word, program: str, reader: Reader) -> bool:
     return not takes_paths or program in HEEDS_NAMES or text[:1] not in {"*", "?"}
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(Struct, frozen=True):
     """The options given, their values, the other words, and the values that are patterns."""
 
     given: frozenset[str]

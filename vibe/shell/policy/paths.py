@@ -6,10 +6,11 @@ import fnmatch
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice, product
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from vibe.shell.policy.words import Patience
 from vibe.shell.port import Roots
@@ -35,8 +36,7 @@ UNCERTAIN = re.compile(r"[\[{\\]|[@+!*?]\(")
 """Patterns that shells, or settings of one, read differently: sets of characters, braces, extended patterns."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedPath:
+class NamedPath(Struct, frozen=True, kw_only=True):
     """A word that may name a file. ``pattern``: the shell expands it. ``whole``: the files below it are read too.
 
     ``visible``: of those, only the ones that are not hidden. ``follows``: and what links among them lead to.

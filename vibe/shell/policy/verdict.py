@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from vibe.shell.policy.builtins import bare, is_shell_word, with_stand_ins
 from vibe.shell.policy.carried_text import texts
@@ -45,8 +46,7 @@ MAX_WORDS = 16
 """The longest entry of an allow list, in words."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BashVerdict:
+class BashVerdict(Struct, frozen=True, kw_only=True):
     """The policy's answer for a line; ``permission`` None leaves it to the configured level.
 
     ``read_only``: it may run unasked where it can only read. ``only_reads``: it does nothing else anywhere.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import product
 from time import thread_time
 from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -72,7 +74,7 @@ class Patience:
             raise TooComplexError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
     """A word: its text after quotes are removed, None if only running tells. ``pattern``: the shell may expand it.
 
@@ -86,7 +88,7 @@ class Word:
     harmless: bool = False
     plain: bool = False
     number: bool = False
-    guess: str = field(default="", compare=False)
+    guess: str = dataclasses.field(default="", compare=False)
 
 
 def known(words: Iterable[str | None]) -> tuple[str, ...]:
@@ -112,8 +114,7 @@ UNKNOWN_STEP = "\0"
 HERE: frozenset[Place] = frozenset({()})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShellCommand:
+class ShellCommand(Struct, frozen=True, kw_only=True):
     """A simple command. ``fed``: something is piped or redirected into it. ``places``: where it may run."""
 
     words: tuple[Word, ...]
@@ -133,8 +134,7 @@ class ShellCommand:
         return argv[1] if plain and not argv[1].startswith("-") else UNKNOWN_STEP
 
 
-@dataclass(slots=True)
-class ShellLine:
+class ShellLine(Struct):
     """All commands of a line, and in words why it may do more than they say.
 
     ``inputs`` are files it reads by ``<``; ``fed_texts`` what here-documents and here-strings hold, which a shell would
@@ -159,8 +159,7 @@ class ShellLine:
     functions: set[str] = field(default_factory=set[str])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownState:
+class KnownState(Struct, frozen=True, kw_only=True):
     """Knowledge at one point of a line: the variables that the line has set, and the places."""
 
     scope: Mapping[str, Values] = field(default_factory=dict[str, Values])
@@ -301,7 +300,7 @@ def _expanded(word: Word, *, quoted: bool) -> Word:
     if quoted:
         return word
     if word.text is None:
-        return word if word.plain else replace(UNKNOWN, guess=word.guess)
+        return word if word.plain else Word(text=None, guess=word.guess)
     if word.pattern:
         return UNKNOWN if "/" in word.text else SOME_WORD
     return UNKNOWN if SPLITS.search(word.text) else word

@@ -7,11 +7,11 @@ import itertools
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from anyio import to_thread
+from msgspec import Struct
 
 from vibe.shell.process.output_log import OutputLog
 from vibe.shell.process.screen import Screen
@@ -23,8 +23,7 @@ PIECE_BYTES = 256 * 1024
 """As much waits to be written, and masked, together."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputLimit:
+class OutputLimit(Struct, frozen=True, kw_only=True):
     """Limit of what is shown of a stream: ``shown`` bytes, half from its start and half from its end.
 
     Where there is more, up to ``kept`` bytes go to ``<name>-<stream>.txt`` in ``keep_in``, if that is given. ``log``
@@ -41,8 +40,7 @@ class OutputLimit:
     raw: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class OutputPiece:
+class OutputPiece(Struct, frozen=True):
     """A piece of a stream, since the last one; ``dropped_bytes`` before it are not shown."""
 
     text: str

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 
 from anyio import to_thread
+from msgspec import Struct
+from msgspec.structs import replace
 
 from vibe.shell.process.kept_state import stateful_argv
 from vibe.shell.process.runner import CommandResult, shell_argv
@@ -19,8 +20,7 @@ MOST_STARTS = 4
 """How often a line is started that the sandbox does not begin, since worktrees go at that moment."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfinedCommand:
+class ConfinedCommand(Struct, frozen=True, kw_only=True):
     """A shell line as it is started, and its variables. ``confined_by`` None: it runs as the user would run it.
 
     ``options`` are what the sandbox was told. ``guard`` keeps what decides what runs later as it is. Whoever runs the

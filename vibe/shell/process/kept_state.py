@@ -10,8 +10,9 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from vibe.shell.policy.words import Place
 from vibe.shell.port import Roots
@@ -34,8 +35,7 @@ UNHEEDED = re.compile(r"[a-z][a-z0-9]{0,30}")
 SHOWN_NAMES = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShellState:
+class ShellState(Struct, frozen=True, kw_only=True):
     """Folder of the next line, seen from the workspace's root, and how its variables differ; None: there is none."""
 
     folder: str = ""
@@ -70,8 +70,7 @@ class ShellState:
         return {name: value for name, value in merged.items() if value is not None}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True, kw_only=True):
     """Variables of a line: without the kept ones, with them, all it had in the end; ``passing`` says which may pass."""
 
     base: Mapping[str, str]

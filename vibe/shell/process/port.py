@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from vibe.shell.process.capture import OutputLimit, OutputPiece
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandOrder:
+class CommandOrder(Struct, frozen=True, kw_only=True):
     """A command to start: ``line`` for people, ``argv`` for the system, with what confines it.
 
     ``environ`` is all it gets. It is stopped after ``timeout`` seconds. ``limit`` is for whoever collects what it
@@ -27,8 +27,7 @@ class CommandOrder:
     reports: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandResult:
+class CommandResult(Struct, frozen=True, kw_only=True):
     """Result of a command.
 
     ``exit_code`` is the shell's: 128 plus the signal when one ended it. ``stdout`` and ``stderr`` are text, with a

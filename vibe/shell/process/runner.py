@@ -10,11 +10,11 @@ import tempfile
 import termios
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from fnmatch import translate
 from pathlib import Path
 
 from anyio import CancelScope, current_time, move_on_after, to_thread, wait_readable
+from msgspec.structs import replace
 
 from vibe.shell.errors import CommandStartError
 from vibe.shell.process.capture import Capture, OutputLimit, OutputPiece

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from vibe.shell.sandbox.given_files import FIRST, SECOND, with_files
 from vibe.shell.sandbox.limits import bounded

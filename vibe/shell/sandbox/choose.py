@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from vibe.shell.sandbox.port import Sandbox, SandboxUnavailableError, SandboxUnprovenError
 from vibe.shell.sandbox.settings import SandboxMode
@@ -14,8 +15,7 @@ BACKENDS = ("bubblewrap", "landlock")
 """In the order of preference."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxChoice:
+class SandboxChoice(Struct, frozen=True, kw_only=True):
     """A sandbox, or None and why; ``passed_over`` says why it is not the one before it."""
 
     sandbox: Sandbox | None

@@ -7,12 +7,12 @@ import sys
 import threading
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from anyio import CancelScope, to_thread
+from msgspec import Struct, field
 
 from vibe.shell.sandbox.choose import BACKENDS, SandboxChoice, choose_sandbox
 from vibe.shell.sandbox.control import (
@@ -43,8 +43,7 @@ from vibe.system.git.discovery import located_at, small_text
 from vibe.system.own_places import user_home_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(Struct, frozen=True, kw_only=True):
     """The place a command runs in: it may write below ``roots`` (the first is its folder) and read ``readable``.
 
     ``network`` None: as the settings say. ``readable`` is read although it is hidden. ``read_only``: it writes nothing,
@@ -65,8 +64,7 @@ _Control: TypeAlias = "Mapping[Path, Sequence[Path]]"
 """Files that decide what runs later, by the workspace or repository they are of."""
 
 
-@dataclass(slots=True)
-class _Standing:
+class _Standing(Struct):
     """Things that stay from one command to the next, so as not to be made for each: they cost more than the command."""
 
     placeholders: dict[tuple[Path, ...], Placeholders] = field(default_factory=dict[tuple[Path, ...], Placeholders])
@@ -109,8 +107,7 @@ class _Standing:
             record.remove()
 
 
-@dataclass(frozen=True, slots=True)
-class Guard:
+class Guard(Struct, frozen=True):
     """Files to restore, and ones to take away, once a command has ended. ``control`` are files it must not change."""
 
     control: _Control | None = None

@@ -9,9 +9,10 @@ import json
 import platform
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from vibe.shell.sandbox.limits import bounded
 from vibe.shell.sandbox.mounts import MEMORY, RUN, shared_folders, shown_in_shared

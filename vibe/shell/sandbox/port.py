@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from vibe.shell.sandbox.settings import Network
 from vibe.system.errors import EnvironmentFailure
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceLimits:
+class ResourceLimits(Struct, frozen=True, kw_only=True):
     """The most a program may use; 0: as much as it wants.
 
     ``processes`` are all it starts together, threads included; the others are of each process.
@@ -27,8 +27,7 @@ READING = ResourceLimits(processes=256, memory_mb=2_048, file_mb=64, cpu_seconds
 """Of what only reads."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxPolicy:
+class SandboxPolicy(Struct, frozen=True, kw_only=True):
     """The rights of a confined program: to read all but ``hidden``, to write below ``writable`` and ``temp``.
 
     ``readable`` are files and folders it sees although something ``hidden`` holds them; ``frozen`` what it may not
@@ -57,8 +56,7 @@ class SandboxPolicy:
     bounds: ResourceLimits = ResourceLimits()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Confined:
+class Confined(Struct, frozen=True, kw_only=True):
     """The command to start instead, and the variables to start it with.
 
     ``options`` are what its sandbox is told, where that is not in the command.
@@ -69,8 +67,7 @@ class Confined:
     options: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sandbox:
+class Sandbox(Struct, frozen=True, kw_only=True):
     """A way to confine programs. ``name`` and ``limits`` are for people: what it is, and what it can't do.
 
     ``has_namespaces``: it can keep a program from everything but reading, and what is ``frozen`` can't be written while

@@ -8,8 +8,9 @@ import stat
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from vibe.shell.sandbox.secret_names import holds_secrets, names_secret
 from vibe.system.files import entries_of
@@ -134,8 +135,7 @@ def secrets_of_system(folders: Iterable[Path] = OF_THE_SYSTEM, most: int = FEW_E
     return tuple(path for path in found if _is_ours_to_read(path))
 
 
-@dataclass(frozen=True, slots=True)
-class _Folder:
+class _Folder(Struct, frozen=True):
     changed: int
     looked_at: int
     entries: int

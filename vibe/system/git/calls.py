@@ -8,8 +8,9 @@ import select
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct
 
 from vibe.system.programs import OF_COMMANDS, guarded
 
@@ -34,8 +35,7 @@ _KEPT = re.compile(
 """Of the variables that steer git, those that say who the user is and where the configuration lies."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GitOutput:
+class GitOutput(Struct, frozen=True, kw_only=True):
     """Output of a git command, and how it ended."""
 
     code: int
@@ -60,8 +60,7 @@ class GitOutput:
         return wrong.partition(": ")[2] if wrong.startswith(("fatal:", "error:")) else wrong or f"exit code {self.code}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GitCall:
+class GitCall(Struct, frozen=True, kw_only=True):
     """Words for git and where they are said; ``environ`` is complete (see ``git_environ``).
 
     ``locks`` are descriptors that the command keeps open, so that a lock outlives us for as long as it.
@@ -69,10 +68,13 @@ class GitCall:
 
     words: tuple[str, ...]
     folder: Path
-    environ: Mapping[str, str] = field(repr=False)  # it may hold keys
+    environ: Mapping[str, str]
     stdin: bytes = b""
     seconds: float = GIT_SECONDS
     locks: tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"GitCall(words={self.words!r}, folder={self.folder!r})"  # the environment may hold keys
 
 
 def run_git(call: GitCall) -> GitOutput:

@@ -6,8 +6,9 @@ import os
 import re
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from vibe.system.files import text_of
 
@@ -30,8 +31,7 @@ class OddRepositoryError(ValueError):
         self.problem = problem
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Located:
+class Located(Struct, frozen=True, kw_only=True):
     """A working tree at ``top``, its git folder, and the folder shared with its other worktrees, mostly the same."""
 
     top: Path

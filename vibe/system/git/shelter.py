@@ -8,8 +8,9 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from vibe.system.git.calls import GitCall, git_environ, run_git
 from vibe.system.git.config_file import quoted
@@ -37,8 +38,7 @@ _RUNS = re.compile(r"filter\..*\.(clean|smudge|process)|merge\..*\.driver")
 _LFS = re.compile(r"filter\.lfs\..*")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepositorySetting:
+class RepositorySetting(Struct, frozen=True, kw_only=True):
     """A setting of a repository's own: ``is_plain`` if it stands in the configuration that worktrees share itself."""
 
     name: str
@@ -46,8 +46,7 @@ class RepositorySetting:
     is_plain: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shelter:
+class Shelter(Struct, frozen=True, kw_only=True):
     """Environment of git for a repository: ``environ`` without ``GIT_DIR`` and the like, and its settings folder.
 
     ``left_out``: settings that would have git run programs when it checks out and merges, and do not count here.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import anyio
 import pytest
 from anyio import to_thread
+from msgspec.structs import replace
 
 from ipc.commands import GivePrompt, Interrupt, Steer
 from ipc.control import send_command

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 from anyio import Path
+from msgspec.structs import replace
 
 from ipc.events import ToolResultEvent
 from tests.fakes.editor import EditorFiles, ScriptedTerminals

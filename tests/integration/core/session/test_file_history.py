@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 import pytest
+from msgspec.structs import replace
 
 from ipc.events import WarningEvent
 from tests.fakes.engine import Bench

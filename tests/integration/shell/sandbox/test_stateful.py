@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from anyio import to_thread
+from msgspec.structs import replace
 
 from tests.integration.shell.sandbox.conftest import Cell
 from tests.unit.core.tools.builtins.calling import Caller, make

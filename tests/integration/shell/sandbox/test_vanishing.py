@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from anyio import to_thread
+from msgspec.structs import replace
 
 from subagents.step.command_runner import HostCommands, Purpose
 from tests.fakes.programs import missing

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 import pytest
+from msgspec.structs import replace
 
 from ipc.events import CompactStartEvent, SubAgentStartedEvent
 from subagents.agent.budget import Limits

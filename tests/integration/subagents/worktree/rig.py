@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from anyio import to_thread
+from msgspec.structs import replace
 
 from ipc.sink import MemorySink
 from subagents.executor import StepResult, StepTask, StopSignal

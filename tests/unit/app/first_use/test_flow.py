@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.keyrings import FileKeyring, LockedKeyring, keyring_of_this_process
 from tests.fakes.model_server import ModelServer, Reply

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from anyio import create_task_group, to_thread
+from msgspec.structs import replace
 from textual.pilot import Pilot
 
 from tests.unit.cli.textual_ui.controllers.test_app_controller import ScriptedChat

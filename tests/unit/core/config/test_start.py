@@ -17,7 +17,6 @@ HEAVY = (
     "keyring",
     "mcp",
     "mistralai",
-    "msgspec",
     "networkx",
     "rich",
     "textual",

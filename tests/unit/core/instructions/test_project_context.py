@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from vibe.core.config.models import ProjectContextConfig, VibeConfig
 from vibe.core.instructions.project_context import GuidanceRequest, project_context

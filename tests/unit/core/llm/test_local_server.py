@@ -9,11 +9,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from tests.architecture.project import ROOT
 from tests.fakes.llm_ports import MemoryObserver, request

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.llm_ports import ListBackend, MemoryObserver, completion, request
 from vibe.core.config.models import DEFAULT_PROVIDERS, BackendKind, ModelConfig, ProviderConfig

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.llm_ports import ListBackend, MemoryObserver, completion, request
 from vibe.core.llm.errors import ModelRequestError

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from pathlib import PurePosixPath
 
 import pytest
+from msgspec.structs import replace
 
 from vibe.core.tools.base import ToolPermission
 from vibe.core.tools.permissions import ApprovalMode, CallFacts, Ruling, decide

@@ -6,11 +6,11 @@ import json
 import os
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 from pydantic import BaseModel
 
 from ipc.events import SubAgentStartedEvent, WarningEvent

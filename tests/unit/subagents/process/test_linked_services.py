@@ -7,6 +7,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 from msgspec import structs
+from msgspec.structs import force_setattr
 
 from ipc.events import ApprovalRequestEvent, Event, WarningEvent
 from ipc.sink import MemorySink
@@ -199,7 +200,7 @@ async def test_a_death_withdraws_the_question_and_passes_the_turn_on() -> None:
 async def test_an_agents_questions_are_answered() -> None:
     person = Person()
     shared = shared_of_a_run()
-    object.__setattr__(shared, "user_input", person.reply)
+    force_setattr(shared, "user_input", person.reply)
     question = Question(question="Which?", options=[Choice(label="this"), Choice(label="that")])
     async with linked_step(shared) as step:
         answers = await linked_input(step.link, [question])

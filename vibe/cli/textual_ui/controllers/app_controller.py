@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
 
 from vibe.cli.textual_ui.presenters.chat_presenter import SavedPart
 from vibe.cli.textual_ui.state_store import QueuedLine, ScreenPhase, UIStateStore
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
 COMMAND_MARK = "/"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatAbout:
+class ChatAbout(Struct, frozen=True, kw_only=True):
     """A chat, as its screen shows it. ``session_id`` is for a later resume (blank: it is not this screen's).
 
     ``folder`` has the files that can be named with ``@``, ``saved`` are the messages it was resumed with, and

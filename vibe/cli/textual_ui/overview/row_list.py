@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
+from msgspec import Struct
 from rich.cells import cell_len
 from textual import events
 from textual.binding import Binding, BindingType
@@ -24,8 +25,7 @@ MOST_KEPT = 1_000
 """Painted rows that are kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListRow:
+class ListRow(Struct, frozen=True):
     """A row: texts at the left, which give way, and texts at the right. All of them are safe to show."""
 
     left: Parts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from planner.plan.status import MARKS, paused_text
 from vibe.cli.textual_ui.overview.ticker import is_busy
@@ -19,8 +19,7 @@ MOST_FAILED = 5
 WHY_LENGTH = 400
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ViewMoment:
+class ViewMoment(Struct, frozen=True, kw_only=True):
     """A view as it stood: the status of each step by plan and step, of each plan, who was busy, and what was spent."""
 
     steps: dict[tuple[str, str], str]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import ClassVar, Final
 
+from msgspec import Struct
 from rich.cells import cell_len
 from textual import events, on
 from textual.app import ComposeResult
@@ -33,8 +34,7 @@ NARROWEST: Final = 8
 """Cells that the text of a line has at least, whatever stands before it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Line(Struct, frozen=True, kw_only=True):
     """One line; ``text`` is safe to show.
 
     ``lead`` stands before each of its rows, ``indent`` blanks before those after the first. ``words``: it is broken

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from uuid import uuid4
+
+from msgspec import Struct
 
 from ipc.commands import AnswerQuestion, Approve, Decide
 from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, QuestionEvent
@@ -23,14 +24,13 @@ RemoteAnswer: TypeAlias = Callable[[RequestReply], Awaitable[str]]
 R = TypeVar("R", Approve, AnswerQuestion, Decide)
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class PendingRequest:
+class PendingRequest(Struct, kw_only=True, eq=False):
     """Something that waits for the person; ``id`` is that of the view's request, ``event`` what opened it."""
 
     id: str
     event: RequestPayload
-    step_of: Callable[[str], str] = field(repr=False)
-    give: RemoteAnswer = field(repr=False)
+    step_of: Callable[[str], str]
+    give: RemoteAnswer
 
     @property
     def step_title(self) -> str:

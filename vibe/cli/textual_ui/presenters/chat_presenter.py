@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
 from itertools import chain, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -12,6 +11,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 from anyio import Lock, to_thread
 from anyio.lowlevel import checkpoint
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ipc.errors import IpcError
 from vibe.cli.textual_ui.log.chat_log import ChatLog, has_text
@@ -37,8 +38,7 @@ SUMMARISED: Final = "the conversation was summarised here"
 _arguments = msgspec.json.Decoder(dict[str, object])
 
 
-@dataclass(frozen=True, slots=True)
-class SavedPart:
+class SavedPart(Struct, frozen=True):
     """Messages of a saved conversation; ``read_earlier`` reads those for which a summary at their beginning stands in.
 
     None: there is no summary.
@@ -114,8 +114,7 @@ class SavedTalk:
         return index - self._offset if is_known and index is not None else None
 
 
-@dataclass(frozen=True, slots=True)
-class JournalPart:
+class JournalPart(Struct, frozen=True):
     """Events of a run, from ``first`` to ``last``; entries that begin at event ``before`` or later are known."""
 
     source: str

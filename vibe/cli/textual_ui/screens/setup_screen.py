@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from anyio import to_thread
+from msgspec.structs import replace
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical

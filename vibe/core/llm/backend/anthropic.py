@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw, Struct, structs
+from msgspec import Raw, Struct, field, structs
 
 from vibe.core.config.models import ModelConfig, ProviderConfig, Thinking
 from vibe.core.llm.backend.assembly import PAUSE, AnswerBuilder, CallFragment, read_cost, source_of
@@ -308,8 +307,7 @@ _fields = msgspec.json.Decoder(dict[str, Any])
 _piece = msgspec.json.Decoder(_Piece)
 
 
-@dataclass(slots=True, kw_only=True)
-class _OpenBlock:
+class _OpenBlock(Struct, kw_only=True):
     """A block that was opened; ``kind`` is blank for one that is not looked at."""
 
     index: int

@@ -7,11 +7,11 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import uuid4
 
 import msgspec
+from msgspec import Struct, field
 
 from ipc.errors import INVALID_JSON
 from vibe.core.llm.backend.wire_schema import as_declared
@@ -135,8 +135,7 @@ FUNCTIONS: Final = "functions."
 NO_REASON: Final = "the provider ended its answer without a finish_reason; it was taken as whole"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallFragment:
+class CallFragment(Struct, frozen=True, kw_only=True):
     """A piece of a tool call. ``index`` is None where the provider gave none; ``id`` empty likewise.
 
     ``arguments`` are a piece of their text, or JSON: an object is the whole of them. ``extra`` is what stands beside it
@@ -150,8 +149,7 @@ class CallFragment:
     extra: Mapping[str, Any] | None = None
 
 
-@dataclass(slots=True, kw_only=True)
-class _OpenCall:
+class _OpenCall(Struct, kw_only=True):
     index: int | None
     id: str
     name: str = ""

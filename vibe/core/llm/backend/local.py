@@ -6,12 +6,12 @@ import json
 import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, cast
 from uuid import uuid4
 
 import msgspec
 from anyio import to_thread
+from msgspec.structs import replace
 
 from ipc.errors import INVALID_JSON
 from vibe.core.config.models import LocalConfig, ProviderConfig

@@ -14,10 +14,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, Final
+
+from msgspec import Struct
 
 from vibe.core.config.models import LOCAL_ENGINE, LocalConfig
 from vibe.system.errors import EnvironmentFailure
@@ -30,8 +31,7 @@ LEAVE_SECONDS: Final = 2.0
 SHOWN_OF_LOG: Final = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServedModel:
+class ServedModel(Struct, frozen=True, kw_only=True):
     """A model file and how it is served."""
 
     path: Path

@@ -6,11 +6,11 @@ import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
+from msgspec import Struct
 
 from vibe.core.config.models import ProviderConfig
 from vibe.core.llm.backend.chat import PayloadEncoder, chat_reader, message_fields, mistral_call_id, wire_name
@@ -31,8 +31,7 @@ NO_KEY: Final = "none"
 """Sent where a provider needs no key: without one the client would look for another in the environment."""
 
 
-@dataclass(slots=True)
-class _Exchange:
+class _Exchange(Struct):
     """One call: the body and the headers to send, and the response once there is one."""
 
     body: bytes

@@ -8,10 +8,11 @@ import time
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher, unified_diff
 from functools import lru_cache
 from itertools import islice, product
+
+from msgspec import Struct
 
 from vibe.core.tools.errors import ToolError
 
@@ -36,8 +37,7 @@ LOOKS = {
 """Characters that look like an ASCII one; ``_look`` knows spaces, invisible and full-width ones besides."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClosePlace:
+class ClosePlace(Struct, frozen=True, kw_only=True):
     """Lines of a text that look like what was searched for; ``start`` counts from 0."""
 
     start: int
@@ -201,8 +201,7 @@ SHOWN_PLACES = 5
 SHAPE = "<<<<<<< SEARCH, the old lines, =======, the new lines, >>>>>>> REPLACE"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class Block(Struct, frozen=True, kw_only=True):
     """Old text and new, without the last newline; ``replace`` None deletes. ``number`` counts from 1.
 
     ``everywhere``: wherever the old text is, however often.

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 from anyio import to_thread
+from msgspec import Struct
+from msgspec.structs import replace
 from msgspec.structs import replace as replace_display
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from ipc.events import CommandDisplay
 from vibe.core.tools.base import (
@@ -103,6 +104,8 @@ class BashState(BaseToolState):
     ``lost`` says why it is no longer in the folder it was in.
     """
 
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
     shell: ShellState = ShellState()
     begun: bool = False
     lost: str = ""
@@ -130,8 +133,7 @@ class BashConfig(BaseToolConfig):
     stateful: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
+class _Line(Struct, frozen=True, kw_only=True):
     """A line that runs. It ``tells`` its folder and variables as it ends, to be compared with those it was given."""
 
     shell: ConfinedCommand

@@ -8,7 +8,6 @@ import signal
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
@@ -18,6 +17,7 @@ from warnings import catch_warnings, simplefilter
 
 from anyio import CancelScope, EndOfStream, create_task_group, open_process, sleep, to_process, to_thread
 from anyio.abc import Process
+from msgspec import Struct, field
 
 from vibe.core.config.patterns import compile_linear
 from vibe.core.tools.errors import ToolError
@@ -69,8 +69,7 @@ FLAGS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class Query(Struct, frozen=True, kw_only=True):
     """A search: ``start`` is resolved; ``most`` and ``max_bytes`` say when enough was found; ``own`` is left out."""
 
     pattern: str
@@ -83,8 +82,7 @@ class Query:
     own: tuple[Path, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
+class Match(Struct, frozen=True, kw_only=True):
     """A line that matches, or the part of a long one around its first match.
 
     ``path`` is relative to the root where it lies below.
@@ -99,8 +97,7 @@ class Match:
         return f"{printable(self.path)}:{self.number}:{printable(self.text)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(Struct, frozen=True, kw_only=True):
     """Matches sorted by path and line; ``more``: the search stopped because it had enough."""
 
     matches: tuple[Match, ...]

@@ -10,9 +10,10 @@ import stat
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.ports import Files
@@ -80,8 +81,7 @@ class BinaryFileError(FileAccessError):
         self.size = size
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecodedText:
+class DecodedText(Struct, frozen=True, kw_only=True):
     """The text of some bytes; ``encode`` gives the same bytes back for the same text."""
 
     text: str
@@ -216,8 +216,7 @@ def replace_file(path: Path, name: str, data: bytes, *, previous: bytes) -> None
         overwrite(folder, path.name, data, sync=True, look=look)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedFile:
+class SharedFile(Struct, frozen=True, kw_only=True):
     """A file with several names (hard links) as it is, and those that were found besides the one it was asked by."""
 
     file: os.stat_result

@@ -6,11 +6,11 @@ import importlib
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from anyio.lowlevel import checkpoint
+from msgspec import Struct
 
 from vibe.core.tools.mcp.settings import Endpoint
 from vibe.core.tools.mcp.sieve import in_form
@@ -31,8 +31,7 @@ READ_SECONDS = 3_900.0
 """Between two pieces of an answer, in which a person may be asked; how long a call may take is the caller's to say."""
 
 
-@dataclass(slots=True)
-class Exchange:
+class Exchange(Struct):
     """The outcome of the last request to a server. ``refused`` is its HTTP status if that was an error."""
 
     refused: int | None = None

@@ -6,7 +6,6 @@ import logging
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -22,6 +21,7 @@ from anyio import (
     sleep,
     to_thread,
 )
+from msgspec import Struct
 
 from vibe.core.config.models import McpServerConfig, McpTransport
 from vibe.core.tools.mcp.client import (
@@ -95,8 +95,7 @@ class ServerStatus(StrEnum):
     DISABLED = "disabled"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerPlace:
+class ServerPlace(Struct, frozen=True, kw_only=True):
     """The setting a server is started in: the user's variables and sign-ins, workspace, log folder, our version.
 
     ``is_attended``: agents have a person to put a server's questions to.

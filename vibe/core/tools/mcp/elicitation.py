@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from anyio import CancelScope, current_time, to_thread
+from msgspec import Struct
 
 from vibe.core.tools.json_schema import schema_problems, value_problems
 from vibe.core.tools.questions import HEADER_LENGTH, Answer, Choice, Question, UserInput
@@ -52,8 +52,7 @@ class DeclinedError(Exception):
         self.later = later
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FormField:
+class FormField(Struct, frozen=True, kw_only=True):
     """One value that a form asks for. ``values`` are those to choose from, labels by value (empty: any)."""
 
     name: str

@@ -7,7 +7,6 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, parse_qsl, urljoin, urlsplit
 
@@ -22,6 +21,7 @@ from anyio import (
     to_thread,
 )
 from anyio.abc import SocketAttribute, SocketStream
+from msgspec import Struct
 
 from vibe.core.tools.mcp.client import load_library, shown_url
 from vibe.core.tools.mcp.settings import Endpoint
@@ -64,8 +64,7 @@ class SignInError(EnvironmentFailure):
         super().__init__(f"not signed in to MCP server {server!r}: {problem}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignInWay:
+class SignInWay(Struct, frozen=True, kw_only=True):
     """The way to sign in. Without ``client_id`` the server is asked for one; port 0 is any that is free."""
 
     client_id: str = ""
@@ -73,8 +72,7 @@ class SignInWay:
     patience_seconds: float = PATIENCE_SECONDS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignInScreen:
+class SignInScreen(Struct, frozen=True, kw_only=True):
     """Output of a sign-in: an ``address`` to open in a browser, and sentences."""
 
     address: Callable[[str], Awaitable[None]]
@@ -106,8 +104,7 @@ async def signed_in(server: str, endpoint: Endpoint, way: SignInWay, screen: Sig
         raise SignInError(server, _why(cause, endpoint.url, way)) from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Flow:
+class _Flow(Struct, frozen=True):
     """The client library's sign-in, which keeps nothing and asks the user by way of the browser."""
 
     server: str

@@ -7,8 +7,9 @@ import json
 import re
 import shlex
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct
 
 from vibe.core.config.models import McpServerConfig
 from vibe.core.config.patterns import NamePatterns
@@ -30,8 +31,7 @@ LONGEST_SCHEMA = 32_000
 _PROSE = frozenset({"description", "title", "examples", "$comment", "default"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteTool:
+class RemoteTool(Struct, frozen=True, kw_only=True):
     """A tool as its server lists it. ``schema`` is the argument schema as JSON.
 
     ``read_only`` and ``repeatable`` are the server's word: good for scheduling, never for permission.
@@ -170,8 +170,7 @@ URI_LENGTH = 2_000
 ABOUT_LENGTH = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteResource:
+class RemoteResource(Struct, frozen=True, kw_only=True):
     """A resource as its server lists it, or a template of some: its ``uri`` has names in braces to fill in."""
 
     uri: str
@@ -223,8 +222,7 @@ SHOWN_LENGTH = 120
 LONGEST_TEXT = 64_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemotePrompt:
+class RemotePrompt(Struct, frozen=True, kw_only=True):
     """A prompt as its server lists it; ``required`` are those of its ``arguments`` that must be given."""
 
     name: str

@@ -9,7 +9,6 @@ import math
 import mimetypes
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -26,6 +25,7 @@ from anyio import (
 )
 from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream
+from msgspec import Struct
 from pydantic import BaseModel, Field, RootModel
 
 from vibe.core.config.models import McpServerConfig
@@ -367,8 +367,7 @@ CLOSE_SECONDS = 6.0
 """The time all servers together may take to end; one that still runs then is killed with its session."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerState:
+class ServerState(Struct, frozen=True, kw_only=True):
     """The state of one server. ``tools`` are the names its tools are offered under, ``problem`` says why it failed.
 
     ``unusable`` are tools it lists that can't be offered, each with the reason; ``origin`` says where it is configured,

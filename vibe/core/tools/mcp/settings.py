@@ -6,9 +6,10 @@ import os
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from vibe.core.config.models import McpServerConfig
 from vibe.core.tools.mcp.errors import ServerSettingError
@@ -28,8 +29,7 @@ ADDRESSES = ("http://", "https://")
 TOKEN = "{token}"  # noqa: S105  a place holder
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class Launch(Struct, frozen=True, kw_only=True):
     """A server's process: ``argv`` with the program's path first, and all the variables it gets."""
 
     argv: tuple[str, ...]
@@ -37,8 +37,7 @@ class Launch:
     cwd: Path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True, kw_only=True):
     """A server on the network."""
 
     url: str

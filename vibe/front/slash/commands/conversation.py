@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from anyio import to_thread
+from msgspec.structs import replace
 
 from vibe.app.conversation.conversation import TITLE_LENGTH as LONGEST_TITLE
 from vibe.app.conversation.conversation import rename

@@ -6,12 +6,12 @@ import json
 import os
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
 from anyio import to_thread
+from msgspec import Struct
 
 from ipc.commands import Act, Cancel, Decide, Pause, Revise, StepAction
 from planner.plan.loader import load_plan, read_plan_file
@@ -204,8 +204,7 @@ async def _new(talk: Talk, goal: str) -> None:
     propose(talk, goal)
 
 
-@dataclass(frozen=True, slots=True)
-class PlanWord:
+class PlanWord(Struct, frozen=True):
     """A word of ``/plan``: with ``least`` to ``most`` words behind it, it is meant; with more it begins a goal."""
 
     act: Callable[[Talk, str], Awaitable[None]]

@@ -9,11 +9,12 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import anyio
 import anyio.to_thread
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.llm_ports import MemoryObserver, request
 from tests.fakes.model_server import ModelServer, Received, Reply, ServedCall, events_of
