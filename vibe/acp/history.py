@@ -64,7 +64,7 @@ class SavedSessions:
         """Remove a session, if there is one, with all that it continues and that continue it.
 
         Raises:
-            SessionLockedError: another process goes on with it; nothing is removed.
+            EnvironmentFailure: another process goes on with it; nothing is removed.
             SessionFolderError: the disk refuses.
         """
         latest = self.latest(session_id) if session_id in self._by_id else None

@@ -204,7 +204,7 @@ class Conversation:
 
         Raises:
             BusyError: a prompt is being answered.
-            NoSuchMessageError: no turn begins there.
+            UsageError: no turn begins there.
             EnvironmentFailure: the files of that time are not known, others write there, or git or the disk refuses.
         """
         with self._occupied():

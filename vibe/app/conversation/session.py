@@ -184,7 +184,7 @@ class ChatSession:
         """Go on in a new session before the message at ``message_index``; with ``files``, put the files back, too.
 
         Raises:
-            NoSuchMessageError: no turn begins there.
+            UsageError: no turn begins there.
             EnvironmentFailure: the files of that time are not known, git or the disk refuses.
         """
         from vibe.core.session.rewind import RewindManager

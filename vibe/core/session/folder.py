@@ -21,14 +21,12 @@ from ipc.errors import INVALID_JSON
 from vibe.core.messages import Usage
 from vibe.core.schemas import table_of, text_in
 from vibe.core.session.errors import (
-    AmbiguousSessionError,
     BrokenSessionError,
     DamagedMetaError,
-    NoSuchSessionError,
     SessionFolderError,
-    SessionLockedError,
 )
 from vibe.core.session.transcript import Transcript, TranscriptError
+from vibe.system.errors import EnvironmentFailure, UsageError
 from vibe.system.files import replace_file, text_of
 from vibe.system.locks import FileLock, holder_of
 from vibe.system.plain_text import shortened
@@ -74,7 +72,7 @@ def lock_session(folder: SessionFolder) -> FileLock:
     """Be the only process that goes on with a session.
 
     Raises:
-        SessionLockedError: another does.
+        EnvironmentFailure: another does.
         SessionFolderError: the lock can't be made.
     """
     try:
@@ -82,7 +80,9 @@ def lock_session(folder: SessionFolder) -> FileLock:
     except OSError as error:
         raise SessionFolderError(folder.path, error) from error
     if held is None:
-        raise SessionLockedError(folder.path.name, holder_of(folder.lock))
+        pid = holder_of(folder.lock)
+        holder = f"process {pid}" if pid else "another process"
+        raise EnvironmentFailure(f"session {folder.path.name} is in use by {holder}: wait for it or stop it")
     return held
 
 
@@ -248,7 +248,7 @@ class SessionLoader:
         """The session whose id is ``wanted``, or the only one whose id begins so.
 
         Raises:
-            NoSuchSessionError, AmbiguousSessionError: none or several do.
+            UsageError: none or several do.
             BrokenSessionError: it can't be understood.
         """
         names = self._names()
@@ -256,22 +256,23 @@ class SessionLoader:
         if not found:
             found = [name for name in names if wanted and self._id_of(name).startswith(wanted)]
         if not found:
-            raise NoSuchSessionError(wanted or "''")
+            raise UsageError(f"no session {wanted or repr('')!r}: see `vibe session list`")
         if len(found) > 1:
-            raise AmbiguousSessionError(wanted, found)
+            names = ", ".join(found[:4]) + (" ..." if len(found) > 4 else "")
+            raise UsageError(f"{wanted!r} matches {len(found)} session ids ({names}): give more of it")
         return self._load(found[0])
 
     def last_of(self, workspace: Path) -> SavedSession:
         """The session in ``workspace`` in which something was said last.
 
         Raises:
-            NoSuchSessionError: it has none.
+            UsageError: it has none.
         """
         here = str(workspace.resolve())
         for saved in self._read(self._names()[:LAST_RESORT]).sessions:
             if saved.meta.workspace and os.path.realpath(saved.meta.workspace) == here:
                 return saved
-        raise NoSuchSessionError("", workspace)
+        raise UsageError(f"no session to continue in {workspace}: start one with `vibe -p PROMPT`")
 
     def _names(self) -> list[str]:
         """The folders that hold something, the newest first."""

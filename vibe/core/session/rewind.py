@@ -11,11 +11,12 @@ from uuid import uuid4
 from msgspec import Struct, structs
 
 from vibe.core.messages import Message, ToolMessage
-from vibe.core.session.errors import NoSuchMessageError, SnapshotError
+from vibe.core.session.errors import SnapshotError
 from vibe.core.session.folder import SavedSession, SessionFolder
 from vibe.core.session.restoring import Blame, Restoration, Restored, aside_folder
 from vibe.core.session.snapshots import Point, Snapshots
 from vibe.core.session.transcript import Transcript
+from vibe.system.errors import UsageError
 from vibe.system.own_places import NO_OWN_PLACES, OwnPlaces
 
 
@@ -50,14 +51,15 @@ class RewindManager(Struct, frozen=True):
         aside first.
 
         Raises:
-            NoSuchMessageError: no turn begins there.
+            UsageError: no turn begins there.
             SnapshotError: the files of that time are not known, or git refuses; nothing was changed before that.
             TranscriptError, SessionFolderError: the disk refuses.
         """
         conversation = Transcript.peek(session.folder.transcript)
         allowed = turn_starts(conversation.messages)
         if message_index not in allowed:
-            raise NoSuchMessageError(message_index, allowed)
+            places = ("... " if len(allowed) > 12 else "") + (", ".join(map(str, allowed[-12:])) or "none")
+            raise UsageError(f"message {message_index} is not a point to rewind to; choose from {places}")
         restoring = self._restoring(session, message_index) if files else None
         session_id = fork(conversation) if fork else self._fork(session, conversation, message_index)
         done = Restored() if restoring is None else restoring.carry_out()

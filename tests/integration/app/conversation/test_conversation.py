@@ -32,7 +32,6 @@ from vibe.core.agent_loop import INTERRUPTED_NOTICE
 from vibe.core.config.paths import VibePaths
 from vibe.core.messages import AssistantMessage, Image, Message
 from vibe.core.outcome import Outcome
-from vibe.core.session.errors import NoSuchMessageError
 from vibe.core.session.folder import SessionLoader, SessionMeta
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.permissions import ApprovalMode
@@ -326,7 +325,7 @@ async def test_a_conversation_is_taken_back_in_place_with_the_files(rig: Rig) ->
         await conversation.send("hi")
         await conversation.send("write b.txt")
         assert (rig.folder / "b.txt").exists()
-        with pytest.raises(NoSuchMessageError):
+        with pytest.raises(UsageError, match="is not a point to rewind to"):
             await conversation.rewind(99)
         report = await conversation.rewind(2)
         assert not (rig.folder / "b.txt").exists()

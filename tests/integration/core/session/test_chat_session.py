@@ -13,9 +13,10 @@ from vibe.core.compactor import stand_in
 from vibe.core.config.paths import VibePaths
 from vibe.core.messages import UserMessage
 from vibe.core.outcome import Outcome
-from vibe.core.session.errors import BrokenSessionError, NoSuchSessionError, SessionLockedError
+from vibe.core.session.errors import BrokenSessionError
 from vibe.core.session.folder import SessionLoader, read_meta
 from vibe.core.session.transcript import TranscriptError
+from vibe.system.errors import EnvironmentFailure, UsageError
 
 
 def opening(workspace: Path, *, resume: str | None = None) -> SessionOpening:
@@ -40,7 +41,7 @@ def test_a_fork_leaves_both_sessions_whole_and_takes_the_lock_along(tmp_path: Pa
     assert read_meta(session.folder.path).parent_id == first.path.name
     assert [line.count("go") for line in first.transcript.read_text().splitlines()] == [1]
     assert session.folder.transcript.read_text().count("\n") == 2
-    with pytest.raises(SessionLockedError):
+    with pytest.raises(EnvironmentFailure, match="is in use by"):
         ChatSession.open(VibePaths(vibe_home), opening(tmp_path, resume=session.session_id))
     session.close(Outcome.COMPLETED)
     session.release()
@@ -168,10 +169,10 @@ def test_a_window_in_which_nothing_was_said_is_no_session(tmp_path: Path, vibe_h
 
     assert [saved.meta.session_id for saved in SessionLoader(paths.sessions).all().sessions] == [said.session_id]
     assert SessionLoader(paths.sessions).last_of(tmp_path).meta.session_id == said.session_id
-    with pytest.raises(SessionLockedError):
+    with pytest.raises(EnvironmentFailure, match="is in use by"):
         ChatSession.open(paths, opening(tmp_path, resume=silent.session_id))
     silent.close(Outcome.COMPLETED)
     silent.release()
-    with pytest.raises(NoSuchSessionError, match="see `vibe session list`"):
+    with pytest.raises(UsageError, match="see `vibe session list`"):
         ChatSession.open(paths, opening(tmp_path, resume=silent.session_id))
     assert [path.name for path in paths.sessions.iterdir()] == [said.session_id]

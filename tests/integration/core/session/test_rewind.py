@@ -10,11 +10,12 @@ import pytest
 from tests.fakes.unprivileged import folder_of_nobody
 from tests.integration.core.session.repository import ENVIRON, content, git, repository, snapshots, write
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from vibe.core.session.errors import NoSuchMessageError, SnapshotError
+from vibe.core.session.errors import SnapshotError
 from vibe.core.session.folder import SavedSession, SessionFolder, SessionLoader, SessionMeta
 from vibe.core.session.rewind import RewindManager, turn_starts
 from vibe.core.session.snapshots import MOST_BYTES
 from vibe.core.session.transcript import Transcript
+from vibe.system.errors import UsageError
 
 EARLIER = Path(__file__).parent / "earlier"
 
@@ -167,7 +168,7 @@ def test_a_file_that_became_a_folder_goes_back(tmp_path: Path) -> None:
 
 
 def test_a_place_in_the_middle_of_a_turn_is_refused_before_anything_happens(story: Story) -> None:
-    with pytest.raises(NoSuchMessageError, match="message 2 is not a point to rewind to"):
+    with pytest.raises(UsageError, match="message 2 is not a point to rewind to"):
         story.manager.rewind(story.saved, 2)
 
     assert content(story.root)["a.txt"] == "three"

@@ -10,15 +10,13 @@ import pytest
 
 from vibe.core.messages import AssistantMessage, Usage, UserMessage
 from vibe.core.session.errors import (
-    AmbiguousSessionError,
     BrokenSessionError,
-    NoSuchSessionError,
-    SessionLockedError,
     SnapshotError,
 )
 from vibe.core.session.folder import SessionFolder, SessionLoader, SessionMeta, lock_session, read_meta, write_meta
 from vibe.core.session.rewind import RewindManager
 from vibe.core.session.transcript import Transcript
+from vibe.system.errors import EnvironmentFailure, UsageError
 from vibe.system.git.discovery import git_head
 
 
@@ -54,11 +52,11 @@ def test_a_session_is_found_by_the_beginning_of_its_id(tmp_path: Path) -> None:
 
     assert loader.find("abd").meta.session_id == "abd2"
     assert loader.find("abc").meta.session_id == "abc"
-    with pytest.raises(AmbiguousSessionError, match="3 session ids"):
+    with pytest.raises(UsageError, match="3 session ids"):
         loader.find("ab")
-    with pytest.raises(NoSuchSessionError, match="vibe session list"):
+    with pytest.raises(UsageError, match="vibe session list"):
         loader.find("zz")
-    with pytest.raises(NoSuchSessionError):
+    with pytest.raises(UsageError, match="no session"):
         loader.find("")
 
 
@@ -70,7 +68,7 @@ def test_the_last_session_of_a_workspace_is_the_one_spoken_in_last(tmp_path: Pat
     loader = SessionLoader(tmp_path / "s")
 
     assert loader.last_of(here).meta.session_id == "new"
-    with pytest.raises(NoSuchSessionError, match="no session to continue"):
+    with pytest.raises(UsageError, match="no session to continue"):
         loader.last_of(tmp_path)
 
 
@@ -123,7 +121,7 @@ def test_a_session_has_one_holder(tmp_path: Path) -> None:
     folder = begin(tmp_path, "a", tmp_path, said=1)
     held = lock_session(folder)
 
-    with pytest.raises(SessionLockedError, match=f"session a is in use by process {os.getpid()}"):
+    with pytest.raises(EnvironmentFailure, match=f"session a is in use by process {os.getpid()}"):
         lock_session(folder)
     held.release()
     lock_session(folder).release()
@@ -181,7 +179,7 @@ def test_a_session_without_its_meta_data_is_told_by_its_messages(tmp_path: Path,
     assert saved.meta.started > 0
     assert [one.meta.session_id for one in loader.all().sessions] == ["a" * 32]
     assert "taken from its messages" in loader.all().problems[0]
-    with pytest.raises(NoSuchSessionError):
+    with pytest.raises(UsageError, match="no session"):
         loader.last_of(Path.cwd())  # noqa: TID251  a blank workspace is not the folder we stand in
 
 
