@@ -17,7 +17,6 @@ from vibe.core.config.models import VibeConfig
 from vibe.core.config.paths import CONFIG_FILE, PROJECT_DIRECTORY, VibePaths, find_project_dir, shown
 from vibe.core.config.schema import Key, annotation_at, entry_of, leaves, parse_word, section_of, suggestion, written
 from vibe.core.config.writer import ConfigWriter, parse_key
-from vibe.core.tools.errors import ToolConfigError
 from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.system.errors import ConfigError, UsageError
 from vibe.system.own_places import user_home_of
@@ -106,12 +105,8 @@ class Settings:
             loaded = self.load(drafts)
             # No module of the user's runs for this: tables of their own tools are checked when those are loaded.
             ToolManager(ToolSources(root=self._workdir), loaded.config.model_copy(update={"tool_paths": ()}))
-        except InvalidConfigError as error:
-            return error.problems
         except ConfigError as error:
-            return (error,)
-        except ToolConfigError as error:
-            return (ConfigError(f"[tools.{error.tool}]", "", "; ".join(error.problems)),)
+            return error.problems
         return ()
 
     def value_of(self, key: str, word: str) -> Any:

@@ -26,10 +26,6 @@ BATCH_SECONDS = 0.5
 """After the first new output: how long to wait for what comes right behind it."""
 
 
-class BackgroundError(ToolError):
-    """A background command that is unknown, or one too many."""
-
-
 class BackgroundReport(BaseModel):
     """State of a background command, and the result of the tool that asks for it.
 
@@ -120,11 +116,11 @@ class BackgroundCommands:
         """See that one more may start.
 
         Raises:
-            BackgroundError: too many run already.
+            ToolError: too many run already.
         """
         active = [handle for handle, command in self._commands.items() if not command.ended.is_set()]
         if len(active) >= MOST_AT_ONCE:
-            raise BackgroundError(
+            raise ToolError(
                 f"{len(active)} background commands are running, the limit; stop one of {', '.join(active)}"
             )
 
@@ -176,7 +172,7 @@ class BackgroundCommands:
         """Return how a command stands, once it has said something new or ended, or after ``wait_seconds``.
 
         Raises:
-            BackgroundError: nothing has that handle.
+            ToolError: nothing has that handle.
         """
         command = self._get(handle)
         with anyio.move_on_after(wait_seconds):
@@ -189,7 +185,7 @@ class BackgroundCommands:
         """End a command with everything it started; harmless if it has ended.
 
         Raises:
-            BackgroundError: nothing has that handle.
+            ToolError: nothing has that handle.
         """
         command = self._get(handle)
         command.scope.cancel()
@@ -218,7 +214,7 @@ class BackgroundCommands:
     def _get(self, handle: str) -> _Command:
         if handle not in self._commands:
             known = ", ".join(self._commands) or "none"
-            raise BackgroundError(f"no background command {handle!r}; there are: {known}")
+            raise ToolError(f"no background command {handle!r}; there are: {known}")
         return self._commands[handle]
 
 

@@ -20,7 +20,7 @@ from vibe.core.config.models import VibeConfig
 from vibe.core.config.patterns import TOOL_ALIASES, NamePatterns, canonical_tool_name, tool_spellings
 from vibe.core.llm.port import ToolSchema
 from vibe.core.tools.base import BaseTool, BaseToolConfig, ToolPermission
-from vibe.core.tools.errors import NoSuchToolError, ToolConfigError
+from vibe.core.tools.errors import NoSuchToolError
 from vibe.core.tools.loading import BUILTIN, Discovery, ToolClass, ToolSources, ToolWarning, discover
 from vibe.core.tools.schema import describe_problems
 from vibe.shell.sandbox.settings import SandboxMode
@@ -88,7 +88,7 @@ class ToolManager:
         Reads files, changes nothing.
 
         Raises:
-            ToolConfigError: a ``[tools.*]`` table does not fit its tool.
+            ConfigError: a ``[tools.*]`` table does not fit its tool.
         """
         config = self.config
         found = discover(replace(self._sources, extra=tuple(extra)), config.tool_paths)
@@ -312,7 +312,7 @@ def _configured(found: Discovery, tables: Mapping[str, dict[str, Any]]) -> dict[
             config = cls.config_class().model_validate(table)
         except ValidationError as error:
             if name in tables:
-                raise ToolConfigError(name, describe_problems(error, "")) from error
+                raise ConfigError(f"[tools.{name}]", "", "; ".join(describe_problems(error, ""))) from error
             missing = "; ".join(describe_problems(error, ""))
             found.warn("tool_config", f"{origin}: {name} is not offered, set [tools.{name}] {missing}")
             continue

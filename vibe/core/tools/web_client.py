@@ -52,15 +52,6 @@ _NOT_GLOBAL = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "192.88.99.0/24",
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-class UrlError(ToolError):
-    """A URL that is not fetched."""
-
-    def __init__(self, url: str, problem: str) -> None:
-        super().__init__(f"{url[:200]!r} {problem}")
-        self.url = url
-        self.problem = problem
-
-
 class WebUrl(Struct, frozen=True, kw_only=True):
     """A checked URL. ``host`` is in lower case and ASCII, without brackets.
 
@@ -81,7 +72,7 @@ class WebUrl(Struct, frozen=True, kw_only=True):
         """Return where a redirect from here leads.
 
         Raises:
-            UrlError: to something that is not fetched.
+            ToolError: to something that is not fetched.
         """
         return parse_url(urljoin(str(self), location.strip()))
 
@@ -90,19 +81,19 @@ def parse_url(text: str) -> WebUrl:
     """Take a URL apart.
 
     Raises:
-        UrlError: it is not http(s), holds a name or password, or names its host in an unusual way.
+        ToolError: it is not http(s), holds a name or password, or names its host in an unusual way.
     """
     if _UNSAFE.search(text):
-        raise UrlError(text, "holds white space or characters no URL has; encode them")
+        raise _refused(text, "holds white space or characters no URL has; encode them")
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError as error:
-        raise UrlError(text, f"is not a URL ({error}); give one such as https://example.com/page") from error
+        raise _refused(text, f"is not a URL ({error}); give one such as https://example.com/page") from error
     if parts.scheme.lower() not in _DEFAULT_PORTS:
-        raise UrlError(text, "is not http or https; give a URL such as https://example.com/page")
+        raise _refused(text, "is not http or https; give a URL such as https://example.com/page")
     if parts.username is not None or parts.password is not None:
-        raise UrlError(text, "holds a name or password; leave them out")
+        raise _refused(text, "holds a name or password; leave them out")
     scheme = parts.scheme.lower()
     return WebUrl(
         scheme=scheme,
@@ -110,6 +101,10 @@ def parse_url(text: str) -> WebUrl:
         port=port or _DEFAULT_PORTS[scheme],
         target=_target(parts.path, parts.query),
     )
+
+
+def _refused(url: str, problem: str) -> ToolError:
+    return ToolError(f"{url[:200]!r} {problem}")
 
 
 def refusal(address: str) -> str | None:
@@ -139,30 +134,30 @@ def refusal(address: str) -> str | None:
 
 def _host(url: str, name: str) -> str:
     if not name:
-        raise UrlError(url, "names no host; give a URL such as https://example.com/page")
+        raise _refused(url, "names no host; give a URL such as https://example.com/page")
     if ":" in name:
         return _literal(url, name)
     try:
         ascii_name = name.encode("idna").decode("ascii").lower().removesuffix(".")
     except UnicodeError as error:
-        raise UrlError(url, "names an impossible host; check its spelling") from error
+        raise _refused(url, "names an impossible host; check its spelling") from error
     if _NUMERIC.fullmatch(ascii_name):
         return _literal(url, ascii_name)
     if not _NAME.fullmatch(ascii_name):
-        raise UrlError(url, "names an impossible host; check its spelling")
+        raise _refused(url, "names an impossible host; check its spelling")
     if ascii_name == "localhost" or ascii_name.endswith(_LOCAL_SUFFIXES):
-        raise UrlError(url, "names a host of this machine or network; only public pages are fetched")
+        raise _refused(url, "names a host of this machine or network; only public pages are fetched")
     return ascii_name
 
 
 def _literal(url: str, name: str) -> str:
     """An IP address in its one usual form; 127.1, 0x7f000001 and the like are tricks."""
     if "%" in name:
-        raise UrlError(url, "names an address of this network; only public pages are fetched")
+        raise _refused(url, "names an address of this network; only public pages are fetched")
     try:
         return str(ipaddress.ip_address(name))
     except ValueError as error:
-        raise UrlError(url, "writes an IP address in an unusual way; give the host's name") from error
+        raise _refused(url, "writes an IP address in an unusual way; give the host's name") from error
 
 
 def _target(path: str, query: str) -> str:
@@ -249,20 +244,11 @@ class Response(Struct, frozen=True, kw_only=True):
     elsewhere: WebUrl | None = None
 
 
-class FetchError(ToolError):
-    """A page that could not be fetched."""
-
-    def __init__(self, url: WebUrl, problem: str) -> None:
-        super().__init__(f"{url} {problem}")
-        self.url = url
-
-
 async def fetch(url: WebUrl, network: NetworkAccess, *, max_bytes: int) -> Response:
     """Get a page, with at most ``max_bytes`` of it; redirects are followed within one host only.
 
     Raises:
-        UrlError: an address on the way is not public.
-        FetchError: there is no answer, or none in HTTP.
+        ToolError: an address on the way is not public, or there is no answer, or none in HTTP.
     """
     import httpcore
 
@@ -274,16 +260,16 @@ async def fetch(url: WebUrl, network: NetworkAccess, *, max_bytes: int) -> Respo
             try:
                 response = await _get(pool, url, max_bytes)
             except (httpcore.NetworkError, httpcore.TimeoutException, OSError) as error:
-                raise FetchError(
-                    url, f"can't be reached ({error or type(error).__name__}); check the address"
+                raise ToolError(
+                    f"{url} can't be reached ({error or type(error).__name__}); check the address"
                 ) from error
             except httpcore.ProtocolError as error:
-                raise FetchError(url, f"did not answer as a web server does ({error})") from error
+                raise ToolError(f"{url} did not answer as a web server does ({error})") from error
             following = response.elsewhere
             if following is None or following.host != url.host or following.scheme == "http" != url.scheme:
                 return response
             url = following
-    raise FetchError(url, f"redirects more than {MAX_REDIRECTS} times; giving up")
+    raise ToolError(f"{url} redirects more than {MAX_REDIRECTS} times; giving up")
 
 
 async def _get(pool: Any, url: WebUrl, max_bytes: int) -> Response:
@@ -307,7 +293,7 @@ async def _body(answer: Any, url: WebUrl, headers: Mapping[str, str], max_bytes:
         try:
             body += chunk if unpack is None else unpack.decompress(chunk, max_bytes + 1 - len(body))
         except zlib.error as error:
-            raise FetchError(url, f"sent a body that can't be unpacked ({error})") from error
+            raise ToolError(f"{url} sent a body that can't be unpacked ({error})") from error
         if len(body) > max_bytes:
             return body[:max_bytes], True
     return body, False
@@ -319,7 +305,7 @@ def _unpacker(encoding: str, url: WebUrl) -> Any:
         return None
     if word in {"gzip", "x-gzip", "deflate"}:
         return zlib.decompressobj(zlib.MAX_WBITS | 32)
-    raise FetchError(url, f"sent a body packed with {word[:40]!r}, which was not asked for")
+    raise ToolError(f"{url} sent a body packed with {word[:40]!r}, which was not asked for")
 
 
 def _authority(url: WebUrl) -> str:
@@ -354,5 +340,5 @@ async def _public_addresses(host: str, network: NetworkAccess) -> Sequence[str]:
         why = refusal(address)
         if why is not None:
             leads = host if address == host else f"{host}, which leads to {address}: that"
-            raise UrlError(leads, f"{why}; only public pages are fetched")
+            raise _refused(leads, f"{why}; only public pages are fetched")
     return addresses

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import force_setattr, replace
 
 from vibe.core.tools.bounds import Bounds, any_matches
-from vibe.core.tools.errors import CONFIGURES_CHECKS, HELD, SEALED, PathError, PathNotClaimedError, PathOutsideError
+from vibe.core.tools.errors import CONFIGURES_CHECKS, HELD, SEALED, PathError
 from vibe.core.tools.files.text_files import DISK, FileAccessError, link_again, names_of
 from vibe.core.tools.ports import Files
 from vibe.system.globs import matches_any, seen_from
@@ -118,7 +118,7 @@ class Workspace(Struct, frozen=True, kw_only=True):
             return PathError(path, CONFIGURES_CHECKS)
         if self.writes is None or matches_any(self.relative(resolved), self._claims()):
             return None
-        return PathNotClaimedError(path, self.writes)
+        return PathError(path, f"is not among the paths this step may write ({', '.join(self.writes) or 'none'})")
 
     def _claims(self) -> Iterator[str]:
         """``writes`` as seen from here: one that is whole may name the folder that this one is a copy of."""
@@ -129,32 +129,28 @@ class Workspace(Struct, frozen=True, kw_only=True):
         """The resolved path, which is inside.
 
         Raises:
-            PathError: see ``resolve``, or it is closed.
-            PathOutsideError: it leads outside the workspace.
+            PathError: see ``resolve``, or it is closed, or it leads outside the workspace.
         """
-        resolved = self.resolve(path)
-        if self.bounds.is_sealed(resolved):
-            raise PathError(path, SEALED)
-        if not self.contains(resolved):
-            raise PathOutsideError(path, self.root)
-        return resolved
+        return self._inside(path, write=False)
 
     def writable(self, path: str) -> Path:
         """The resolved path, which is inside and may be written.
 
         Raises:
-            PathError: see ``resolve``, or it is closed.
-            PathOutsideError: it leads outside the workspace.
-            PathNotClaimedError: it is not among the paths this agent said it would write.
+            PathError: as with ``readable``, or it is not among the paths this agent said it would write.
         """
-        resolved = self.resolve(path)
-        if self.bounds.is_sealed(resolved):
-            raise PathError(path, SEALED)
-        if not self.contains(resolved, write=True):
-            raise PathOutsideError(path, self.root)
+        resolved = self._inside(path, write=True)
         problem = self.claim_problem(path, resolved)
         if problem is not None:
             raise problem
+        return resolved
+
+    def _inside(self, path: str, *, write: bool) -> Path:
+        resolved = self.resolve(path)
+        if self.bounds.is_sealed(resolved):
+            raise PathError(path, SEALED)
+        if not self.contains(resolved, write=write):
+            raise PathError(path, f"leads outside the workspace {str(self.root)!r}")
         return resolved
 
     def folder(self, path: str) -> Path:

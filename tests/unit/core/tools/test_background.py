@@ -10,7 +10,8 @@ import pytest
 from ipc.events import BackgroundEndedEvent, BackgroundStartedEvent
 from ipc.sink import MemorySink
 from tests.unit.core.tools.watching import gone, pid_in
-from vibe.core.tools.background import MOST_AT_ONCE, BackgroundCommands, BackgroundError, background_commands
+from vibe.core.tools.background import MOST_AT_ONCE, BackgroundCommands, background_commands
+from vibe.core.tools.errors import ToolError
 from vibe.shell.process.port import CommandOrder
 from vibe.shell.process.runner import OutputLimit, RunningCommand, shell_argv
 
@@ -96,9 +97,9 @@ async def test_there_is_a_limit_and_unknown_handles_name_the_known(tmp_path: Pat
         for _ in range(MOST_AT_ONCE):
             commands.check_room()
             await start(commands, tmp_path, "exec sleep 300")
-        with pytest.raises(BackgroundError, match="stop one of bg1, bg2"):
+        with pytest.raises(ToolError, match="stop one of bg1, bg2"):
             commands.check_room()
-        with pytest.raises(BackgroundError, match="no background command 'bg99'; there are: bg1"):
+        with pytest.raises(ToolError, match="no background command 'bg99'; there are: bg1"):
             await commands.report("bg99")
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.fakes.tools import Save, SaveArgs
 from vibe.core.config.models import VibeConfig
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, TextResult, ToolPermission
-from vibe.core.tools.errors import NoSuchToolError, ToolArgumentsError, ToolConfigError
+from vibe.core.tools.errors import NoSuchToolError, ToolArgumentsError
 from vibe.core.tools.loading import ToolClass
 from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.system.errors import ConfigError
@@ -223,9 +223,7 @@ def test_settings_are_defaults_with_the_table_over_them(tmp_path: Path) -> None:
 
 
 def test_a_wrong_setting_is_refused_with_the_allowed_values(tmp_path: Path) -> None:
-    with pytest.raises(
-        ToolConfigError, match=r"\[tools\.bash\]: permission: input should be 'always', 'never' or 'ask'"
-    ):
+    with pytest.raises(ConfigError, match=r"\[tools\.bash\]: permission: input should be 'always', 'never' or 'ask'"):
         load(tmp_path, tools={"bash": {"permission": "sometimes"}})
 
 

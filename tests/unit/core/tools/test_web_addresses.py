@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from vibe.core.tools.web_client import UrlError, parse_url, refusal
+from vibe.core.tools.errors import ToolError
+from vibe.core.tools.web_client import parse_url, refusal
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def test_a_url_in_its_usual_form(text: str, canonical: str) -> None:
     ],
 )
 def test_what_is_no_plain_public_url_is_refused(text: str) -> None:
-    with pytest.raises(UrlError):
+    with pytest.raises(ToolError):
         parse_url(text)
 
 

@@ -218,28 +218,21 @@ class Block(Struct, frozen=True, kw_only=True):
         return f"<<<<<<< SEARCH\n{self.search}\n=======\n{new}>>>>>>> REPLACE\n"
 
 
-class BlockSyntaxError(ToolError):
-    """Content that is no sequence of blocks."""
-
-    def __init__(self, problem: str) -> None:
-        super().__init__(f"the content holds no well-formed SEARCH/REPLACE blocks: {problem}; write {SHAPE}")
-        self.problem = problem
+def _malformed(problem: str) -> ToolError:
+    """Return the error of content that is no sequence of blocks."""
+    return ToolError(f"the content holds no well-formed SEARCH/REPLACE blocks: {problem}; write {SHAPE}")
 
 
-class BlockNotAppliedError(ToolError):
-    """A block that does not fit the file; nothing was changed."""
-
-    def __init__(self, name: str, number: int, problem: str) -> None:
-        super().__init__(f"block {number} does not fit {name!r}, so nothing was changed: {problem}")
-        self.number = number
-        self.problem = problem
+def _misfit(name: str, number: int, problem: str) -> ToolError:
+    """Return the error of a block that does not fit the file; nothing was changed."""
+    return ToolError(f"block {number} does not fit {name!r}, so nothing was changed: {problem}")
 
 
 def parse_blocks(content: str) -> tuple[Block, ...]:
     """The blocks of a call; between them only empty lines and code fences may stand.
 
     Raises:
-        BlockSyntaxError: says which line is the matter.
+        ToolError: says which line is the matter.
     """
     lines = content.replace("\r\n", "\n").split("\n")
     blocks: list[Block] = []
@@ -248,14 +241,14 @@ def parse_blocks(content: str) -> tuple[Block, ...]:
         start = START.fullmatch(lines[index])
         if start is None:
             if lines[index].strip() and not FENCE.fullmatch(lines[index]):
-                raise BlockSyntaxError(f"line {index + 1} ({lines[index][:60]!r}) stands outside a block")
+                raise _malformed(f"line {index + 1} ({lines[index][:60]!r}) stands outside a block")
             index += 1
             continue
         end = _end(lines, index, len(start[1]))
         blocks.append(_block(lines[index + 1 : end], len(blocks) + 1, len(start[1])))
         index = end + 1
     if not blocks:
-        raise BlockSyntaxError("there is none")
+        raise _malformed("there is none")
     return tuple(blocks)
 
 
@@ -263,7 +256,7 @@ def _end(lines: list[str], start: int, width: int) -> int:
     ends = [(index, len(found[1])) for index in range(start, len(lines)) if (found := END.fullmatch(lines[index]))]
     same = [index for index, length in ends if length == width]
     if not ends:
-        raise BlockSyntaxError(f"the block opened on line {start + 1} has no end")
+        raise _malformed(f"the block opened on line {start + 1} has no end")
     return same[0] if same else ends[0][0]
 
 
@@ -273,9 +266,9 @@ def _block(body: list[str], number: int, width: int) -> Block:
     if len(found) > 1:
         found = [(index, length) for index, length in found if length == width] or found
     if not found:
-        raise BlockSyntaxError(f"block {number} has no line of equals signs")
+        raise _malformed(f"block {number} has no line of equals signs")
     if len(found) > 1:
-        raise BlockSyntaxError(
+        raise _malformed(
             f"block {number} has {len(found)} lines of equals signs; make all three markers longer "
             "than any line of equals signs in the text"
         )
@@ -290,7 +283,7 @@ def apply_blocks(text: str, blocks: tuple[Block, ...], name: str, least_similar:
     Where old text is missing, a place is shown that is at least ``least_similar`` to it (0 to 1).
 
     Raises:
-        BlockNotAppliedError: a block's old text is missing or there more than once.
+        ToolError: a block's old text is missing or there more than once.
     """
     for block in blocks:
         text = _apply(text, block, name, least_similar)
@@ -300,7 +293,7 @@ def apply_blocks(text: str, blocks: tuple[Block, ...], name: str, least_similar:
 def _apply(text: str, block: Block, name: str, least_similar: float) -> str:
     if not block.search:
         if text:
-            raise BlockNotAppliedError(name, block.number, "its SEARCH part is empty; only an empty file has that")
+            raise _misfit(name, block.number, "its SEARCH part is empty; only an empty file has that")
         return f"{block.replace}\n" if block.replace is not None else ""
     crlf = text.count("\r\n")
     newlines = ("\r\n", "\n") if crlf > text.count("\n") - crlf else ("\n", "\r\n")
@@ -309,9 +302,9 @@ def _apply(text: str, block: Block, name: str, least_similar: float) -> str:
         if places:
             break
     else:
-        raise BlockNotAppliedError(name, block.number, _not_found(text, block, least_similar))
+        raise _misfit(name, block.number, _not_found(text, block, least_similar))
     if len(places) > 1 and not block.everywhere:
-        raise BlockNotAppliedError(name, block.number, _not_unique(text, places))
+        raise _misfit(name, block.number, _not_unique(text, places))
     if not block.everywhere and "\n" not in block.search:
         newline = newlines[0]
     replacement = None if block.replace is None else block.replace.replace("\n", newline)

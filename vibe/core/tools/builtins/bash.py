@@ -24,7 +24,7 @@ from vibe.core.tools.base import (
     ToolStreamLine,
 )
 from vibe.core.tools.denied_files import named_unread, unread_files
-from vibe.core.tools.errors import CommandLostError, CommandTimeoutError, ReadOnlyRefusedError
+from vibe.core.tools.errors import ReadOnlyRefusedError
 from vibe.core.tools.permissions import Assessment, ToolPermission
 from vibe.core.tools.ports import CallOutlook
 from vibe.core.tools.workspace import Workspace
@@ -162,8 +162,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         """Run it to its end, showing what it prints on the way.
 
         Raises:
-            CommandTimeoutError: it took too long.
-            CommandLostError: its terminal is gone.
+            ToolError: it took too long, or its terminal is gone.
             CommandStartError: the workspace is gone.
             ToolError: the folder of a stateful shell is gone.
         """
@@ -197,10 +196,14 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         )
         if finished.timed_out:
             shown = replace_display(self.display(result), timed_out=True)
-            raise CommandTimeoutError(self._seconds(args), _printed(result)).showing(shown)
+            said = f"the command was stopped after {self._seconds(args)} s; give a larger timeout, or make it do less"
+            raise ToolError(f"{said}\n{_printed(result)}".rstrip()).showing(shown)
         if finished.lost:
             shown = replace_display(self.display(result), exit_code=None)
-            raise CommandLostError(finished.lost, _printed(result)).showing(shown)
+            said = (
+                f"it is unknown how the command ended: {finished.lost}; check what it has done before you run it again"
+            )
+            raise ToolError(f"{said}\n{_printed(result)}".rstrip()).showing(shown)
         lacked = lacking(finished.stdout, finished.stderr, finished.exit_code) if ctx.read_only else ""
         if lacked:
             raise ReadOnlyRefusedError(lacked, _printed(result))

@@ -56,7 +56,7 @@ class Glob(BaseTool[GlobArgs, GlobResult, GlobConfig, BaseToolState]):
 
         Raises:
             FileAccessError: the folder is missing.
-            PathOutsideError: it is outside the workspace, or the pattern leads there.
+            PathError: it is outside the workspace, or the pattern leads there.
         """
         most = self.config.max_results
         paths, finished = await to_thread.run_sync(_find, ctx.workspace, args, most, abandon_on_cancel=True)

@@ -10,9 +10,9 @@ from urllib.parse import urljoin
 from anyio import fail_after, to_thread
 from pydantic import BaseModel, Field
 
-from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolArgs
+from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolArgs, ToolError
 from vibe.core.tools.permissions import Assessment, listed
-from vibe.core.tools.web_client import FetchError, NetworkAccess, Response, SystemNetwork, WebUrl, fetch, parse_url
+from vibe.core.tools.web_client import NetworkAccess, Response, SystemNetwork, WebUrl, fetch, parse_url
 from vibe.core.tools.workspace import Workspace
 from vibe.system.plain_text import shortened
 
@@ -136,8 +136,7 @@ class WebFetch(BaseTool[WebFetchArgs, WebFetchResult, WebFetchConfig, BaseToolSt
         """Get it.
 
         Raises:
-            UrlError: the URL, or where it leads, is not public.
-            FetchError: giving up, or is no text.
+            ToolError: the URL, or where it leads, is not public, it gives no answer in time, or none that is text.
         """
         url = parse_url(args.url)
         seconds = min(args.timeout or self.config.default_timeout, self.config.max_timeout)
@@ -145,7 +144,7 @@ class WebFetch(BaseTool[WebFetchArgs, WebFetchResult, WebFetchConfig, BaseToolSt
             with fail_after(seconds):
                 response = await fetch(url, self._network, max_bytes=self.config.max_bytes)
         except TimeoutError:
-            raise FetchError(url, f"took longer than {seconds} s; give a larger timeout, or go on without it") from None
+            raise ToolError(f"{url} took longer than {seconds} s; give a larger timeout, or go on without it") from None
         return await _as_result(response)
 
     def assess(self, args: WebFetchArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the interface
@@ -172,10 +171,10 @@ async def _as_result(response: Response) -> WebFetchResult:
     if response.elsewhere is not None:
         return WebFetchResult(url=str(url), status=response.status, redirected_to=str(response.elsewhere))
     if response.status >= 400:
-        raise FetchError(url, f"answered with status {response.status}; check the address")
+        raise ToolError(f"{url} answered with status {response.status}; check the address")
     kind = media_type(response.content_type)
     if not is_text(kind, response.body):
-        raise FetchError(url, f"is {kind or 'binary'}, not text; it can't be shown")
+        raise ToolError(f"{url} is {kind or 'binary'}, not text; it can't be shown")
     return WebFetchResult(
         url=str(url),
         status=response.status,

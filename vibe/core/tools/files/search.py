@@ -119,8 +119,6 @@ class BadPatternError(ToolError):
 
     def __init__(self, pattern: str, problem: str) -> None:
         super().__init__(f"{pattern!r} is not a regular expression: {problem}; escape what is meant literally")
-        self.pattern = pattern
-        self.problem = problem
 
 
 IN_ORDER = "--sort=path"

@@ -68,8 +68,6 @@ class FileAccessError(ToolError):
 
     def __init__(self, path: str, problem: str, advice: str = "") -> None:
         super().__init__(f"{path!r} {problem}" + (f"; {advice}" if advice else ""))
-        self.path = path
-        self.problem = problem
 
 
 class BinaryFileError(FileAccessError):
@@ -77,8 +75,6 @@ class BinaryFileError(FileAccessError):
 
     def __init__(self, path: str, kind: str, size: int) -> None:
         super().__init__(path, f"is not text: {kind}, {size} bytes", "use bash with a program that knows the format")
-        self.kind = kind
-        self.size = size
 
 
 class DecodedText(Struct, frozen=True, kw_only=True):

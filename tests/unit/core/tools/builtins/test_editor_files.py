@@ -18,7 +18,7 @@ from vibe.core.tools.base import BaseTool, InvokeContext
 from vibe.core.tools.builtins.read_file import ReadFile
 from vibe.core.tools.builtins.search_replace import SearchReplace
 from vibe.core.tools.builtins.write_file import WriteFile
-from vibe.core.tools.errors import PathOutsideError, ToolError
+from vibe.core.tools.errors import PathError, ToolError
 from vibe.core.tools.executor import ToolExecutor
 from vibe.core.tools.files.text_files import FileAccessError
 from vibe.core.tools.ports import ApprovalAnswer
@@ -146,9 +146,9 @@ async def test_the_editor_is_asked_for_resolved_paths_inside_only(
     assert (await caller.call(make(ReadFile), path="link.txt")).content == TYPED
     assert editor.asked == [typed]
     for path in ("way-out.txt", "../outside.txt"):
-        with pytest.raises(PathOutsideError):
+        with pytest.raises(PathError, match="leads outside the workspace"):
             await caller.call(make(ReadFile), path=path)
-        with pytest.raises(PathOutsideError):
+        with pytest.raises(PathError, match="leads outside the workspace"):
             await caller.call(make(SearchReplace), file_path=path, content=edit("not", "all"))
     assert (editor.asked, editor.buffers[outside]) == ([typed], "not for agents\n")
 

@@ -17,7 +17,7 @@ from vibe.core.tools.background import background_commands
 from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.builtins.background import Background
 from vibe.core.tools.builtins.bash import Bash
-from vibe.core.tools.errors import CommandLostError, CommandTimeoutError
+from vibe.core.tools.errors import ToolError
 from vibe.core.tools.executor import ToolExecutor
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.workspace import Workspace
@@ -43,7 +43,7 @@ async def test_a_line_runs_in_a_terminal_and_its_output_is_shown_as_it_comes(tmp
 
 async def test_a_line_that_takes_too_long_is_stopped_in_its_terminal(tmp_path: Path) -> None:
     terminals = ScriptedTerminals(("so far\n",))
-    with pytest.raises(CommandTimeoutError, match=r"stopped after 7 s(.|\n)*so far"):
+    with pytest.raises(ToolError, match=r"stopped after 7 s(.|\n)*so far"):
         await Caller(root=tmp_path, commands=terminals).call(make(Bash), command="make all", timeout=7)
     assert terminals.opened[0].is_stopped
 
@@ -68,7 +68,7 @@ async def test_a_call_that_is_cancelled_stops_its_terminal(tmp_path: Path) -> No
 
 async def test_a_terminal_that_dies_is_an_error_with_what_it_had_printed(tmp_path: Path) -> None:
     terminals = ScriptedTerminals(("so far\n", Closed(LOST)))
-    with pytest.raises(CommandLostError, match=f"how the command ended: {LOST}; check what(.|\n)*so far"):
+    with pytest.raises(ToolError, match=f"how the command ended: {LOST}; check what(.|\n)*so far"):
         await Caller(root=tmp_path, commands=terminals).call(make(Bash), command="make all")
 
 

@@ -10,7 +10,7 @@ from anyio import create_task_group
 from tests.unit.core.tools.builtins.calling import Caller, make
 from tests.unit.core.tools.watching import alive, pid_in
 from vibe.core.tools.builtins.grep import Grep
-from vibe.core.tools.errors import PathOutsideError, ToolError
+from vibe.core.tools.errors import PathError, ToolError
 from vibe.core.tools.files import search
 from vibe.core.tools.files.search import BadPatternError
 from vibe.core.tools.files.text_files import FileAccessError
@@ -145,7 +145,7 @@ async def test_nothing_found_is_said(root: Path, use_ripgrep: bool) -> None:  # 
 
 
 async def test_places_outside_and_missing_are_refused(root: Path) -> None:
-    with pytest.raises(PathOutsideError):
+    with pytest.raises(PathError, match="leads outside the workspace"):
         await Caller(root=root).call(make(Grep), pattern="x", path="..")
     with pytest.raises(FileAccessError, match="'nowhere' does not exist"):
         await Caller(root=root).call(make(Grep), pattern="x", path="nowhere")

@@ -18,7 +18,7 @@ from vibe.core.tools.base import BaseTool
 from vibe.core.tools.builtins.read_file import ReadFile
 from vibe.core.tools.builtins.search_replace import SearchReplace
 from vibe.core.tools.builtins.write_file import WriteFile
-from vibe.core.tools.errors import PathNotClaimedError, PathOutsideError, ToolArgumentsError, ToolError
+from vibe.core.tools.errors import PathError, ToolArgumentsError, ToolError
 from vibe.core.tools.files.text_files import BinaryFileError, FileAccessError, create_file, open_file, replace_file
 from vibe.core.tools.workspace import Workspace
 
@@ -189,7 +189,7 @@ async def test_what_lies_outside_is_refused_through_links_too(
     outside.write_text("s", encoding="utf-8")
     (caller.root / "link").symlink_to(outside)
     for path in (str(outside), "link", "../x", "/etc/passwd"):
-        with pytest.raises(PathOutsideError):
+        with pytest.raises(PathError, match="leads outside the workspace"):
             await caller.call(make(ReadFile), path=path)
 
 
@@ -336,12 +336,12 @@ async def test_too_much_content_half_characters_and_foreign_paths_are_refused(ca
         await caller.call(tool, path="a", content="é" * 32_001)
     with pytest.raises(ToolError, match="surrogate pair at character 1"):
         await caller.call(tool, path="a", content="a\ud800")
-    with pytest.raises(PathOutsideError):
+    with pytest.raises(PathError, match="leads outside the workspace"):
         await caller.call(tool, path="../a", content="")
     (caller.root / "folder").mkdir()
     with pytest.raises(FileAccessError, match="is a folder"):
         await caller.call(tool, path="folder", content="", overwrite=True)
-    with pytest.raises(PathNotClaimedError):
+    with pytest.raises(PathError, match="this step may write"):
         await Caller(root=caller.root, writes=("docs/**",)).call(tool, path="a", content="")
     assert [entry.name for entry in caller.root.iterdir()] == ["folder"]
 
