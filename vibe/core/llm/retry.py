@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from random import Random
 
 import anyio
@@ -89,25 +90,17 @@ class _AttemptObserver:
         self._inner.notice(notice)
 
 
+@dataclass(slots=True)
 class RetryingBackend:
     """Wraps a backend; see ``RetryPolicy``. An answer that cannot be understood is asked for once more, not oftener."""
 
-    def __init__(
-        self,
-        inner: ModelBackend,
-        policy: RetryPolicy,
-        *,
-        sleep: Callable[[float], Awaitable[object]] = anyio.sleep,
-        clock: Callable[[], float] = anyio.current_time,
-        rng: Random | None = None,
-    ) -> None:
-        self._inner = inner
-        self._policy = policy
-        self._sleep = sleep
-        self._clock = clock
-        self._rng = rng or Random()  # noqa: S311  spreads waits, guards nothing
-        self._reached = False
-        self._answers = _Answers()
+    inner: ModelBackend
+    policy: RetryPolicy
+    sleep: Callable[[float], Awaitable[object]] = anyio.sleep
+    clock: Callable[[], float] = anyio.current_time
+    rng: Random = field(default_factory=Random)  # noqa: S311  spreads waits, guards nothing
+    _reached: bool = False
+    _answers: _Answers = field(default_factory=_Answers)
 
     async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
         """Call until it works or the policy is spent.
@@ -124,12 +117,12 @@ class RetryingBackend:
 
     async def _until_answered(self, request: ModelRequest, observer: ModelObserver, call: object) -> Completion:
         attempt, misunderstood, answers = 1, 0, self._answers.count
-        started = self._clock()
+        started = self.clock()
         deadline = float("inf")
         while True:
             try:
                 shown = _AttemptObserver(observer, attempt, self._answers.came)
-                completion = await self._inner.complete(request, shown)
+                completion = await self.inner.complete(request, shown)
             except ModelError as error:
                 failure = error
             else:
@@ -140,35 +133,35 @@ class RetryingBackend:
             unreachable = isinstance(failure, ModelTransportError) and failure.unreachable
             self._reached = self._reached or not unreachable
             if attempt == 1:
-                deadline = self._clock() + self._policy.max_total_seconds
+                deadline = self.clock() + self.policy.max_total_seconds
             misunderstood += isinstance(failure, ModelProtocolError)
-            wait = self._policy.wait(attempt, failure.retry_after, self._rng)
-            hopeless = not failure.retryable or misunderstood > self._policy.protocol_retries
+            wait = self.policy.wait(attempt, failure.retry_after, self.rng)
+            hopeless = not failure.retryable or misunderstood > self.policy.protocol_retries
             if hopeless:
                 raise _last(failure, attempt)
-            last = deadline if self._reached else min(deadline, started + self._policy.unreached_seconds)
+            last = deadline if self._reached else min(deadline, started + self.policy.unreached_seconds)
             unanswered = not isinstance(failure, ModelProtocolError) and answers == self._answers.count
             answers = self._answers.count
-            if self._clock() + wait <= last:
+            if self.clock() + wait <= last:
                 observer.notice(RetryNotice(attempt=attempt, wait_seconds=wait, reason=str(failure)))
                 if unreachable:
                     self._answers.fail = True
                     await self._answers.take_turn(call)
-            if self._clock() + wait > last and answers == self._answers.count:
+            if self.clock() + wait > last and answers == self._answers.count:
                 raise _last(failure, attempt, self._unheeded(failure), unanswered=unanswered)
-            await self._sleep(wait)
+            await self.sleep(wait)
             attempt += 1
 
     def _unheeded(self, failure: ModelError) -> str:
         """Return what the provider asked for that would take too long; empty if it asked for nothing."""
         if failure.retry_after is None:
             return ""
-        longest = self._policy.max_total_seconds
+        longest = self.policy.max_total_seconds
         return f"; it asks to wait {failure.retry_after:g} s, and retry_max_seconds allows {longest:g} s in all"
 
     async def aclose(self) -> None:
         """Close the inner backend."""
-        await self._inner.aclose()
+        await self.inner.aclose()
 
 
 def _last(failure: ModelError, attempts: int, unheeded: str = "", *, unanswered: bool = False) -> ModelError:

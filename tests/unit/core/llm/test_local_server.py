@@ -20,7 +20,7 @@ from tests.fakes.llm_ports import MemoryObserver, request
 from tests.fakes.model_server import ModelServer, Reply
 from vibe.core.config.models import BackendKind, LocalConfig, ModelConfig, ProviderConfig, VibeConfig
 from vibe.core.llm.backend.local import LocalBackend
-from vibe.core.llm.backend.local_server import LocalModelError, LocalServers, ServedModel, problem_with
+from vibe.core.llm.backend.local_server import LocalModelError, LocalServers, problem_with
 from vibe.core.llm.errors import ModelAccessError
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.llm.port import ToolSchema
@@ -35,7 +35,7 @@ def servers(program: str) -> LocalServers:
     """Servers of another program, for a model that is where the settings say."""
     return LocalServers(
         [sys.executable, "-I", "-c", program],
-        lambda settings: ServedModel(path=Path(settings.model_path), context=settings.context, threads=1),
+        lambda settings: settings.model_copy(update={"threads": 1}),
     )
 
 
@@ -97,8 +97,9 @@ def test_a_server_that_does_not_come_says_why(program: str, told: str) -> None:
 def test_a_server_ends_with_a_parent_that_is_killed() -> None:
     program = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from pathlib import Path; from vibe.core.llm.backend.local_server import LocalServer, ServedModel\n"
-        "model = ServedModel(path=Path('m'), context=1, threads=1)\n"
+        "from vibe.core.config.models import LocalConfig\n"
+        "from vibe.core.llm.backend.local_server import LocalServer\n"
+        "model = LocalConfig(model_path='m', context=1, threads=1)\n"
         f"server = LocalServer(model, [sys.executable, '-I', '-c', {SERVES % 'x'!r}], 30)\n"
         "print(server._process.pid, flush=True); sys.stdin.read()"
     )

@@ -25,7 +25,7 @@ from vibe.core.llm.backend.wire_schema import wire_schema
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.port import ModelRequest, ToolSchema
 from vibe.core.messages import AssistantMessage, Image, Message, ToolCall, ToolMessage, UserMessage
-from vibe.core.schemas import table_of, whole_number
+from vibe.core.schemas import table_of, text_in, whole_number
 
 MALFORMED_KEY: Final = "malformed_arguments"
 """Key under which arguments that are no JSON object travel back, since providers refuse them as they are."""
@@ -245,9 +245,9 @@ class _ChunkTaker:
         self._streamed |= self._say(table_of(choice.get("delta")))
         if not self._streamed:  # the whole message behind its pieces would say all of it again
             self._say(table_of(choice.get("message")), is_whole=True)
-        if _text(choice.get("native_finish_reason")).lower() in FAILURE_REASONS:
+        if text_in(choice.get("native_finish_reason")).lower() in FAILURE_REASONS:
             self._answer.finish(choice["native_finish_reason"])
-        reason = _text(choice.get("finish_reason"))
+        reason = text_in(choice.get("finish_reason"))
         if reason.lower() not in _NO_REASONS:
             self._answer.finish(reason)
 
@@ -256,15 +256,15 @@ class _ChunkTaker:
         records = list(_tables(delta.get("reasoning_details")))
         for record in records:
             self._answer.add_record(record)
-        thoughts = next((text for name in self._thoughts if (text := _text(delta.get(name)))), "")
-        thoughts = thoughts or "".join(_text(one.get("text")) or _text(one.get("summary")) for one in records)
+        thoughts = next((text for name in self._thoughts if (text := text_in(delta.get(name)))), "")
+        thoughts = thoughts or "".join(text_in(one.get("text")) or text_in(one.get("summary")) for one in records)
         self._answer.add_reasoning(thoughts)
         said = bool(thoughts or records)
         for thought, text in _parts(delta.get("content")):
             self._answer.add_reasoning(thought)
             self._answer.add_text(text)
             said |= bool(thought or text)
-        refusal = _text(delta.get("refusal"))
+        refusal = text_in(delta.get("refusal"))
         self._answer.add_text(refusal)
         return self._call(delta, is_whole=is_whole) or said or bool(refusal)
 
@@ -297,7 +297,7 @@ def failure_of(chunk: Table) -> Table | None:
         elif error:
             return {name: value for name, value in place.items() if name != "error"} or {"message": "no reason told"}
     says_nothing = not {"choices", "usage"} & set(chunk)
-    if chunk.get("object") == "error" or (says_nothing and (_text(chunk.get("message")) or chunk.get("detail"))):
+    if chunk.get("object") == "error" or (says_nothing and (text_in(chunk.get("message")) or chunk.get("detail"))):
         return chunk
     return None
 
@@ -311,7 +311,7 @@ def _parts(content: object) -> Iterator[tuple[str, str]]:
         if isinstance(part, str):
             yield "", part
         elif fields := table_of(part):
-            text, thinking = _text(fields.get("text")), fields.get("thinking")
+            text, thinking = text_in(fields.get("text")), fields.get("thinking")
             inner = "".join(text for _, text in _parts(thinking)) if thinking else ""
             yield (inner or text, "") if fields.get("type") in _THOUGHT_PARTS else (inner, text)
 
@@ -319,7 +319,7 @@ def _parts(content: object) -> Iterator[tuple[str, str]]:
 def _fragment(function: Table, index: int | None, identity: object = None, extra: Table | None = None) -> CallFragment:
     name = "" if identity is None else str(identity)
     return CallFragment(
-        index=index, id=name, name=_text(function.get("name")), arguments=function.get("arguments"), extra=extra
+        index=index, id=name, name=text_in(function.get("name")), arguments=function.get("arguments"), extra=extra
     )
 
 
@@ -328,7 +328,3 @@ def _tables(value: object) -> Iterable[Table]:
         return [cast("Table", value)]
     listed = cast("list[object]", value) if isinstance(value, list) else []
     return [fields for one in listed if (fields := table_of(one))]
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

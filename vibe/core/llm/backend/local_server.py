@@ -18,8 +18,6 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any, Final
 
-from msgspec import Struct
-
 from vibe.core.config.models import LOCAL_ENGINE, LocalConfig
 from vibe.system.errors import EnvironmentFailure
 
@@ -29,14 +27,6 @@ MAGIC: Final = b"GGUF"
 """The bytes that every model file begins with."""
 LEAVE_SECONDS: Final = 2.0
 SHOWN_OF_LOG: Final = 64 * 1024
-
-
-class ServedModel(Struct, frozen=True, kw_only=True):
-    """A model file and how it is served."""
-
-    path: Path
-    context: int
-    threads: int
 
 
 class LocalModelError(EnvironmentFailure):
@@ -52,7 +42,7 @@ def problem_with(settings: LocalConfig) -> str | None:
     return None
 
 
-def served_model(settings: LocalConfig) -> ServedModel:
+def served_model(settings: LocalConfig) -> LocalConfig:
     """The model that the settings name, else the one that is installed. Looks at the disk.
 
     Raises:
@@ -74,7 +64,7 @@ def served_model(settings: LocalConfig) -> ServedModel:
     if not _is_model(path):
         raise LocalModelError(f"[local] model_path: {str(path)!r} is no GGUF file, or can't be read")
     cores = os.cpu_count() or 1
-    return ServedModel(path=path, context=settings.context, threads=settings.threads or max(1, cores // 2))
+    return settings.model_copy(update={"model_path": str(path), "threads": settings.threads or max(1, cores // 2)})
 
 
 def _is_model(path: Path) -> bool:
@@ -95,7 +85,7 @@ def _installed_weights() -> Path | None:
 class LocalServer:
     """One process of ours that serves one model; ``address`` and ``token`` are how it is asked."""
 
-    def __init__(self, model: ServedModel, program: Sequence[str], seconds: float) -> None:
+    def __init__(self, model: LocalConfig, program: Sequence[str], seconds: float) -> None:
         self.model = model
         self.token = secrets.token_urlsafe(24)
         self.users = 0
@@ -140,12 +130,11 @@ class LocalServer:
             LocalModelError: it can't serve that.
         """
         model = self.model
-        wanted = {"model_path": str(model.path), "context": model.context, "threads": model.threads}
-        told = self._exchange(json.dumps({**wanted, "token": self.token}), seconds)
+        told = self._exchange(json.dumps({**model.model_dump(), "token": self.token}), seconds)
         if "address" in told:
             return str(told["address"])
         problem = told.get("problem") or f"it ended with exit code {self._process.wait(LEAVE_SECONDS)}"
-        raise LocalModelError(f"the local model {str(model.path)!r} can't be served: {self._logged() or problem}")
+        raise LocalModelError(f"the local model {model.model_path!r} can't be served: {self._logged() or problem}")
 
     def _exchange(self, line: str, seconds: float) -> dict[str, Any]:
         stdin, stdout = self._process.stdin, self._process.stdout
@@ -159,7 +148,7 @@ class LocalServer:
             left = end - time.monotonic()
             if left <= 0 or not select.select([stdout], [], [], left)[0]:
                 raise LocalModelError(
-                    f"the local model {str(self.model.path)!r} was not loaded within {seconds:g} s: "
+                    f"the local model {self.model.model_path!r} was not loaded within {seconds:g} s: "
                     "set timeout_seconds of its provider, or choose a smaller one"
                 )
             piece = os.read(stdout.fileno(), 4096)
@@ -180,12 +169,12 @@ class LocalServers:
     """The servers of one process: one a model, however many want it. ``program`` serves, ``find`` knows what."""
 
     def __init__(
-        self, program: Sequence[str] = PROGRAM, find: Callable[[LocalConfig], ServedModel] = served_model
+        self, program: Sequence[str] = PROGRAM, find: Callable[[LocalConfig], LocalConfig] = served_model
     ) -> None:
         self._program = program
         self._find = find
         self._lock = threading.Lock()
-        self._servers: dict[ServedModel, LocalServer] = {}
+        self._servers: dict[LocalConfig, LocalServer] = {}
 
     def acquire(self, settings: LocalConfig, seconds: float) -> LocalServer:
         """Return what serves the model, started if need be; ``release`` it. Blocks while the model is loaded.

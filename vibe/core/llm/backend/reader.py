@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from math import isfinite
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import anyio
 import msgspec
@@ -17,6 +17,9 @@ from ipc.errors import INVALID_JSON
 from vibe.core.llm.backend.assembly import HALF_BASE, AnswerBuilder
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.errors import ModelError, ModelProtocolError
+
+if TYPE_CHECKING:
+    import httpx
 
 MAX_EVENT_BYTES: Final = 4 * 1024 * 1024
 _BOM: Final = b"\xef\xbb\xbf"
@@ -139,34 +142,6 @@ AFTER_DONE_SECONDS: Final = 1.0
 """The time the end of the body may lag behind ``[DONE]``."""
 
 
-class ByteResponse(Protocol):
-    """The part of a response that httpx and httpx2 have in common."""
-
-    @property
-    def status_code(self) -> int:
-        """The HTTP status."""
-        ...
-
-    @property
-    def url(self) -> object:
-        """The address that was asked."""
-        ...
-
-    @property
-    def is_success(self) -> bool:
-        """True if the status is 2xx."""
-        ...
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """Headers, whatever the case of their names."""
-        ...
-
-    def aiter_bytes(self) -> AsyncIterator[bytes]:
-        """The decoded body as it comes."""
-        ...
-
-
 _Event = TypeVar("_Event")
 JSON: Final = "application/json"
 _TYPES: Final = ("event-stream", "json", "text/plain", "octet-stream")
@@ -186,7 +161,7 @@ class StreamReader:
         self.errors = errors
         self._taker = taker
 
-    async def check(self, response: ByteResponse) -> None:
+    async def check(self, response: httpx.Response) -> None:
         """Pass an event stream, and JSON: some servers answer with the whole at once, whatever was asked for.
 
         Raises:
@@ -200,11 +175,11 @@ class StreamReader:
             raise self.errors.from_response(response.status_code, body, response.headers, str(response.url))
         raise self._no_stream(kind, response)
 
-    def _no_stream(self, kind: str, response: ByteResponse) -> ModelProtocolError:
+    def _no_stream(self, kind: str, response: httpx.Response) -> ModelProtocolError:
         problem = f"answered with {kind!r} instead of an event stream"
         return self.errors.protocol(problem, status=response.status_code)
 
-    async def _error_body(self, response: ByteResponse) -> str:
+    async def _error_body(self, response: httpx.Response) -> str:
         body = bytearray()
         with anyio.move_on_after(ERROR_BODY_SECONDS):
             async for chunk in response.aiter_bytes():
@@ -213,7 +188,7 @@ class StreamReader:
                     break
         return bytes(body[:MAX_ERROR_BYTES]).decode("utf-8", "replace")
 
-    async def read(self, response: ByteResponse, answer: AnswerBuilder) -> None:
+    async def read(self, response: httpx.Response, answer: AnswerBuilder) -> None:
         """Put the whole stream into ``answer``, and read on to its end so that the connection can be used again.
 
         Raises:
@@ -242,7 +217,7 @@ class StreamReader:
         if parser.is_plain:
             answer.end()
 
-    def _take_plain(self, take: Callable[[str], bool], bodies: list[str], response: ByteResponse) -> None:
+    def _take_plain(self, take: Callable[[str], bool], bodies: list[str], response: httpx.Response) -> None:
         """Take a body that is no stream, but JSON."""
         try:
             any(map(take, bodies))
@@ -273,7 +248,7 @@ class StreamReader:
             raise self.errors.protocol(f"sent an event that is no completion chunk ({error})") from error
 
 
-def _type_of(response: ByteResponse) -> str:
+def _type_of(response: httpx.Response) -> str:
     return response.headers.get("content-type", "text/event-stream")
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import anyio
 import anyio.lowlevel
@@ -39,16 +38,8 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class FaultKind(StrEnum):
-    """Faults a scripted turn can show instead of answering: one for each class of model error, and silence."""
-
-    OVERLOADED = "overloaded"
-    TRANSPORT = "transport"
-    ACCESS = "access"
-    CONTEXT_TOO_LONG = "context_too_long"
-    PROTOCOL = "protocol"
-    REQUEST = "request"
-    SILENT = "silent"
+FaultKind: TypeAlias = Literal["overloaded", "transport", "access", "context_too_long", "protocol", "request", "silent"]
+"""Faults a scripted turn can show instead of answering: one for each class of model error, and silence."""
 
 
 class ScriptedFault(_Part):
@@ -169,12 +160,12 @@ def _decode_yaml(text: str, source: str) -> object:
 
 
 FAULTS: Final[Mapping[FaultKind, type[ModelError]]] = {
-    FaultKind.OVERLOADED: ModelOverloadedError,
-    FaultKind.TRANSPORT: ModelTransportError,
-    FaultKind.ACCESS: ModelAccessError,
-    FaultKind.CONTEXT_TOO_LONG: ContextTooLongError,
-    FaultKind.PROTOCOL: ModelProtocolError,
-    FaultKind.REQUEST: ModelRequestError,
+    "overloaded": ModelOverloadedError,
+    "transport": ModelTransportError,
+    "access": ModelAccessError,
+    "context_too_long": ContextTooLongError,
+    "protocol": ModelProtocolError,
+    "request": ModelRequestError,
 }
 
 
@@ -234,7 +225,7 @@ class ScriptedBackend:
         return turn.fault
 
     async def _fail(self, fault: ScriptedFault, caller: str, index: int) -> None:
-        if fault.error is FaultKind.SILENT:
+        if fault.error == "silent":
             await anyio.sleep_forever()
         error = FAULTS[fault.error]
         code = f" (HTTP {fault.status})" if fault.status is not None else ""
