@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from uuid import uuid4
 
 from anyio import Lock, move_on_after, to_thread
@@ -39,6 +41,7 @@ class CallRefusal(Struct, frozen=True, kw_only=True):
     reason: str
 
 
+@dataclass(slots=True)
 class Gate:
     """Decides about the calls of one agent; questions and their answers are announced.
 
@@ -46,20 +49,12 @@ class Gate:
     call would fail. Calls come with a ``draft`` of the question about them.
     """
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        approvals: Approvals,
-        sink: EventSink,
-        confinement: Confinement | None = None,
-        preview: Callable[[CallSubject], CallOutlook] = lambda _: CallOutlook(),
-    ) -> None:
-        self._workspace = workspace
-        self._approvals = approvals
-        self._sink = sink
-        self._confinement = confinement
-        self._preview = preview
-        self._judging = Lock(fast_acquire=True)
+    workspace: Workspace
+    approvals: Approvals
+    sink: EventSink
+    confinement: Confinement | None = None
+    preview: Callable[[CallSubject], CallOutlook] = lambda _: CallOutlook()
+    _judging: Lock = field(default_factory=partial(Lock, fast_acquire=True))
 
     def judge(self, tool: AnyTool, args: BaseModel) -> tuple[CallSubject, PermissionDecision]:
         """Say what a call is about and what the rules make of it, before anybody is asked. Reads the file system.
@@ -68,11 +63,11 @@ class Gate:
             PathError: a path of the call leads nowhere.
             ToolError: the tool can't judge it.
         """
-        subject = subject_of(tool, args, self._workspace)
+        subject = subject_of(tool, args, self.workspace)
         return subject, self._decide(subject)
 
     def _decide(self, subject: CallSubject) -> PermissionDecision:
-        return decide(gather(subject, self._workspace, self._approvals, self._confinement))
+        return decide(gather(subject, self.workspace, self.approvals, self.confinement))
 
     async def admit(self, tool: AnyTool, args: BaseModel, draft: ApprovalRequestEvent) -> CallRefusal | CallSubject:
         """Let the call be, or say why not. Waits for the user where the decision is to ask, if there is one.
@@ -104,17 +99,17 @@ class Gate:
         self, subject: CallSubject, draft: ApprovalRequestEvent, decision: PermissionDecision
     ) -> CallRefusal | CallSubject:
         """Ask the user."""
-        if self._approvals.tree.approver is None:
+        if self.approvals.tree.approver is None:
             reason = f"{decision.reason}, and no one can approve in this run"
             # Where everything is approved that can be, what is still refused is refused by the rules, person or not.
-            by = "rule" if self._approvals.mode is ApprovalMode.ALL else "headless"
+            by = "rule" if self.approvals.mode is ApprovalMode.ALL else "headless"
             request = _request(subject, draft, decision, self._unseen())
-            self._sink.publish(request)
-            self._sink.publish(ApprovalDecisionEvent(request_id=request.request_id, decision="deny", reason=reason))
+            self.sink.publish(request)
+            self.sink.publish(ApprovalDecisionEvent(request_id=request.request_id, decision="deny", reason=reason))
             return CallRefusal(by=by, reason=reason)
-        queue = self._approvals.tree.queue
+        queue = self.approvals.tree.queue
         if isinstance(queue, Lock) and queue.locked():
-            self._sink.publish(
+            self.sink.publish(
                 ToolQueuedEvent(
                     tool_call_id=draft.tool_call_id,
                     tool=draft.tool,
@@ -124,23 +119,23 @@ class Gate:
             )
         async with queue:
             # All edits may have been approved while this call waited for its turn.
-            is_approved = _is_open_edit(subject, decision) and self._approvals.mode is not ApprovalMode.ASK
-            if is_approved or self._approvals.remembers(subject.keys):
+            is_approved = _is_open_edit(subject, decision) and self.approvals.mode is not ApprovalMode.ASK
+            if is_approved or self.approvals.remembers(subject.keys):
                 return subject
             try:
-                outlook = await to_thread.run_sync(self._preview, subject)
+                outlook = await to_thread.run_sync(self.preview, subject)
             except ToolError:
                 if _is_open_edit(subject, decision):
                     raise  # it would fail anyway: approval is not needed
                 outlook = self._unseen()
             request = _request(subject, draft, decision, outlook)
-            return await self._ask(self._approvals.tree.approver, request) or subject
+            return await self._ask(self.approvals.tree.approver, request) or subject
 
     async def _beside_others(
         self, subject: CallSubject, draft: ApprovalRequestEvent, decision: PermissionDecision
     ) -> CallRefusal | None:
         """Ask, once, whether to write where others do; a refusal is theirs."""
-        approvals = self._approvals
+        approvals = self.approvals
         others = approvals.neighbours()
         if not others or decision.ruling is Ruling.DENY or approvals.mode is ApprovalMode.ALL:
             return None
@@ -171,10 +166,10 @@ class Gate:
 
     def _unseen(self) -> CallOutlook:
         """The outlook of a call that was not looked at: only where it would be made is known."""
-        return CallOutlook(cwd=str(self._workspace.root))
+        return CallOutlook(cwd=str(self.workspace.root))
 
     async def _ask(self, approver: Approver, request: ApprovalRequestEvent) -> CallRefusal | None:
-        self._sink.publish(request)
+        self.sink.publish(request)
         end: Event = RequestWithdrawnEvent(
             request_id=request.request_id, kind="approval", reason="the call was aborted"
         )
@@ -185,23 +180,23 @@ class Gate:
             end = _decided(request, ApprovalAnswer(allow=False, reason="no one could be asked", by="nobody"))
             raise
         finally:
-            self._sink.publish(end)
+            self.sink.publish(end)
         if not answer.allow:
             return CallRefusal(by="user", reason=answer.reason or "the user said no")
         if answer.scope is ApprovalScope.EDITS:
-            self._approvals.remember([ALL_EDITS])
+            self.approvals.remember([ALL_EDITS])
         elif answer.scope is not ApprovalScope.ONCE:
-            self._approvals.remember(request.covers)
+            self.approvals.remember(request.covers)
         if answer.scope is ApprovalScope.ALWAYS:
             await self._keep(request.covers)
         return None
 
     async def _keep(self, keys: Sequence[str]) -> None:
         try:
-            await to_thread.run_sync(self._approvals.tree.keep, keys)
+            await to_thread.run_sync(self.approvals.tree.keep, keys)
         except VibeError as error:
             message = f"this approval is valid for this run only: {error}"
-            self._sink.publish(WarningEvent(code="approval.not_kept", message=message))
+            self.sink.publish(WarningEvent(code="approval.not_kept", message=message))
 
 
 def _decided(request: ApprovalRequestEvent, answer: ApprovalAnswer) -> ApprovalDecisionEvent:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 import msgspec
@@ -39,6 +40,7 @@ class HandInArgs(ToolArgs):
         return given if "value" in given or given.keys() <= {"summary"} else {"value": given}
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class HandIn:
     """One agent's duty to end with a value, and the value once it is ``accepted``.
 
@@ -47,24 +49,15 @@ class HandIn:
     goes back to the model. One object serves one agent.
     """
 
-    def __init__(
-        self,
-        *,
-        schema: Mapping[str, Any],
-        name: str = HAND_IN,
-        description: str = "Hand in the result of your work. This ends it.",
-        check: Check | None = None,
-        max_bytes: int = MAX_BYTES,
-    ) -> None:
-        self.name = name
-        self.description = description
-        self.schema = schema
-        self.max_bytes = max_bytes
-        self.accepted = False
-        self.value: Any = None
-        self.summary = ""
-        self.last_problem = ""
-        self._check = check
+    schema: Mapping[str, Any]
+    name: str = HAND_IN
+    description: str = "Hand in the result of your work. This ends it."
+    check: Check | None = None
+    max_bytes: int = MAX_BYTES
+    accepted: bool = False
+    value: Any = None
+    summary: str = ""
+    last_problem: str = ""
 
     def renew(self) -> None:
         """Forget what was handed in: a new prompt wants a new value."""
@@ -75,8 +68,8 @@ class HandIn:
         problem = self._size_problem(value)
         if problem is None:
             problem = "; ".join(value_problems(self.schema, value)) or None
-        if problem is None and self._check is not None:
-            problem = self._check(value)
+        if problem is None and self.check is not None:
+            problem = self.check(value)
         if problem is None:
             self.accepted, self.value, self.summary, self.last_problem = True, value, summary.strip(), ""
         else:

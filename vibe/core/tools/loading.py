@@ -29,6 +29,7 @@ from vibe.core.tools.schema import CONTEXT_PARAMETER, KeywordArguments, Signatur
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Names that every provider takes for a function."""
+POSITIONAL = frozenset({inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD})
 
 
 def check_signature(cls: type[BaseTool[Any, Any, Any, Any]]) -> str | None:
@@ -55,25 +56,21 @@ def _run_problem(cls: type[BaseTool[Any, Any, Any, Any]]) -> str | None:
     if not (inspect.iscoroutinefunction(run) or inspect.isasyncgenfunction(run)):
         return "run is not async: write async def run"
     parameters = list(inspect.signature(run).parameters.values())
-    if not parameters or parameters[0].kind not in {
-        inspect.Parameter.POSITIONAL_ONLY,
-        inspect.Parameter.POSITIONAL_OR_KEYWORD,
-    }:
+    if not parameters or parameters[0].kind not in POSITIONAL:
         return "run does not take self"
     return None if issubclass(cls.args_model(), KeywordArguments) else _positional_problem(parameters[1:])
 
 
 def _positional_problem(parameters: list[inspect.Parameter]) -> str | None:
     """Return what keeps ``run(args)`` or ``run(args, ctx)`` from working."""
-    kinds = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
     shape = "run takes ({}), but a tool with an argument model is called as run(args) or run(args, ctx)"
     written = ", ".join(str(p.replace(annotation=p.empty)) for p in parameters)
-    if not parameters or parameters[0].kind not in kinds or parameters[0].name == CONTEXT_PARAMETER:
+    if not parameters or parameters[0].kind not in POSITIONAL or parameters[0].name == CONTEXT_PARAMETER:
         return shape.format(written)
     unfilled = [p for p in parameters[1:] if p.name != CONTEXT_PARAMETER and _must_be_given(p)]
     has_context = any(p.name == CONTEXT_PARAMETER for p in parameters)
     # A second parameter of another name is taken for the context.
-    if unfilled and not has_context and unfilled[0] is parameters[1] and parameters[1].kind in kinds:
+    if unfilled and not has_context and unfilled[0] is parameters[1] and parameters[1].kind in POSITIONAL:
         unfilled = unfilled[1:]
     return shape.format(written) if unfilled else None
 

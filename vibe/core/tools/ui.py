@@ -79,11 +79,3 @@ def call_summary(tool: Any, event: ToolCallView, default: str) -> str:
     if not _words_itself(tool.__class__):
         return default
     return tool.get_call_display(event).summary
-
-
-def result_display(tool: Any, event: ToolResultView, default: str) -> ToolResultDisplay:
-    """The tool's own wording of a result, else the first line of its text."""
-    if event.error is None and _words_itself(tool.__class__):
-        return tool.get_result_display(event)
-    line = next(iter((event.error or default).strip().splitlines()), "")
-    return ToolResultDisplay(success=event.error is None, message=line)

@@ -1,8 +1,6 @@
-"""How calls and results are worded: by the tool if it does so itself, else from what there is."""
+"""How calls are worded: by the tool if it does so itself, else from what there is."""
 
 from __future__ import annotations
-
-from pydantic import BaseModel
 
 from tests.fakes.tools import Peek, SaveArgs
 from vibe.core.tools.base import BaseToolState, TextResult
@@ -13,7 +11,6 @@ from vibe.core.tools.ui import (
     ToolResultView,
     ToolUIData,
     call_summary,
-    result_display,
 )
 
 
@@ -36,32 +33,16 @@ class Worded(Peek, ToolUIData[SaveArgs, TextResult]):
         return "Looking"
 
 
-def ended(result: BaseModel | None = None, error: str | None = None) -> ToolResultView:
-    return ToolResultView(tool_name="t", tool_call_id="c", result=result, error=error)
-
-
 WORDED = Worded.from_config(Worded.config_class()())
 PLAIN = Peek(Peek.config_class()(), BaseToolState())  # pyright: ignore[reportArgumentType]  its own config class
 CALL = ToolCallView(tool_name="t", tool_call_id="c", args=SaveArgs(path="a.txt"))
 
 
-def test_a_tool_words_its_own_calls_and_results() -> None:
+def test_a_tool_words_its_own_calls() -> None:
     assert isinstance(WORDED, ToolUIData)
     assert call_summary(WORDED, CALL, "default") == "Looking at a.txt"
-    assert result_display(WORDED, ended(TextResult(text="it")), "text").message == "Saw it"
 
 
 def test_a_tool_without_words_of_its_own_gets_plain_ones() -> None:
     assert not isinstance(PLAIN, ToolUIData)
     assert call_summary(PLAIN, CALL, "default") == "default"
-    assert result_display(PLAIN, ended(TextResult(text="x")), "\nfirst\nsecond") == ToolResultDisplay(
-        success=True, message="first"
-    )
-    assert result_display(PLAIN, ended(TextResult(text="")), "") == ToolResultDisplay(success=True, message="")
-
-
-def test_an_error_is_shown_as_one_whatever_the_tool_says() -> None:
-    for tool in (WORDED, PLAIN):
-        assert result_display(tool, ended(error="broke\nbadly"), "") == ToolResultDisplay(
-            success=False, message="broke"
-        )
