@@ -53,7 +53,6 @@ class TranscriptError(EnvironmentFailure):
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(f"{path}: {problem}")
-        self.path = path
 
 
 class Transcript:
@@ -86,14 +85,8 @@ class Transcript:
         Raises:
             TranscriptError: a line before the last is no message, or the file cannot be read.
         """
-        try:
-            data = path.read_bytes() if path.exists() else b""
-            records, kept = _decode_lines(path, data)
-            if kept < len(data):
-                os.truncate(path, kept)
-        except OSError as error:
-            raise TranscriptError(path, f"cannot be read ({error.strerror}); check its permissions") from error
-        return cls(records, path=path, dropped_bytes=len(data) - kept)
+        records, dropped = _read(path, mend=True)
+        return cls(records, path=path, dropped_bytes=dropped)
 
     @classmethod
     def peek(cls, path: Path) -> Transcript:
@@ -102,12 +95,8 @@ class Transcript:
         Raises:
             TranscriptError: a line before the last is no message, or the file cannot be read.
         """
-        try:
-            data = path.read_bytes() if path.exists() else b""
-        except OSError as error:
-            raise TranscriptError(path, f"cannot be read ({error.strerror}); check its permissions") from error
-        records, kept = _decode_lines(path, data)
-        return cls(records, dropped_bytes=len(data) - kept)
+        records, dropped = _read(path, mend=False)
+        return cls(records, dropped_bytes=dropped)
 
     def append(self, message: Message) -> None:
         """Write one message, then remember it.
@@ -172,6 +161,18 @@ class Transcript:
             else:
                 break
         return []
+
+
+def _read(path: Path, *, mend: bool) -> tuple[list[Record], int]:
+    """Every whole record of a file, and how many bytes come behind them; to ``mend`` it these are cut off."""
+    try:
+        data = path.read_bytes() if path.exists() else b""
+        records, kept = _decode_lines(path, data)
+        if mend and kept < len(data):
+            os.truncate(path, kept)
+    except OSError as error:
+        raise TranscriptError(path, f"cannot be read ({error.strerror}); check its permissions") from error
+    return records, len(data) - kept
 
 
 def _decode_lines(path: Path, data: bytes) -> tuple[list[Record], int]:
