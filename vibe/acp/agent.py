@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ipc.errors import IpcError
 from vibe.acp.content import ContentBlock, GivenServer, folder_of, server_of
 from vibe.acp.handshake import SETUP_METHOD, abilities_of, initialize_result
-from vibe.acp.history import NoSavedSessionError, SavedSessions
+from vibe.acp.history import NOT_FOUND, SavedSessions
 from vibe.acp.options import MODE, change_of, modes_of, options_of
 from vibe.acp.session import EditorSession
 from vibe.acp.slash import EditorTalk
@@ -30,7 +30,7 @@ from vibe.system.errors import MissingKeyError, UsageError, VibeError, unexpecte
 logger = logging.getLogger(__name__)
 
 NO_KEY = "no provider has a key yet: run `vibe setup` in a terminal, or set the variable of a provider's key"
-AUTH_REQUIRED, NOT_FOUND, INVALID_PARAMS, INTERNAL = -32000, -32002, -32602, -32603
+AUTH_REQUIRED, INVALID_PARAMS, INTERNAL = -32000, -32602, -32603
 
 
 async def serve_requests(transport: LineTransport, host: Host, capabilities: Any) -> None:
@@ -238,8 +238,6 @@ def _refusals() -> Generator[None]:
         raise
     except MissingKeyError as error:
         raise RequestError(AUTH_REQUIRED, str(error)) from error
-    except NoSavedSessionError as error:
-        raise RequestError(NOT_FOUND, str(error)) from error
     except UsageError as error:
         raise RequestError(INVALID_PARAMS, str(error)) from error
     except (VibeError, IpcError) as error:

@@ -12,8 +12,8 @@ from acp import RequestError
 from anyio import from_thread
 from pydantic import ValidationError
 
-from vibe.acp.channel import SessionChannel, reason_of
 from vibe.acp.handshake import EditorAbilities
+from vibe.acp.updates import SessionChannel, reason_of
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.files.text_files import DISK, LARGEST_WHOLE_BYTES, BinaryFileError, FileAccessError, decode
 

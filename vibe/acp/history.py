@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from shutil import rmtree
 
+from acp import RequestError
 from acp.helpers import image_block, text_block
 from acp.schema import ListSessionsResponse, SessionInfo, UserMessageChunk
 
@@ -24,17 +25,12 @@ from vibe.system.plain_text import plain
 
 WENT_ON = frozenset({COMPACTED, CLEARED, REWOUND})
 PAGE = 50
+NOT_FOUND = -32002
+"""The protocol's code for what is not there."""
 TELLING = ("command", "path", "file_path", "pattern", "url")
 """Arguments that say what a call was about."""
 MENTIONED = '\n\n<file path="'
 """Begins the files that a prompt mentions, behind its words."""
-
-
-class NoSavedSessionError(UsageError):
-    """There is no session of that id."""
-
-    def __init__(self, session_id: str) -> None:
-        super().__init__(f"there is no saved session {session_id[:80]!r}: list those there are")
 
 
 class SavedSessions:
@@ -52,10 +48,10 @@ class SavedSessions:
         """Return the session in which one is continued, or itself.
 
         Raises:
-            NoSavedSessionError: there is none.
+            RequestError: there is none.
         """
         if session_id not in self._by_id:
-            raise NoSavedSessionError(session_id)
+            raise RequestError(NOT_FOUND, f"there is no saved session {session_id[:80]!r}: list those there are")
         while session_id in self._next:
             session_id = self._next[session_id]
         return self._by_id[session_id]

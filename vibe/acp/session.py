@@ -1,39 +1,209 @@
-"""EditorSession: one conversation of an editor, with the prompt that is answered in it."""
+"""EditorSession: a conversation of an editor, the prompt that is answered in it, and the person there who is asked."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any, cast
+from uuid import uuid4
 
 from acp import Client, RequestError, schema
-from acp.helpers import update_available_commands, update_current_mode
+from acp.helpers import start_tool_call, update_available_commands, update_current_mode, update_tool_call
 from anyio import CancelScope, to_thread
 from anyio import Event as Signal
 from anyio.abc import TaskGroup
 from msgspec import Struct, field
 
-from ipc.events import ConversationConfiguredEvent, Event, ToolServerEvent
-from vibe.acp.channel import SessionChannel
+from ipc.events import ApprovalRequestEvent, ConversationConfiguredEvent, Event, ToolServerEvent
 from vibe.acp.content import ContentBlock, prompt_of
 from vibe.acp.files import EditorFiles
 from vibe.acp.handshake import EditorAbilities
 from vibe.acp.history import replayed
 from vibe.acp.options import options_of
-from vibe.acp.permissions import EditorPerson
 from vibe.acp.terminals import EditorTerminals
-from vibe.acp.updates import as_code, said
+from vibe.acp.updates import (
+    SessionChannel,
+    as_code,
+    changes_of,
+    kind_of,
+    locations_of,
+    reason_of,
+    said,
+    text_of,
+    title_of,
+)
 from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import Opening, PromptResult, Seat
 from vibe.app.conversation.runtime import Runtime
 from vibe.core.llm.errors import ContextTooLongError, ModelKeyError, ModelOverloadedError
 from vibe.core.messages import Image
 from vibe.core.outcome import Outcome
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
+from vibe.core.tools.questions import Answer, Question
 from vibe.system.errors import UsageError
+from vibe.system.plain_text import plain, plain_line, shortened, some_of
+
+SCOPES = MappingProxyType({scope.value: scope for scope in ApprovalScope})
+NO = "no"
+PICK = "pick:"
+"""Begins the id of an option, so that none is called as the one for a no."""
+BY = "editor"
+CHOSEN, TYPED = "answer", "other"
+"""Begin the names of a form's fields."""
+MOST_COVERED = 3
+LABEL_LENGTH = 100
+
+
+class EditorPerson:
+    """Asks by the channel of a session. ``approved`` is called with each call whose command line they said yes to.
+
+    An editor that ``has_forms`` gets questions as one; else, one by one, as choices.
+    """
+
+    def __init__(self, channel: SessionChannel, approved: Callable[[str, str], object], *, has_forms: bool) -> None:
+        self._channel = channel
+        self._approved = approved
+        self._has_forms = has_forms
+
+    async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
+        """Return the person's answer; none is a no."""
+        channel = self._channel
+        why = request.reason or request.rule
+        call = schema.ToolCallUpdate(
+            tool_call_id=channel.updates.call_id(request.tool_call_id),
+            title=title_of(request),
+            kind=kind_of(request.tool),
+            status="pending",
+            content=[*text_of(plain_line(why)), *changes_of(request.diff, request, channel.root)],
+            locations=locations_of(request.arguments, channel.root),
+            raw_input=request.arguments,
+        )
+        chosen, problem = await self._put(call, _offered(request))
+        scope = SCOPES.get(chosen)
+        if scope is None:
+            return ApprovalAnswer(allow=False, reason=problem, by=BY)
+        command = request.arguments.get("command")
+        if isinstance(command, str):
+            self._approved(request.tool_call_id, command)
+        return ApprovalAnswer(allow=True, scope=scope, by=BY)
+
+    async def __call__(
+        self,
+        questions: Sequence[Question],
+        request_id: str = "",  # noqa: ARG002  the editor knows a question by another id
+    ) -> Sequence[Answer] | None:
+        """Return an answer to each question; None if the person would rather not."""
+        if self._has_forms:
+            return await self._filled(questions)
+        answers: list[Answer] = []
+        for question in questions:
+            told = "\n".join(f"- {one.label}: {one.description}" for one in question.options if one.description)
+            labels = {str(at): one.label for at, one in enumerate(question.options)}
+            chosen = await self.choose(question.question, told, labels)
+            if chosen is None:
+                return None
+            answers.append(Answer(question=question.question, answer=labels[chosen], by=BY))
+        return answers
+
+    async def _filled(self, questions: Sequence[Question]) -> Sequence[Answer] | None:
+        fields = {name: field for at, one in enumerate(questions) for name, field in _fields(at, one)}
+        message = plain("\n".join(one.question for one in questions))
+        form = schema.ElicitationFormSessionMode(
+            session_id=self._channel.session_id,
+            requested_schema=schema.ElicitationSchema.model_validate({"type": "object", "properties": fields}),
+        )
+        await self._channel.flush()
+        try:
+            said = await self._channel.client.create_elicitation(message, form)
+        except (RequestError, ConnectionError, ValueError):
+            return None
+        content = (said.content or {}) if isinstance(said, schema.AcceptElicitationResponse) else {}
+        answers = [_answer(at, one, content) for at, one in enumerate(questions)]
+        return None if None in answers else [one for one in answers if one is not None]
+
+    async def choose(
+        self, question: str, told: str, options: Mapping[str, str], no: str = "None of these"
+    ) -> str | None:
+        """Return the key of the option that the person picks; None: they pick none.
+
+        The protocol asks about tool calls alone, so the editor is shown one that has the answer as its result.
+        """
+        question_id, title, content = f"question-{uuid4().hex}", plain_line(question), text_of(told)
+        self._channel.put(start_tool_call(question_id, title, kind="other", status="pending", content=content))
+        call = schema.ToolCallUpdate(
+            tool_call_id=question_id, title=title, kind="other", status="pending", content=content
+        )
+        offered = [_option(f"{PICK}{key}", label, "allow_once") for key, label in options.items()]
+        picked: str | None = None
+        try:
+            chosen, _ = await self._put(call, [*offered, _option(NO, no, "reject_once")])
+            picked = chosen.removeprefix(PICK) if chosen.startswith(PICK) else None
+        finally:
+            answer = None if picked is None else text_of(options[picked])
+            status = "failed" if picked is None else "completed"
+            self._channel.put(update_tool_call(question_id, status=status, content=answer))
+        return picked
+
+    async def _put(self, call: schema.ToolCallUpdate, options: list[schema.PermissionOption]) -> tuple[str, str]:
+        """Return the id of the option that was chosen, or nothing and the reason why none was."""
+        channel = self._channel
+        await channel.flush()
+        try:
+            said = await channel.client.request_permission(channel.session_id, call, options)
+        except (RequestError, ConnectionError, ValueError) as error:
+            return "", f"the editor could not ask: {reason_of(error)}"
+        if not isinstance(said.outcome, schema.AllowedOutcome):
+            channel.stop()
+            return "", "the work was stopped"
+        chosen = said.outcome.option_id
+        return (chosen, "") if chosen in {option.option_id for option in options} else ("", "no option was chosen")
+
+
+def _fields(at: int, question: Question) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the fields for a question: one to choose in, and one for an answer in other words."""
+    title = plain_line(question.question)
+    offered = [
+        {"const": one.label, "title": plain_line(f"{one.label}: {one.description}" if one.description else one.label)}
+        for one in question.options
+    ]
+    if question.multi_select:
+        yield f"{CHOSEN}{at}", {"type": "array", "title": title, "items": {"anyOf": offered}}
+    elif not question.typed:
+        yield f"{CHOSEN}{at}", {"type": "string", "title": title, "oneOf": offered}
+    yield f"{TYPED}{at}", {"type": "string", "title": title if question.typed else f"{title} (in your own words)"}
+
+
+def _answer(at: int, question: Question, content: Mapping[str, Any]) -> Answer | None:
+    """Return the answer to a question that a form holds; what is typed goes before what is chosen."""
+    typed, chosen = content.get(f"{TYPED}{at}"), content.get(f"{CHOSEN}{at}")
+    if isinstance(typed, str) and typed.strip():
+        return Answer(question=question.question, answer=typed.strip(), is_other=True, by=BY)
+    given = cast("list[object]", chosen) if isinstance(chosen, list) else [chosen]
+    labels = [one.label for one in question.options if one.label in given]
+    return Answer(question=question.question, answer=", ".join(labels), by=BY) if labels else None
+
+
+def _offered(request: ApprovalRequestEvent) -> list[schema.PermissionOption]:
+    options = [_option(ApprovalScope.ONCE, "Yes", "allow_once")]
+    if request.covers:
+        covered = some_of(map(plain_line, request.covers), MOST_COVERED)
+        options.append(_option(ApprovalScope.SESSION, f"Yes, in this session always: {covered}", "allow_always"))
+    if request.edits:
+        options.append(_option(ApprovalScope.EDITS, "Yes, to all edits of this session", "allow_always"))
+    if request.covers:
+        options.append(_option(ApprovalScope.ALWAYS, "Yes, in this folder always", "allow_always"))
+    return [*options, _option(NO, "No", "reject_once")]
+
+
+def _option(option_id: str, name: str, kind: schema.PermissionOptionKind) -> schema.PermissionOption:
+    return schema.PermissionOption(option_id=str(option_id), name=shortened(plain_line(name), LABEL_LENGTH), kind=kind)
+
 
 CODES = MappingProxyType({ModelKeyError: -32000, ContextTooLongError: -32003, ModelOverloadedError: -32004})
 """Error codes of the protocol; of all other errors it is ``FAILED``."""
 FAILED = -32603
+BUSY = "the last prompt of this session is not answered yet: wait for its end, or cancel it"
 
 
 class EditorTurn(Struct):
@@ -43,13 +213,6 @@ class EditorTurn(Struct):
     is_cancelled: bool = False
     result: PromptResult | None = None
     ended: Signal = field(default_factory=Signal)
-
-
-class SessionBusyError(UsageError):
-    """An editor sent a prompt while another one is being answered."""
-
-    def __init__(self) -> None:
-        super().__init__("the last prompt of this session is not answered yet: wait for its end, or cancel it")
 
 
 class SessionCommands(ABC):
@@ -135,8 +298,8 @@ class EditorSession:
         """Answer a prompt.
 
         Raises:
-            SessionBusyError: another one is, and this is no text to tell the agent at work.
-            UsageError: it can't be answered as it is; nothing was said.
+            UsageError: another one is, and this is no text to tell the agent at work.
+                Or it can't be answered as it is; nothing was said.
             RequestError: the work failed.
         """
         if self._turn is not None:
@@ -158,7 +321,7 @@ class EditorSession:
         """Tell a prompt to the agent at work; it ends with the turn that goes on."""
         given = await to_thread.run_sync(prompt_of, blocks, self.opening.workdir)
         if given.images or given.typed.startswith("/") or not self.conversation.steer(given.text):
-            raise SessionBusyError
+            raise UsageError(BUSY)
         await turn.ended.wait()
         await self.channel.flush()
         return _response(turn)
@@ -186,10 +349,10 @@ class EditorSession:
         """Check that no prompt is being answered.
 
         Raises:
-            SessionBusyError: one is.
+            UsageError: one is.
         """
         if self._turn is not None:
-            raise SessionBusyError
+            raise UsageError(BUSY)
 
     def replay(self) -> None:
         """Send the history of the conversation as updates."""

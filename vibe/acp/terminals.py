@@ -19,7 +19,7 @@ from anyio import CancelScope, move_on_after, sleep, to_thread
 from anyio.lowlevel import checkpoint
 from pydantic import ValidationError
 
-from vibe.acp.channel import SessionChannel, reason_of
+from vibe.acp.updates import SessionChannel, reason_of
 from vibe.shell.errors import CommandStartError
 from vibe.shell.process.capture import Capture, OutputPiece
 from vibe.shell.process.port import CommandOrder, CommandResult, Commands, StartedCommand

@@ -30,13 +30,6 @@ MOST_PROBLEMS = 3
 PROBLEM_LENGTH = 200
 
 
-class NotSentError(ValueError):
-    """A message that JSON has no form for."""
-
-    def __init__(self, method: str, problem: Exception) -> None:
-        super().__init__(f"{method or 'an answer'} can't be sent as JSON: {problem}")
-
-
 class LineTransport:
     """Messages over a wire, as the protocol's library takes its transports."""
 
@@ -80,16 +73,16 @@ class LineTransport:
         """Send a message; one to a side that is gone is dropped.
 
         Raises:
-            NotSentError: JSON has no form for it. Where it is an answer, an error is sent in its place.
+            ValueError: JSON has no form for it. Where it is an answer, an error is sent in its place.
         """
         call_id, method = message.get("id"), message.get("method")
         try:
             data = _encoded(_explained(message))
         except (ValueError, RecursionError) as error:
             if method is not None:
-                raise NotSentError(str(method), error) from error
+                raise ValueError(f"{method} can't be sent as JSON: {error}") from error
             logger.exception("an answer can't be sent as JSON")
-            data = _encoded(_error(INTERNAL_ERROR, str(NotSentError("", error)), call_id))
+            data = _encoded(_error(INTERNAL_ERROR, f"an answer can't be sent as JSON: {error}", call_id))
         if method is None:
             self._prompts.pop(cast("str | int", call_id), None)
         elif isinstance(call_id, int):

@@ -1,18 +1,24 @@
-"""SessionUpdates: what happens in a conversation, and calls and their changes, in the words of the protocol; no I/O."""
+"""Updates of an editor about a session: events in the words of the protocol, told in order by the session's channel."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from acp import helpers, schema
+from acp import Client, helpers, schema
+from anyio import Event
+from pydantic import ValidationError
 
 from ipc import events as e
 from vibe.system.plain_text import both_ends, plain, plain_line, shortened
 from vibe.view.step_view import FINAL, RUNNING, StepView
 from vibe.view.view import PASSING, View, apply
+
+logger = logging.getLogger(__name__)
 
 SessionUpdate = helpers.SessionUpdate | schema.ConfigOptionUpdate | schema.UsageUpdate
 """Whatever an editor can be told of a session."""
@@ -65,24 +71,7 @@ class SessionUpdates:
 
     def of(self, event: e.Event) -> list[SessionUpdate]:
         """Return the updates that an event makes."""
-        match event:
-            case e.AssistantDeltaEvent() | e.ReasoningDeltaEvent():
-                updates = self._delta(event)
-            case e.AssistantEvent():
-                updates = self._answer(event)
-            case e.ToolCallEvent():
-                updates = self._call(event)
-            case e.ToolStreamEvent():
-                updates = self._stream(event)
-            case e.ToolResultEvent():
-                updates = self._result(event)
-            case e.UsageEvent():
-                updates = self._usage(event)
-            case e.WarningEvent() | e.ErrorEvent():
-                updates = self._trouble(event)
-            case _:
-                updates = self._heard(event)
-        return [*updates, *self._plan(event)]
+        return [*self._told(event), *self._plan(event)]
 
     def stopped(self) -> list[SessionUpdate]:
         """Return an end for each call that has none of its own, as what made it was stopped."""
@@ -102,6 +91,33 @@ class SessionUpdates:
         self._terminals[tool_call_id] = terminal_id
         return helpers.update_tool_call(self.call_id(tool_call_id), content=[helpers.tool_terminal_ref(terminal_id)])
 
+    def _told(self, event: e.Event) -> Iterator[SessionUpdate]:
+        """Yield the updates about all but the plan; some events are only taken in, to be told with another."""
+        match event:
+            case e.AssistantDeltaEvent() | e.ReasoningDeltaEvent():
+                yield from self._delta(event)
+            case e.AssistantEvent():
+                yield from self._answer(event)
+            case e.ToolCallEvent():
+                yield self._call(event)
+            case e.ToolStreamEvent() if event.tool_call_id not in self._terminals:
+                output = (self._output.get(event.tool_call_id, "") + event.text)[-OUTPUT_LENGTH:]
+                self._output[event.tool_call_id] = output
+                yield helpers.update_tool_call(self.call_id(event.tool_call_id), content=text_of(output, is_code=True))
+            case e.ToolResultEvent():
+                yield from self._result(event)
+            case e.UsageEvent():
+                yield from self._usage(event)
+            case e.WarningEvent() | e.ErrorEvent() if event.code not in PASSING or not _is_elsewhere(event):
+                kind = "warning" if isinstance(event, e.WarningEvent) else "error"
+                yield thought(f"{kind}: {plain_line(event.message)}\n")
+            case e.SubAgentStartedEvent():
+                self._agents[event.subagent_id or ""] = plain_line(event.agent or event.title)
+            case e.ModelStartedEvent() if not _is_elsewhere(event):
+                self._limit = event.context_limit
+            case _:
+                pass
+
     def _delta(self, event: e.AssistantDeltaEvent | e.ReasoningDeltaEvent) -> Iterator[SessionUpdate]:
         if _is_elsewhere(event) or not event.text:
             return
@@ -117,12 +133,12 @@ class SessionUpdates:
         if not _is_elsewhere(event) and event.text and not was_streamed:
             yield said(plain(event.text))
 
-    def _call(self, event: e.ToolCallEvent) -> Iterator[SessionUpdate]:
+    def _call(self, event: e.ToolCallEvent) -> SessionUpdate:
         agent = event.subagent_step_id or (self._agents.get(event.subagent_id or "", "subagent"))
         shown_id = f"{event.subagent_id or event.subagent_step_id}/{event.tool_call_id}"
         own = not _is_elsewhere(event)
         self._calls[event.tool_call_id] = (event.tool_call_id if own else shown_id, event)
-        yield helpers.start_tool_call(
+        return helpers.start_tool_call(
             self.call_id(event.tool_call_id),
             title_of(event) if own else f"{agent}: {title_of(event)}",
             kind=kind_of(event.tool),
@@ -130,13 +146,6 @@ class SessionUpdates:
             locations=locations_of(event.arguments, self._root),
             raw_input=event.arguments,
         )
-
-    def _stream(self, event: e.ToolStreamEvent) -> Iterator[SessionUpdate]:
-        if event.tool_call_id in self._terminals:
-            return
-        output = (self._output.get(event.tool_call_id, "") + event.text)[-OUTPUT_LENGTH:]
-        self._output[event.tool_call_id] = output
-        yield helpers.update_tool_call(self.call_id(event.tool_call_id), content=text_of(output, is_code=True))
 
     def _result(self, event: e.ToolResultEvent) -> Iterator[SessionUpdate]:
         shown_id, call = self._calls.pop(event.tool_call_id, (event.tool_call_id, None))
@@ -152,14 +161,6 @@ class SessionUpdates:
         if isinstance(event.display, e.TodoDisplay) and not _is_elsewhere(event):
             yield helpers.update_plan([_todo(item) for item in event.display.items])
 
-    def _heard(self, event: e.Event) -> Iterator[SessionUpdate]:
-        """Take in what is told with something else."""
-        if isinstance(event, e.SubAgentStartedEvent):
-            self._agents[event.subagent_id or ""] = plain_line(event.agent or event.title)
-        if isinstance(event, e.ModelStartedEvent) and not _is_elsewhere(event):
-            self._limit = event.context_limit
-        yield from ()
-
     def _usage(self, event: e.UsageEvent) -> Iterator[SessionUpdate]:
         known = self._cost is not None and event.cost_usd is not None
         self._cost = (self._cost or 0.0) + (event.cost_usd or 0.0) if known else None
@@ -167,11 +168,6 @@ class SessionUpdates:
             cost = None if self._cost is None else schema.Cost(amount=self._cost, currency="USD")
             used = event.prompt_tokens + event.completion_tokens
             yield schema.UsageUpdate(session_update="usage_update", used=used, size=self._limit, cost=cost)
-
-    def _trouble(self, event: e.WarningEvent | e.ErrorEvent) -> Iterator[SessionUpdate]:
-        kind = "warning" if isinstance(event, e.WarningEvent) else "error"
-        if event.code not in PASSING or not _is_elsewhere(event):
-            yield thought(f"{kind}: {plain_line(event.message)}\n")
 
     def _plan(self, event: e.Event) -> list[SessionUpdate]:
         """Return the plan as it is now, if that has changed; the steps are told in the order of the plan."""
@@ -293,3 +289,89 @@ def _hunk_lines(lines: Sequence[str]) -> Iterator[str]:
         begun = begun or line.startswith("@@")
         if begun and not line.startswith("… "):
             yield line
+
+
+class SessionChannel:
+    """The way to the editor for one session, which works in ``root``; an ``EventSink``.
+
+    ``updates`` makes what is told of events. It is sent once ``run`` is running. What the editor is too slow for is put
+    together: text, output, states. ``stop`` is called when the person stops the work instead of answering a question.
+    """
+
+    def __init__(self, client: Client, root: Path, stop: Callable[[], object]) -> None:
+        self.client = client
+        self.root = root
+        self.stop = stop
+        self.session_id = ""
+        self.updates = SessionUpdates(root)
+        self._waiting = deque[SessionUpdate]()
+        self._news, self._rest = Event(), Event()
+        self._rest.set()
+        self._is_over = False
+
+    def publish(self, event: e.Event) -> None:
+        """Tell the editor of an event."""
+        self.put(*self.updates.of(event))
+
+    def put(self, *updates: SessionUpdate) -> None:
+        """Have updates sent; after the end of ``run`` they are dropped."""
+        for update in () if self._is_over else updates:
+            merged = _merged(self._waiting[-1], update) if self._waiting else None
+            if merged is not None:
+                self._waiting[-1] = merged
+                continue
+            if self._rest.is_set():
+                self._rest = Event()
+            self._waiting.append(update)
+            self._news.set()
+
+    async def flush(self) -> None:
+        """Wait until all that was put is sent."""
+        await self._rest.wait()
+
+    async def run(self) -> None:
+        """Send until this is cancelled; an update that can't be sent is logged, and the next one sent."""
+        try:
+            while True:
+                await self._news.wait()
+                self._news = Event()
+                while self._waiting:
+                    await self._send(self._waiting.popleft())
+                self._rest.set()
+        except ConnectionError:
+            return  # the server learns of it, too
+        finally:
+            self._is_over = True
+            self._waiting.clear()
+            self._rest.set()
+
+    async def _send(self, update: SessionUpdate) -> None:
+        try:
+            await self.client.session_update(self.session_id, update)
+        except ValueError:
+            logger.exception("an update can't be sent: %s", update.session_update)
+
+
+def reason_of(error: Exception) -> str:
+    """Return why an editor did not do what it was asked for, on one line."""
+    problem = "its answer does not fit the protocol" if isinstance(error, ValidationError) else str(error)
+    return plain_line(problem) or "it gave no reason"
+
+
+def _merged(last: SessionUpdate, update: SessionUpdate) -> SessionUpdate | None:
+    """Return one update in place of two; None: each counts."""
+    match last, update:
+        case (schema.AgentPlanUpdate(), schema.AgentPlanUpdate()) | (schema.UsageUpdate(), schema.UsageUpdate()):
+            return update
+        case schema.ToolCallProgress(), schema.ToolCallProgress() if last.tool_call_id == update.tool_call_id:
+            given = {name: getattr(update, name) for name in update.model_fields_set}
+            return last.model_copy(update={name: value for name, value in given.items() if value is not None})
+        case (
+            schema.AgentMessageChunk(content=schema.TextContentBlock(text=begun), message_id=told)
+            | schema.AgentThoughtChunk(content=schema.TextContentBlock(text=begun), message_id=told),
+            schema.AgentMessageChunk(content=schema.TextContentBlock(text=more), message_id=telling)
+            | schema.AgentThoughtChunk(content=schema.TextContentBlock(text=more), message_id=telling),
+        ) if told == telling and type(last) is type(update):
+            return last.model_copy(update={"content": helpers.text_block(begun + more)})
+        case _:
+            return None

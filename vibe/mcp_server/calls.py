@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 from uuid import uuid4
 
-from anyio import CancelScope, get_cancelled_exc_class, move_on_after, to_thread
+from anyio import CancelScope, create_task_group, get_cancelled_exc_class, move_on_after, to_thread
 
 from ipc.commands import Approve
 from planner.store.folder import find_plan
 from vibe.app.conversation.conversation import prompt_record
 from vibe.app.conversation.opening import Opening, PromptLimits, Seat, named_folder
+from vibe.app.conversation.runtime import Runtime
+from vibe.app.engine.host import Host
 from vibe.app.engine.result_record import RunRecord
 from vibe.app.plan import commands
 from vibe.app.plan.run import PlanRun
@@ -22,8 +25,7 @@ from vibe.core.outcome import Outcome
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.mcp_server.client import BY_CLIENT, SCOPES, CallProgress, ClientPrompter, answer_command
 from vibe.mcp_server.plan_status import cut, no_run_result, saved_result, saved_status, served_status
-from vibe.mcp_server.served_plan import NoRun, PlanOrder, ServedPlan, read_document
-from vibe.mcp_server.served_plans import ServedPlans, attend
+from vibe.mcp_server.served_plan import NoRun, PlanOrder, ServedPlan, ServedPlans, attend, read_document
 from vibe.mcp_server.tools import (
     Caller,
     CallRefusedError,
@@ -50,6 +52,18 @@ STOP_SECONDS = 10.0
 CALL_MARK = "_VIBE_CALL"
 """The variable of what a call starts, by which daemons of commands that have ended are found."""
 TIMEOUT_REASON = "timeout"
+
+
+@asynccontextmanager
+async def served_plans(host: Host, *, auto_approve: bool) -> AsyncGenerator[ServedPlans]:
+    """Have a runtime for plans and conversations; at the end every plan at work is paused."""
+    async with Runtime(host) as runtime, create_task_group() as group:
+        plans = ServedPlans(runtime, group, auto_approve=auto_approve)
+        try:
+            yield plans
+        finally:
+            await plans.pause()
+            group.cancel_scope.cancel()
 
 
 async def call_vibe(plans: ServedPlans, args: CallVibeArguments, caller: Caller) -> ToolAnswer:

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import hmac
-import json
 import socket
 from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, MutableMapping, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from anyio import Event, create_task_group, current_time, sleep, sleep_forever
 
-from vibe.mcp_server.protocol import DISCOVER, GONE, SESSION_HEADER
+from vibe.mcp_server.protocol import DISCOVER
+from vibe.mcp_server.tools import GONE, SESSION_HEADER
 from vibe.system.errors import EnvironmentFailure
 
 if TYPE_CHECKING:
     from mcp.server import Server
-
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-Application: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 PATH = "/mcp"
 LARGEST_BODY = 32 * 1024 * 1024
@@ -36,18 +32,11 @@ UNAUTHORIZED = "give the token of this server: Authorization: Bearer TOKEN"
 NO_SESSION = "begin with initialize: without a session nobody could be asked, and no plan would have an owner"
 
 
-class AddressTakenError(EnvironmentFailure):
-    """Nothing can be served at an address."""
-
-    def __init__(self, host: str, port: int, problem: str) -> None:
-        super().__init__(f"{host}:{port} can't be listened on ({problem}): give another port to --http, or 0 for any")
-
-
 def listening(host: str, port: int) -> socket.socket:
     """Return a socket that listens; port 0: any that is free.
 
     Raises:
-        AddressTakenError: it can't.
+        EnvironmentFailure: it can't.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
@@ -57,7 +46,8 @@ def listening(host: str, port: int) -> socket.socket:
         listener.listen(WAITING_CONNECTIONS)
     except OSError as error:
         listener.close()
-        raise AddressTakenError(host, port, error.strerror or str(error)) from error
+        problem = f"can't be listened on ({error.strerror or error}): give another port to --http, or 0 for any"
+        raise EnvironmentFailure(f"{host}:{port} {problem}") from error
     return listener
 
 
@@ -75,7 +65,7 @@ class TokenGuard:
 
     def __init__(
         self,
-        application: Application,
+        application: ASGIApp,
         token: str,
         ended: Callable[[str], object],
         idle_seconds: float = IDLE_SECONDS,
@@ -87,18 +77,21 @@ class TokenGuard:
         self._quiet_since: dict[str, float] = {}
         self._token = token.encode()
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
+        from starlette.responses import JSONResponse  # noqa: PLC0415  only for those who listen
+
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
         headers = dict(scope["headers"])
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
         if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self._token):
-            await _refuse(send, 401, UNAUTHORIZED, ((b"www-authenticate", b"Bearer"),))
+            refusal = JSONResponse({"error": UNAUTHORIZED}, 401, {"www-authenticate": "Bearer"})
+            await refusal(scope, receive, send)
             return
         if headers.get(METHOD_HEADER) == DISCOVER.encode():  # as over standard input: see `declined`
-            await _refuse(send, 400, NO_SESSION)
+            await JSONResponse({"error": NO_SESSION}, 400)(scope, receive, send)
             return
         gone = scope[GONE] = Event()
 
@@ -169,7 +162,7 @@ async def serve_http(server: Server[Any], listener: socket.socket, token: str, e
             serving.force_exit = True
 
 
-def _application(server: Server[Any], listener: socket.socket) -> Application:
+def _application(server: Server[Any], listener: socket.socket) -> ASGIApp:
     from mcp.server.transport_security import TransportSecuritySettings
 
     port = listener.getsockname()[1]
@@ -178,9 +171,3 @@ def _application(server: Server[Any], listener: socket.socket) -> Application:
     return server.streamable_http_app(
         streamable_http_path=PATH, transport_security=ours, max_request_body_size=LARGEST_BODY
     )
-
-
-async def _refuse(send: Send, status: int, problem: str, more: Sequence[tuple[bytes, bytes]] = ()) -> None:
-    headers = [(b"content-type", b"application/json"), *more]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": json.dumps({"error": problem}).encode()})

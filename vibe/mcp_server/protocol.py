@@ -1,24 +1,122 @@
-"""The protocol: our tools in the words of the MCP library, and its requests in ours. The library is loaded here."""
+"""The protocol: our tools in the words of the MCP library, its requests in ours, and the runtime behind all calls.
+
+The library is loaded here, and the runtime during the handshake.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from anyio import Event
+from anyio import CancelScope, Event, to_thread
+from pydantic import ValidationError
 
 from vibe import __version__
+from vibe.app.engine.host import Host, refuse_below_two
 from vibe.core.tools.mcp.client import load_library
-from vibe.mcp_server.lazy_runtime import LazyRuntime
-from vibe.mcp_server.tools import TOOLS, Caller, ToolAnswer
+from vibe.core.tools.schema import describe_problems
+from vibe.mcp_server.tools import TOOLS, CallArguments, Caller, ToolAnswer
+from vibe.system.errors import VibeError, unexpected
+from vibe.system.plain_text import closest, did_you_mean
 from vibe.system.racing import unless
 
 if TYPE_CHECKING:
     from mcp.server import Server, ServerRequestContext
     from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams
 
+    from vibe.mcp_server.served_plan import ServedPlans
+
     RequestContext: TypeAlias = ServerRequestContext[Any, Any]
+
+logger = logging.getLogger(__name__)
+
+MOST_PROBLEMS = 10
+
+
+class LazyRuntime:
+    """The runtime and how far its agents may go: ``auto_approve`` lets pass what a person would be asked about."""
+
+    def __init__(self, host: Host, *, auto_approve: bool = False) -> None:
+        self._host = host
+        self._auto_approve = auto_approve
+        self._wanted, self._ready, self._closing = Event(), Event(), Event()
+        self._plans: ServedPlans | None = None
+
+    async def run(self) -> None:
+        """Load the runtime once it is wanted, and hold it until ``close``; then all its work ends.
+
+        Cancelling this ends it only while there is no runtime: plans are paused, and that takes its time.
+        """
+        await self._wanted.wait()
+        served_plans = await to_thread.run_sync(_load, abandon_on_cancel=True)
+        with CancelScope(shield=True):
+            async with served_plans(self._host, auto_approve=self._auto_approve) as self._plans:
+                self._ready.set()
+                await self._closing.wait()
+
+    def close(self) -> None:
+        """Have all work end."""
+        self._closing.set()
+
+    def prepare(self) -> None:
+        """Have the runtime made, before a call comes."""
+        self._wanted.set()
+
+    def disconnected(self, connection: str) -> None:
+        """Hear that a connection has ended: what was begun over it is paused."""
+        if self._plans is not None:
+            self._plans.disconnected(connection)
+
+    async def call(self, name: str, arguments: Mapping[str, Any], caller: Caller) -> ToolAnswer:
+        """Call a tool; cancelling this ends all it has started. What can't be done is an answer: a sentence why."""
+        from ipc.errors import IpcError  # noqa: PLC0415  the handshake does without it
+
+        tools = {tool.name: tool for tool in TOOLS}
+        tool = tools.get(name)
+        if tool is None:
+            hint = did_you_mean(closest(name, tools), f"there are: {', '.join(tools)}")
+            return _refusal(f"there is no tool {name[:80]!r}; {hint}")
+        try:
+            return await self._called(name, tool.arguments.model_validate(dict(arguments)), caller)
+        except ValidationError as error:
+            problems = [problem.removeprefix(": ") for problem in describe_problems(error, "")[:MOST_PROBLEMS]]
+            takes = ", ".join(tool.arguments.model_fields)
+            return _refusal(f"{name} can't be called so: {'; '.join(problems)}; it takes {takes}")
+        except (VibeError, IpcError) as error:
+            return _refusal(str(error))
+        except Exception as error:
+            logger.exception("a call of %s failed", name)
+            return _refusal(unexpected(error))
+
+    async def _called(self, name: str, args: CallArguments, caller: Caller) -> ToolAnswer:
+        """Call a tool once the runtime is there.
+
+        Raises:
+            NestedTooDeepError: the agent that calls was itself called so, twice over.
+            VibeError, ipc.errors.IpcError: the sentence is the answer.
+        """
+        refuse_below_two(self._host.environ)
+        self.prepare()
+        while self._plans is None:
+            await self._ready.wait()
+        from vibe.mcp_server.calls import CALLS  # noqa: PLC0415  loaded with the runtime
+
+        return await CALLS[name](self._plans, args, caller)
+
+
+def _refusal(sentence: str) -> ToolAnswer:
+    return ToolAnswer(text=sentence, data={"status": "refused", "detail": sentence}, is_error=True)
+
+
+def _load() -> Callable[..., AbstractAsyncContextManager[ServedPlans]]:
+    """Import what conversations and plans need; takes long."""
+    from vibe.mcp_server.calls import served_plans  # noqa: PLC0415  the handshake does without it
+
+    return served_plans
+
 
 SERVER_NAME, SERVER_TITLE = "vibe", "Vibe"
 INSTRUCTIONS = (
@@ -27,59 +125,6 @@ INSTRUCTIONS = (
     "task planned and carried out by several agents in the background; ask after it with plan_status and plan_result."
 )
 DISCOVER = "server/discover"
-CHOICE = "answer"
-SESSION_HEADER = "mcp-session-id"
-GONE = "vibe.gone"
-"""The event of an HTTP request that is set when its client has hung up."""
-
-
-class ProtocolCaller(Caller):
-    """The ``Caller`` of one request."""
-
-    def __init__(self, context: RequestContext) -> None:
-        self._context, self._session = context, context.session
-
-    @property
-    def gone(self) -> Event | None:
-        """Set when the client has hung up; None: the connection itself tells."""
-        request: Any = self._context.request
-        return None if request is None else request.scope.get(GONE)
-
-    @property
-    def can_be_asked(self) -> bool:
-        """True if the client shows forms to a person, and the connection carries our requests."""
-        capabilities = self._session.client_capabilities
-        asked = capabilities.elicitation if capabilities is not None else None
-        by_form = asked is not None and (asked.form is not None or asked.url is None)
-        return by_form and self._session.can_send_request
-
-    @property
-    def connection(self) -> str:
-        """See ``Caller.connection``."""
-        request: Any = self._context.request
-        return "" if request is None else request.headers.get(SESSION_HEADER, "")
-
-    async def ask(self, message: str, choices: Mapping[str, str]) -> str | None:
-        """See ``Caller.ask``; a client that can't ask after all counts as a person who would rather not."""
-        from mcp import MCPError
-
-        schema: dict[str, Any] = {
-            "type": "object",
-            "properties": {
-                CHOICE: {"type": "string", "title": "Answer", "enum": [*choices], "enumNames": [*choices.values()]}
-            },
-            "required": [CHOICE],
-        }
-        try:
-            said = await self._session.elicit_form(message, schema, self._context.request_id)
-        except (MCPError, ValueError):
-            return None
-        chosen = (said.content or {}).get(CHOICE) if said.action == "accept" else None
-        return chosen if isinstance(chosen, str) and chosen in choices else None
-
-    async def report(self, count: int, message: str) -> None:
-        """See ``Caller.report``."""
-        await self._session.report_progress(count, None, message)
 
 
 def load_server(runtime: LazyRuntime) -> Server[Any]:
@@ -95,7 +140,7 @@ def load_server(runtime: LazyRuntime) -> Server[Any]:
         return ListToolsResult(tools=listed)
 
     async def call_tool(context: RequestContext, call: CallToolRequestParams) -> CallToolResult:
-        caller = ProtocolCaller(context)
+        caller = Caller(context)
         return _result(await _while_wanted(caller, partial(runtime.call, call.name, call.arguments or {}, caller)))
 
     return Server(
@@ -108,7 +153,7 @@ def load_server(runtime: LazyRuntime) -> Server[Any]:
     )
 
 
-async def _while_wanted(caller: ProtocolCaller, call: Callable[[], Awaitable[ToolAnswer]]) -> ToolAnswer:
+async def _while_wanted(caller: Caller, call: Callable[[], Awaitable[ToolAnswer]]) -> ToolAnswer:
     """Make a call, and give it up when its client hangs up: what it came to could not be fetched any more."""
     if caller.gone is None:
         return await call()

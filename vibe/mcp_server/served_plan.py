@@ -1,16 +1,18 @@
-"""ServedPlan: one plan that this server runs for a client: written if need be, accepted and carried out."""
+"""The plans that this server runs for clients, beside the calls that began them: written if need be, then run."""
 
 from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
-from anyio import CancelScope, Event, to_thread
-from anyio.abc import TaskStatus
+from anyio import CancelScope, Event, move_on_after, to_thread
+from anyio.abc import TaskGroup, TaskStatus
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -21,17 +23,19 @@ from ipc.events import Event as Happening
 from ipc.sink import EventSink
 from planner.author.output_repair import MODEL_ORIGIN, ORIGIN
 from planner.plan.loader import YAML, LoadedPlan, load_plan
-from planner.store.folder import ApprovalSetting, PlanRunOptions
+from planner.store.folder import ApprovalSetting, PlanRunOptions, new_plan_id, plans_folder
 from vibe.app.conversation.runtime import Runtime
-from vibe.app.engine.request_board import RequestBoard
+from vibe.app.engine.request_board import OpenRequest, RequestBoard
 from vibe.app.plan.author import PlanningRequest, planning
 from vibe.app.plan.command_consent import PlanNotAcceptedError
 from vibe.app.plan.control_handler import plan_router
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.run import PlanRun, PlanSession, open_plan
 from vibe.core.outcome import Outcome
-from vibe.mcp_server.tools import PlanRunArguments
+from vibe.mcp_server.client import CallProgress, ClientPrompter
+from vibe.mcp_server.tools import Caller, CallRefusedError, PlanRunArguments
 from vibe.system.errors import VibeError
+from vibe.system.racing import unless
 from vibe.view.view import View, apply
 
 logger = logging.getLogger(__name__)
@@ -85,7 +89,6 @@ class ServedPlan:
         self._before_run = CancelScope()
         self._session: PlanSession | None = None
         self._begun: TaskStatus[None] | None = None
-        self._is_told = False
 
     @property
     def is_begun(self) -> bool:
@@ -130,7 +133,7 @@ class ServedPlan:
                 self._begin()
                 self.ended = await self._session.run()
         except Exception as error:
-            if not self._is_told:
+            if self._begun:
                 raise
             if not isinstance(error, VibeError | IpcError):
                 logger.exception("plan %s failed", self.plan_id)
@@ -169,9 +172,9 @@ class ServedPlan:
 
     def _begin(self) -> None:
         """From now on trouble is the plan's end, and not that of the call which began it."""
-        if self._begun is not None and not self._is_told:
-            self._is_told = True
+        if self._begun is not None:
             self._begun.started()
+            self._begun = None
 
     async def _prepare(self) -> None:
         """Open the run to be, or let ``ended`` say why there is none."""
@@ -279,3 +282,131 @@ def left_of(budget: Mapping[str, float], tokens: int, price: float) -> dict[str,
     if "max_price" in left:
         left["max_price"] = max(LEAST_PRICE, left["max_price"] - price)
     return left
+
+
+MOST_AT_WORK = 64
+MOST_KEPT = 1_000
+"""So many are remembered; how an older one ended is in its folder."""
+SHORTEST = 4
+"""The fewest characters of a plan's id that name it."""
+LAST_SECONDS = 5.0
+"""The time that plans have to pause at the end of the server."""
+LOOK_SECONDS = 0.2
+
+
+class ServedPlans:
+    """The plans of a server, whose work is done in ``group``."""
+
+    def __init__(self, runtime: Runtime, group: TaskGroup, *, auto_approve: bool) -> None:
+        self.runtime = runtime
+        self.auto_approve = auto_approve
+        self._plans: dict[str, ServedPlan] = {}
+        self._group = group
+
+    async def pause(self) -> None:
+        """Pause every plan at work."""
+        with move_on_after(LAST_SECONDS, shield=True):
+            for plan in self._at_work:
+                plan.stop()
+            for plan in self._at_work:
+                await plan.over.wait()
+
+    def get(self, plan_id: str) -> ServedPlan | None:
+        """Return a plan that this server runs or ran, by its id or the beginning of it that is no other's."""
+        found = [plan for known, plan in self._plans.items() if len(plan_id) >= SHORTEST and known.startswith(plan_id)]
+        return self._plans.get(plan_id) or (found[0] if len(found) == 1 else None)
+
+    async def begin(self, order: PlanOrder) -> ServedPlan:
+        """Begin a plan, or go on with one.
+
+        Raises:
+            UsageError: the plan, the model or the configuration is wrong.
+            EnvironmentFailure, ipc.errors.IpcError: key, disk or bus.
+        """
+        at_work = self._at_work
+        if any(plan.plan_id == order.resumed for plan in at_work):
+            raise CallRefusedError(f"plan {order.resumed} is at work: plan_status says how it stands")
+        if len(at_work) >= MOST_AT_WORK:
+            raise CallRefusedError(f"{len(at_work)} plans are at work, more than that is too much: wait for one to end")
+        plan_id = order.resumed or self._new_id()
+        plan = ServedPlan(plan_id, order, self.runtime, auto_approve=self.auto_approve)
+        before = self._plans.pop(plan_id, None)
+        self._plans[plan_id] = plan
+        try:
+            await self._group.start(plan.work)
+        except BaseException:
+            del self._plans[plan_id]
+            if before is not None:
+                self._plans[plan_id] = before
+            raise
+        self._forget()
+        return plan
+
+    def disconnected(self, connection: str) -> None:
+        """Pause what was begun over a connection that has ended."""
+        for plan in self._at_work:
+            if plan.order.connection == connection:
+                plan.stop()
+
+    @property
+    def _at_work(self) -> list[ServedPlan]:
+        return [plan for plan in self._plans.values() if not plan.over.is_set()]
+
+    def _new_id(self) -> str:
+        folder = plans_folder(self.runtime.host.home)
+        while True:
+            plan_id = new_plan_id(time.time())
+            if plan_id not in self._plans and not (folder / plan_id).exists():
+                return plan_id
+
+    def _forget(self) -> None:
+        over = [plan_id for plan_id, plan in self._plans.items() if plan.over.is_set()]
+        for plan_id in over[: max(0, len(self._plans) - MOST_KEPT)]:
+            del self._plans[plan_id]
+
+
+async def attend(plan: ServedPlan, caller: Caller, seconds: float) -> None:
+    """Wait until a plan has an end, or waits for an answer from elsewhere, but no longer than ``seconds``.
+
+    The client is told meanwhile how it goes, and its person is asked what the plan waits for.
+    """
+    if seconds > 0:
+        progress = CallProgress()
+        prompter = ClientPrompter(caller) if caller.can_be_asked else None
+        with plan.heard_by(progress):
+            await unless(partial(progress.tell, caller), partial(_rest, plan, prompter, seconds))
+
+
+async def _rest(plan: ServedPlan, prompter: ClientPrompter | None, seconds: float) -> None:
+    unanswered: set[str] = set()
+    with move_on_after(seconds):
+        while not plan.over.is_set():
+            waiting = [request for request in plan.board.open if request.request_id not in unanswered]
+            if not plan.board.open:
+                await _moment(plan)
+            elif not waiting or prompter is None:
+                return
+            elif not await _put(plan, prompter, waiting[0]):
+                unanswered.add(waiting[0].request_id)
+
+
+async def _moment(plan: ServedPlan) -> None:
+    """Wait for something to happen, or a little while: a request is open a moment after it was announced."""
+    news = plan.news
+    with move_on_after(LOOK_SECONDS):
+        await news.wait()
+
+
+async def _put(plan: ServedPlan, prompter: ClientPrompter, request: OpenRequest) -> bool:
+    """Ask the client's person for an answer; False: there is none. What another answered is withdrawn."""
+    said = await unless(partial(_settled, plan, request.request_id), partial(prompter.answer, request))
+    if not said:
+        return True
+    (command,) = said
+    return command is not None and (await plan.answer(command)).ok
+
+
+async def _settled(plan: ServedPlan, request_id: str) -> None:
+    """Wait until a request is no longer open."""
+    while any(request.request_id == request_id for request in plan.board.open):
+        await _moment(plan)

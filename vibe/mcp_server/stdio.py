@@ -13,8 +13,7 @@ from anyio import create_memory_object_stream, create_task_group, to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from vibe import __version__
-from vibe.mcp_server.lazy_runtime import LazyRuntime
-from vibe.mcp_server.protocol import DISCOVER, INSTRUCTIONS, SERVER_NAME, SERVER_TITLE, load_server
+from vibe.mcp_server.protocol import DISCOVER, INSTRUCTIONS, SERVER_NAME, SERVER_TITLE, LazyRuntime, load_server
 from vibe.mcp_server.tools import TOOLS
 from vibe.system.line_wire import LONGEST_MESSAGE, Wire
 from vibe.system.racing import unless

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
+from anyio import Event
 from msgspec import Struct, field
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from vibe.core.tools.schema import parameter_schema
 from vibe.system.errors import UsageError
+
+if TYPE_CHECKING:
+    from mcp.server import ServerRequestContext
 
 DEFAULT_TIMEOUT_MS = 60_000
 LONGEST_MS = 24 * 3600 * 1000
@@ -43,6 +46,12 @@ WaitMs = Annotated[
 ]
 
 
+CHOICE = "answer"
+SESSION_HEADER = "mcp-session-id"
+GONE = "vibe.gone"
+"""The event of an HTTP request that is set when its client has hung up."""
+
+
 class CallRefusedError(UsageError):
     """A call that can't be made as it was asked for; nothing was done."""
 
@@ -69,29 +78,56 @@ class ToolAnswer(Struct, frozen=True, kw_only=True):
     is_error: bool = False
 
 
-class Caller(ABC):
+class Caller:
     """The client that made a call, for as long as the call lasts."""
 
-    @property
-    @abstractmethod
-    def can_be_asked(self) -> bool:
-        """True if it can put questions to a person."""
+    def __init__(self, context: ServerRequestContext[Any, Any]) -> None:
+        self._context, self._session = context, context.session
 
     @property
-    @abstractmethod
+    def gone(self) -> Event | None:
+        """Set when the client has hung up; None: the connection itself tells."""
+        request: Any = self._context.request
+        return None if request is None else request.scope.get(GONE)
+
+    @property
+    def can_be_asked(self) -> bool:
+        """True if the client shows forms to a person, and the connection carries our requests."""
+        capabilities = self._session.client_capabilities
+        asked = capabilities.elicitation if capabilities is not None else None
+        by_form = asked is not None and (asked.form is not None or asked.url is None)
+        return by_form and self._session.can_send_request
+
+    @property
     def connection(self) -> str:
         """The name of its connection, where a server has several; blank: the only one."""
+        request: Any = self._context.request
+        return "" if request is None else request.headers.get(SESSION_HEADER, "")
 
-    @abstractmethod
     async def ask(self, message: str, choices: Mapping[str, str]) -> str | None:
         """Have a person choose one of ``choices``, words by key, and return its key; None: they would rather not.
 
-        Cancelling the call withdraws the question.
+        Cancelling the call withdraws the question. A client that can't ask after all counts as such a person.
         """
+        from mcp import MCPError
 
-    @abstractmethod
+        schema: dict[str, Any] = {
+            "type": "object",
+            "properties": {
+                CHOICE: {"type": "string", "title": "Answer", "enum": [*choices], "enumNames": [*choices.values()]}
+            },
+            "required": [CHOICE],
+        }
+        try:
+            said = await self._session.elicit_form(message, schema, self._context.request_id)
+        except (MCPError, ValueError):
+            return None
+        chosen = (said.content or {}).get(CHOICE) if said.action == "accept" else None
+        return chosen if isinstance(chosen, str) and chosen in choices else None
+
     async def report(self, count: int, message: str) -> None:
         """Tell how far the call is, if the client wants to know; ``count`` grows from one to the next."""
+        await self._session.report_progress(count, None, message)
 
 
 class CallVibeArguments(CallArguments):

@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from vibe.acp.channel import SessionChannel
 from vibe.acp.terminals import EditorTerminals
+from vibe.acp.updates import SessionChannel
 from vibe.shell.errors import CommandStartError
 from vibe.shell.process.capture import OutputLimit
 from vibe.shell.process.port import CommandOrder

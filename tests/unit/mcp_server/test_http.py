@@ -4,8 +4,9 @@ from typing import Any
 
 from anyio import Event, create_task_group, fail_after
 from anyio.lowlevel import checkpoint
+from starlette.types import Message, Receive, Send
 
-from vibe.mcp_server.http import Message, Receive, Send, TokenGuard
+from vibe.mcp_server.http import TokenGuard
 
 
 async def never() -> Message:

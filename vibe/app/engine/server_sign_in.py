@@ -18,7 +18,7 @@ from vibe.system.errors import UsageError
 from vibe.system.keyring import keyring_problem
 
 if TYPE_CHECKING:
-    from vibe.core.tools.mcp.login import SignInScreen, SignInWay
+    from vibe.core.tools.mcp.login import SignInWay
 
 
 class NoSignInError(UsageError):
@@ -35,7 +35,7 @@ class ServerSignIns:
         self._request = ConfigRequest(home=host.home, workdir=workdir, environ=host.environ, trust_workdir=trust)
         self._store = SignInStore(VibePaths(host.home).sign_ins)
 
-    async def sign_in(self, server: str, way: SignInWay, screen: SignInScreen) -> str:
+    async def sign_in(self, server: str, way: SignInWay) -> str:
         """Have the user sign in, and return where that is kept; a sign-in from before is there until then.
 
         Raises:
@@ -50,7 +50,7 @@ class ServerSignIns:
         if endpoint.has_key:
             raise NoSignInError(server, "has its own key: remove api_key_env or the Authorization header first")
         await to_thread.run_sync(self._store.find, endpoint.url)  # a file that is damaged is told before, not after
-        sign_in = await signed_in(server, endpoint, way, screen)
+        sign_in = await signed_in(server, endpoint, way)
         problem = await to_thread.run_sync(keyring_problem)
         keep = partial(self._store.put, endpoint.url, sign_in, in_keyring=problem is None)
         await to_thread.run_sync(keep)

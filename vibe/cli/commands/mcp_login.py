@@ -12,7 +12,7 @@ from vibe.app.engine.server_sign_in import ServerSignIns
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.signals import handled_signals
-from vibe.core.tools.mcp.login import SignInScreen, SignInWay
+from vibe.core.tools.mcp.login import SignInWay
 from vibe.front.event_text import one_line
 from vibe.system.programs import guarded, open_browser
 
@@ -55,12 +55,12 @@ async def _login(args: Arguments, env: CliEnvironment) -> int:
         env.stderr.write(f"vibe: {one_line(sentence, LINE_LENGTH)}\n")
         env.stderr.flush()
 
-    way = SignInWay(client_id=args.client_id, port=args.port, patience_seconds=args.timeout)
+    way = SignInWay(show=show, notice=notice, client_id=args.client_id, port=args.port, patience_seconds=args.timeout)
     kept, code = "", int(ExitCode.INTERRUPTED)
     with CancelScope() as scope:
         async with handled_signals(env.host, lambda _which, _count: scope.cancel()) as signals:
             try:
-                kept = await sign_ins.sign_in(args.name, way, SignInScreen(address=show, notice=notice))
+                kept = await sign_ins.sign_in(args.name, way)
             finally:
                 code = signals.exit_code or code
     if not kept:

@@ -11,8 +11,7 @@ from anyio import CancelScope, create_task_group
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.parser import CommandLineError
 from vibe.cli.signals import ProcessEnd, handled_signals
-from vibe.mcp_server.lazy_runtime import LazyRuntime
-from vibe.mcp_server.protocol import load_server
+from vibe.mcp_server.protocol import LazyRuntime, load_server
 from vibe.mcp_server.stdio import serve_stdio
 from vibe.system.awake_loop import run_awake
 from vibe.system.line_wire import claimed_wire

@@ -47,9 +47,8 @@ from vibe.core.tools.mcp.errors import (
 from vibe.core.tools.mcp.remote import (
     READ_RESOURCE,
     RemotePrompt,
-    RemoteResource,
     RemoteTool,
-    ToolChoice,
+    allowed_by,
     list_prompts,
     list_resources,
     list_tools,
@@ -113,7 +112,7 @@ class ServerConnection:
     """A server and the one session with it. ``run`` must be under way for anything to happen."""
 
     def __init__(self, config: McpServerConfig, place: ServerPlace) -> None:
-        self.config = config
+        self.config, self.name = config, config.name
         self.status = ServerStatus.STARTING
         self.problem = ""
         self.tools: tuple[RemoteTool, ...] = ()
@@ -125,7 +124,7 @@ class ServerConnection:
         self.on_change: Callable[[], Awaitable[None]] | None = None
         self.finished = Event()
         self._place = place
-        self._choice = ToolChoice(config)
+        self._allows = allowed_by(config)
         self._client: Client | None = None
         self._ready = Event()
         self._news = Event()
@@ -140,11 +139,6 @@ class ServerConnection:
         self._patience = CancelScope()
         self._calls: list[CallUnderWay] = []
         self._process: ServerProcess | None = None
-
-    @property
-    def name(self) -> str:
-        """The user's name for the server."""
-        return self.config.name
 
     # --- the session's life ---
 
@@ -281,10 +275,10 @@ class ServerConnection:
     async def _offers(self, client: Client) -> tuple[tuple[RemoteTool, ...], int]:
         """Return the tools to offer, and how many resources there are, which are read by one more tool."""
         self._refused.clear()
-        tools = await list_tools(client, self._choice, self._refused)
+        tools = await list_tools(client, self._allows, self.config.max_tools, self._refused)
         self.unusable = tuple(self._refused)
         resources = len(await self._listed("resources", list_resources, client, ()))
-        reads = resources and self._choice.allows(READ_RESOURCE) and READ_RESOURCE not in {tool.name for tool in tools}
+        reads = resources and self._allows(READ_RESOURCE) and READ_RESOURCE not in {tool.name for tool in tools}
         return (*tools, *([resource_tool(self.name)] if reads else [])), resources
 
     async def _listed(self, what: str, ask: Send[T], client: Client, none: T) -> T:
@@ -344,8 +338,8 @@ class ServerConnection:
         """
         return text_of_prompt(await self._request(prompt, lambda client: client.get_prompt(prompt, dict(arguments))))
 
-    async def list_resources(self) -> tuple[RemoteResource, ...]:
-        """Return the resources of the server; raises as ``prompt_text``."""
+    async def list_resources(self) -> tuple[str, ...]:
+        """Return a line for each resource of the server; raises as ``prompt_text``."""
         return await self._request("resources/list", list_resources)
 
     async def read_resource(self, uri: str, ask: UserInput | None = None) -> ReadResourceResult:

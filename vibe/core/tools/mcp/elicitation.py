@@ -40,10 +40,6 @@ class UnusableFormError(ValueError):
     """A form that can't be put as questions; the text says why."""
 
 
-class InvalidAnswerError(ValueError):
-    """An answer that the form does not take; the text says why."""
-
-
 class DeclinedError(Exception):
     """The person would rather not answer; ``later``: not now."""
 
@@ -90,7 +86,7 @@ class FormField(Struct, frozen=True, kw_only=True):
         """Return the value that an answer gives; None: it is left blank. Blocks.
 
         Raises:
-            InvalidAnswerError: it is none.
+            ValueError: the form does not take it; the text says why.
             DeclinedError: the person would rather not give one.
         """
         said = answer.answer.strip()
@@ -109,7 +105,7 @@ class FormField(Struct, frozen=True, kw_only=True):
         for value, label in self.values.items():
             if said.casefold() in {label.casefold(), value.casefold()}:
                 return value
-        raise InvalidAnswerError(f"{shortened(said, LABEL_LENGTH)!r} is none of: {', '.join(self.values.values())}")
+        raise ValueError(f"{shortened(said, LABEL_LENGTH)!r} is none of: {', '.join(self.values.values())}")
 
     def _checked(self, said: str | list[str]) -> Value:
         value: Value = said
@@ -120,9 +116,9 @@ class FormField(Struct, frozen=True, kw_only=True):
                 check(said)
         except ValueError as error:
             kind = NUMBERS.get(self.kind) or f"a valid {self.schema.get('format')}"
-            raise InvalidAnswerError(f"{_line(said)!r} is not {kind}") from error
+            raise ValueError(f"{_line(said)!r} is not {kind}") from error
         if problems := value_problems(self.schema, value):
-            raise InvalidAnswerError(problems[0].removeprefix("value: "))
+            raise ValueError(problems[0].removeprefix("value: "))
         return value
 
     def _text(self) -> str:
@@ -291,7 +287,9 @@ class CallUnderWay:
         if self.ask is None:
             return ElicitResult(action="decline")
         with CancelScope() as scope:
-            self._pause(scope)
+            if not self._questions:
+                self._seconds_left, self.patience.deadline = self.patience.deadline - current_time(), math.inf
+            self._questions.add(scope)
             try:
                 return ElicitResult(action="accept", content=await _answered(server, params, self.ask))
             except DeclinedError as declined:
@@ -299,18 +297,10 @@ class CallUnderWay:
             except UnusableFormError as error:
                 return ErrorData(code=INVALID_PARAMS, message=f"this form can't be put to a person: {error}")
             finally:
-                self._go_on(scope)
+                self._questions.discard(scope)
+                if not self._questions:
+                    self.patience.deadline = current_time() + self._seconds_left
         return ElicitResult(action="cancel")
-
-    def _pause(self, scope: CancelScope) -> None:
-        if not self._questions:
-            self._seconds_left, self.patience.deadline = self.patience.deadline - current_time(), math.inf
-        self._questions.add(scope)
-
-    def _go_on(self, scope: CancelScope) -> None:
-        self._questions.discard(scope)
-        if not self._questions:
-            self.patience.deadline = current_time() + self._seconds_left
 
 
 async def _answered(server: str, params: ElicitRequestParams, ask: UserInput) -> Values | None:
@@ -353,7 +343,7 @@ async def _filled_in(server: str, heading: str, params: ElicitRequestFormParams,
         for field, answer in zip(asked, answers, strict=True):
             try:
                 given[field.name] = await to_thread.run_sync(field.value, answer)
-            except InvalidAnswerError as error:
+            except ValueError as error:
                 wrong[field.name] = f"Not taken: {error}"
         if not wrong:
             break

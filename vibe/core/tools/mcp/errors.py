@@ -4,8 +4,7 @@ VibeError
 ├── ToolError
 │   └── ServerCallError          a call could not be made, or was not answered; names the server
 └── EnvironmentFailure
-    ├── ServerSettingError       an entry of mcp_servers can't be started as it stands
-    └── RequiredServerError      a server the run can't do without is not there
+    └── ServerSettingError       an entry of mcp_servers can't be started as it stands
 """
 
 from __future__ import annotations
@@ -37,13 +36,6 @@ class ServerSettingError(EnvironmentFailure):
     def __init__(self, server: str, problem: str) -> None:
         super().__init__(f"mcp_servers[{server}] {problem}")
         self.problem = problem
-
-
-class RequiredServerError(EnvironmentFailure):
-    """A server with ``required = true`` did not start."""
-
-    def __init__(self, server: str, problem: str) -> None:
-        super().__init__(f"MCP server {server!r} is required: {problem}")
 
 
 CLOSED_CODE = -32000

@@ -57,60 +57,49 @@ REFUSALS = frozenset({401, 403})
 FLOW_LOGGER = "mcp.client.auth.oauth2"
 
 
-class SignInError(EnvironmentFailure):
-    """A sign-in that came to nothing; what was there before is there still."""
-
-    def __init__(self, server: str, problem: str) -> None:
-        super().__init__(f"not signed in to MCP server {server!r}: {problem}")
+class SignInError(Exception):
+    """A reason for which a sign-in comes to nothing."""
 
 
 class SignInWay(Struct, frozen=True, kw_only=True):
-    """The way to sign in. Without ``client_id`` the server is asked for one; port 0 is any that is free."""
+    """The way to sign in. Without ``client_id`` the server is asked for one; port 0 is any that is free.
 
+    ``show`` is given the address to open in a browser, and ``notice`` sentences.
+    """
+
+    show: Callable[[str], Awaitable[None]]
+    notice: Callable[[str], None]
     client_id: str = ""
     port: int = 0
     patience_seconds: float = PATIENCE_SECONDS
 
 
-class SignInScreen(Struct, frozen=True, kw_only=True):
-    """Output of a sign-in: an ``address`` to open in a browser, and sentences."""
-
-    address: Callable[[str], Awaitable[None]]
-    notice: Callable[[str], None]
-
-
-async def signed_in(server: str, endpoint: Endpoint, way: SignInWay, screen: SignInScreen) -> SignIn:
+async def signed_in(server: str, endpoint: Endpoint, way: SignInWay) -> SignIn:
     """Have the user sign in to a server.
 
     Raises:
-        SignInError: it did not come to that; says why.
+        EnvironmentFailure: it did not come to that; says why. What was there before is there still.
     """
-    parts = urlsplit(endpoint.url)
+    parts, failed = urlsplit(endpoint.url), f"not signed in to MCP server {server!r}"
     if parts.scheme != "https" and parts.hostname not in LOCAL_HOSTS:
-        raise SignInError(server, f"{shown_url(endpoint.url)} is not https, and a token would be read on its way")
+        problem = f"{shown_url(endpoint.url)} is not https, and a token would be read on its way"
+        raise EnvironmentFailure(f"{failed}: {problem}")
     await to_thread.run_sync(load_library)
     logging.getLogger(FLOW_LOGGER).setLevel(logging.CRITICAL)  # its errors, raised too, can hold what is secret
-    loopback = Loopback(screen.notice)
+    loopback = Loopback(way.notice)
     try:
         async with loopback.listening(way.port):
             with fail_after(way.patience_seconds):
-                return await _through_the_flow(_Flow(server, endpoint, way, screen, loopback))
+                return await _through_the_flow(_Flow(endpoint, way, loopback))
     except Exception as error:
-        cause = innermost(error)
-        if isinstance(cause, TimeoutError):
-            raise SignInError(server, f"no answer came within {way.patience_seconds:g} s: try again") from error
-        if isinstance(cause, SignInError):
-            raise cause from error
-        raise SignInError(server, _why(cause, endpoint.url, way)) from error
+        raise EnvironmentFailure(f"{failed}: {_why(innermost(error), endpoint.url, way)}") from error
 
 
 class _Flow(Struct, frozen=True):
     """The client library's sign-in, which keeps nothing and asks the user by way of the browser."""
 
-    server: str
     endpoint: Endpoint
     way: SignInWay
-    screen: SignInScreen
     loopback: Loopback
 
     def provider(self) -> OAuthClientProvider:
@@ -147,7 +136,7 @@ class _Flow(Struct, frozen=True):
 
     async def _show(self, address: str) -> None:
         self.loopback.state = parse_qs(urlsplit(address).query)["state"][-1]
-        await self.screen.address(address)
+        await self.way.show(address)
 
     async def _answer(self) -> AuthorizationCodeResult:
         from mcp.shared.auth import AuthorizationCodeResult
@@ -155,23 +144,23 @@ class _Flow(Struct, frozen=True):
         fields = await self.loopback.answer()
         if "error" in fields:
             why = shortened(f"{fields['error']}: {fields.get('error_description', '')}".strip(": "), LONGEST)
-            raise SignInError(self.server, f"it was refused ({why})")
+            raise SignInError(f"it was refused ({why})")
         return AuthorizationCodeResult(code=fields["code"], state=fields.get("state"), iss=fields.get("iss"))
 
 
 async def _through_the_flow(flow: _Flow) -> SignIn:
     import httpx2
 
-    server, endpoint, provider = flow.server, flow.endpoint, flow.provider()
+    endpoint, provider = flow.endpoint, flow.provider()
     headers = {**endpoint.headers, "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": REVISION}
     async with httpx2.AsyncClient(auth=provider, timeout=REQUEST_SECONDS, **client_options(httpx2)) as client:
         async with client.stream("POST", endpoint.url, json=INITIALIZE, headers=headers) as response:
             status, session = response.status_code, response.headers.get("Mcp-Session-Id")
         sign_in = _sign_in_of(provider, endpoint.url)
         if sign_in is None:
-            raise SignInError(server, f"it does not ask for that ({_answered(status)}); `vibe mcp list` connects to it")
+            raise SignInError(f"it does not ask for that ({_answered(status)}); `vibe mcp list` connects to it")
         if status in REFUSALS:
-            raise SignInError(server, f"it gave a token, and refuses it (HTTP {status}): see what your account may do")
+            raise SignInError(f"it gave a token, and refuses it (HTTP {status}): see what your account may do")
         if session:
             await _leave(client, endpoint.url, {**headers, "Mcp-Session-Id": session})
     return sign_in
@@ -213,6 +202,10 @@ def _answered(status: int) -> str:
 
 def _why(error: BaseException, url: str, way: SignInWay) -> str:
     """Return why a flow broke off."""
+    if isinstance(error, SignInError):
+        return str(error)
+    if isinstance(error, TimeoutError):
+        return f"no answer came within {way.patience_seconds:g} s: try again"
     from mcp.client.auth import OAuthRegistrationError, OAuthTokenError
 
     text = shortened(" ".join(str(error).split()) or type(error).__name__, LONGEST)

@@ -46,18 +46,14 @@ class RemoteTool(Struct, frozen=True, kw_only=True):
     """It is ours, in place of the protocol's requests for resources."""
 
 
-class UnusableToolError(ValueError):
-    """A listed tool that can't be offered; the text says why."""
-
-
 def remote_tool(name: str, description: str | None, schema: Mapping[str, Any], hints: Mapping[str, Any]) -> RemoteTool:
     """A listed tool within our bounds.
 
     Raises:
-        UnusableToolError: its name is empty, or its schema too long.
+        ValueError: it can't be offered, since its name is empty, or its schema too long.
     """
     if not name.strip():
-        raise UnusableToolError("a tool without a name")
+        raise ValueError("a tool without a name")
     text = " ".join((description or "").split(" ")).strip()
     return RemoteTool(
         name=name,
@@ -95,7 +91,7 @@ def _bounded(name: str, schema: Mapping[str, Any]) -> str:
     if len(text.encode()) > SCHEMA_BYTES:
         text = _json(remade(whole, _without_prose))
     if len(text.encode()) > LONGEST_SCHEMA:
-        raise UnusableToolError(f"{name!r} has an argument schema of {len(text.encode())} bytes")
+        raise ValueError(f"{name!r} has an argument schema of {len(text.encode())} bytes")
     return text
 
 
@@ -125,26 +121,23 @@ async def pages(ask: Callable[[str | None], Awaitable[Page]]) -> AsyncGenerator[
         cursor = page.next_cursor
 
 
-class ToolChoice:
-    """Which of a server's tools are offered: those it may have, and of these the first ``max_tools`` by name.
+def allowed_by(config: McpServerConfig) -> Callable[[str], bool]:
+    """Return what says of a server's tool that it is not disabled, under its own name or the one it is offered under.
 
     Raises:
         ConfigError: a pattern of ``disabled_tools`` is not valid.
     """
-
-    def __init__(self, config: McpServerConfig) -> None:
-        self._server = config.name
-        self.most = config.max_tools
-        where = f"mcp_servers[{config.name}]"
-        self._disabled = NamePatterns(config.disabled_tools, where=where, key="disabled_tools")
-
-    def allows(self, tool: str) -> bool:
-        """Return whether a tool is not disabled, under its own name or the one it is offered under."""
-        return not any(self._disabled.matches(name) for name in (tool, *proxy_names([(self._server, tool)]).values()))
+    disabled = NamePatterns(config.disabled_tools, where=f"mcp_servers[{config.name}]", key="disabled_tools")
+    return lambda tool: not any(map(disabled.matches, (tool, *proxy_names([(config.name, tool)]).values())))
 
 
-async def list_tools(client: Client, choice: ToolChoice, refused: list[str]) -> tuple[RemoteTool, ...]:
-    """The tools of a server that are offered, by name; ``refused`` gets a sentence for each that can't be used."""
+async def list_tools(
+    client: Client, allows: Callable[[str], bool], most: int, refused: list[str]
+) -> tuple[RemoteTool, ...]:
+    """The tools of a server that are offered, those it ``allows`` and of these the first by name, at ``most`` so many.
+
+    ``refused`` gets a sentence for each that can't be used.
+    """
     from mcp.types import PaginatedRequestParams
 
     tools: dict[str, RemoteTool] = {}
@@ -152,16 +145,16 @@ async def list_tools(client: Client, choice: ToolChoice, refused: list[str]) -> 
         return ()
     async for page in pages(lambda cursor: client.session.list_tools(params=PaginatedRequestParams(cursor=cursor))):
         for tool in page.tools:
-            if not choice.allows(tool.name):
+            if not allows(tool.name):
                 continue
             hints = tool.annotations.model_dump(by_alias=True) if tool.annotations else {}
             try:
                 tools.setdefault(tool.name, remote_tool(tool.name, tool.description, tool.input_schema, hints))
-            except UnusableToolError as error:
+            except ValueError as error:
                 refused.append(str(error))
-    if len(tools) > choice.most:
-        refused.append(f"{len(tools) - choice.most} of {len(tools)} tools, since its max_tools is {choice.most}")
-    return tuple(tools[name] for name in sorted(tools)[: choice.most])
+    if len(tools) > most:
+        refused.append(f"{len(tools) - most} of {len(tools)} tools, since its max_tools is {most}")
+    return tuple(tools[name] for name in sorted(tools)[:most])
 
 
 READ_RESOURCE = "read_resource"
@@ -170,22 +163,14 @@ URI_LENGTH = 2_000
 ABOUT_LENGTH = 200
 
 
-class RemoteResource(Struct, frozen=True, kw_only=True):
-    """A resource as its server lists it, or a template of some: its ``uri`` has names in braces to fill in."""
+async def list_resources(client: Client) -> tuple[str, ...]:
+    """Return the resources of a server, then its templates, in its own order, as lines for a model to choose from.
 
-    uri: str
-    about: str
-
-    def line(self) -> str:
-        """Return it for a model to choose from."""
-        return f"{self.uri}  {self.about}".rstrip()
-
-
-async def list_resources(client: Client) -> tuple[RemoteResource, ...]:
-    """Return the resources of a server, then its templates, in its own order."""
+    They begin with the uri, which of a template has names in braces to fill in.
+    """
     if client.server_capabilities.resources is None:
         return ()
-    found: dict[str, RemoteResource] = {}
+    found: dict[str, str] = {}
     async for page in pages(lambda cursor: client.list_resources(cursor=cursor)):
         for listed in page.resources:
             _add(found, listed.uri, listed.title or listed.name, listed.mime_type, listed.description)
@@ -195,10 +180,10 @@ async def list_resources(client: Client) -> tuple[RemoteResource, ...]:
     return tuple(found.values())[:MOST_RESOURCES]
 
 
-def _add(found: dict[str, RemoteResource], uri: str, *about: str | None) -> None:
+def _add(found: dict[str, str], uri: str, *about: str | None) -> None:
     if uri.isprintable() and 0 < len(uri) <= URI_LENGTH:
-        text = plain_line("; ".join(filter(None, about)))
-        found.setdefault(uri, RemoteResource(uri=uri, about=shortened(text, ABOUT_LENGTH)))
+        text = shortened(plain_line("; ".join(filter(None, about))), ABOUT_LENGTH)
+        found.setdefault(uri, f"{uri}  {text}".rstrip())
 
 
 def resource_tool(server: str) -> RemoteTool:

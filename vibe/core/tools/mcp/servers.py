@@ -24,7 +24,6 @@ from anyio import (
     move_on_after,
 )
 from anyio.abc import TaskGroup
-from anyio.streams.memory import MemoryObjectReceiveStream
 from msgspec import Struct
 from pydantic import BaseModel, Field, RootModel
 
@@ -36,11 +35,11 @@ from vibe.core.tools.errors import ToolError
 from vibe.core.tools.files.images import MAX_IMAGE_BYTES, image_type
 from vibe.core.tools.loading import ToolClass
 from vibe.core.tools.mcp.connection import ServerConnection, ServerPlace, ServerStatus
-from vibe.core.tools.mcp.errors import RequiredServerError, ServerCallError
 from vibe.core.tools.mcp.remote import RemotePrompt, RemoteTool, proxy_names
 from vibe.core.tools.outputs import keep_file
 from vibe.core.tools.permissions import Assessment, listed
 from vibe.core.tools.workspace import Workspace
+from vibe.system.errors import EnvironmentFailure
 from vibe.system.plain_text import plain, plain_line, shortened
 
 if TYPE_CHECKING:
@@ -190,24 +189,19 @@ class RunningCall:
     """A call under way: progress to read from ``notes`` until it ends, then ``result``."""
 
     def __init__(self, name: str, work: Callable[[ProgressFnT], Awaitable[MCPToolResult]]) -> None:
-        self._name = name
         self._work = work
-        self._scope = CancelScope()
-        self._done = Event()
-        self._shown = 0
-        self._shown_at = -math.inf
-        self._result: MCPToolResult | None = None
-        self._error: Exception | None = None
-        self._to_notes, notes = create_memory_object_stream[str](PROGRESS_WAITING)
-        self.notes: MemoryObjectReceiveStream[str] = notes
+        self._scope, self._done = CancelScope(), Event()
+        self._shown, self._shown_at = 0, -math.inf
+        self._outcome: MCPToolResult | Exception = ToolError(f"{name} was stopped: the servers are being closed")
+        self._to_notes, self.notes = create_memory_object_stream[str](PROGRESS_WAITING)
 
     async def run(self) -> None:
         """Do it; nothing is raised but a cancellation."""
         try:
             with self._to_notes, self._scope:
-                self._result = await self._work(self._progress)
+                self._outcome = await self._work(self._progress)
         except Exception as error:  # noqa: BLE001  handed on to the door of the tool call, which waits for it
-            self._error = error
+            self._outcome = error
         finally:
             self._done.set()
 
@@ -225,11 +219,9 @@ class RunningCall:
             ServerCallError: there is none.
         """
         await self._done.wait()
-        if self._error is not None:
-            raise self._error
-        if self._result is None:
-            raise ToolError(f"{self._name} was stopped: the servers are being closed")
-        return self._result
+        if isinstance(self._outcome, Exception):
+            raise self._outcome
+        return self._outcome
 
     async def _progress(self, progress: float, total: float | None, message: str | None) -> None:
         now, is_last = current_time(), total is not None and progress >= total
@@ -339,8 +331,7 @@ class McpResourceTool(McpTool):
             raise ToolError("uri must be the address of a resource, as text")
         if uri:
             return await self._reader(ctx).read_resource(await server.read_resource(uri, ctx.user_input_callback))
-        lines = [resource.line() for resource in await server.list_resources()]
-        text = "\n".join(lines) or "there are no resources"
+        text = "\n".join(await server.list_resources()) or "there are no resources"
         return MCPToolResult(ok=True, server=server.name, tool=self.remote.name, text=text)
 
 
@@ -419,13 +410,13 @@ class McpServers:
         """Wait until each server is ready or has failed: as long as the slowest may take to start.
 
         Raises:
-            RequiredServerError: one that has failed is required, and ``strict`` is set.
+            EnvironmentFailure: one that has failed is required, and ``strict`` is set.
         """
         for connection in self._connections:
             await connection.wait_ready()
         for connection in self._connections:
             if strict and connection.config.required and connection.status is ServerStatus.FAILED:
-                raise RequiredServerError(connection.name, connection.problem)
+                raise EnvironmentFailure(f"MCP server {connection.name!r} is required: {connection.problem}")
 
     def states(self) -> tuple[ServerState, ...]:
         """Return how each stands, in the order they are configured."""
@@ -462,15 +453,13 @@ class McpServers:
         )
 
     async def prompt_text(self, server: str, prompt: str, arguments: Mapping[str, str]) -> str:
-        """Return the text that a server has for a prompt.
+        """Return the text that one of the servers has for a prompt.
 
         Raises:
             ServerCallError: there is none.
         """
-        for connection in self._connections:
-            if connection.name == server:
-                return await connection.prompt_text(prompt, arguments)
-        raise ServerCallError(server, "is not there; go on without it")
+        connection = next(one for one in self._connections if one.name == server)
+        return await connection.prompt_text(prompt, arguments)
 
     def tool_classes(self) -> tuple[ToolClass, ...]:
         """The tools of the servers that have listed some; the same class as long as a tool stays the same."""

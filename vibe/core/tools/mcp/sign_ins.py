@@ -31,13 +31,6 @@ KEPT_IN, KEYRING, VERSION = "kept_in", "keyring", "version"
 Entry: TypeAlias = dict[str, Any]
 
 
-class SignInFileError(EnvironmentFailure):
-    """The file of sign-ins can't be used."""
-
-    def __init__(self, path: Path, problem: str) -> None:
-        super().__init__(f"the sign-ins to MCP servers in {path} {problem}")
-
-
 class SignIn(BaseModel):
     """A sign-in to one server: its tokens, and all that it takes to have them renewed. Prints without secrets."""
 
@@ -69,7 +62,7 @@ class SignInStore:
         """Return the sign-in to the server at an address.
 
         Raises:
-            SignInFileError: the file can't be read, or is damaged.
+            EnvironmentFailure: the file can't be read, or is damaged.
             KeyringError: the tokens are in the keyring, which can't be used.
         """
         entry = self._read().get(url)
@@ -79,7 +72,7 @@ class SignInStore:
         """Keep a sign-in, in place of the one so far.
 
         Raises:
-            SignInFileError, KeyringError: as for ``find``, or the disk refuses; nothing is changed then.
+            EnvironmentFailure: as for ``find``, or the disk refuses; nothing is changed then.
         """
         with self._held():
             entries = self._read()
@@ -93,7 +86,7 @@ class SignInStore:
         """Forget a sign-in, and return it; None if there is none.
 
         Raises:
-            SignInFileError, KeyringError: as for ``put``.
+            EnvironmentFailure: as for ``put``.
         """
         with self._held():
             entries = self._read()
@@ -112,7 +105,7 @@ class SignInStore:
         A token that renews others often works once: so one process at a time asks.
 
         Raises:
-            SignInFileError, KeyringError: as for ``put``.
+            EnvironmentFailure: as for ``put``.
         """
         with self._held():
             entries = self._read()
@@ -151,7 +144,7 @@ class SignInStore:
         except OSError as error:
             raise self._unusable(error) from error
         if lock is None:
-            raise SignInFileError(self.path, "are being changed by another process: try again")
+            raise self._failure("are being changed by another process: try again")
         try:
             yield
         finally:
@@ -171,7 +164,7 @@ class SignInStore:
                     _ = entry[VERSION]
                 SignIn.model_validate({"access_token": "", **entry} if _is_in_keyring(entry) else entry)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ValidationError) as error:
-            raise SignInFileError(self.path, "are damaged: remove the file, and sign in again") from error
+            raise self._failure("are damaged: remove the file, and sign in again") from error
         return entries
 
     def _write(self, entries: dict[str, Entry]) -> None:
@@ -180,8 +173,11 @@ class SignInStore:
         except OSError as error:
             raise self._unusable(error) from error
 
-    def _unusable(self, error: OSError) -> SignInFileError:
-        return SignInFileError(self.path, f"can't be used ({error.strerror or error}): {remedy(error)}")
+    def _unusable(self, error: OSError) -> EnvironmentFailure:
+        return self._failure(f"can't be used ({error.strerror or error}): {remedy(error)}")
+
+    def _failure(self, problem: str) -> EnvironmentFailure:
+        return EnvironmentFailure(f"the sign-ins to MCP servers in {self.path} {problem}")
 
 
 def _is_in_keyring(entry: Entry) -> bool:

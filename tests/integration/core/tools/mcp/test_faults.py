@@ -17,7 +17,7 @@ from tests.fakes.mcp_peers import FAULTY, PEN, http_server, left_over, over_http
 from tests.fakes.mcp_rig import running
 from tests.fakes.ports import free_port
 from vibe.core.config.models import McpServerConfig
-from vibe.core.tools.mcp.errors import RequiredServerError
+from vibe.system.errors import EnvironmentFailure
 
 
 def faulty(fault: str, *more: str, **fields: Any) -> McpServerConfig:
@@ -181,7 +181,7 @@ async def test_odd_names_and_schemas_are_mended_or_told(tmp_path: Path) -> None:
 
 
 async def test_a_required_server_that_fails_is_fatal(tmp_path: Path) -> None:
-    with pytest.raises(RequiredServerError, match="'missing' is required: can't be started"):
+    with pytest.raises(EnvironmentFailure, match="'missing' is required: can't be started"):
         async with running(tmp_path, over_stdio("missing", "no-such-command", required=True)):
             pass
 

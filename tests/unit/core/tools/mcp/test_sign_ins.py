@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.keyrings import FileKeyring, LockedKeyring, keyring_of_this_process
-from vibe.core.tools.mcp.sign_ins import SignIn, SignInFileError, SignInStore
+from vibe.core.tools.mcp.sign_ins import SignIn, SignInStore
+from vibe.system.errors import EnvironmentFailure
 from vibe.system.keyring import KeyringError
 
 URL = "https://h.example/mcp"
@@ -93,7 +94,7 @@ def test_a_damaged_file_is_told_without_what_is_in_it_and_stays(tmp_path: Path, 
     store = SignInStore(tmp_path / "sign_ins.json")
     store.path.write_bytes(text.encode("utf-8", "surrogateescape"))
 
-    with pytest.raises(SignInFileError, match="are damaged: remove the file"):
+    with pytest.raises(EnvironmentFailure, match="are damaged: remove the file"):
         store.put(URL, sign_in("a"))
 
     assert store.path.read_bytes() == text.encode("utf-8", "surrogateescape")
