@@ -236,13 +236,7 @@ class ReportSources:
         for step in every:
             for attempt in step.attempts:
                 for denial in attempt.result.denied:
-                    yield DeniedReport(
-                        step_id=step.outline.id,
-                        tool=denial.tool,
-                        summary=denial.summary,
-                        reason=denial.reason,
-                        by=denial.by,
-                    )
+                    yield DeniedReport(step_id=step.outline.id, **structs.asdict(denial))
 
 
 def _removed(gone: RemovedStep) -> RemovedStepReport:

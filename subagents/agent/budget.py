@@ -91,19 +91,11 @@ class Upstream(Protocol):
         ...
 
 
-class _Tree:
+class _Tree(Struct, kw_only=True, eq=False):
     """The state all accounts of a tree share: what is above them, and the signal that a reservation was given back."""
 
-    def __init__(self, upstream: Upstream | None = None) -> None:
-        self.upstream = upstream
-        self._freed = anyio.Event()
-
-    def announce(self) -> None:
-        self._freed.set()
-        self._freed = anyio.Event()
-
-    async def something_freed(self) -> None:
-        await self._freed.wait()
+    upstream: Upstream | None
+    freed: anyio.Event = field(default_factory=anyio.Event)
 
 
 class Account:
@@ -114,7 +106,7 @@ class Account:
 
     def __init__(self, name: str, limits: Limits, upstream: Upstream | None = None) -> None:
         self._entries = (_Entry(name=name, limits=limits),)
-        self._tree = _Tree(upstream)
+        self._tree = _Tree(upstream=upstream)
 
     def open(self, name: str, limits: Limits, *, spent: Spending | None = None) -> Account:
         """A new account below this one; ``spent`` was booked above it in an earlier run."""
@@ -172,7 +164,7 @@ class Account:
             if room >= min(wanted_tokens, FAIR_ANSWER, best):
                 reserved = CallReservation(self, model, prompt_tokens, int(min(room, wanted_tokens)))
                 return await self._covered(reserved, model, prompt_tokens)
-            await self._tree.something_freed()
+            await self._tree.freed.wait()
 
     async def _covered(self, reserved: CallReservation, model: ModelConfig, prompt_tokens: int) -> CallReservation:
         """The same room on what is above the tree, too; where that gives less, it is less."""
@@ -192,7 +184,8 @@ class Account:
             entry.reserved_tokens += tokens
             entry.reserved_price += price
         if tokens < 0:
-            self._tree.announce()
+            self._tree.freed.set()
+            self._tree.freed = anyio.Event()
 
 
 class CallReservation:

@@ -13,8 +13,9 @@ import anyio.to_thread
 
 from subagents.agent.agent_factory import TASK_TOOL, AgentState
 from subagents.agent.run_context import AgentContext
-from subagents.agent.subagent import TRANSCRIPT_FILE, SubAgent, SubAgentConfig, SubAgentResult, earlier_subagents
+from subagents.agent.subagent import TRANSCRIPT_FILE, SubAgent, SubAgentConfig, earlier_subagents
 from subagents.step_result import ENVIRONMENT_REASON, AgentUsage
+from vibe.core.agent_loop import ActResult
 from vibe.core.agents.manager import AgentManager
 from vibe.core.agents.models import AgentProfile, AgentSafety
 from vibe.core.config.models import SubagentsConfig
@@ -30,7 +31,7 @@ from vibe.system.files import replace_file
 RESULT_FILE = "result.json"
 SAVE_SECONDS = 2.0
 TITLE_LENGTH = 80
-OUT_OF_TIME = SubAgentResult(outcome=Outcome.LIMIT, reason="timeout", detail="the subagent ran out of time")
+OUT_OF_TIME = ActResult(outcome=Outcome.LIMIT, reason="timeout", detail="the subagent ran out of time")
 
 
 class SpawnError(ToolError):
@@ -108,7 +109,7 @@ class Spawner:
         async with self._pool.place(), background_commands() as background:
             agent = await anyio.to_thread.run_sync(self._make, order, profile, background)
             self._mine.append(agent)
-            acted = SubAgentResult(outcome=Outcome.INTERRUPTED, reason="stopped", detail="stopped before the end")
+            acted = ActResult(outcome=Outcome.INTERRUPTED, reason="stopped", detail="stopped before the end")
             try:
                 acted = await self._work(agent, order)
             finally:
@@ -117,13 +118,13 @@ class Spawner:
                     await anyio.to_thread.run_sync(self._save, agent, order, acted)
         return _report(agent, order, acted, self._folder_of(order.agent, agent.subagent_id) / TRANSCRIPT_FILE)
 
-    async def _work(self, agent: SubAgent, order: SubagentOrder) -> SubAgentResult:
+    async def _work(self, agent: SubAgent, order: SubagentOrder) -> ActResult:
         acted = OUT_OF_TIME
         with anyio.move_on_after(self._pool.limits.timeout_seconds):
             try:
                 acted = await agent.execute(order.task, self.stop)
             except EnvironmentFailure as error:  # its conversation can't be written down any more
-                acted = SubAgentResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error))
+                acted = ActResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error))
         return acted
 
     def _make(self, order: SubagentOrder, profile: AgentProfile, background: BackgroundCommands) -> SubAgent:
@@ -161,7 +162,7 @@ class Spawner:
     def _folder_of(self, agent_name: str, subagent_id: str) -> Path:
         return self._folder / f"{agent_name}-{subagent_id[:12]}"
 
-    def _save(self, agent: SubAgent, order: SubagentOrder, acted: SubAgentResult) -> None:
+    def _save(self, agent: SubAgent, order: SubagentOrder, acted: ActResult) -> None:
         """Write the result as a whole, or not at all."""
         document = {
             "subagent_id": agent.subagent_id,
@@ -186,7 +187,7 @@ def started_subagents(steps: Path) -> int:
     return sum(1 for path in steps.glob("*/subagents*/*") if path.is_dir())
 
 
-def _report(agent: SubAgent, order: SubagentOrder, acted: SubAgentResult, transcript: Path) -> SubagentReport:
+def _report(agent: SubAgent, order: SubagentOrder, acted: ActResult, transcript: Path) -> SubagentReport:
     return SubagentReport(
         agent=order.agent,
         subagent_id=agent.subagent_id,

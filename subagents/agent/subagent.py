@@ -54,8 +54,6 @@ class SubAgentConfig(Struct, frozen=True, kw_only=True):
 
 TRANSCRIPT_FILE = "messages.jsonl"
 """In the folder of a subagent that an agent started."""
-SubAgentResult = ActResult
-"""The result of a subagent: an ``ActResult`` over its whole conversation."""
 
 
 class SubAgent:
@@ -87,7 +85,7 @@ class SubAgent:
         self._loop = AgentLoop(self._kit(), max_turns=config.max_turns)
         self._started: float | None = None
 
-    async def execute(self, prompt: str, stop: StopSignal | None = None) -> SubAgentResult:
+    async def execute(self, prompt: str, stop: StopSignal | None = None) -> ActResult:
         """Do the step, or go on with it where its conversation was cut off."""
         self._heed(stop)
         self._started = self._context.run.clock()
@@ -101,7 +99,7 @@ class SubAgent:
             self._context.sink.publish(WarningEvent(code="transcript.torn", message=dropped))
         return await self._loop.resume(stop)
 
-    async def continue_with(self, prompt: str, stop: StopSignal | None = None) -> SubAgentResult:
+    async def continue_with(self, prompt: str, stop: StopSignal | None = None) -> ActResult:
         """Take another prompt in the same conversation, after ``execute``."""
         self._heed(stop)
         return await self._loop.act(prompt, stop)

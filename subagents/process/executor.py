@@ -25,8 +25,8 @@ from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal, u
 from subagents.process.child_process import ProcessStartError, StepProcess, StepProgram
 from subagents.process.parent import StepServer
 from subagents.process.protocol import Begin, CancelNow, LinkError, MismatchError, StopAtTurnEnd
+from subagents.step.local_executor import attempt_spending
 from subagents.step.tamper_guard import RunClaims
-from subagents.step.usage_recovery import attempt_spending
 from subagents.step_result import ENVIRONMENT_REASON
 from vibe.core.messages import Spending, Usage, total_of
 from vibe.core.outcome import Outcome

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from typing import Any, assert_never
 
@@ -29,10 +29,6 @@ from vibe.core.messages import Spending, Usage
 from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.questions import Question
 from vibe.system.errors import EnvironmentFailure
-
-
-class NotLentError(Exception):
-    """The requested resource is unknown."""
 
 
 class _Lease(Struct, eq=False):
@@ -192,7 +188,7 @@ class StepServer:
             await self.send(
                 protocol.Refused(number, str(error), account=error.account, limit=error.limit, spent=error.spent)
             )
-        except (SpawnError, NotLentError, EnvironmentFailure) as error:
+        except (SpawnError, EnvironmentFailure) as error:
             await self.send(protocol.Refused(number, str(error)))
         finally:
             self._leases.pop(number, None)
@@ -220,7 +216,8 @@ class StepServer:
             case protocol.ClaimsBeside():
                 yield protocol.Granted(number, writes=tuple(self._others()))
             case protocol.TurnToWrite():
-                async with self._turn_to_write(number):
+                turns = services.turns
+                async with nullcontext() if turns is None else turns(partial(self._tell_wait, number)):
                     yield protocol.Granted(number)
             case _:
                 assert_never(want)
@@ -242,25 +239,21 @@ class StepServer:
     async def _answer(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
         approver = self._services.approvals.tree.approver
         if approver is None:
-            raise NotLentError("no one can answer questions in this run")
+            raise EnvironmentFailure("no one can answer questions in this run")
         return await approver.approve(request)
 
     async def _replies(self, want: protocol.PersonsReplies) -> tuple[dict[str, Any], ...] | None:
         if self._services.user_input is None:
-            raise NotLentError("no one can answer questions in this run")
+            raise EnvironmentFailure("no one can answer questions in this run")
         questions = [Question.model_validate(asked) for asked in want.questions]
         answers = await self._services.user_input(questions, want.request_id)
         return None if answers is None else tuple(answer.model_dump(mode="json") for answer in answers)
 
-    def _turn_to_write(self, number: int) -> AbstractAsyncContextManager[object]:
-        turns = self._services.turns
-        return nullcontext() if turns is None else turns(partial(self._say_what_is_waited_for, number))
-
-    def _say_what_is_waited_for(self, number: int, message: str) -> None:
+    def _tell_wait(self, number: int, message: str) -> None:
         self._start(self.send, protocol.Waits(number, message))
 
     def _limiter(self, provider: str) -> CallLimiter:
         try:
             return self._services.limiter_of(provider)
         except KeyError as error:
-            raise NotLentError(f"unknown provider {provider!r}: the run's settings have changed") from error
+            raise EnvironmentFailure(f"unknown provider {provider!r}: the run's settings have changed") from error

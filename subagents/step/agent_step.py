@@ -8,13 +8,14 @@ import anyio.to_thread
 from msgspec import Struct, structs
 from msgspec.structs import replace
 
-from subagents.agent.subagent import SubAgent, SubAgentResult
+from subagents.agent.subagent import SubAgent
 from subagents.executor import StepResult, StepTask, StopSignal
 from subagents.step.command_runner import HostCommands, Purpose, failure_of, output_of
 from subagents.step.config_files import ConfigChange
 from subagents.step.failing_lines import failing_part
 from subagents.step.prompts import REPAIR_HEADINGS, config_message, first_message, repair_message
 from subagents.step.tamper_guard import TamperGuard
+from vibe.core.agent_loop import ActResult
 from vibe.core.modes import WRITE_TOOLS
 from vibe.core.outcome import Outcome
 from vibe.system.plain_text import some_of
@@ -22,7 +23,7 @@ from vibe.system.plain_text import some_of
 CHECKABLE = frozenset({Outcome.COMPLETED, Outcome.BLOCKED})
 """Ends after which the checks decide: a blocked agent may have got the work done without the denied call."""
 SHOWN_FILES = 5
-OUT_OF_TIME = SubAgentResult(outcome=Outcome.LIMIT, reason="timeout", detail="the step ran out of time")
+OUT_OF_TIME = ActResult(outcome=Outcome.LIMIT, reason="timeout", detail="the step ran out of time")
 
 
 class _Finding(Struct, frozen=True, kw_only=True):
@@ -146,7 +147,7 @@ class AgentStep:
         """Return how many repairs were asked for; counted in the conversation, so that it survives a resume."""
         return sum(prompt.content.startswith(REPAIR_HEADINGS) for prompt in self.agent.conversation.prompts)
 
-    def _take(self, acted: SubAgentResult) -> None:
+    def _take(self, acted: ActResult) -> None:
         self._acted = acted
         self._files_changed.update(dict.fromkeys(acted.files_changed))
 

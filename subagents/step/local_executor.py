@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from subagents.agent.agent_factory import AgentState
 from subagents.agent.run_context import AgentContext
-from subagents.agent.subagent import SubAgent, SubAgentConfig
+from subagents.agent.subagent import SubAgent, SubAgentConfig, earlier_subagents
 from subagents.executor import StepResult, StepTask, StopSignal, unserved
 from subagents.step.agent_step import AgentStep
 from subagents.step.command_runner import LOG_FILE, HostCommands, run_commands
@@ -22,8 +22,9 @@ from subagents.step.prompts import result_files
 from subagents.step.tamper_guard import ConcurrentClaims, RunClaims, TamperGuard, record_name
 from vibe.core.agents.manager import UnknownAgentError
 from vibe.core.agents.models import AgentProfile
+from vibe.core.messages import Spending, Spent, total_of
 from vibe.core.outcome import Outcome
-from vibe.core.session.transcript import Transcript
+from vibe.core.session.transcript import Transcript, TranscriptError
 from vibe.core.tools.background import BackgroundCommands, background_commands
 from vibe.core.tools.files.text_files import DISK
 from vibe.core.tools.hand_in import HandIn
@@ -213,3 +214,22 @@ async def _hurry(ended: Event, mark: str) -> None:
             with move_on_after(KILL_SECONDS):
                 await kill_marked(ATTEMPT_MARK, mark)
         raise
+
+
+def attempt_spending(step_folder: Path, attempt: int) -> Spending:
+    """Usage and USD (None: unknown) of the attempt's agents and the subagents they started; reads files.
+
+    Those that resolved its merge conflicts had conversations of their own.
+    """
+    stem = transcript_name(attempt).removesuffix(".jsonl")
+    merges = (path.name.removeprefix(f"{stem}.") for path in step_folder.glob(f"{stem}.merge*.jsonl"))
+    names = ("", *(name.removesuffix(".jsonl") for name in merges))
+    return total_of(spent for name in names for spent in _conversation_spending(step_folder, attempt, name))
+
+
+def _conversation_spending(step_folder: Path, attempt: int, name: str) -> Iterator[Spent]:
+    try:
+        yield Transcript.peek(step_folder / transcript_name(attempt, name))
+    except TranscriptError:
+        return  # the step that needs the conversation reports it
+    yield from earlier_subagents(step_folder / subagents_name(attempt, name), "")

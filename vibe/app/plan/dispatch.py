@@ -26,7 +26,7 @@ from subagents.agent.run_services import RunServices
 from subagents.agent.spawner import SpawnPool, started_subagents
 from subagents.agent.steering import Steering
 from subagents.executor import KeptBy
-from subagents.step.usage_recovery import attempt_spending
+from subagents.step.local_executor import attempt_spending
 from vibe import __version__
 from vibe.app.engine.event_publishing import Publishing
 from vibe.app.engine.host import Host, steps_at_once

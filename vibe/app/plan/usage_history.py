@@ -8,7 +8,7 @@ from planner.author.planner_agent import CALLER
 from planner.plan.model import Plan
 from planner.state.state import AttemptKey, RemovedStep, State
 from planner.store.folder import PlanFolder
-from subagents.step.usage_recovery import attempt_spending
+from subagents.step.local_executor import attempt_spending
 from subagents.step_result import AgentUsage
 from vibe.core.messages import Spending, Spent, total_of
 from vibe.core.session.transcript import Transcript, TranscriptError
