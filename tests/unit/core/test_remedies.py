@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from subagents.step.step_files import SnapshotError
+from vibe.app.plan.rewind import SnapshotError
 from vibe.core.session.snapshots import Snapshots
 from vibe.system.errors import remedy, shortage, unexpected
 

@@ -6,8 +6,11 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
+import anyio
+import anyio.to_thread
 from msgspec import Struct
 
+from ipc.events import WarningEvent
 from ipc.sink import EventSink
 from planner.plan.diagnostics import UnknownStepError
 from planner.plan.loader import LoadedPlan
@@ -16,15 +19,113 @@ from planner.plan.write_claims import Claim, claim_of, claims_overlap, may_write
 from planner.state.changes import with_dependants
 from planner.state.decide import look
 from planner.store.store import PlanStore
-from subagents.executor import StepExecutor, StepResult
-from subagents.step.step_files import FILES_FOLDER, RecordingExecutor, StepFiles, StepFilesLog
+from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal
 from vibe.app.engine.build import Engine
 from vibe.app.engine.host import Host
+from vibe.core.session.errors import SnapshotError
 from vibe.core.session.restoring import Blame, Restoration, Restored, aside_folder
 from vibe.core.session.snapshots import Point, Snapshots
 from vibe.core.session.write_turn import WriteTurn
 from vibe.system.errors import UsageError
 from vibe.system.own_places import OwnPlaces
+
+FILES_FOLDER = "files"
+"""Inside the plan's folder."""
+
+
+class StepFilesLog:
+    """The points of one plan, in its folder. Everything here blocks: call it in a thread, one call at a time."""
+
+    def __init__(
+        self,
+        snapshots: Snapshots,
+        now: Callable[[], float] = time.time,
+        met_others: Callable[[], bool] = bool,
+    ) -> None:
+        self.snapshots = snapshots
+        self._now = now
+        self._met_others = met_others
+        self._busy: set[str] | None = None  # None: what an earlier process left has not been read yet
+
+    def take(self, begun: tuple[str, ...] = (), ended: tuple[str, ...] = (), rewound: tuple[str, ...] = ()) -> Point:
+        """Record the files as they are now.
+
+        Raises:
+            SnapshotError: git is missing or refuses, or the disk does.
+        """
+        left = self._busy is None
+        busy = left_busy(self.snapshots.points()) if self._busy is None else self._busy
+        point = self.snapshots.record(
+            Point(
+                at=self._now(),
+                begun=begun,
+                ended=ended,
+                busy=tuple(sorted(busy | set(ended))),
+                cut=left and bool(busy),
+                others=self._met_others(),
+                rewound=rewound,
+            )
+        )
+        self._busy = (set() if left else busy - set(ended)) | (set(begun) - set(ended))
+        return point
+
+
+def left_busy(points: list[Point]) -> set[str]:
+    """The steps that were at work after the last point."""
+    if not points:
+        return set()
+    last = points[-1]
+    before = set[str]() if last.cut else set(last.busy)
+    return (before - set(last.ended)) | (set(last.begun) - set(last.ended))
+
+
+class RecordingExecutor:
+    """Has another executor do the steps, and the files of those in the shared workspace recorded around them.
+
+    A step in a worktree has its branch as its record; only its merge is noted. Steps that come together share one
+    snapshot. Where files can't be recorded, that is said once and the work goes on.
+    """
+
+    def __init__(self, inner: StepExecutor, log: StepFilesLog, sink: EventSink) -> None:
+        self._inner = inner
+        self._log = log
+        self._sink = sink
+        self._lock = anyio.Lock()
+        self._begun: list[str] = []
+        self._ended: list[str] = []
+        self._asked = self._taken = 0
+        self._off = False
+
+    async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
+        """Do the step; see ``StepExecutor``."""
+        try:
+            if task.step.workspace == "shared":
+                self._begun.append(task.step_id)
+                await self._point()
+            result = await self._inner.run(task, stop)
+        finally:
+            self._ended.append(task.step_id)  # if it was cancelled: what it left is recorded with the next point
+        await self._point()
+        return result
+
+    async def _point(self) -> None:
+        self._asked += 1
+        mine = self._asked
+        async with self._lock:
+            if self._off or self._taken >= mine:
+                return
+            asked, begun, ended = self._asked, tuple(self._begun), tuple(self._ended)
+            self._begun.clear()
+            self._ended.clear()
+            try:
+                await anyio.to_thread.run_sync(self._log.take, begun, ended)
+            except SnapshotError as error:
+                self._off = True
+                self._sink.publish(WarningEvent(code="snapshot.off", message=f"{error}; the plan continues without"))
+            unread = self._log.snapshots.unread()
+            if unread:
+                self._sink.publish(WarningEvent(code="snapshot.left_out", message=unread))
+            self._taken = asked
 
 
 class NotRecordedError(UsageError):
@@ -54,7 +155,7 @@ def recorded(
     if not any(step.command is None and step.workspace == "shared" and may_write(step) for step in plan.steps):
         return executor
     snapshots = _snapshots(store, engine.environ, engine.own_places)
-    return RecordingExecutor(executor, StepFiles(StepFilesLog(snapshots, met_others=turn.met_others), sink))
+    return RecordingExecutor(executor, StepFilesLog(snapshots, met_others=turn.met_others), sink)
 
 
 def _snapshots(store: PlanStore, environ: Mapping[str, str], own: OwnPlaces) -> Snapshots:

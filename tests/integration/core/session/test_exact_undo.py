@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from subagents.step.step_files import StepFilesLog
 from tests.fakes.unprivileged import as_before, folder_of_nobody
 from tests.integration.core.session.repository import ENVIRON, git, write
 from tests.integration.core.session.test_rewind import Story
+from vibe.app.plan.rewind import StepFilesLog
 from vibe.core.session.restoring import Blame, Restoration, Restored
 from vibe.core.session.snapshots import Point, Snapshots
 

@@ -20,8 +20,8 @@ from pathlib import Path
 import anyio
 
 from subagents.executor import StepResult
-from subagents.worktree.cleanup import give_up_worktrees
 from tests.integration.subagents.worktree.rig import EditingExecutor, Rig, git, worktree_task
+from vibe.app.plan.clean import give_up_worktrees
 from vibe.core.outcome import NeverStop, Outcome
 
 CHANGING = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link", "shutil.rmtree", "subprocess.Popen")

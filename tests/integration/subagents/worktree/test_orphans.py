@@ -10,8 +10,8 @@ import pytest
 from anyio import to_thread
 
 from subagents.executor import StepResult
-from subagents.worktree.cleanup import Orphans, find_orphans
 from tests.integration.subagents.worktree.rig import FILES, EditingExecutor, Rig, git, worktree_task
+from vibe.app.plan.clean import Orphans, find_orphans
 from vibe.core.outcome import NeverStop, Outcome
 
 PLAN = "20260101-1a2b3c"

@@ -11,9 +11,9 @@ import pytest
 from ipc.events import WarningEvent
 from ipc.sink import MemorySink
 from subagents.executor import StepResult, StepTask, StopSignal
-from subagents.step.step_files import RecordingExecutor, StepFiles, StepFilesLog, left_busy
 from tests.fakes.tasks import task_of
 from tests.integration.core.session.repository import repository, snapshots, write
+from vibe.app.plan.rewind import RecordingExecutor, StepFilesLog, left_busy
 from vibe.core.outcome import NeverStop, Outcome
 from vibe.core.session.snapshots import Point, Snapshots
 
@@ -51,7 +51,7 @@ async def points(log: StepFilesLog) -> list[Point]:
 
 
 async def test_each_step_is_between_two_points_and_known_as_the_one_that_was_busy(log: StepFilesLog) -> None:
-    executor = RecordingExecutor(Writer(log.snapshots.workspace), StepFiles(log, MemorySink()))
+    executor = RecordingExecutor(Writer(log.snapshots.workspace), log, MemorySink())
     for name in ("one", "two"):
         await executor.run(task(name), NeverStop())
 
@@ -63,7 +63,7 @@ async def test_each_step_is_between_two_points_and_known_as_the_one_that_was_bus
 
 
 async def test_steps_that_come_together_share_snapshots(log: StepFilesLog) -> None:
-    executor = RecordingExecutor(Writer(log.snapshots.workspace, together=30), StepFiles(log, MemorySink()))
+    executor = RecordingExecutor(Writer(log.snapshots.workspace, together=30), log, MemorySink())
     async with anyio.create_task_group() as group:
         for number in range(30):
             group.start_soon(executor.run, task(f"s{number}"), NeverStop())
@@ -76,7 +76,7 @@ async def test_steps_that_come_together_share_snapshots(log: StepFilesLog) -> No
 
 
 async def test_of_a_step_in_a_worktree_only_its_merge_is_noted(log: StepFilesLog) -> None:
-    executor = RecordingExecutor(Writer(log.snapshots.workspace), StepFiles(log, MemorySink()))
+    executor = RecordingExecutor(Writer(log.snapshots.workspace), log, MemorySink())
 
     await executor.run(task("tree", worktree=True), NeverStop())
 
@@ -85,7 +85,7 @@ async def test_of_a_step_in_a_worktree_only_its_merge_is_noted(log: StepFilesLog
 
 
 async def test_a_cancelled_step_is_no_longer_busy_after_the_next_point(log: StepFilesLog) -> None:
-    executor = RecordingExecutor(Writer(log.snapshots.workspace, together=2), StepFiles(log, MemorySink()))
+    executor = RecordingExecutor(Writer(log.snapshots.workspace, together=2), log, MemorySink())
     with anyio.move_on_after(0.5):
         await executor.run(task("alone"), NeverStop())
     await executor.run(task("next"), NeverStop())
@@ -96,11 +96,11 @@ async def test_a_cancelled_step_is_no_longer_busy_after_the_next_point(log: Step
 
 
 async def test_a_process_that_died_leaves_its_steps_busy_for_the_next_one(log: StepFilesLog, tmp_path: Path) -> None:
-    await StepFiles(log, MemorySink()).begin("slow")
+    await anyio.to_thread.run_sync(log.take, ("slow",))
     later = StepFilesLog(snapshots(log.snapshots.workspace, tmp_path / "plan"))
 
-    await StepFiles(later, MemorySink()).begin("slow")
-    await StepFiles(later, MemorySink()).end("slow")
+    await anyio.to_thread.run_sync(later.take, ("slow",))
+    await anyio.to_thread.run_sync(later.take, (), ("slow",))
 
     taken = await points(log)
     assert [(point.busy, point.cut) for point in taken] == [((), False), (("slow",), True), (("slow",), False)]
@@ -109,8 +109,8 @@ async def test_a_process_that_died_leaves_its_steps_busy_for_the_next_one(log: S
 async def test_where_nothing_can_be_recorded_that_is_said_once(tmp_path: Path) -> None:
     sink = MemorySink()
     write(tmp_path / "w", {"a.txt": "a"})
-    files = StepFiles(StepFilesLog(Snapshots(tmp_path / "w", tmp_path / "plan", {"PATH": ""})), sink)
-    executor = RecordingExecutor(Writer(tmp_path / "w"), files)
+    log = StepFilesLog(Snapshots(tmp_path / "w", tmp_path / "plan", {"PATH": ""}))
+    executor = RecordingExecutor(Writer(tmp_path / "w"), log, sink)
     for name in ("one", "two"):
         assert (await executor.run(task(name), NeverStop())).outcome is Outcome.COMPLETED
 
