@@ -16,7 +16,7 @@ from anyio import to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ipc.events import SubAgentFinishedEvent, SubAgentStartedEvent, WarningEvent
+from ipc.events import SubAgentStartedEvent, WarningEvent
 from ipc.sink import EventSink, TaggingSink
 from planner.author.output_repair import Repaired
 from planner.author.revision_policy import policy_problems, with_inheritance
@@ -30,6 +30,7 @@ from planner.state.changes import FIXED_STATUSES, fixed_steps
 from planner.state.state import State
 from subagents.agent.reader import ReaderLimits, ReadOnlyAgent
 from subagents.agent.run_context import AgentContext
+from subagents.agent.subagent import finished_event
 from subagents.executor import KeptBy, KeptWork
 from vibe.core.agent_loop import ActResult
 from vibe.core.modes import MODE_CATALOG, ExecutionMode
@@ -410,7 +411,8 @@ class PlannerAgent:
         self._announce(reader, sink, offer.name, f"Revise the plan after {failed.title}")
         told = revision_prompt(request, in_place=in_place, new_commands=self._new_commands)
         acted = await planned(reader, "revise", told, offer)
-        _announce_end(sink, acted, context.run.clock() - started)
+        duration_s = context.run.clock() - started
+        sink.publish(finished_event(acted.outcome.value, acted.reason, acted, acted.turns, duration_s))
         if acted.error is not None and acted.error.halts:
             raise ProviderRefused(acted.detail, acted.outcome)
         if offer.accepted and offer.operations:
@@ -483,16 +485,3 @@ def _stated(sentence: str) -> str:
 @asynccontextmanager
 async def _nothing_kept(_step_id: str) -> AsyncGenerator[KeptWork | None]:
     yield None
-
-
-def _announce_end(sink: EventSink, acted: ActResult, duration_s: float) -> None:
-    sink.publish(
-        SubAgentFinishedEvent(
-            outcome=acted.outcome.value,
-            reason=acted.reason,
-            tokens=acted.usage.total_tokens,
-            turns=acted.turns,
-            duration_s=duration_s,
-            cost_usd=acted.cost_usd,
-        )
-    )

@@ -91,10 +91,8 @@ class PlanControl:
         """Ignore every command from now on; those that were not served are answered so."""
         self._deliver = None
         early, self._early = self._early, None
-        for request in early or ():
-            request.answer(TOO_LATE)
         served, self._served = self._served, []
-        for request in served:
+        for request in (*(early or ()), *served):
             request.answer(TOO_LATE)
 
     def _hand_over(self, request: Request) -> None:

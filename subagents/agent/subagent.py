@@ -21,7 +21,7 @@ from vibe.core.agent_loop import ActResult, AgentLoop
 from vibe.core.agents.models import AgentProfile
 from vibe.core.config.models import ModelConfig
 from vibe.core.guidance import AgentPlace
-from vibe.core.messages import AssistantMessage, Spending, total_of
+from vibe.core.messages import AssistantMessage, Spending, Spent, total_of
 from vibe.core.modes import MODE_CATALOG, ExecutionMode
 from vibe.core.outcome import NeverStop, StopSignal
 from vibe.core.session.transcript import Transcript, TranscriptError
@@ -112,16 +112,8 @@ class SubAgent:
         """Announce the end, if it has begun; the caller knows the checks' verdict, the conversation does not."""
         if self._started is None:
             return
-        self._context.sink.publish(
-            SubAgentFinishedEvent(
-                outcome=outcome,
-                reason=reason,
-                tokens=self.conversation.usage.total_tokens,
-                turns=self.conversation.turns,
-                duration_s=self._context.run.clock() - self._started,
-                cost_usd=self.conversation.cost_usd,
-            )
-        )
+        duration_s, own = self._context.run.clock() - self._started, self.conversation
+        self._context.sink.publish(finished_event(outcome, reason, own, own.turns, duration_s))
 
     @property
     def agents(self) -> tuple[AgentUsage, ...]:
@@ -228,6 +220,20 @@ class SubAgent:
                 pid=os.getpid(),
             )
         )
+
+
+def finished_event(
+    outcome: str, reason: str | None, spent: Spent, turns: int, duration_s: float
+) -> SubAgentFinishedEvent:
+    """The end of an agent, and what it took."""
+    return SubAgentFinishedEvent(
+        outcome=outcome,
+        reason=reason,
+        tokens=spent.usage.total_tokens,
+        turns=turns,
+        duration_s=duration_s,
+        cost_usd=spent.cost_usd,
+    )
 
 
 def earlier_subagents(folder: Path, parent_id: str) -> Iterable[AgentUsage]:

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from ipc import events as e
 from ipc.sink import EventSink
 from subagents.agent.run_services import RunServices
+from subagents.agent.subagent import finished_event
 from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal, unserved
 from subagents.process.child_process import ProcessStartError, StepProcess, StepProgram
 from subagents.process.parent import StepServer
@@ -95,15 +96,8 @@ class EventCloser:
         for begun in [event for opened in self._open.values() for event in opened.values()]:
             self._end(begun, _end_of(begun, detail))
         for agent in reversed(list(self._agents.values())):
-            finished = e.SubAgentFinishedEvent(
-                outcome=outcome,
-                reason=reason,
-                tokens=agent.spent.usage.total_tokens,
-                turns=agent.spent.usage.calls,
-                duration_s=self._clock() - agent.started,
-                cost_usd=agent.spent.cost_usd,
-            )
-            self._end(agent.begun, finished)
+            turns, duration_s = agent.spent.usage.calls, self._clock() - agent.started
+            self._end(agent.begun, finished_event(outcome, reason, agent.spent, turns, duration_s))
 
     def _end(self, begun: e.Event, ended: e.Event) -> None:
         """Publish the end of what an event began, as of the same agent."""

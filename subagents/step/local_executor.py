@@ -63,25 +63,35 @@ class AgentStep:
     def __init__(self, task: StepTask, agent: SubAgent, commands: HostCommands, guard: TamperGuard) -> None:
         self._task = task
         self._step = task.step
-        self.agent = agent
+        self._agent = agent
         self._commands = commands
         self._guard = guard
         self._acted = OUT_OF_TIME
-        self._ended = False
         self._printed = ""
         self._files_changed: dict[str, None] = {}
 
-    async def do(self, stop: StopSignal) -> None:
-        """Work until the step has ended or stops; ``result`` tells how."""
-        await self._work_until_checked(stop)
-        self._fail_if_all_was_refused()
-        self._ended = True
+    async def run(self, stop: StopSignal) -> StepResult:
+        """Work until the step has ended, stops or is out of time; its end is announced whatever happens."""
+        outcome, reason = Outcome.INTERRUPTED, "stopped"  # if it is cancelled
+        try:
+            with move_on_after(self._step.timeout_seconds) as scope:
+                await self._work_until_checked(stop)
+                self._fail_if_all_was_refused()
+            if scope.cancelled_caught:  # whatever the agent says
+                self._settle(OUT_OF_TIME.outcome, OUT_OF_TIME.reason, OUT_OF_TIME.detail)
+            outcome, reason = self._acted.outcome, self._acted.reason
+        except Exception:
+            outcome, reason = Outcome.FAILED, None
+            raise
+        finally:
+            self._agent.finish(outcome.value, reason)
+        return self._result()
 
     async def _work_until_checked(self, stop: StopSignal) -> None:
         if await self._tampered():
             return  # by an earlier attempt: not worth a token
         prompt, left = first_message(self._task), await self._reconfigured()
-        self._take(await self.agent.execute(f"{prompt}\n\n{left.prompt}" if left else prompt, stop))
+        self._take(await self._agent.execute(f"{prompt}\n\n{left.prompt}" if left else prompt, stop))
         while self._step.verify and self._acted.outcome in CHECKABLE:
             finding = await self._finding()
             if await self._tampered():
@@ -95,14 +105,10 @@ class AgentStep:
                 self._settle(Outcome.FAILED, "verify", finding.detail)
                 self._printed = finding.printed
                 return
-            self._take(await self.agent.continue_with(finding.prompt, stop))
+            self._take(await self._agent.continue_with(finding.prompt, stop))
 
-    @property
-    def result(self) -> StepResult:
-        """The result so far; before ``do`` has ended, that of running out of time, whatever the agent says."""
-        acted, conversation = self._acted, self.agent.conversation
-        if not self._ended:
-            acted = replace(acted, outcome=OUT_OF_TIME.outcome, reason=OUT_OF_TIME.reason, detail=OUT_OF_TIME.detail)
+    def _result(self) -> StepResult:
+        acted = self._acted
         return StepResult(
             outcome=acted.outcome,
             reason=acted.reason,
@@ -111,11 +117,11 @@ class AgentStep:
             printed=self._printed,
             output=acted.output if acted.outcome is Outcome.COMPLETED else None,
             files_changed=tuple(self._files_changed),
-            **structs.asdict(self.agent.spent),
-            turns=conversation.turns,
+            **structs.asdict(self._agent.spent),
+            turns=self._agent.conversation.turns,
             denied=acted.denied,
-            agent_id=self.agent.subagent_id,
-            agents=self.agent.agents,
+            agent_id=self._agent.subagent_id,
+            agents=self._agent.agents,
             provider_refused=acted.error is not None and acted.error.halts,
         )
 
@@ -161,7 +167,7 @@ class AgentStep:
 
     def _repairs(self) -> int:
         """Return how many repairs were asked for; counted in the conversation, so that it survives a resume."""
-        return sum(prompt.content.startswith(REPAIR_HEADINGS) for prompt in self.agent.conversation.prompts)
+        return sum(prompt.content.startswith(REPAIR_HEADINGS) for prompt in self._agent.conversation.prompts)
 
     def _take(self, acted: ActResult) -> None:
         self._acted = acted
@@ -247,7 +253,7 @@ class LocalExecutor:
         async with background_commands() as background:
             agent = await to_thread.run_sync(self._agent, _bounded(context, task, guard), task, background)
             with context.run.steering.heard_by(task.step_id, agent.steer, lambda: agent.subagent_id):
-                return await _ended(AgentStep(task, agent, commands, guard), task, stop)
+                return await AgentStep(task, agent, commands, guard).run(stop)
 
     def _guard(self, root: Path, task: StepTask, others: Callable[[], Sequence[str]]) -> TamperGuard:
         return TamperGuard(task, root, self._step_folder(task.step_id) / record_name(task), others)
@@ -309,21 +315,6 @@ def _bounded(context: AgentContext, task: StepTask, guard: TamperGuard) -> Agent
     accepted = claim is not None and context.run.accepted_writes.issuperset(claim)
     approvals = context.approvals.at_least(ApprovalMode.EDITS) if accepted else context.approvals
     return replace(context, workspace=workspace, approvals=approvals)
-
-
-async def _ended(step: AgentStep, task: StepTask, stop: StopSignal) -> StepResult:
-    """Return what an agent's step comes to within its time; its end is announced whatever happens."""
-    outcome, reason = Outcome.INTERRUPTED, "stopped"  # if it is cancelled
-    try:
-        with move_on_after(task.step.timeout_seconds):
-            await step.do(stop)
-        outcome, reason = step.result.outcome, step.result.reason
-    except Exception:
-        outcome, reason = Outcome.FAILED, None
-        raise
-    finally:
-        step.agent.finish(outcome.value, reason)
-    return step.result
 
 
 def subagents_name(attempt: int, conversation: str = "") -> str:

@@ -120,15 +120,10 @@ class Attempt(Struct, frozen=True, kw_only=True):
         """The name that tells it from other steps and attempts; no step's id has a dot."""
         return self.step_id if self.number == 1 else f"{self.step_id}.{self.number}"
 
-    @property
-    def path(self) -> Path:
-        """The path of its worktree."""
-        return self.place.folder / self.name
-
-    @property
-    def branch(self) -> str:
-        """Its branch."""
-        return f"{plan_branches(self.place.plan_id)}{self.name}"
+    def worktree(self, repository: Repository) -> Worktree:
+        """Its worktree, by way of a repository."""
+        branch = f"{plan_branches(self.place.plan_id)}{self.name}"
+        return Worktree(repository=repository, path=self.place.folder / self.name, branch=branch)
 
     @property
     def step_folder(self) -> Path:
@@ -164,7 +159,7 @@ class StepWorktree:
         self._words = attempt.words
         self._repository = repository
         self._changes: tuple[Change, ...] = ()  # of the work, once it is known
-        self.folder = Worktree(repository=repository, path=attempt.path, branch=attempt.branch)
+        self.folder = attempt.worktree(repository)
 
     def read(self) -> WorktreeRecord | None:
         """The record of this attempt, or of the latest before it.
@@ -191,7 +186,7 @@ class StepWorktree:
         if record is None or record.phase is Phase.CREATING:
             return self._create(repository)
         if record.phase is Phase.WORKING and (restarts or not self.folder.is_there):
-            self._at(repository).create(record.base)
+            self._attempt.worktree(repository).create(record.base)
             return self._write(structs.replace(record, set_up=False))
         return record
 
@@ -216,7 +211,7 @@ class StepWorktree:
     def drop(self, repository: Repository, result: StepResult) -> WorktreeRecord:
         """End the attempt without a merge; what it did is kept on its branch."""
         record = self._record()
-        kept = _keep(self._at(repository), record, self._words)
+        kept = _keep(self._attempt.worktree(repository), record, self._words)
         said = f"{result.detail.rstrip('.')}; {kept}" if result.detail and kept else result.detail or kept
         result = structs.replace(result, detail=said, files_changed=())  # none of the user's
         return self._write(structs.replace(record, phase=Phase.DROPPED, result=result, conflict=None, plan=None))
@@ -286,7 +281,7 @@ class StepWorktree:
         record = self._record()
         if record.conflict is None or record.work is None or record.rounds > MOST_ROUNDS:
             raise MergeRefusedError(f"it conflicted with other work {MOST_ROUNDS} times, each time elsewhere")
-        folder = self._at(repository)
+        folder = self._attempt.worktree(repository)
         if not folder.is_there:
             folder.create(record.base)
         folder.begin_conflict(record.work, record.conflict)
@@ -322,10 +317,9 @@ class StepWorktree:
 
         What is left to be deleted.
         """
-        rest = self._at(repository).put_away()
+        rest = self._attempt.worktree(repository).put_away()
         for number in range(1, self._attempt.number + 1):
-            earlier = replace(self._attempt, number=number)
-            Worktree(repository=repository, path=earlier.path, branch=earlier.branch).delete_branch()
+            replace(self._attempt, number=number).worktree(repository).delete_branch()
         return rest
 
     def clear(self, repository: Repository) -> None:
@@ -334,14 +328,14 @@ class StepWorktree:
         if record.phase is Phase.MERGED:
             remove_folder(self.clean_up(repository))
         elif record.phase is not Phase.DROPPED:
-            _keep(self._at(repository), record, self._words)
+            _keep(self._attempt.worktree(repository), record, self._words)
             self._write(structs.replace(record, phase=Phase.DROPPED, conflict=None, plan=None))
 
     def _create(self, repository: Repository) -> WorktreeRecord:
         busy = repository.busy_with()
         if busy:
             raise WorktreeError(f"{busy} is in progress in the repository: finish or abort it, then run the step again")
-        folder = self._at(repository)
+        folder = self._attempt.worktree(repository)
         record = WorktreeRecord(
             attempt=self._attempt.number,
             branch=folder.branch,
@@ -352,9 +346,6 @@ class StepWorktree:
         self._write(record, sync=False)
         folder.create(record.base)
         return self._write(structs.replace(record, phase=Phase.WORKING), sync=False)
-
-    def _at(self, repository: Repository) -> Worktree:
-        return Worktree(repository=repository, path=self.folder.path, branch=self.folder.branch)
 
     def _record(self) -> WorktreeRecord:
         record = self.read()
