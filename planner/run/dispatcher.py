@@ -32,7 +32,6 @@ from ipc.events import (
 from ipc.sink import EventSink
 from planner.plan.loader import LoadedPlan
 from planner.plan.revision import ProviderRefused
-from planner.plan.status import PlanStatus
 from planner.run.control import PlanControl, Request
 from planner.run.revision_runner import RevisionRunner
 from planner.run.step_runner import DispatchOptions, StepRun, StepRunner
@@ -174,7 +173,7 @@ class Dispatcher:
 
     async def _finish(self, started: float) -> RunResult:
         state = self._state
-        if state.status is PlanStatus.ACTIVE:
+        if state.status is ACTIVE:
             raise RuntimeError("the plan is stuck: this is a bug in vibe, please report it")
         await self._store.sync()
         await to_thread.run_sync(self._store.write_snapshot, state)
@@ -222,7 +221,7 @@ class Dispatcher:
     async def _sort(self) -> None:
         """Let steps begin, and running ones have their turn, before thousands of others are written down as blocked."""
         await anyio.lowlevel.checkpoint()
-        while self._state.status is PlanStatus.ACTIVE and schedule_of(self._state).unsorted:
+        while self._state.status is ACTIVE and schedule_of(self._state).unsorted:
             self._take(c.SortSteps())
             await anyio.lowlevel.checkpoint()
         self._is_sorting = False
