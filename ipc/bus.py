@@ -28,7 +28,7 @@ from ipc.codec import (
     event_frame,
     heartbeat_frame,
 )
-from ipc.errors import AddressInUseError, CodecError, SequenceError
+from ipc.errors import AddressInUseError, CodecError, IpcError
 from ipc.events import Event, WarningEvent
 from ipc.journal import Journal
 from ipc.places import (
@@ -142,11 +142,12 @@ class EventBus:
         """Record and send one stamped event.
 
         Raises:
-            SequenceError: It is not the next one.
+            IpcError: It is not the next one, which is a defect of the caller.
             JournalError: The disk is full and so is the memory set aside for that.
         """
         if event.seq != self.journal.head + 1:
-            raise SequenceError(self.journal.head + 1, event.seq)
+            expected = f"the bus expected event {self.journal.head + 1} and was given {event.seq}"
+            raise IpcError(f"{expected}: put one ipc.sink.StampingSink before it, and publish to nothing else")
         body = encode_event(event)
         self.journal.append(body)
         if self.journal.error is not None and not self.warnings:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import TypeAlias
 
 import anyio
@@ -32,8 +33,9 @@ from ipc.commands import (
     encode_reply,
     tag_of,
 )
-from ipc.errors import RequestInvalidError, RunGoneError
+from ipc.errors import IpcError, RequestInvalidError
 from ipc.registry import Entry
+from vibe.system.racing import unless
 
 TRANSPORT_LIMIT_BYTES = 4 * MAX_REQUEST_BYTES
 """A message larger than this is not even read: NNG cuts the connection."""
@@ -238,30 +240,27 @@ async def send_command(entry: Entry, command: Command) -> Reply:
     The token is put in here.
 
     Raises:
-        RunGoneError: It ended before it answered; what it did of the command is not known.
+        IpcError: It ended before it answered; what it did of the command is not known.
         RequestInvalidError: The command holds what is no JSON, or is too large.
         CodecError: The answer is invalid.
         BusUnavailableError: pynng can't be loaded, or the address is invalid.
     """
     question = encode_command(msgspec.structs.replace(command, token=entry.token))
     socket = await to_thread.run_sync(lambda: ReqSocket(entry.control, once=True))
-    answer: bytes | None = None
     try:
-        async with anyio.create_task_group() as tasks:
-
-            async def ask() -> None:
-                nonlocal answer
-                with suppress(ConnectionLostError):
-                    answer = await socket.ask(question)
-                tasks.cancel_scope.cancel()
-
-            tasks.start_soon(ask)
-            while await to_thread.run_sync(lambda: entry.alive):  # noqa: ASYNC110  no event tells of another process
-                await anyio.sleep(LOOK_S)
-            await anyio.sleep(LOOK_S)  # for what it said last
-            tasks.cancel_scope.cancel()
+        answers = await unless(partial(_ended, entry), partial(socket.ask, question))
+    except ConnectionLostError:
+        answers = []
     finally:
         socket.close()
-    if answer is None:
-        raise RunGoneError(entry.source, entry.pid)
-    return decode_reply(answer)
+    if not answers:
+        gone = f"run {entry.source} (process {entry.pid}) ended before it answered"
+        raise IpcError(f"{gone}: check its status, then try again")
+    return decode_reply(answers[0])
+
+
+async def _ended(entry: Entry) -> None:
+    """Wait for the end of a run, and for what it said last."""
+    while await to_thread.run_sync(lambda: entry.alive):  # noqa: ASYNC110  no event tells of another process
+        await anyio.sleep(LOOK_S)
+    await anyio.sleep(LOOK_S)

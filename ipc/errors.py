@@ -4,11 +4,8 @@ IpcError                       one sentence: what is wrong, where, what to do
 ├── BusUnavailableError        pynng can't be loaded, or an address can't be used or bound
 │   └── AddressInUseError      another publisher is at that address
 ├── JournalError               the journal can't be opened, locked, read or written
-├── SequenceError              an event came to the bus out of order (a defect of the caller)
 ├── CodecError                 bytes that are no event, heartbeat or answer of ours
 ├── RequestInvalidError        a command that no run takes
-├── RunGoneError               a run ended before it answered a command
-├── TokenNeededError           a run on TCP tells its events only to who has its token
 ├── UnknownSourceError         no run publishes, or published, under a name
 └── EventsLostError            a publisher died with events that its journal does not hold
 """
@@ -38,8 +35,6 @@ class BusUnavailableError(IpcError):
     def __init__(self, address: str, problem: str, remedy: str) -> None:
         super().__init__(f"the event bus can't serve at {address}: {problem}; {remedy}")
         self.address = address
-        self.problem = problem
-        self.remedy = remedy
 
 
 class AddressInUseError(BusUnavailableError):
@@ -49,7 +44,6 @@ class AddressInUseError(BusUnavailableError):
         super().__init__(
             address, f"the address is in use by {owner}", "wait for it to end, or choose another address with --bus"
         )
-        self.owner = owner
 
 
 class JournalError(IpcError):
@@ -57,21 +51,6 @@ class JournalError(IpcError):
 
     def __init__(self, path: Path, problem: str, remedy: str) -> None:
         super().__init__(f"the journal {path} can't be used: {problem}; {remedy}")
-        self.path = path
-        self.problem = problem
-        self.remedy = remedy
-
-
-class SequenceError(IpcError):
-    """The bus takes stamped events in order; this one would leave a hole or repeat a number."""
-
-    def __init__(self, expected: int, got: int) -> None:
-        super().__init__(
-            f"the bus expected event {expected} and was given {got}: put one ipc.sink.StampingSink before it, "
-            "and publish to nothing else"
-        )
-        self.expected = expected
-        self.got = got
 
 
 class CodecError(IpcError):
@@ -79,8 +58,6 @@ class CodecError(IpcError):
 
     def __init__(self, what: str, problem: str) -> None:
         super().__init__(f"not a valid {what} ({problem}): check that the other side is a vibe publisher")
-        self.what = what
-        self.problem = problem
 
 
 class RequestInvalidError(IpcError):
@@ -88,25 +65,6 @@ class RequestInvalidError(IpcError):
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"invalid request: {problem}")
-        self.problem = problem
-
-
-class RunGoneError(IpcError):
-    """The run ``source``, process ``pid``, ended before it answered; it may have done what was asked."""
-
-    def __init__(self, source: str, pid: int) -> None:
-        super().__init__(f"run {source} (process {pid}) ended before it answered: check its status, then try again")
-        self.source = source
-        self.pid = pid
-
-
-class TokenNeededError(IpcError):
-    """A run on TCP tells its events only to who has its token."""
-
-    def __init__(self, address: str) -> None:
-        super().__init__(
-            f"{address} needs the run's token: set VIBE_BUS_TOKEN to the one in its file in $VIBE_HOME/run"
-        )
 
 
 class UnknownSourceError(IpcError):
@@ -115,9 +73,6 @@ class UnknownSourceError(IpcError):
     def __init__(self, wanted: str, problem: str, known: Sequence[str]) -> None:
         running = f"running now: {', '.join(known)}" if known else "nothing is running now"
         super().__init__(f"{wanted} {problem}: give a source id, a plan id, an address or a journal file ({running})")
-        self.wanted = wanted
-        self.problem = problem
-        self.known = tuple(known)
 
 
 class EventsLostError(IpcError):
@@ -129,10 +84,6 @@ class EventsLostError(IpcError):
             f"run {source} ended and events {first} to {last} are lost: {where}; "
             "check its machine for a full or failing disk"
         )
-        self.source = source
-        self.first = first
-        self.last = last
-        self.journal = journal
 
 
 def decoded(decoder: msgspec.json.Decoder[T], data: bytes, error: Callable[[str], IpcError]) -> T:

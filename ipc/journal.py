@@ -10,13 +10,14 @@ import threading
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
 from ipc.errors import JournalError
 from vibe.system.files import append_all, sync_data
-from vibe.system.locks import try_lock, wait_for_lock
+from vibe.system.locks import is_locked, wait_for_lock
 
 BATCH_BYTES = 1 << 20
 FSYNC_INTERVAL_S = 0.05
@@ -185,16 +186,9 @@ class JournalReader:
 
 def is_being_written(path: Path) -> bool:
     """Does a living process hold the journal at ``path`` open for writing?"""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        return not try_lock(fd, shared=True)
-    except OSError:
-        return False
-    finally:
-        os.close(fd)
+    with suppress(OSError):
+        return is_locked(path)
+    return False
 
 
 def _open_locked(path: Path) -> int:

@@ -29,7 +29,7 @@ from ipc.codec import (
     decode_head,
     encode_request,
 )
-from ipc.errors import CodecError, EventsLostError, JournalError, TokenNeededError, UnknownSourceError
+from ipc.errors import CodecError, EventsLostError, IpcError, JournalError, UnknownSourceError
 from ipc.journal import JournalReader, is_being_written
 from ipc.registry import Origin, Registry, ended_in_good_order
 
@@ -67,7 +67,7 @@ class Subscription:
 
     Raises:
         UnknownSourceError: On entering: nothing is known of the publisher, or it does not answer.
-        TokenNeededError: The publisher is on TCP and wants the run's token, which this home does not know.
+        IpcError: The publisher is on TCP and wants the run's token, which this home does not know.
         BusUnavailableError: On entering: pynng can't be loaded, or the address can't be used.
         EventsLostError: While iterating: the publisher is gone and announced events its journal does not hold.
         CodecError: While iterating: the publisher speaks another version of the wire.
@@ -136,7 +136,8 @@ class Subscription:
         self._ask = ReqSocket(origin.replay)
         header = await self._answer(ReplayRequest(), CONNECT_S)
         if header is not None and header[0].refused:
-            raise TokenNeededError(str(self._target))
+            remedy = "set VIBE_BUS_TOKEN to the one in its file in $VIBE_HOME/run"
+            raise IpcError(f"{self._target} needs the run's token: {remedy}")
         if header is not None:
             self.source, self._journal = header[0].source, Path(header[0].journal)
             self._head = header[0].seq

@@ -37,7 +37,7 @@ from ipc.commands import (
     encode_command,
 )
 from ipc.control import TRANSPORT_LIMIT_BYTES, Serve, control_server, send_command
-from ipc.errors import AddressInUseError, RunGoneError
+from ipc.errors import AddressInUseError, IpcError
 from ipc.registry import Entry, Registry, RunInfo
 from tests.architecture.project import ROOT
 from tests.fakes.ports import ports_in_a_row
@@ -345,7 +345,7 @@ async def test_a_run_that_is_killed_while_somebody_waits_is_said(vibe_home: Path
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(kill)
-            with pytest.raises(RunGoneError, match=str(run.pid)):
+            with pytest.raises(IpcError, match=str(run.pid)):
                 await ask(entry, Pause())
     finally:
         run.kill()
