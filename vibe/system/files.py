@@ -8,26 +8,30 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
+
+from vibe.system.locks import opened
 
 PRIVATE = 0o600
 _NOT_REPLACED = {errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES, errno.EROFS}
 """Errors of putting a file in the place of another, which may be written all the same."""
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _DESCRIPTORS = Path("/proc/self/fd")
 FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 """The folder in which a file without a name can be reached, to give it one."""
 _UNNAMED = os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC if hasattr(os, "O_TMPFILE") and _DESCRIPTORS.is_dir() else None
 
 
-def text_of(path: Path) -> str:
-    """The text of a file, whatever its bytes; nothing where there is no file, or none that can be read."""
+def text_of(path: Path, most: int = -1) -> str:
+    """The text of a file, whatever its bytes, or ``most`` characters; nothing where none can be read."""
     try:
-        return path.read_text(encoding="utf-8", errors="surrogateescape") if path.is_file() else ""
+        if path.is_file():  # a named pipe would be waited for
+            with path.open(encoding="utf-8", errors="surrogateescape") as file:
+                return file.read(most)
     except OSError:
-        return ""
+        pass
+    return ""
 
 
 def entries_of(folder: str | Path) -> list[os.DirEntry[str]]:
@@ -142,20 +146,12 @@ def drafted(
 @contextmanager
 def _opened_folder(path: Path | str) -> Generator[tuple[int, str]]:
     parent, name = os.path.split(path)
-    folder = os.open(parent or ".", _FOLDER)
-    try:
+    with opened(parent or ".", os.O_DIRECTORY) as folder:
         yield folder, name
-    finally:
-        os.close(folder)
 
 
-@contextmanager
-def _read(folder: int, name: str) -> Generator[int]:
-    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+def _read(folder: int, name: str, access: int = os.O_RDONLY) -> AbstractContextManager[int]:
+    return opened(name, access | os.O_NOFOLLOW | os.O_NONBLOCK, folder)
 
 
 def _make_alike(descriptor: int, model: int) -> None:
@@ -189,8 +185,7 @@ def _attributes(descriptor: int) -> dict[str, bytes]:
 
 def _write_in_place(folder: int, name: str, old: int, data: bytes) -> None:
     """Change the bytes of a file. Whatever ends this process meanwhile, the old ones are there, or beside it."""
-    file = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
-    try:
+    with _read(folder, name, os.O_WRONLY) as file:
         if not os.path.samestat(os.fstat(file), os.fstat(old)):
             raise OSError(errno.EBUSY, "it was replaced meanwhile")
         with os.fdopen(os.dup(old), "rb") as reader:
@@ -204,8 +199,6 @@ def _write_in_place(folder: int, name: str, old: int, data: bytes) -> None:
                 _write_from_start(file, previous)  # most have room for that: nothing was cut off yet
                 copy.is_kept = False
                 raise
-    finally:
-        os.close(file)
 
 
 def _write_from_start(file: int, data: bytes) -> None:
@@ -318,11 +311,8 @@ def append_rotating(path: Path, data: bytes, most: int) -> None:
         size = path.stat().st_size
         if size and size + len(data) > most:
             path.replace(path.with_name(f"{path.name}.1"))
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE)
-    try:
+    with opened(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW) as descriptor:
         write_all(descriptor, data)
-    finally:
-        os.close(descriptor)
 
 
 def _synced(descriptor: int) -> None:
@@ -348,11 +338,8 @@ def sync_folder(path: Path) -> None:
     Raises:
         OSError: the disk refuses.
     """
-    descriptor = os.open(path, _FOLDER)
-    try:
+    with opened(path, os.O_DIRECTORY) as descriptor:
         _synced(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _open_unnamed(folder: int) -> int | None:

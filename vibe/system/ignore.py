@@ -9,6 +9,8 @@ from fnmatch import translate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vibe.system.files import text_of
+
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
@@ -168,11 +170,8 @@ def _is_gits(rules: _Rules) -> bool:
 
 
 def _read_rules(base: Path, file: Path, kind: int) -> list[_Rules]:
-    try:
-        if not file.is_file():  # a named pipe would be waited for
-            return []
-        text = file.read_text(encoding="utf-8", errors="replace")
-    except OSError:
+    text = text_of(file)
+    if not text:
         return []
     from pathspec import GitIgnoreSpec
 

@@ -8,11 +8,26 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 
 POLL_SECONDS = 0.01
+
+
+@contextmanager
+def opened(path: Path | str, flags: int = os.O_RDONLY, folder: int | None = None) -> Generator[int]:
+    """A descriptor while the block runs; a file that is made is its user's alone. ``path`` may be seen from ``folder``.
+
+    Raises:
+        OSError: it can't be opened.
+    """
+    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def try_lock(descriptor: int, *, shared: bool = False) -> bool:

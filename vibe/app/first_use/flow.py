@@ -249,7 +249,7 @@ class FirstUse:
         """Write the colours of the screen down.
 
         Raises:
-            ConfigWriteError, ConfigBusyError: the file can't be written.
+            EnvironmentFailure: the file can't be written.
         """
         self._settings.writer(project=False, key=THEME).set(THEME, name)
 
@@ -260,7 +260,7 @@ class FirstUse:
             ConfigError: the settings would not do with it.
             BadKeyError: the key is malformed.
             KeyringError: it was to be in the keyring, which can't be used; nothing was changed.
-            ConfigWriteError, ConfigBusyError: a file can't be written.
+            EnvironmentFailure: a file can't be written.
         """
         key = selection.key and checked_key(selection.key)
         choice, config = selection.choice, self._config
@@ -279,7 +279,7 @@ class FirstUse:
         Raises:
             NoKeyError: it is kept nowhere.
             KeyringError: the keyring can't be asked.
-            ConfigError, ConfigWriteError, ConfigBusyError: a file can't be changed.
+            ConfigError, EnvironmentFailure: a file can't be changed.
         """
         variable, told = choice.variable, list[str]()
         if variable and remove_variable(self._env_path, self.env_file, variable):

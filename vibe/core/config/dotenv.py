@@ -88,7 +88,7 @@ def write_variable(path: Path, label: str, name: str, value: str) -> None:
     Raises:
         ConfigError: the file can't be read, or is not UTF-8.
         ConfigWriteError: the disk refuses; the old file stays.
-        ConfigBusyError: another process is changing it.
+        EnvironmentFailure: another process is changing it.
     """
     with changing_alone(path, label):
         _put(path, label, with_variable(read_text(path, label) or "", name, value))
@@ -98,7 +98,7 @@ def remove_variable(path: Path, label: str, name: str) -> bool:
     """Take ``name`` out of the file; False: it sets no such variable. Blocks.
 
     Raises:
-        ConfigError, ConfigWriteError, ConfigBusyError: as ``write_variable``.
+        ConfigError, EnvironmentFailure: as ``write_variable``.
     """
     if not path.exists():
         return False

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
+
+from vibe.system.files import entries_of
 
 PROJECT_DIRECTORY = ".vibe"
 CONFIG_FILE = "config.toml"
@@ -149,16 +150,10 @@ def nested_folders(workdir: Path, trusts: Callable[[Path], bool]) -> tuple[Path,
     for depth in range(MAX_DEPTH + 1):
         deeper: list[Path] = []
         for folder in level[: MAX_FOLDERS - seen]:
-            names = _folders_in(folder)
+            names = sorted(entry.name for entry in entries_of(folder) if entry.is_dir(follow_symlinks=False))
             if depth and TEACHING_FOLDERS.intersection(names) and trusts(folder):
                 found.append(folder)
             deeper += [folder / name for name in names if not name.startswith(".") and name not in FOREIGN_FOLDERS]
         seen += len(level)
         level = deeper
     return tuple(found)
-
-
-def _folders_in(folder: Path) -> list[str]:
-    with suppress(OSError), os.scandir(folder) as entries:
-        return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-    return []

@@ -104,7 +104,7 @@ class TrustStore:
 
         Raises:
             ConfigWriteError: the file can't be written.
-            ConfigBusyError: another process is changing it.
+            EnvironmentFailure: another process is changing it.
         """
         with self._changing() as document:
             was_trusted = self.is_trusted(folder)
@@ -118,7 +118,7 @@ class TrustStore:
 
         Raises:
             ConfigWriteError: the file can't be written.
-            ConfigBusyError: another process is changing it.
+            EnvironmentFailure: another process is changing it.
         """
         with self._changing() as document:
             was_trusted = self.is_trusted(folder)
@@ -133,7 +133,7 @@ class TrustStore:
 
         Raises:
             ConfigWriteError: the file can't be written.
-            ConfigBusyError: another process is changing it.
+            EnvironmentFailure: another process is changing it.
         """
         with self._changing() as document:
             self._drop(document, TRUSTED, folder)

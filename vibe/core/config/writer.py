@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,7 +13,7 @@ from vibe.core.config.schema import Key, written
 from vibe.core.config.toml_source import read_text, read_toml
 from vibe.system.errors import ConfigError, EnvironmentFailure
 from vibe.system.files import PRIVATE, put_file, trial_file
-from vibe.system.locks import wait_for_lock
+from vibe.system.locks import opened, wait_for_lock
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -29,13 +29,6 @@ class ConfigWriteError(EnvironmentFailure):
 
     def __init__(self, label: str, error: OSError) -> None:
         super().__init__(f"{label} can't be written ({error.strerror}); check its permissions and the disk")
-
-
-class ConfigBusyError(EnvironmentFailure):
-    """Another process is changing a settings file."""
-
-    def __init__(self, label: str) -> None:
-        super().__init__(f"{label} is being changed by another process; try again when it has ended")
 
 
 def parse_key(text: str) -> Key:
@@ -65,21 +58,20 @@ def changing_alone(path: Path, label: str) -> Generator[None]:
 
     Raises:
         ConfigWriteError: there can be no such folder.
-        ConfigBusyError: another process is at it all the time.
+        EnvironmentFailure: another process is at it all the time.
     """
-    try:
-        parent = Path(os.path.realpath(path)).parent
-        parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        folder = os.open(parent, os.O_RDONLY)
-    except OSError as error:
-        raise ConfigWriteError(label, error) from error
-    try:
+    with ExitStack() as held:
+        try:
+            parent = Path(os.path.realpath(path)).parent
+            parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder = held.enter_context(opened(parent))
+        except OSError as error:
+            raise ConfigWriteError(label, error) from error
         with suppress(OSError):  # some file systems have no locks
             if not wait_for_lock(folder, LOCK_SECONDS):
-                raise ConfigBusyError(label)
+                busy = f"{label} is being changed by another process; try again when it has ended"
+                raise EnvironmentFailure(busy)
         yield
-    finally:
-        os.close(folder)
 
 
 def put_settings(path: Path, label: str, text: str) -> None:
@@ -100,7 +92,7 @@ def changing_document(path: Path, label: str, put: Callable[[str], None]) -> Gen
 
     Raises:
         ConfigError: what is there is not valid.
-        ConfigWriteError, ConfigBusyError: as ``changing_alone``.
+        EnvironmentFailure: as ``changing_alone``.
     """
     import tomlkit
 

@@ -1,9 +1,7 @@
 """Memory: what an agent or the user keeps for later conversations, about one project or about everything.
 
 VibeError
-├── UsageError
-│   ├── MemoryTextError        an entry that can't be kept
-│   └── NoSuchMemoryError      no entry of that id
+├── UsageError                 an entry that can't be kept, or no entry of that id
 └── EnvironmentFailure
     └── MemoryFileError        a file of entries can't be read or written
 """
@@ -62,24 +60,11 @@ class _File(Struct, frozen=True, kw_only=True):
     entries: tuple[MemoryEntry, ...] = ()
 
 
-class MemoryTextError(UsageError):
-    """An entry is empty, too long, or one too many."""
-
-
-class NoSuchMemoryError(UsageError):
-    """No entry of that id."""
-
-    def __init__(self, entry_id: str) -> None:
-        super().__init__(f"no memory entry {entry_id!r}: see `vibe memory list`")
-        self.entry_id = entry_id
-
-
 class MemoryFileError(EnvironmentFailure):
     """A file of entries can't be used."""
 
     def __init__(self, path: Path, problem: str, fix: str = "repair or remove it") -> None:
         super().__init__(f"the memory file {path} {problem}: {fix}")
-        self.path = path
 
 
 class MemoryStore(Struct, frozen=True, kw_only=True):
@@ -104,17 +89,17 @@ class MemoryStore(Struct, frozen=True, kw_only=True):
         """Keep an entry.
 
         Raises:
-            MemoryTextError: it is empty or too long, or there are too many.
+            UsageError: it is empty or too long, or there are too many.
             MemoryFileError: the file can't be used.
         """
         kept = " ".join(text.split())
         if not kept:
-            raise MemoryTextError("a memory entry must not be empty: give the text to remember")
+            raise UsageError("a memory entry must not be empty: give the text to remember")
         if len(kept) > MAX_TEXT:
-            raise MemoryTextError(f"a memory entry has at most {MAX_TEXT} characters, not {len(kept)}: shorten it")
+            raise UsageError(f"a memory entry has at most {MAX_TEXT} characters, not {len(kept)}: shorten it")
         with self._locked(scope) as file:
             if len(file.entries) >= MAX_ENTRIES:
-                raise MemoryTextError(f"there are {MAX_ENTRIES} {scope} memory entries, the limit: remove one first")
+                raise UsageError(f"there are {MAX_ENTRIES} {scope} memory entries, the limit: remove one first")
             entry = MemoryEntry(id=uuid4().hex[:8], text=kept, by=by, created=self.clock())
             self._write(scope, (*file.entries, entry))
         return entry
@@ -123,7 +108,7 @@ class MemoryStore(Struct, frozen=True, kw_only=True):
         """Forget an entry of either scope, and return it.
 
         Raises:
-            NoSuchMemoryError: there is none.
+            UsageError: there is none.
             MemoryFileError: a file can't be used.
         """
         for scope in MemoryScope:
@@ -132,7 +117,7 @@ class MemoryStore(Struct, frozen=True, kw_only=True):
                 if found is not None:
                     self._write(scope, tuple(entry for entry in file.entries if entry is not found))
                     return scope, found
-        raise NoSuchMemoryError(entry_id)
+        raise UsageError(f"no memory entry {entry_id!r}: see `vibe memory list`")
 
     def prompt_section(self) -> str:
         """Return what a system prompt tells of them, bounded; empty without entries.

@@ -25,24 +25,6 @@ _PROMPT_ID = re.compile(r"[A-Za-z0-9][\w.-]*")
 _PLACEHOLDER = re.compile(r"\{([a-z_.]+)\}")
 
 
-class UnknownPromptError(UsageError):
-    """No prompt of that id. ``searched`` are the places that were looked at."""
-
-    def __init__(self, prompt_id: str, searched: Sequence[str]) -> None:
-        places = ", ".join(searched)
-        super().__init__(f"system_prompt_id: no prompt {prompt_id!r}; looked for {places}: create one of them")
-        self.prompt_id = prompt_id
-        self.searched = tuple(searched)
-
-
-class UnreadablePromptError(UsageError):
-    """A prompt's file can't be used."""
-
-    def __init__(self, path: Path, problem: str) -> None:
-        super().__init__(f"{path}: the prompt {problem}")
-        self.path = path
-
-
 class PromptLibrary(Struct, frozen=True, kw_only=True):
     """Prompts by id: of some folders, the first that has one, then the built-in ones. Reads disk."""
 
@@ -52,8 +34,7 @@ class PromptLibrary(Struct, frozen=True, kw_only=True):
         """The text of ``<id>.md``.
 
         Raises:
-            UnknownPromptError: there is none.
-            UnreadablePromptError: it is no UTF-8, or too long.
+            UsageError: there is none, it is no UTF-8, or too long.
         """
         places = [folder / f"{prompt_id}.md" for folder in self.folders]
         if _PROMPT_ID.fullmatch(prompt_id):
@@ -63,7 +44,8 @@ class PromptLibrary(Struct, frozen=True, kw_only=True):
                     return text
             if prompt_id in builtin_prompts():
                 return resources.files("vibe.core.prompts").joinpath(f"{prompt_id}.md").read_text(encoding="utf-8")
-        raise UnknownPromptError(prompt_id, [*map(str, places), f"the built-in {', '.join(builtin_prompts())}"])
+        searched = ", ".join((*map(str, places), "the built-in " + ", ".join(builtin_prompts())))
+        raise UsageError(f"system_prompt_id: no prompt {prompt_id!r}; looked for {searched}: create one of them")
 
 
 def builtin_prompts() -> tuple[str, ...]:
@@ -95,10 +77,10 @@ def _read(path: Path) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise UnreadablePromptError(path, f"can't be read ({error.strerror}), correct its permissions") from error
+        raise UsageError(f"{path}: the prompt can't be read ({error.strerror}), correct its permissions") from error
     if len(data) > MAX_PROMPT_BYTES:
-        raise UnreadablePromptError(path, f"is longer than {MAX_PROMPT_BYTES} bytes, shorten it")
+        raise UsageError(f"{path}: the prompt is longer than {MAX_PROMPT_BYTES} bytes, shorten it")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UnreadablePromptError(path, f"is not UTF-8 (byte {error.start}), save it as UTF-8") from error
+        raise UsageError(f"{path}: the prompt is not UTF-8 (byte {error.start}), save it as UTF-8") from error

@@ -20,6 +20,7 @@ from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage,
 from vibe.core.schemas import table_of, text_in
 from vibe.system.errors import EnvironmentFailure, remedy
 from vibe.system.files import append_all
+from vibe.system.locks import opened
 
 INTERRUPTED_RESULT = (
     "This call was interrupted: the process ended while it ran. It may have taken effect in part. "
@@ -247,10 +248,7 @@ def _call(call: Any) -> ToolCall:
 
 def _add_line(path: Path, line: bytes) -> None:
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
+        with opened(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as descriptor:
             append_all(descriptor, line + b"\n", os.fstat(descriptor).st_size)
-        finally:
-            os.close(descriptor)
     except OSError as error:
         raise TranscriptError(path, f"cannot be written ({error.strerror}); {remedy(error)}") from error

@@ -68,7 +68,6 @@ class NoSuchSkillError(UsageError):
     def __init__(self, name: str, known: Sequence[str]) -> None:
         hint = did_you_mean(closest(name, known, most=2), f"available: {', '.join(known) or 'none'}")
         super().__init__(f"unknown skill {name!r}; {hint}")
-        self.name = name
 
 
 class SkillFileError(UsageError):
@@ -76,8 +75,6 @@ class SkillFileError(UsageError):
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(f"{path}: the skill is not loaded: {problem}")
-        self.path = path
-        self.problem = problem
 
 
 MAX_FOLDERS = 500

@@ -16,7 +16,7 @@ from vibe.shell.policy.words import Patience
 from vibe.shell.port import Roots
 from vibe.shell.sandbox.secret_names import is_control, is_sensitive, names_secret
 from vibe.system.errors import VibeError
-from vibe.system.files import entries_of
+from vibe.system.files import entries_of, text_of
 from vibe.system.git.config_file import has_credentials
 
 MAX_EXPANSION = 500
@@ -214,11 +214,7 @@ def _shown_in(folder: Path) -> list[str]:
     """The names that the ignore files in ``folder`` say are not to be passed over, which shows hidden ones, too."""
     found: list[str] = []
     for name in IGNORE_FILES:
-        try:
-            with (folder / name).open(encoding="utf-8", errors="replace") as file:
-                lines = file.read(IGNORE_BYTES).splitlines()
-        except OSError:
-            continue
+        lines = text_of(folder / name, IGNORE_BYTES).splitlines()
         found += [line[1:].strip().rstrip("/").rpartition("/")[2] for line in lines if line.startswith("!")]
     return found
 

@@ -63,7 +63,7 @@ async def shell_command(
     """Make a line ready; a ``stateful`` one tells its folder and variables as it ends (see ``shell_state``).
 
     Raises:
-        SandboxUnavailableError: a sandbox is required and none works.
+        EnvironmentFailure: a sandbox is required and none works.
         ReadOnlyUnavailableError: the place is ``read_only``, and that can't be had.
     """
     argv = tuple(shell_argv(line))

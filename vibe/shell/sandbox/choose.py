@@ -8,8 +8,9 @@ from functools import partial
 
 from msgspec import Struct
 
-from vibe.shell.sandbox.port import Sandbox, SandboxUnavailableError, SandboxUnprovenError
+from vibe.shell.sandbox.port import Sandbox, SandboxUnprovenError
 from vibe.shell.sandbox.settings import SandboxMode
+from vibe.system.errors import EnvironmentFailure
 
 BACKENDS = ("bubblewrap", "landlock")
 """In the order of preference."""
@@ -27,7 +28,7 @@ def choose_sandbox(mode: SandboxMode, environ: Mapping[str, str], backends: Sequ
     """The first of ``backends`` that works; ``environ`` is vibe's own. Starts processes, so not on an event loop.
 
     Raises:
-        SandboxUnavailableError: one is required and none works.
+        EnvironmentFailure: one is required and none works.
         SandboxUnprovenError: it could not be found out.
     """
     if mode is SandboxMode.OFF:
@@ -42,7 +43,8 @@ def choose_sandbox(mode: SandboxMode, environ: Mapping[str, str], backends: Sequ
     if found is not None:
         return SandboxChoice(sandbox=found, reason=found.name, passed_over=problem)
     if mode is SandboxMode.REQUIRED:
-        raise SandboxUnavailableError(problem)
+        remedy = 'allow user namespaces, or set [sandbox] mode = "auto" to run without one'
+        raise EnvironmentFailure(f"no sandbox works here ({problem}): {remedy}")
     return SandboxChoice(sandbox=None, reason=problem)
 
 

@@ -232,7 +232,7 @@ class Confinement:
         """Return the sandbox there is, found out at the first call. Starts processes, so not on an event loop.
 
         Raises:
-            SandboxUnavailableError: one is required and none works.
+            EnvironmentFailure: one is required and none works.
             SandboxUnprovenError: it could not be found out; the next call tries again.
         """
         with self._lock:
@@ -271,7 +271,7 @@ class Confinement:
         ``guard`` is the place's, made right before; None: what it looks at is looked at anew.
 
         Raises:
-            SandboxUnavailableError: one is required and none works.
+            EnvironmentFailure: one is required and none works.
             ReadOnlyUnavailableError: the place is ``read_only``, and that can't be had.
         """
         sandbox = self.choice().sandbox

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from vibe.system.files import entries_of
+from vibe.system.files import entries_of, text_of
 from vibe.system.git.config_file import GitConfigError, GitSetting, read_settings
 from vibe.system.own_places import user_home_of
 
@@ -108,13 +108,13 @@ def _named(settings: Path, tops: Sequence[Path]) -> Iterator[Path]:
 
 def _settings(file: Path) -> Iterator[GitSetting]:
     with suppress(GitConfigError):  # git refuses it, too
-        yield from read_settings(_text(file))
+        yield from read_settings(text_of(file, CONFIG_BYTES))
 
 
 def _common_of(link: Path) -> Path:
     """The folder of the repository that a worktree's or module's ``.git`` file leads to; it need not be there."""
-    own = Path(os.path.normpath(link.parent / _text(link).removeprefix("gitdir:").strip()))
-    return Path(os.path.normpath(own / _text(own / "commondir").strip()))
+    own = Path(os.path.normpath(link.parent / text_of(link, CONFIG_BYTES).removeprefix("gitdir:").strip()))
+    return Path(os.path.normpath(own / text_of(own / "commondir", CONFIG_BYTES).strip()))
 
 
 def _parts(folder: Path) -> Iterator[Path]:
@@ -132,14 +132,6 @@ def fillable_of_repository(folder: Path) -> list[Path]:
 
     Whether it is there or not. Reads the file system.
     """
-    if not WORKTREE_CONFIG.search(_text(folder / "config")):
+    if not WORKTREE_CONFIG.search(text_of(folder / "config", CONFIG_BYTES)):
         return []
     return [part / "config.worktree" for part in (folder, *_parts(folder))]
-
-
-def _text(path: Path) -> str:
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            return file.read(CONFIG_BYTES)
-    except OSError:
-        return ""

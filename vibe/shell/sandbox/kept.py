@@ -11,6 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 from vibe.shell.sandbox.control import OF_WORKTREE
+from vibe.system.files import entries_of
 
 MOST_BYTES = 1024 * 1024
 """Of a file that is put back."""
@@ -168,7 +169,4 @@ def _is(path: Path, mode: int, data: bytes) -> bool:
 
 
 def _listed(folder: Path) -> list[Path]:
-    try:
-        return sorted(folder.iterdir())
-    except OSError:
-        return []
+    return sorted(Path(entry.path) for entry in entries_of(folder))

@@ -86,18 +86,6 @@ class ReadOnlyUnavailableError(EnvironmentFailure):
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"the command can't be confined to reading: {problem}; run it with the user's approval")
-        self.problem = problem
-
-
-class SandboxUnavailableError(EnvironmentFailure):
-    """A sandbox is required and there is none that works."""
-
-    def __init__(self, problem: str) -> None:
-        super().__init__(
-            f"no sandbox works here ({problem}): allow user namespaces, or set "
-            '[sandbox] mode = "auto" to run without one'
-        )
-        self.problem = problem
 
 
 class SandboxUnprovenError(EnvironmentFailure):
@@ -105,4 +93,3 @@ class SandboxUnprovenError(EnvironmentFailure):
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"whether a sandbox works here could not be found out ({problem}): try again")
-        self.problem = problem

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from vibe.system.locks import try_lock, wait_for_lock
+from vibe.system.locks import opened, try_lock, wait_for_lock
 
 UNFINISHED = ".new"
 GLANCE_SECONDS = 0.1
@@ -93,47 +93,28 @@ def put_back_abandoned(folder: Path, seconds: float = LOCK_SECONDS) -> str:
 
     Nothing is put back while a command is under way that could change it again, for which it waits so many ``seconds``.
     """
-    try:
-        if not any(map(_is_abandoned, folder.iterdir())):
-            return ""
-        lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return ""
     notes: list[str] = []
-    with suppress(OSError):
-        if wait_for_lock(lock, seconds):
+    with suppress(OSError), opened(folder) as lock:
+        if any(map(_is_abandoned, folder.iterdir())) and wait_for_lock(lock, seconds):
             notes = [note for path in sorted(folder.iterdir()) for note in _put_back(path)]
-    os.close(lock)
     return "\n".join(filter(None, notes))
 
 
 def _is_abandoned(path: Path) -> bool:
-    try:
-        record = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
+    with suppress(OSError), opened(path, os.O_NOFOLLOW) as record:
         return try_lock(record)
-    except OSError:
-        return False
-    finally:
-        os.close(record)
+    return False
 
 
 def _put_back(path: Path) -> list[str]:
     from vibe.shell.sandbox.kept import Kept  # noqa: PLC0415  mostly there is nothing to put back
 
-    try:
-        record = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return []
     notes: list[str] = []
-    with suppress(OSError):
+    with suppress(OSError), opened(path, os.O_NOFOLLOW) as record:
         if wait_for_lock(record, GLANCE_SECONDS) and path.exists():
             with suppress(ValueError):  # the machine went down before it was written
                 notes = [Kept.read(one).put_back() for one in json.loads(path.read_bytes())]
             path.unlink()
-    os.close(record)
     return notes
 
 

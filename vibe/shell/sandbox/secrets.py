@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from vibe.shell.sandbox.secret_names import holds_secrets, names_secret
-from vibe.system.files import entries_of
+from vibe.system.files import entries_of, text_of
 from vibe.system.own_places import user_home_of
 
 IN_HOME = (
@@ -76,12 +76,12 @@ def hidden_paths(environ: Mapping[str, str], also: Iterable[Path] = ()) -> tuple
     return tuple(sorted(path for path in found if not any(parent in found for parent in path.parents)))
 
 
-def sockets_of_others(listed: Path = SOCKETS) -> Iterator[Path]:
+def sockets_of_others() -> Iterator[Path]:
     """The Unix sockets that processes outside listen at, agents and daemons among them. Reads the file system.
 
     Those of another network, as of the host of a container, stand in no list but that of mounts.
     """
-    paths = [fields[7] for line in _lines(listed) if len(fields := line.split(None, 7)) > 7]
+    paths = [fields[7] for line in text_of(SOCKETS).splitlines() if len(fields := line.split(None, 7)) > 7]
     for place in mount_points():
         if place != "/" and not place.startswith(VIRTUAL):
             paths += [place, *(entry.path for entry in entries_of(place))]
@@ -92,14 +92,8 @@ def sockets_of_others(listed: Path = SOCKETS) -> Iterator[Path]:
 
 def mount_points() -> list[str]:
     """Return the places where something is mounted. Reads the file system."""
-    return [re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), line.split()[4]) for line in _lines(MOUNTS)]
-
-
-def _lines(file: Path) -> list[str]:
-    try:
-        return file.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    except OSError:
-        return []
+    lines = text_of(MOUNTS).splitlines()
+    return [re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), line.split()[4]) for line in lines]
 
 
 def _is_socket(path: str) -> bool:

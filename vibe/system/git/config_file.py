@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from vibe.system.files import text_of
+
 SPACE = " \t\r\n"
 HEADER = re.compile(r"\[(?P<section>[A-Za-z0-9.-]*)(?:[ \t]+\"(?P<subsection>(?:[^\"\\\n]|\\[^\n])*)\")?\]")
 KEY = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
@@ -153,12 +155,9 @@ def cleaned(path: Path) -> str | None:
     One that has the name of git's settings but can't be understood is not shown at all.
     """
     try:
-        with path.open(encoding="utf-8", errors="surrogateescape") as file:
-            return without_credentials(file.read(MOST_BYTES))
+        return without_credentials(text_of(path, MOST_BYTES))
     except GitConfigError:
         return "" if path.name in NAMES else None
-    except OSError:
-        return None
 
 
 def _nameless(text: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from vibe.system.files import text_of
+from vibe.system.locks import opened
 
 MOST_BYTES = 4096
 """Of the small files that say where things are."""
@@ -94,11 +95,8 @@ def small_text(path: Path) -> str:
         OddRepositoryError: it is no plain file, or too large.
         OSError: it can't be read.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
+    with opened(path, os.O_NONBLOCK) as descriptor:
         data = os.read(descriptor, MOST_BYTES + 1) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
-    finally:
-        os.close(descriptor)
     if data is None or len(data) > MOST_BYTES:
         raise OddRepositoryError(path, "is not a small regular file")
     return os.fsdecode(data)

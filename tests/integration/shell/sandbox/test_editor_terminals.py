@@ -49,4 +49,4 @@ async def test_a_terminal_that_can_not_be_had_leaves_nothing_behind(cell: Cell) 
     with pytest.raises(CommandStartError) as refused:
         await run(cell, ScriptedTerminals(), "true")
     assert await anyio.to_thread.run_sync(there) == set()
-    assert refused.value.cwd == cell.root
+    assert repr(str(cell.root)) in str(refused.value)

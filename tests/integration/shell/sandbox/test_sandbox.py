@@ -9,9 +9,9 @@ import pytest
 
 from tests.integration.shell.sandbox.conftest import Cell
 from vibe.shell.sandbox.confinement import Confinement
-from vibe.shell.sandbox.port import SandboxUnavailableError
 from vibe.shell.sandbox.records import records_of
 from vibe.shell.sandbox.settings import Network, SandboxConfig, SandboxMode
+from vibe.system.errors import EnvironmentFailure
 
 
 def _at_home(cell: Cell) -> list[Path]:
@@ -175,7 +175,7 @@ def test_where_none_works_required_says_so_and_auto_goes_on(tmp_path: Path) -> N
     auto = Confinement(SandboxConfig(), {}, tmp_path, backends=[])
     assert auto.choice().sandbox is None
     required = Confinement(SandboxConfig(mode=SandboxMode.REQUIRED), {}, tmp_path, backends=[])
-    with pytest.raises(SandboxUnavailableError, match="no sandbox works here"):
+    with pytest.raises(EnvironmentFailure, match="no sandbox works here"):
         required.choice()
     assert Confinement(SandboxConfig(mode=SandboxMode.OFF), {}, tmp_path).choice().sandbox is None
 

@@ -16,9 +16,8 @@ from vibe.core.instructions.memory import (
     MemoryFileError,
     MemoryScope,
     MemoryStore,
-    MemoryTextError,
-    NoSuchMemoryError,
 )
+from vibe.system.errors import UsageError
 
 PROJECT, GLOBAL = MemoryScope.PROJECT, MemoryScope.GLOBAL
 
@@ -43,13 +42,13 @@ def test_an_entry_is_forgotten_by_its_id(tmp_path: Path) -> None:
     entry = kept.add("old", GLOBAL, by="user")
     assert kept.remove(entry.id) == (GLOBAL, entry)
     assert kept.entries(GLOBAL) == ()
-    with pytest.raises(NoSuchMemoryError, match=entry.id):
+    with pytest.raises(UsageError, match=entry.id):
         kept.remove(entry.id)
 
 
 @pytest.mark.parametrize("text", ["", "  \n ", "x" * (MAX_TEXT + 1)])
 def test_an_entry_must_be_a_short_text(tmp_path: Path, text: str) -> None:
-    with pytest.raises(MemoryTextError):
+    with pytest.raises(UsageError, match="memory entry"):
         store(tmp_path).add(text, PROJECT, by="user")
 
 
@@ -57,7 +56,7 @@ def test_there_is_an_end_to_entries(tmp_path: Path) -> None:
     kept = store(tmp_path)
     for index in range(MAX_ENTRIES):
         kept.add(f"entry {index}", PROJECT, by="user")
-    with pytest.raises(MemoryTextError, match="remove one first"):
+    with pytest.raises(UsageError, match="remove one first"):
         kept.add("one more", PROJECT, by="user")
 
 

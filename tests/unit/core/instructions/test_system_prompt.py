@@ -9,10 +9,9 @@ import pytest
 from vibe.core.instructions.system_prompt import (
     MAX_PROMPT_BYTES,
     PromptLibrary,
-    UnknownPromptError,
-    UnreadablePromptError,
     builtin_prompts,
 )
+from vibe.system.errors import UsageError
 
 
 def library(tmp_path: Path) -> PromptLibrary:
@@ -32,7 +31,7 @@ def test_a_project_prompt_comes_before_the_users_and_that_before_ours(tmp_path: 
 
 
 def test_an_unknown_prompt_names_where_it_was_looked_for(tmp_path: Path) -> None:
-    with pytest.raises(UnknownPromptError) as caught:
+    with pytest.raises(UsageError) as caught:
         library(tmp_path).load("mine")
     message = str(caught.value)
     assert f"{tmp_path}/project/mine.md, {tmp_path}/user/mine.md, the built-in" in message
@@ -43,7 +42,7 @@ def test_an_unknown_prompt_names_where_it_was_looked_for(tmp_path: Path) -> None
 @pytest.mark.parametrize("prompt_id", ["", "../cli", "/etc/passwd", "a/b", ".hidden", "a\0b"])
 def test_an_id_is_a_name_and_no_path(tmp_path: Path, prompt_id: str) -> None:
     (tmp_path / "cli.md").write_text("outside")
-    with pytest.raises(UnknownPromptError):
+    with pytest.raises(UsageError, match="no prompt"):
         library(tmp_path).load(prompt_id)
 
 
@@ -51,10 +50,10 @@ def test_a_prompt_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     found = library(tmp_path)
     file = tmp_path / "user" / "mine.md"
     file.write_bytes(b"\xff")
-    with pytest.raises(UnreadablePromptError, match="not UTF-8"):
+    with pytest.raises(UsageError, match="not UTF-8"):
         found.load("mine")
     file.write_bytes(b"x" * (MAX_PROMPT_BYTES + 1))
-    with pytest.raises(UnreadablePromptError, match="longer than"):
+    with pytest.raises(UsageError, match="longer than"):
         found.load("mine")
 
 

@@ -8,7 +8,8 @@ from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 
-from vibe.system.locks import wait_for_lock
+from vibe.system.files import write_all
+from vibe.system.locks import opened, wait_for_lock
 
 MOST_BYTES = 4_000_000
 """Bytes of the file that are read, from its end."""
@@ -51,13 +52,9 @@ class HistoryFile:
         self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lines = "".join(f"+{line}\n" for line in text.split("\n"))
         data = f"\n# {datetime.now().astimezone().replace(tzinfo=None)}\n{lines}".encode(errors="replace")
-        descriptor = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
+        with opened(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as descriptor:
             wait_for_lock(descriptor, LOCK_SECONDS)  # one that is held for long is no reason to lose the prompt
-            while data:
-                data = data[os.write(descriptor, data) :]
-        finally:
-            os.close(descriptor)
+            write_all(descriptor, data)
 
 
 class HistoryWalk:
