@@ -11,7 +11,6 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -236,5 +235,5 @@ def _fitting(lines: list[bytes], limit: int) -> list[bytes]:
     for number, line in enumerate(lines):
         size += len(line)
         if size > limit:
-            return list(islice(lines, max(number, 1)))
+            return lines[: max(number, 1)]
     return lines

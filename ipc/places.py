@@ -176,9 +176,10 @@ def _tcp_addresses(events: str) -> Addresses:
     try:
         parts = urlsplit(events)
         host, port = parts.hostname or "", parts.port
+        has_more = bool(parts.path or parts.query or parts.fragment or parts.username)
     except ValueError:
-        host, port = "", None
-    if not host or port is None or not 1 <= port <= _LAST_PORT or _has_more(events):
+        host, port, has_more = "", None, False
+    if not host or port is None or not 1 <= port <= _LAST_PORT or has_more:
         raise BusUnavailableError(
             events, "it is not tcp://HOST:PORT", f"write tcp://127.0.0.1:5555 (a port from 1 to {_LAST_PORT})"
         )
@@ -192,11 +193,6 @@ def _tcp_addresses(events: str) -> Addresses:
     return Addresses(
         events=f"{TCP}{shown}:{port}", replay=f"{TCP}{shown}:{port + 1}", control=f"{TCP}{shown}:{port + 2}"
     )
-
-
-def _has_more(address: str) -> bool:
-    parts = urlsplit(address)
-    return bool(parts.path or parts.query or parts.fragment or parts.username)
 
 
 def _is_loopback(host: str) -> bool:

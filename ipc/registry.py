@@ -141,14 +141,17 @@ class Registry:
         for folder in run_folders(self.home, self.runtime_dir):
             journal = folder / JOURNAL_NAME
             with suppress(OSError):
-                if _last_change(folder, journal) < now - LEFTOVERS_KEPT_S and not is_being_written(journal):
+                changed = (journal if journal.exists() else folder).stat().st_mtime
+                if changed < now - LEFTOVERS_KEPT_S and not is_being_written(journal):
                     shutil.rmtree(folder, ignore_errors=True)
 
     def _clear_up(self, entry: Entry) -> None:
         """Forget a publisher that died, its sockets, and its events if they are not to be kept."""
         folder = Path(entry.journal).parent
         if folder.parent in bases(self.home, self.runtime_dir):
-            _drop_sockets(folder)
+            with suppress(OSError):
+                for path in folder.glob("*.ipc"):
+                    path.unlink(missing_ok=True)
             if not entry.info.kept:
                 shutil.rmtree(folder, ignore_errors=True)
         with suppress(OSError):
@@ -262,13 +265,6 @@ def _matching(entries: list[Entry], name: str) -> list[Entry]:
     return exact or same_plan or [entry for entry in entries if entry.source.startswith(name)]
 
 
-def _drop_sockets(folder: Path) -> None:
-    """Remove what a publisher that died can't answer on any more."""
-    with suppress(OSError):
-        for path in folder.glob("*.ipc"):
-            path.unlink(missing_ok=True)
-
-
 def _origin(entry: Entry, *, alive: bool) -> Origin:
     journal = Path(entry.journal)
     if not alive:
@@ -287,7 +283,3 @@ def _write(path: Path, data: bytes) -> None:
     """The whole file or the old one, for the user's eyes only."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     replace_file(path, data, sync=False)
-
-
-def _last_change(folder: Path, journal: Path) -> float:
-    return (journal if journal.exists() else folder).stat().st_mtime

@@ -349,7 +349,7 @@ def lock_plan(path: Path, plan_id: str) -> FileLock:
         StoreWriteError: the lock file can't be made or locked.
     """
     try:
-        lock = FileLock.try_acquire(path)
+        lock = FileLock.acquire(path)
     except OSError as error:
         raise StoreWriteError(path, error) from error
     if lock is None:

@@ -67,17 +67,8 @@ class FileLock:
         self._brief = brief
 
     @classmethod
-    def try_acquire(cls, path: Path, *, brief: bool = False) -> FileLock | None:
-        """Take the lock at once; None if another holder has it, in this process or another.
-
-        Raises:
-            OSError: the file can't be made or locked.
-        """
-        return cls.acquire(path, 0, brief=brief)
-
-    @classmethod
-    def acquire(cls, path: Path, seconds: float, *, brief: bool = False) -> FileLock | None:
-        """Take the lock, and wait for it so long; None if another holder has it all the time. Blocks.
+    def acquire(cls, path: Path, seconds: float = 0, *, brief: bool = False) -> FileLock | None:
+        """Take the lock, and wait for it so long; None if another holder has it all that time. Blocks.
 
         Raises:
             OSError: the file can't be made or locked.

@@ -14,19 +14,19 @@ from vibe.system.locks import FileLock, holder_of, try_lock, wait_for_lock
 
 HOLD = (
     "import sys, time; from pathlib import Path; from vibe.system.locks import FileLock\n"
-    "assert FileLock.try_acquire(Path(sys.argv[1])); print('held', flush=True); time.sleep(600)"
+    "assert FileLock.acquire(Path(sys.argv[1])); print('held', flush=True); time.sleep(600)"
 )
 
 
 def test_one_holder_at_a_time_and_its_pid_is_said(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    held = FileLock.try_acquire(path)
+    held = FileLock.acquire(path)
     assert held is not None
-    assert (FileLock.try_acquire(path), holder_of(path)) == (None, os.getpid())
+    assert (FileLock.acquire(path), holder_of(path)) == (None, os.getpid())
     held.release()
     held.release()
     assert holder_of(path) is None
-    again = FileLock.try_acquire(path)
+    again = FileLock.acquire(path)
     assert again is not None
     again.release()
 
@@ -36,21 +36,21 @@ def test_a_lock_goes_with_a_killed_process(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", HOLD, path], stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         holder.stdout.readline()
-        assert (FileLock.try_acquire(path), holder_of(path)) == (None, holder.pid)
+        assert (FileLock.acquire(path), holder_of(path)) == (None, holder.pid)
         holder.send_signal(signal.SIGKILL)
         holder.wait()
-    held = FileLock.try_acquire(path)
+    held = FileLock.acquire(path)
     assert held is not None
     held.release()
 
 
 def test_a_child_process_does_not_keep_a_lock(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    held = FileLock.try_acquire(path)
+    held = FileLock.acquire(path)
     assert held is not None
     with subprocess.Popen(["sleep", "600"], close_fds=False) as child:
         held.release()
-        again = FileLock.try_acquire(path)
+        again = FileLock.acquire(path)
         child.kill()
     assert again is not None
     again.release()
@@ -58,7 +58,7 @@ def test_a_child_process_does_not_keep_a_lock(tmp_path: Path) -> None:
 
 def test_a_lock_is_waited_for_up_to_a_deadline(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    held = FileLock.try_acquire(path)
+    held = FileLock.acquire(path)
     assert held is not None
     began = time.monotonic()
     assert FileLock.acquire(path, 0.05) is None
@@ -93,10 +93,10 @@ def test_a_brief_lock_takes_its_file_along_and_is_never_held_twice(tmp_path: Pat
 
 def test_a_lock_whose_folder_was_removed_is_not_held(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    held = FileLock.try_acquire(path)
+    held = FileLock.acquire(path)
     assert held is not None
     path.unlink()
-    fresh = FileLock.try_acquire(path)
+    fresh = FileLock.acquire(path)
     assert fresh is not None, "the file that is there now is nobody's"
     fresh.release()
     held.release()

@@ -297,7 +297,7 @@ def _remove_unlogged(sessions: Path) -> None:
         with suppress(OSError):
             if time.time() - path.stat().st_mtime < UNLOCKED_SECONDS:
                 continue  # it may be about to be locked
-            lock = FileLock.try_acquire(SessionFolder(path).lock)
+            lock = FileLock.acquire(SessionFolder(path).lock)
             if lock is not None:
                 shutil.rmtree(path, ignore_errors=True)
                 lock.release()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -89,10 +89,8 @@ def validate(merged: Layer) -> VibeConfig:
     problems = [*merged.problems, *_tool_problems(data, merged)]
     if isinstance(config, list):
         raise InvalidConfigError((*problems, *config))
-    problems.extend(_model_problems(config, merged))
-    problems.extend(_provider_problems(config, merged))
-    problems.extend(_server_problems(config, merged))
-    problems.extend(_pattern_problems(config, merged))
+    for check in (_model_problems, _provider_problems, _server_problems, _pattern_problems):
+        problems.extend(check(config, merged))
     if problems:
         raise InvalidConfigError(tuple(problems))
     return config
@@ -133,12 +131,10 @@ def _parsed(model: type[M], data: Any, merged: Layer, prefix: Key = ()) -> M | l
         return [_wrong((*prefix, *_key(details["loc"], merged)), wording(details), merged) for details in found]
 
 
-def _tool_problems(data: Mapping[str, Any], merged: Layer) -> list[ConfigError]:
-    problems: list[ConfigError] = []
+def _tool_problems(data: Mapping[str, Any], merged: Layer) -> Iterator[ConfigError]:
     for name, table in table_of(data.get(TOOLS)).items():
         parsed = _parsed(ToolTable, table, merged, (TOOLS, name)) if isinstance(table, dict) else None
-        problems.extend(parsed if isinstance(parsed, list) else ())
-    return problems
+        yield from parsed if isinstance(parsed, list) else ()
 
 
 def _wrong(key: Key, problem: str, merged: Layer) -> ConfigError:
@@ -157,30 +153,26 @@ def _key(location: tuple[str | int, ...], merged: Layer) -> Key:
     return key
 
 
-def _model_problems(config: VibeConfig, merged: Layer) -> list[ConfigError]:
-    problems: list[ConfigError] = []
+def _model_problems(config: VibeConfig, merged: Layer) -> Iterator[ConfigError]:
     if config.find_model(config.active_model) is None:
         choice = _choice(config.active_model, [model.key for model in config.models])
-        problems.append(_wrong(("active_model",), f"unknown model {config.active_model!r}, {choice}", merged))
+        yield _wrong(("active_model",), f"unknown model {config.active_model!r}, {choice}", merged)
     for model in config.models:
         if config.find_provider(model.provider) is None:
             choice = _choice(model.provider, [provider.name for provider in config.providers])
             problem = f"unknown provider {model.provider!r}, {choice}"
-            problems.append(_wrong(("models", f"[{model.key}]", "provider"), problem, merged))
-    return problems
+            yield _wrong(("models", f"[{model.key}]", "provider"), problem, merged)
 
 
 def _choice(name: str, known: list[str]) -> str:
     return f"{did_you_mean(closest(name, known))} (known: {', '.join(known)})".lstrip()
 
 
-def _provider_problems(config: VibeConfig, merged: Layer) -> list[ConfigError]:
-    problems: list[ConfigError] = []
+def _provider_problems(config: VibeConfig, merged: Layer) -> Iterator[ConfigError]:
     for provider in config.providers:
         if name := _missing(provider):
             problem = f"is missing, backend {str(provider.backend)!r} needs it"
-            problems.append(_wrong(("providers", f"[{provider.name}]", name), problem, merged))
-    return problems
+            yield _wrong(("providers", f"[{provider.name}]", name), problem, merged)
 
 
 def _missing(provider: ProviderConfig) -> str | None:
@@ -189,9 +181,8 @@ def _missing(provider: ProviderConfig) -> str | None:
     return "api_base" if provider.is_server and not provider.api_base else None
 
 
-def _server_problems(config: VibeConfig, merged: Layer) -> list[ConfigError]:
-    """Return what does not go with a server's transport: the model has the fields of all of them."""
-    problems: list[ConfigError] = []
+def _server_problems(config: VibeConfig, merged: Layer) -> Iterator[ConfigError]:
+    """Yield what does not go with a server's transport: the model has the fields of all of them."""
     for server in config.mcp_servers:
         key = ("mcp_servers", f"[{server.name}]")
         stdio = server.transport is McpTransport.STDIO
@@ -205,16 +196,13 @@ def _server_problems(config: VibeConfig, merged: Layer) -> list[ConfigError]:
         wrong |= {name: f"has no effect for {kind}, remove it" for name in foreign if (*key, name) in merged.settings}
         if "{token}" not in server.api_key_format:
             wrong["api_key_format"] = "must contain {token} where the key goes"
-        problems.extend(_wrong((*key, name), problem, merged) for name, problem in wrong.items())
-    return problems
+        yield from (_wrong((*key, name), problem, merged) for name, problem in wrong.items())
 
 
-def _pattern_problems(config: VibeConfig, merged: Layer) -> list[ConfigError]:
-    problems: list[ConfigError] = []
+def _pattern_problems(config: VibeConfig, merged: Layer) -> Iterator[ConfigError]:
     for key in PATTERN_KEYS:
         patterns: tuple[str, ...] = getattr(config, key)
         try:
             NamePatterns(patterns, where=origin_of(merged, (key,)), key=key)
         except ConfigError as error:
-            problems.append(error)
-    return problems
+            yield error

@@ -6,79 +6,56 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-HERE: Mapping[str, str] = MappingProxyType({
-    **dict.fromkeys(("AgentProfile", "AgentSafety", "AgentType"), "vibe.core.agents.models"),
-    **dict.fromkeys(
-        (
-            "BaseTool",
-            "BaseToolConfig",
-            "BaseToolState",
-            "InvokeContext",
-            "ToolError",
-            "ToolPermission",
-            "ToolStreamEvent",
-        ),
-        "vibe.core.tools.base",
-    ),
-    **dict.fromkeys(
-        ("ToolCallDisplay", "ToolCallEvent", "ToolResultDisplay", "ToolResultEvent", "ToolUIData"), "vibe.core.tools.ui"
-    ),
-    **dict.fromkeys(("ExecutionMode", "MODE_CATALOG", "ModeGuidance"), "vibe.core.modes"),
-    **dict.fromkeys(("ModelConfig", "ProviderConfig", "SessionLoggingConfig", "VibeConfig"), "vibe.core.config.models"),
+
+def _by_name(rows: Mapping[str, str]) -> Mapping[str, str]:
+    """Rows by each of the names that stand before them."""
+    return MappingProxyType({name: row for names, row in rows.items() for name in names.split()})
+
+
+HERE = _by_name({
     "AgentManager": "vibe.core.agents.manager",
-    "NoSuchToolError": "vibe.core.tools.errors",
+    "AgentProfile AgentSafety AgentType": "vibe.core.agents.models",
+    "ModelConfig ProviderConfig SessionLoggingConfig VibeConfig": "vibe.core.config.models",
+    "ExecutionMode MODE_CATALOG ModeGuidance": "vibe.core.modes",
     "SkillManager": "vibe.core.skills.manager",
+    "BaseTool BaseToolConfig BaseToolState": "vibe.core.tools.base",
+    "InvokeContext ToolError ToolPermission ToolStreamEvent": "vibe.core.tools.base",
+    "NoSuchToolError": "vibe.core.tools.errors",
     "ToolManager": "vibe.core.tools.manager",
+    "ToolCallDisplay ToolCallEvent ToolResultDisplay ToolResultEvent ToolUIData": "vibe.core.tools.ui",
 })
 """Names that mean the same here, and the module that defines them."""
-
 RUN = "start an agent with `vibe -p PROMPT --output json`"
 ASKED = "a tool is asked about before it runs, by its permission, its lists and what its `assess` says"
 ASSESS = "`resolve_permission` may return a ToolPermission; `assess` returns an Assessment of vibe.core.tools.base"
 EVENTS = "what a run announces is in ipc.events, and `vibe events` prints it"
 MODELS = "ModelCatalog of vibe.core.llm.factory makes them"
-INSTEAD: Mapping[str, str] = MappingProxyType({
-    **dict.fromkeys(("Agent", "AgentLoop", "run_programmatic"), RUN),
-    **dict.fromkeys(("ApprovalCallback", "ApprovalResponse"), ASKED),
-    **dict.fromkeys(
-        ("AssistantEvent", "BaseEvent", "CompactEndEvent", "CompactStartEvent", "UserMessageEvent"), EVENTS
-    ),
-    **dict.fromkeys(
-        (
-            "BACKEND_FACTORY",
-            "Backend",
-            "BackendLike",
-            "GenericBackend",
-            "LLMBackend",
-            "MistralBackend",
-            "create_backend",
-        ),
-        MODELS,
-    ),
-    **dict.fromkeys(("LLMMessage", "Role"), "vibe.core.messages has a class for each kind of message"),
-    **dict.fromkeys(
-        ("PlanState", "PlanStep", "PlannerAgent"), "`vibe plan new` makes a plan, planner.plan.model describes one"
-    ),
-    **dict.fromkeys(
-        ("SubAgent", "SubAgentConfig"), "a step of a plan is done by a subagent, as the tool `task` starts them"
-    ),
-    **dict.fromkeys(("PermissionContext", "PermissionScope", "RequiredPermission"), ASSESS),
+PLANS = "`vibe plan new` makes a plan, planner.plan.model describes one"
+STEPS = "a step of a plan is done by a subagent, as the tool `task` starts them"
+INSTEAD = _by_name({
+    "Agent AgentLoop run_programmatic": RUN,
+    "ApprovalCallback ApprovalResponse": ASKED,
+    "AssistantEvent BaseEvent CompactEndEvent CompactStartEvent UserMessageEvent": EVENTS,
+    "BACKEND_FACTORY Backend BackendLike GenericBackend LLMBackend MistralBackend create_backend": MODELS,
+    "LLMMessage Role": "vibe.core.messages has a class for each kind of message",
+    "PlanState PlanStep PlannerAgent": PLANS,
+    "SubAgent SubAgentConfig": STEPS,
+    "PermissionContext PermissionScope RequiredPermission": ASSESS,
     "APIToolFormatHandler": "ToolManager.schemas of vibe.core.tools.manager has what a model is offered",
     "ToolUIDataAdapter": "call_summary and result_display of vibe.core.tools.ui word calls and results",
     "UserInputCallback": "ctx.user_input_callback is a UserInput of vibe.core.tools.ports",
     "get_universal_system_prompt": "Guidance.system_prompt of vibe.core.guidance makes it",
 })
 """Names that there is something else for."""
-
 MODULES: Mapping[str, str] = MappingProxyType({
     "vibe.core.agent": RUN,
     "vibe.core.llm.backend.base": MODELS,
     "vibe.core.llm.backend.factory": MODELS,
     "vibe.core.llm.types": "vibe.core.llm.port has what a model takes and gives",
-    "vibe.core.planner": INSTEAD["PlannerAgent"],
+    "vibe.core.planner": PLANS,
     "vibe.core.programmatic": RUN,
     "vibe.core.tools.models": ASSESS,
-    "vibe.core.subagent": INSTEAD["SubAgent"],
+    "vibe.core.subagent": STEPS,
 })
 """Modules that are not here."""
 

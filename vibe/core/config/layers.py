@@ -188,16 +188,12 @@ def default_layer() -> Layer:
     is_local = importlib.util.find_spec(LOCAL_ENGINE) is not None  # imports nothing
     models = (*DEFAULT_MODELS, LOCAL_MODEL) if is_local else DEFAULT_MODELS
     providers = (*DEFAULT_PROVIDERS, LOCAL_PROVIDER) if is_local else DEFAULT_PROVIDERS
-    groups: tuple[tuple[str, Iterable[tuple[str, BaseModel]]], ...] = (
-        ("models", ((model.key, model) for model in models)),
-        ("providers", ((provider.name, provider) for provider in providers)),
-    )
-    for group, entries in groups:
-        for name, entry in entries:
-            key = (group, f"[{name}]")
-            layer.entries[key] = DEFAULT_ORIGIN
-            for field_name, value in entry.model_dump(mode="json", exclude_none=True).items():
-                layer.settings[*key, field_name] = Setting(value, DEFAULT_ORIGIN)
+    entries: list[tuple[Key, BaseModel]] = [(("models", f"[{model.key}]"), model) for model in models]
+    entries += [(("providers", f"[{provider.name}]"), provider) for provider in providers]
+    for key, entry in entries:
+        layer.entries[key] = DEFAULT_ORIGIN
+        for field_name, value in entry.model_dump(mode="json", exclude_none=True).items():
+            layer.settings[*key, field_name] = Setting(value, DEFAULT_ORIGIN)
     return layer
 
 

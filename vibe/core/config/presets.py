@@ -10,47 +10,31 @@ from vibe.core.config.models import DEFAULT_PROVIDERS, BackendKind, ProviderConf
 from vibe.system.errors import UsageError
 from vibe.system.plain_text import closest, did_you_mean
 
-_LISTED: Final = (
-    *DEFAULT_PROVIDERS,
-    ProviderConfig(name="openai", api_base="https://api.openai.com/v1", api_key_env_var="OPENAI_API_KEY"),
-    ProviderConfig(
-        name="anthropic",
-        backend=BackendKind.ANTHROPIC,
-        api_base="https://api.anthropic.com/v1",
-        api_key_env_var="ANTHROPIC_API_KEY",
-    ),
-    ProviderConfig(
-        name="openrouter",
-        api_base="https://openrouter.ai/api/v1",
-        api_key_env_var="OPENROUTER_API_KEY",
-        reasoning_field_name="reasoning",
-    ),
-    ProviderConfig(
-        name="deepseek",
-        api_base="https://api.deepseek.com/v1",
-        api_key_env_var="DEEPSEEK_API_KEY",
-        returns_reasoning=True,
-    ),
-    ProviderConfig(
-        name="groq",
-        api_base="https://api.groq.com/openai/v1",
-        api_key_env_var="GROQ_API_KEY",
-        reasoning_field_name="reasoning",
-    ),
-    ProviderConfig(
-        name="zai", api_base="https://api.z.ai/api/paas/v4", api_key_env_var="ZAI_API_KEY", returns_reasoning=True
-    ),
-    ProviderConfig(name="huggingface", api_base="https://router.huggingface.co/v1", api_key_env_var="HF_TOKEN"),
-    ProviderConfig(
-        name="gemini",
-        api_base="https://generativelanguage.googleapis.com/v1beta/openai",
-        api_key_env_var="GEMINI_API_KEY",
-    ),
-    ProviderConfig(name="ollama", api_base="http://localhost:11434/v1", reasoning_field_name="reasoning"),
-    ProviderConfig(name="vllm", api_base="http://localhost:8000/v1"),
-    ProviderConfig(name="lmstudio", api_base="http://localhost:1234/v1"),
-)
-PRESETS: Final[Mapping[str, ProviderConfig]] = {provider.name: provider for provider in _LISTED}
+_SERVERS: Final[Mapping[str, tuple[str, str, Mapping[str, Any]]]] = {
+    "openai": ("https://api.openai.com/v1", "OPENAI_API_KEY", {}),
+    "anthropic": ("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY", {"backend": BackendKind.ANTHROPIC}),
+    "openrouter": ("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", {"reasoning_field_name": "reasoning"}),
+    "deepseek": ("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", {"returns_reasoning": True}),
+    "groq": ("https://api.groq.com/openai/v1", "GROQ_API_KEY", {"reasoning_field_name": "reasoning"}),
+    "zai": ("https://api.z.ai/api/paas/v4", "ZAI_API_KEY", {"returns_reasoning": True}),
+    "huggingface": ("https://router.huggingface.co/v1", "HF_TOKEN", {}),
+    "gemini": ("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY", {}),
+    "ollama": ("http://localhost:11434/v1", "", {"reasoning_field_name": "reasoning"}),
+    "vllm": ("http://localhost:8000/v1", "", {}),
+    "lmstudio": ("http://localhost:1234/v1", "", {}),
+}
+"""By name: the address, the variable of the key (none: no key is sent), and what else is not as usual."""
+
+
+def _preset(name: str) -> ProviderConfig:
+    address, variable, more = _SERVERS[name]
+    key = {"api_key_env_var": variable} if variable else {}
+    return ProviderConfig(name=name, api_base=address, **key, **more)
+
+
+PRESETS: Final[Mapping[str, ProviderConfig]] = {
+    provider.name: provider for provider in (*DEFAULT_PROVIDERS, *map(_preset, _SERVERS))
+}
 
 
 class PresetError(ValueError):

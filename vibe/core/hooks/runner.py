@@ -279,11 +279,11 @@ def read_verdict(run: CommandResult) -> HookVerdict:
         return HookVerdict()
     said = _document(run.stdout)
     specific = _specific(said)
-    decision = _word(specific.get("permissionDecision")) or _word(said.get("decision"))
+    decision = _first_word(specific.get("permissionDecision"), said.get("decision")).casefold()
     if decision not in _BLOCKING | _PASSING:
         raise HookBrokenError(f"answered with the unknown decision {decision!r}")
-    told = (said.get("message"), specific.get("additionalContext"), specific.get("additional_context"))
-    message = next((word for value in told if (word := _word_kept(value))), "")
+    context = (specific.get("additionalContext"), specific.get("additional_context"))
+    message = _first_word(said.get("message"), *context)
     stopped = said.get("continue") is False
     return HookVerdict(
         blocked=decision in _BLOCKING or stopped,
@@ -317,16 +317,12 @@ def _document(text: str) -> dict[str, Any]:
 
 def _reason(said: dict[str, Any]) -> str:
     specific = _specific(said)
-    found = (said.get("reason"), specific.get("permissionDecisionReason"), said.get("stopReason"))
-    return next((word for value in found if (word := _word_kept(value))), "")
+    return _first_word(said.get("reason"), specific.get("permissionDecisionReason"), said.get("stopReason"))
 
 
-def _word(value: Any) -> str:
-    return value.strip().casefold() if isinstance(value, str) else ""
-
-
-def _word_kept(value: Any) -> str:
-    return value.strip() if isinstance(value, str) else ""
+def _first_word(*values: Any) -> str:
+    """The first that is a text with something in it."""
+    return next((word for value in values if isinstance(value, str) and (word := value.strip())), "")
 
 
 def _because(run: CommandResult) -> str:

@@ -76,7 +76,7 @@ def lock_session(folder: SessionFolder) -> FileLock:
         SessionFolderError: the lock can't be made.
     """
     try:
-        held = FileLock.try_acquire(folder.lock)
+        held = FileLock.acquire(folder.lock)
     except OSError as error:
         raise SessionFolderError(folder.path, error) from error
     if held is None:

@@ -207,13 +207,13 @@ class WriteTurn:
     def _lock_file(self, place: Path) -> FileLock | None:
         try:
             self._notes.mkdir(parents=True, exist_ok=True, mode=0o700)
-            return FileLock.try_acquire(self._own.with_name(f"{_key(place)}.lock"))
+            return FileLock.acquire(self._own.with_name(f"{_key(place)}.lock"))
         except OSError as error:
             raise SessionFolderError(self._notes, error) from error
 
     def _lock_below(self, above: Path) -> Path | None:
         """Lock a file for all that a call of the run above has started: the folders are that run's."""
-        lock = FileLock.try_acquire(above.with_suffix(".below"), brief=True)
+        lock = FileLock.acquire(above.with_suffix(".below"), brief=True)
         if lock is None:
             return self._folders[0]
         self._held.append(lock.release)
@@ -260,7 +260,7 @@ class WriteTurn:
     def _ticket(self, place: Path) -> list[FileLock]:
         try:
             self._notes.mkdir(parents=True, exist_ok=True, mode=0o700)
-            ticket = FileLock.try_acquire(self._ticket_of(place), brief=True)
+            ticket = FileLock.acquire(self._ticket_of(place), brief=True)
         except OSError:  # who waits without one may wait longer
             ticket = None
         return [] if ticket is None else [ticket]

@@ -20,6 +20,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
@@ -29,6 +30,7 @@ from msgspec import Struct, field
 from vibe.core.config.patterns import left_out, our_tool_name
 from vibe.core.skills.front_matter import FrontMatterError, front_matter_fields, split_front_matter, text_of_field
 from vibe.system.errors import UsageError
+from vibe.system.files import entries_of
 from vibe.system.plain_text import closest, did_you_mean
 
 SKILL_FILE = "SKILL.md"
@@ -214,10 +216,7 @@ def _skill_files(folder: Path, deep: int) -> Iterator[Path]:
 
 
 def _entries(folder: Path) -> Sequence[Path]:
-    try:
-        names = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
-    except OSError:
-        return ()
+    names = sorted(entry.name for entry in entries_of(folder) if not entry.name.startswith("."))
     return [folder / name for name in names[:MAX_FOLDERS]]
 
 
@@ -426,11 +425,8 @@ def _told(parsed: ParsedSkill) -> str:
 
 def _companions(path: Path) -> list[str]:
     """Names of what lies beside a skill's file, folders with a slash."""
-    try:
-        entries = sorted(entry for entry in path.parent.iterdir() if entry.name != path.name)
-    except OSError:
-        return []
-    return [f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries[:MAX_COMPANIONS]]
+    beside = sorted((entry for entry in entries_of(path.parent) if entry.name != path.name), key=attrgetter("name"))
+    return [f"{entry.name}/" if entry.is_dir() else entry.name for entry in beside[:MAX_COMPANIONS]]
 
 
 def permits(allowed: tuple[str, ...], tool: str, arguments: Mapping[str, Any]) -> bool:

@@ -77,7 +77,7 @@ def texts(words: Words) -> Iterator[str]:
     elif program == "git":
         yield from _git_text(known)
     for option in TEXT_OPTIONS.get(program, "").split():
-        yield from (text.removeprefix("exec=") for text in _values(known, option))
+        yield from (text.removeprefix("exec=") for text in values_of(known, option))
     if program in JOINED:
         yield from _joined(words, program)
 
@@ -131,7 +131,7 @@ def _git_text(words: Sequence[str]) -> Iterator[str]:
             yield word[1:]
         elif word in GIT_TOOLS:
             seen.add(word)
-            yield from _values(words[index + 1 :], GIT_TOOLS[word])
+            yield from values_of(words[index + 1 :], GIT_TOOLS[word])
         elif word == "config":
             seen.add(word)
             yield from _git_setting(words[index + 1 :])
@@ -190,7 +190,7 @@ def evaluated_texts(words: Words) -> Iterator[str]:
             yield from substitutions(word or "")
 
 
-def _values(words: Sequence[str], option: str) -> Iterator[str]:
+def values_of(words: Sequence[str], option: str) -> Iterator[str]:
     """Yield what may be the value of an option: the next word, or what is attached to it."""
     for index, word in enumerate(words):
         if option.startswith("--"):

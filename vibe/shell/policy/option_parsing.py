@@ -27,10 +27,10 @@ PATTERN_SAFE = frozenset({"ls", "cat", "head", "tail", "wc", "stat", "du", "md5s
 """Programs without any option that writes or runs something: a file named like an option can do no harm there."""
 
 
-Row = TypeVar("Row")
+T = TypeVar("T")
 
 
-def by_name(rows: Mapping[str, Row]) -> Mapping[str, Row]:
+def by_name(rows: Mapping[str, T]) -> Mapping[str, T]:
     """Rows by each of the names that stand before them, with commas between."""
     return MappingProxyType({name: row for names, row in rows.items() for name in names.split(", ")})
 
@@ -49,7 +49,19 @@ class Operands(Enum):
 
 
 @dataclass(frozen=True)
-class Reader:
+class Row:
+    """A program's options as one text, each with a sign for what follows it."""
+
+    row: str = ""
+
+    @cached_property
+    def options(self) -> Mapping[str, str]:
+        """Option to what follows it."""
+        return options_in(self.row)
+
+
+@dataclass(frozen=True)
+class Reader(Row):
     """A program (or subcommand) that only reads when it is given nothing but the options of its ``row``.
 
     ``patterns``: options that give the pattern, so that all operands are paths. ``recursive``: options that make it
@@ -60,7 +72,6 @@ class Reader:
     words that are no options and operands: what is wrong, and the paths they name.
     """
 
-    row: str = ""
     operands: Operands = Operands.PATHS
     _: KW_ONLY
     patterns: str = ""
@@ -74,11 +85,6 @@ class Reader:
     check: Callable[[Sequence[str]], str] | None = None
     script: Callable[[str], str] | None = None
     own: Callable[[Sequence[str]], tuple[str, Sequence[str]]] | None = None
-
-    @cached_property
-    def options(self) -> Mapping[str, str]:
-        """Option to what follows it."""
-        return options_in(self.row)
 
 
 def options_in(row: str) -> Mapping[str, str]:
@@ -273,9 +279,9 @@ def _doubt_scripts(parsed: Parsed, reader: Reader, words: Sequence[Word]) -> str
     return next((doubt for script in scripts if (doubt := reader.script(script))), "") if scripts else "has no script"
 
 
-def _named(texts: Sequence[str], command: ShellCommand) -> list[NamedPath]:
+def _named(texts: Sequence[str], command: ShellCommand, **read: bool) -> list[NamedPath]:
     patterns = {word.text for word in command.words if word.pattern}
-    return [NamedPath(text=text, pattern=text in patterns) for text in texts]
+    return [NamedPath(text=text, pattern=text in patterns, **read) for text in texts]
 
 
 def _expanded(command: ShellCommand) -> tuple[NamedPath, ...]:
@@ -292,14 +298,9 @@ def _reader_paths(parsed: Parsed, reader: Reader, command: ShellCommand) -> tupl
     whole = parsed.has(reader.recursive)
     if whole and not operands and not (command.fed and reader.recursive == "*"):
         operands.append(".")
-    patterns = {word.text for word in command.words if word.pattern}
     visible = reader.visible and not parsed.has("-g --glob --iglob -. --hidden")
-    follows = parsed.has(reader.follows)
-    paths = [
-        NamedPath(text=text, pattern=text in patterns, whole=whole, visible=visible, follows=follows)
-        for text in operands
-        if text not in PUBLIC
-    ]
+    named = [text for text in operands if text not in PUBLIC]
+    paths = _named(named, command, whole=whole, visible=visible, follows=parsed.has(reader.follows))
     paths += _expanded(command)
     if reader.operands is Operands.PATTERN:
         return tuple(paths)

@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property
 from typing import TypeAlias
 
-from vibe.shell.policy.option_parsing import by_name, options_in
+from vibe.shell.policy.option_parsing import Row, by_name, options_in
 
 SHELLS = frozenset({
     "ash", "bash", "csh", "dash", "elvish", "fish", "ksh", "mksh", "nu", "posh", "pwsh", "rbash",
@@ -24,7 +23,7 @@ Words: TypeAlias = "Sequence[str | None]"
 
 
 @dataclass(frozen=True)
-class Runner:
+class Runner(Row):
     """A program that runs the command among its words.
 
     ``before`` words of its own come first, ``perhaps`` more may. ``after`` are the words one of which must come before
@@ -32,18 +31,12 @@ class Runner:
     a command. ``assigns``: ``NAME=VALUE`` may come first, too.
     """
 
-    row: str = ""
     before: int = 0
     _: KW_ONLY
     perhaps: int = 0
     after: str = ""
     anywhere: bool = False
     assigns: bool = False
-
-    @cached_property
-    def options(self) -> Mapping[str, str]:
-        """Option to what follows it."""
-        return options_in(self.row)
 
 
 WITHOUT_OPTIONS = (

@@ -159,7 +159,8 @@ class Confinement:
         self._keys = frozenset(keys)
         self._config = config
         self._environ = environ
-        self._vibe_home = vibe_home
+        self.vibe_home = vibe_home
+        """Vibe's own folder."""
         self._backends = backends
         self._settings = settings_of_user(environ)
         self._lock = threading.Lock()
@@ -182,11 +183,6 @@ class Confinement:
                 await to_thread.run_sync(standing.release)
 
     @property
-    def vibe_home(self) -> Path:
-        """Vibe's own folder."""
-        return self._vibe_home
-
-    @property
     def writable(self) -> tuple[Path, ...]:
         """The places besides the workspace that settings let commands write, resolved."""
         return tuple(map(_expanded, self._config.writable))
@@ -199,7 +195,7 @@ class Confinement:
     @cached_property
     def hidden(self) -> tuple[Path, ...]:
         """The places that contain secrets, resolved. Reads the file system, once."""
-        return hidden_paths(self._environ, [self._vibe_home])
+        return hidden_paths(self._environ, [self.vibe_home])
 
     @cached_property
     def _programs(self) -> tuple[Path, ...]:
@@ -302,7 +298,7 @@ class Confinement:
         """
         shown = tuple(Path(os.path.realpath(path)) for path in (*place.roots, *place.readable))
         home = Path(os.path.realpath(user_home_of(self._environ)))
-        for kept in (home, Path(os.path.realpath(self._vibe_home))):
+        for kept in (home, Path(os.path.realpath(self.vibe_home))):
             if any(kept.is_relative_to(path) for path in shown):
                 raise ReadOnlyUnavailableError(f"the workspace contains {str(kept)!r}")
         repositories = [folder for root in place.roots for folder in _repository_of_worktree(root)]
@@ -327,13 +323,13 @@ class Confinement:
         """Return what a command there may do, ``control`` being what it may not change. Reads files."""
         control = self._control_of(place) if control is None else control
         # A worktree that we made for a step is committed by us: what runs in it needs no hand on the user's repository.
-        own = Path(os.path.realpath(self._vibe_home))
+        own = Path(os.path.realpath(self.vibe_home))
         theirs = [root for root in place.roots if not Path(os.path.realpath(root)).is_relative_to(own)]
         repositories = [folder for root in theirs for folder in _repository_of_worktree(root) if folder in control]
         roots = (*place.roots, *repositories, *self.writable)
         frozen = [path for top in dict.fromkeys((*place.roots, *repositories)) for path in control[top]]
         frozen.append(Path(sys.prefix))  # what vibe runs by, and beside it, where a workspace holds that
-        readable = (*self.readable, self._vibe_home / "skills", *place.readable)
+        readable = (*self.readable, self.vibe_home / "skills", *place.readable)
         temp, box = self._own_folders()
         common = [folder for root in place.roots for folder in _repository_of_worktree(root)]
         shown = [Path(os.path.realpath(user_home_of(self._environ))), *common, *(folder.parent for folder in common)]
@@ -348,7 +344,7 @@ class Confinement:
             shown=tuple(path for path in dict.fromkeys(shown) if path.exists()),
             cleaned=_cleaned((*frozen, *self._settings), box),
             frozen=tuple(dict.fromkeys(Path(os.path.realpath(path)) for path in frozen if path.exists())),
-            records=records_of(self._vibe_home),
+            records=records_of(self.vibe_home),
             network=place.network or self._config.network,
             unix_sockets=self._config.unix_sockets,
             bounds=ResourceLimits(
@@ -378,7 +374,7 @@ class Confinement:
         for top, paths in control.items():
             below = [path for path in paths if path.is_relative_to(top)]
             kept.append(Kept(top, below, () if sandbox.has_namespaces else below))
-        folder, written = records_of(self._vibe_home), [one.written() for one in kept]
+        folder, written = records_of(self.vibe_home), [one.written() for one in kept]
         record = Record(folder, written) if standing is None else standing.record(folder, written)
         return Guard(control, tuple(kept), placeholders, record, standing)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from vibe.shell.sandbox.port import Confined, Sandbox, SandboxPolicy, SandboxUnprovenError
 from vibe.shell.sandbox.temporary import brief_folder
 from vibe.system.errors import shortage
+from vibe.system.files import text_of
 
 PROBE_SECONDS = 10
 TRUE = ("/bin/true",) if os.access("/bin/true", os.X_OK) else (sys.executable, "-I", "-S", "-c", "")
@@ -90,12 +91,4 @@ def _passes(said: str) -> bool:
     """Return whether a program says that it failed for want of something that others use up."""
     if not MEMORY.search(said) and not any(os.strerror(number) in said for number in SHORTAGES):
         return False
-    return not any(_is_zero(limit) for limit in LIMITS.glob("max_*_namespaces"))
-
-
-def _is_zero(limit: Path) -> bool:
-    """Return whether a limit forbids what it counts."""
-    try:
-        return int(limit.read_text(encoding="ascii")) == 0
-    except (OSError, ValueError):
-        return False
+    return not any(text_of(limit).strip() == "0" for limit in LIMITS.glob("max_*_namespaces"))  # 0 forbids them
