@@ -49,7 +49,7 @@ class Operands(Enum):
 
 
 @dataclass(frozen=True)
-class Row:
+class OptionRow:
     """A program's options as one text, each with a sign for what follows it."""
 
     row: str = ""
@@ -61,7 +61,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Reader(Row):
+class Reader(OptionRow):
     """A program (or subcommand) that only reads when it is given nothing but the options of its ``row``.
 
     ``patterns``: options that give the pattern, so that all operands are paths. ``recursive``: options that make it

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TypeAlias
 
-from vibe.shell.policy.option_parsing import Row, by_name, options_in
+from vibe.shell.policy.option_parsing import OptionRow, by_name, options_in
 
 SHELLS = frozenset({
     "ash", "bash", "csh", "dash", "elvish", "fish", "ksh", "mksh", "nu", "posh", "pwsh", "rbash",
@@ -23,7 +23,7 @@ Words: TypeAlias = "Sequence[str | None]"
 
 
 @dataclass(frozen=True)
-class Runner(Row):
+class Runner(OptionRow):
     """A program that runs the command among its words.
 
     ``before`` words of its own come first, ``perhaps`` more may. ``after`` are the words one of which must come before
