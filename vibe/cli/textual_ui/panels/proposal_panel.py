@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from typing import Any, ClassVar, Final, cast
 
+from msgspec.structs import replace
 from textual import on
 from textual.content import Content
 from textual.message import Message
