@@ -18,11 +18,12 @@ from vibe.cli.textual_ui.controllers.app_controller import AppController, Chat
 from vibe.cli.textual_ui.input.prompt_input import PromptInput
 from vibe.cli.textual_ui.input.queued_list import QueuedList
 from vibe.cli.textual_ui.log.chat_log import ChatLog
+from vibe.cli.textual_ui.log.markdown_blocks import warm
 from vibe.cli.textual_ui.overview.side_panel import SidePanel
 from vibe.cli.textual_ui.overview.ticker import Ticker
 from vibe.cli.textual_ui.panels.bottom_panel import BottomPanel
 from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
-from vibe.cli.textual_ui.panels.request_queue import RequestQueue
+from vibe.cli.textual_ui.panels.request_queue import Awaited, RequestQueue
 from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter, journals_of
 from vibe.cli.textual_ui.screens.setup_screen import SetupScreen
 from vibe.cli.textual_ui.screens.transcript_screen import TranscriptScreen
@@ -55,34 +56,9 @@ Hold: TypeAlias = "Callable[[ChatScreen], Awaitable[None]]"
 
 async def choice_of(app: App[None], screen: Screen[Chosen]) -> Chosen | None:
     """Show a screen over the one that is shown, and return the person's choice there; None: they made none."""
-    closed, chosen = Event(), list[Chosen | None]()
-
-    def take(result: Chosen | None) -> None:
-        chosen.append(result)
-        closed.set()
-
-    app.push_screen(screen, take)
-    await closed.wait()
-    return chosen[0]
-
-
-class AskedProposal:
-    """A proposed plan that the person is asked about; an answer is a word of ``VerdictKind`` and its text."""
-
-    def __init__(self, document: str) -> None:
-        self.document = document
-        self._answer = ("drop", "")
-        self._is_answered = Event()
-
-    def give(self, word: str, text: str = "") -> None:
-        """Answer it."""
-        self._answer = (word, text)
-        self._is_answered.set()
-
-    async def given(self) -> tuple[str, str]:
-        """Wait for the answer."""
-        await self._is_answered.wait()
-        return self._answer
+    choice = Awaited[Chosen | None]()
+    app.push_screen(screen, choice.give)
+    return await choice.given()
 
 
 class ChatScreen(Screen[None]):
@@ -132,7 +108,8 @@ class ChatScreen(Screen[None]):
         self.presenter = ChatPresenter(self.log_view, read=self._read)
         self._side = SidePanel(clock=clock)
         self.ticker = Ticker(clock=clock)
-        self._proposal: AskedProposal | None = None
+        self._proposal: tuple[str, Awaited[tuple[str, str]]] | None = None
+        """The document of a proposed plan, and the answer: a word of ``VerdictKind``, and its text."""
         self._is_wide = False
         self._said_early: list[tuple[str, str]] = []
         """Sentences said before there was a chat, each with its status."""
@@ -196,7 +173,7 @@ class ChatScreen(Screen[None]):
         self.presenter.show(self.store.view, about.session_id)
         self.ticker.agent_id = about.session_id
         self.presenter.resume(about.saved)
-        self.run_worker(self.log_view.warm, thread=True, group="warm", exit_on_error=False)
+        self.run_worker(warm, thread=True, group="warm", exit_on_error=False)
         if not about.saved.messages and not prompt:
             self.presenter.say(GREETING, "note")
         for text, status in self._said_early:
@@ -266,10 +243,11 @@ class ChatScreen(Screen[None]):
 
     async def asked_about(self, proposed: PlanProposedEvent, document: str) -> tuple[str, str]:
         """Show a proposed plan and return the answer: a word of ``VerdictKind``, and its text; cancelling hides it."""
-        proposal = self._proposal = AskedProposal(document)
+        answer = Awaited[tuple[str, str]]()
+        self._proposal = (document, answer)
         self._bottom.show_proposal(proposed)
         try:
-            word, text = await proposal.given()
+            word, text = await answer.given()
         except BaseException:
             self._bottom.end_proposal()
             raise
@@ -331,15 +309,15 @@ class ChatScreen(Screen[None]):
 
     @on(ProposalPanel.Answered)
     def _answer_proposal(self, message: ProposalPanel.Answered) -> None:
-        proposal = self._proposal
-        if proposal is None:
+        if self._proposal is None:
             return
+        document, answer = self._proposal
         if message.word != "edit":
-            proposal.give(message.word, message.text)
+            answer.give((message.word, message.text))
             return
-        text = self._edited(proposal.document, "plan.json")
-        if text is not None and text.strip() != proposal.document.strip():
-            proposal.give("edit", text)
+        text = self._edited(document, "plan.json")
+        if text is not None and text.strip() != document.strip():
+            answer.give(("edit", text))
 
     @property
     def _our_app(self) -> App[None]:

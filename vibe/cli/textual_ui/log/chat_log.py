@@ -141,10 +141,6 @@ class ChatLog(PaintedSheet, can_focus=True):
         """All entries."""
         return self._sheet.entries
 
-    def warm(self) -> None:
-        """Load what Markdown and code need; may be called in a thread, once the first frame is out."""
-        self._sheet.warm()
-
     def append(self, entry: LogEntry) -> None:
         """Have one more entry at the end."""
         self.extend([entry])
@@ -226,8 +222,7 @@ class ChatLog(PaintedSheet, can_focus=True):
         for entry in calls:
             entry.folded = folded
         (index, _), follow = self._top(), self._follow
-        self._sheet.repaint()
-        self._sheet.estimate_all()
+        self._sheet.reflow(self._sheet.cols)
         self._deselect()
         if follow:
             self.to_end()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from textual.content import Content, Span
@@ -188,13 +189,7 @@ class MarkdownBlocks:
     """Reads Markdown. Colours of the last listings are kept, as those in a growing list are read again and again."""
 
     def __init__(self) -> None:
-        self._parser: MarkdownIt | None = None
         self._listings: OrderedDict[tuple[str, str], Content] = OrderedDict()
-
-    def warm(self) -> None:
-        """Load all that is needed, so that the first answer does not wait for it."""
-        for _ in self.blocks("*a*\n```python\npass\n```\n", 80):
-            continue
 
     def blocks(self, text: str, cols: int) -> Iterator[LogBlock]:
         """Yield the blocks of a text, with an empty one between two that belong to the top."""
@@ -209,7 +204,7 @@ class MarkdownBlocks:
         """The blocks at the top of a text."""
         found: list[TopBlock] = []
         first = 0
-        tokens = self._read(text)
+        tokens = _parser().parse(text)
         for number, token in enumerate(tokens):
             if token.level == 0 and token.nesting != 1:
                 start, end = tokens[first].map or (0, 0)
@@ -241,14 +236,20 @@ class MarkdownBlocks:
                 self._listings.popitem(last=False)
         return known
 
-    def _read(self, text: str) -> list[Token]:
-        if self._parser is None:
-            from markdown_it import MarkdownIt  # noqa: PLC0415  half of a start
 
-            # Without references a text's beginning never depends on its end, as it must not in a stream.
-            parser = MarkdownIt("commonmark", {"html": False, "linkify": True})
-            self._parser = parser.enable(["table", "strikethrough", "linkify"]).disable(["reference"])
-        return self._parser.parse(text)
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt  # noqa: PLC0415  half of a start
+
+    # Without references a text's beginning never depends on its end, as it must not in a stream.
+    parser = MarkdownIt("commonmark", {"html": False, "linkify": True})
+    return parser.enable(["table", "strikethrough", "linkify"]).disable(["reference"])
+
+
+def warm() -> None:
+    """Load all that is needed, so that the first answer does not wait for it; may be called in a thread."""
+    for _ in MarkdownBlocks().blocks("*a*\n```python\npass\n```\n", 80):
+        continue
 
 
 class _Walk:

@@ -49,10 +49,6 @@ class Sheet:
         self._cache: OrderedDict[LogEntry, list[Row]] = OrderedDict()
         self._kept = 0
 
-    def warm(self) -> None:
-        """Load what Markdown and code need."""
-        self._painter.warm()
-
     @property
     def height(self) -> int:
         """All its rows."""

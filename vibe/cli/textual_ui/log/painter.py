@@ -118,28 +118,19 @@ class AnswerRows:
         self._kept: list[Row] = []
         self._listing: _Listing | None = None
 
-    def streamed(self, text: str) -> list[Row]:
-        """The rows of a text that goes on."""
+    def rows(self, text: str, *, ended: bool) -> list[Row]:
+        """The rows of a text that goes on, or has ``ended``."""
+        if ended and text and not text.endswith("\n"):
+            text += "\n"
+        if ended and not self._seen:
+            return self._tail(text)
         whole = text.rfind("\n") + 1
         if whole > self._seen:
             self._seen = whole
             self._look_through(text[:whole])
-        if self._listing is not None:
-            return [*self._kept, *self._listing.open_rows(text[whole:])]
-        return [*self._kept, *self._tail(text)]
-
-    def finished(self, text: str) -> list[Row]:
-        """The rows of the text that is all."""
-        if text and not text.endswith("\n"):
-            text += "\n"
-        if not self._seen:
-            return self._tail(text)
-        if len(text) > self._seen:
-            self._seen = len(text)
-            self._look_through(text)
-        if self._listing is not None:
-            return [*self._kept, *self._listing.closed_rows()]
-        return [*self._kept, *self._tail(text)]
+        if self._listing is None:
+            return [*self._kept, *self._tail(text)]
+        return [*self._kept, *(self._listing.closed_rows() if ended else self._listing.open_rows(text[whole:]))]
 
     def _tail(self, text: str) -> list[Row]:
         rows = self._lay_out(self._markdown.blocks(text[self._done :], self.cols))
@@ -278,10 +269,6 @@ class Painter:
         kind = self._kinds.get(entry.kind)
         return self._answer(entry, cols) if kind is None else lay_out(self._widget, kind(entry), cols)
 
-    def warm(self) -> None:
-        """Load what Markdown and code need."""
-        self._markdown.warm()
-
     def forget(self, entry: LogEntry | None = None) -> None:
         """Keep nothing of an entry, or of any."""
         if entry is None:
@@ -299,9 +286,9 @@ class Painter:
             answer = AnswerRows(self._markdown, laid_out, cols - GUTTER, entry.epoch)
         if entry.is_open:
             self._answers[entry] = answer
-            return answer.streamed(entry.text)
+            return answer.rows(entry.text, ended=False)
         self._answers.pop(entry, None)
-        rows = answer.finished(entry.text)
+        rows = answer.rows(entry.text, ended=True)
         if entry.status == "interrupted":
             rows += lay_out(self._widget, [LogBlock(styled("(interrupted)", "$text-warning"))], cols)
         return rows

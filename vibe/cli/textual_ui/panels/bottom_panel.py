@@ -159,7 +159,7 @@ class BottomPanel(Vertical):
 
     def on_mount(self) -> None:
         """Follow the queue."""
-        self._queue.listen(self._changed)
+        self._queue.changed = self._changed
         self._settle()
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:

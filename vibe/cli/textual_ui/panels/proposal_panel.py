@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from graphlib import TopologicalSorter
 from typing import Any, ClassVar, Final, cast
 
@@ -16,7 +17,7 @@ from textual.message import Message
 
 from ipc.events import PlannedCommand, PlanProposedEvent, StepOutline
 from vibe.cli.textual_ui.panels.panel_frame import BAR, DIFF_STYLES, LATER_KEY, Line, LineView, PanelFrame, TypingGuard
-from vibe.core.modes import MODE_CATALOG, ExecutionMode
+from vibe.front.plan_words import mode_icon
 from vibe.front.request_text import visible
 from vibe.system.plain_text import plain, plain_line
 
@@ -157,7 +158,7 @@ def _step(step: StepOutline, lead: str, *, is_chosen: bool, parent: str) -> list
     text = Content.assemble(
         (mark[0], "$text-accent"),
         (mark[1:], "$foreground-muted"),
-        f"{_icon(step.mode)} ",
+        f"{mode_icon(step.mode)} ",
         (plain_line(step.id), style),
         "  ",
         plain_line(step.title),
@@ -167,10 +168,6 @@ def _step(step: StepOutline, lead: str, *, is_chosen: bool, parent: str) -> list
     indent = len(mark) + 2
     said = [Line(text=one, style="$foreground-muted", lead=" " * indent, key=step_key(step.id)) for one in about]
     return [Line(text=text, indent=indent, key=step_key(step.id)), *said]
-
-
-def _icon(mode: str) -> str:
-    return MODE_CATALOG[ExecutionMode(mode)].icon if mode in set(ExecutionMode) else "·"
 
 
 def _about(step: StepOutline, others: Sequence[str] | None = None) -> list[str]:
@@ -332,6 +329,13 @@ class ProposalPanel(PanelFrame):
         self._is_open = False
         self._wished = ""
         self._is_dropping = False
+        self._acts: dict[str, Callable[[], object]] = {
+            "a": lambda: self.post_message(self.Answered("run")),
+            "e": lambda: self.post_message(self.Answered("edit")),
+            "r": partial(self.ask_words, "what should change?", self._revise),
+            "s": partial(self.ask_words, f"file to write; Enter: {DEFAULT_PATH}", self._save),
+            "enter": self._open,
+        }
 
     def lines(self) -> Sequence[Line]:
         """Return the proposal, or all of the step that is open."""
@@ -378,24 +382,11 @@ class ProposalPanel(PanelFrame):
             self._is_dropping = True
         elif key == "d":
             self.post_message(self.Answered("drop"))
-        elif key not in {"a", "e", "r", "s", "enter"}:
+        elif key not in self._acts:
             return False
         elif not self._wished:
-            self._act(key)
+            self._acts[key]()
         return True
-
-    def _act(self, key: str) -> None:
-        match key:
-            case "a":
-                self.post_message(self.Answered("run"))
-            case "e":
-                self.post_message(self.Answered("edit"))
-            case "r":
-                self.ask_words("what should change?", self._revise)
-            case "s":
-                self.ask_words(f"file to write; Enter: {DEFAULT_PATH}", self._save)
-            case _:
-                self._open()
 
     def _revise(self, sentence: str) -> None:
         self.end_words()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 from uuid import uuid4
 
+from anyio import Event
 from msgspec import Struct
 
 from ipc.commands import AnswerQuestion, Approve, Decide
@@ -21,6 +22,7 @@ RequestReply: TypeAlias = Approve | AnswerQuestion | Decide
 """The command that gives it; its sender fills in ``by``."""
 RemoteAnswer: TypeAlias = Callable[[RequestReply], Awaitable[str]]
 """Sends a reply to another process; returns why it was refused, or nothing."""
+T = TypeVar("T")
 R = TypeVar("R", Approve, AnswerQuestion, Decide)
 
 
@@ -38,6 +40,24 @@ class PendingRequest(Struct, kw_only=True, eq=False):
         return self.step_of(self.id)
 
 
+class Awaited(Generic[T]):
+    """An answer of the person that is waited for; the first one counts."""
+
+    def __init__(self) -> None:
+        self._answers: list[T] = []
+        self._is_given = Event()
+
+    def give(self, answer: T) -> None:
+        """Answer."""
+        self._answers.append(answer)
+        self._is_given.set()
+
+    async def given(self) -> T:
+        """Wait for the answer."""
+        await self._is_given.wait()
+        return self._answers[0]
+
+
 class RequestQueue:
     """Approver, user input and decider of everything in this process, and the place where other processes' ask.
 
@@ -47,13 +67,10 @@ class RequestQueue:
 
     def __init__(self, step_of: Callable[[str], str]) -> None:
         self._step_of = step_of
-        self._listeners: list[Callable[[], object]] = []
+        self.changed: Callable[[], object] = lambda: None
+        """Called when a request came, left or is looked at."""
         self._pending: dict[str, PendingRequest] = {}
         self._looked_at = ""
-
-    def listen(self, changed: Callable[[], object]) -> None:
-        """Call this when a request came, left or is looked at."""
-        self._listeners.append(changed)
 
     # --- what waits
 
@@ -73,7 +90,7 @@ class RequestQueue:
         current = self.current
         if current is not None and len(ids) > 1:
             self._looked_at = ids[(ids.index(current.id) + step) % len(ids)]
-            self._tell()
+            self.changed()
 
     def pass_over(self, some: Collection[object]) -> None:
         """Look at none of these, if there is another."""
@@ -125,25 +142,20 @@ class RequestQueue:
         return reply.selections
 
     async def _ask(self, kind_of_reply: type[R], request_id: str, event: RequestPayload) -> R:
-        import anyio  # noqa: PLC0415  after the first frame
-
-        answered = anyio.Event()
-        replies: list[R] = []
+        answer = Awaited[R]()
 
         async def give(reply: RequestReply) -> str:
             if not isinstance(reply, kind_of_reply):
                 raise TypeError(f"{reply!r} is no answer to {event!r}")
-            replies.append(reply)
-            answered.set()
+            answer.give(reply)
             return ""
 
         pending = PendingRequest(id=request_id, event=event, step_of=self._step_of, give=give)
         self._add(pending)
         try:
-            await answered.wait()
+            return await answer.given()
         finally:
             self._remove(pending)
-        return replies[0]
 
     # --- other processes
 
@@ -160,13 +172,9 @@ class RequestQueue:
 
     def _add(self, pending: PendingRequest) -> None:
         self._pending[pending.id] = pending
-        self._tell()
+        self.changed()
 
     def _remove(self, pending: PendingRequest) -> None:
         if self._pending.get(pending.id) is pending:
             del self._pending[pending.id]
-            self._tell()
-
-    def _tell(self) -> None:
-        for changed in self._listeners:
-            changed()
+            self.changed()

@@ -51,9 +51,9 @@ def answer() -> AnswerRows:
 def test_an_answer_that_streams_ends_as_the_whole_of_it_read_at_once(text: str, cuts: list[int]) -> None:
     streaming = answer()
     for cut in sorted({cut for cut in cuts if cut < len(text)}):
-        streaming.streamed(text[:cut])
+        streaming.rows(text[:cut], ended=False)
 
-    assert shown(streaming.finished(text)) == shown(answer().finished(text))
+    assert shown(streaming.rows(text, ended=True)) == shown(answer().rows(text, ended=True))
 
 
 @settings(max_examples=30)
@@ -61,13 +61,13 @@ def test_an_answer_that_streams_ends_as_the_whole_of_it_read_at_once(text: str, 
 def test_a_stream_shows_at_every_line_what_there_is_so_far(text: str) -> None:
     streaming = answer()
     for end in (place for place, char in enumerate(text, start=1) if char == "\n"):
-        assert words(streaming.streamed(text[:end])) == words(answer().finished(text[:end]))
+        assert words(streaming.rows(text[:end], ended=False)) == words(answer().rows(text[:end], ended=True))
 
 
 @settings(max_examples=30)
 @given(TEXTS)
 def test_the_blocks_of_a_text_read_at_once_are_those_of_its_parts(text: str) -> None:
-    assert shown(answer().finished(text)) == shown(laid_out(MARKDOWN.blocks(text + "\n", 80)))
+    assert shown(answer().rows(text, ended=True)) == shown(laid_out(MARKDOWN.blocks(text + "\n", 80)))
 
 
 def test_lines_of_an_open_listing_are_read_once() -> None:
@@ -80,11 +80,11 @@ def test_lines_of_an_open_listing_are_read_once() -> None:
 
     streaming = AnswerRows(MARKDOWN, counted, 80, 0)
     text = "before\n\n```python\n"
-    rows = streaming.streamed(text)
+    rows = streaming.rows(text, ended=False)
     read.clear()
     for number in range(PIECE - 1):
         text += f"x{number} = 1\n"
-        rows = streaming.streamed(text)
+        rows = streaming.rows(text, ended=False)
 
     assert len(rows) == PIECE + 1
     assert sum(read) == PIECE - 1
@@ -92,8 +92,8 @@ def test_lines_of_an_open_listing_are_read_once() -> None:
 
 def test_finished_blocks_keep_their_rows() -> None:
     streaming = answer()
-    streaming.streamed("one\n\ntwo\n\nthree\n")
-    first = streaming.streamed("one\n\ntwo\n\nthree\n\nfo")
-    second = streaming.streamed("one\n\ntwo\n\nthree\n\nfour\n\nfive")
+    streaming.rows("one\n\ntwo\n\nthree\n", ended=False)
+    first = streaming.rows("one\n\ntwo\n\nthree\n\nfo", ended=False)
+    second = streaming.rows("one\n\ntwo\n\nthree\n\nfour\n\nfive", ended=False)
 
     assert all(old is new for old, new in zip(first[:3], second[:3], strict=True))
