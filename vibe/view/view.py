@@ -524,22 +524,16 @@ def _server(_: View, run: RunView, event: e.ToolServerEvent) -> Changed:
 
 
 def _usage(view: View, run: RunView, event: e.UsageEvent) -> Changed:
+    plan, step, agent = view.plans.get(event.plan_id or ""), _step(view, event), view.agent_of(event)
     view.spent.add(event)
     run.spent.add(event)
     keys: list[Key] = [("spent",)]
-    plan = view.plans.get(event.plan_id or "")
-    if plan is not None:
-        plan.spent.add(event)
-        keys.append(plan.key)
-        step = plan.steps.get(event.subagent_step_id or "")
-        if step is not None:
-            step.spent.add(event)
-            step.budget_used += event.prompt_tokens + event.completion_tokens
-            keys.append(step.key)
-    agent = view.agent_of(event)
-    if agent is not None:
-        agent.spent.add(event)
-        keys.append(agent.key)
+    for part in (plan, step, agent):
+        if part is not None:
+            part.spent.add(event)
+            keys.append(part.key)
+    if step is not None:
+        step.budget_used += event.prompt_tokens + event.completion_tokens
     return tuple(keys)
 
 

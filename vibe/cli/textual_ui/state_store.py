@@ -36,14 +36,10 @@ class QueuedLine(Struct, frozen=True):
 
 
 class ScreenState(Struct, frozen=True, kw_only=True):
-    """The screen's own state. ``queued`` are prompts that wait for the agent's turn to end, or for the engine.
-
-    ``chosen`` is the agent whose talk is shown; blank: the one that a person talks to.
-    """
+    """The screen's own state. ``queued`` are prompts that wait for the agent's turn to end, or for the engine."""
 
     phase: ScreenPhase = ScreenPhase.STARTING
     queued: tuple[QueuedLine, ...] = ()
-    chosen: str = ""
 
 
 class Presenter(Protocol):

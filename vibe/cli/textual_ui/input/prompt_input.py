@@ -118,7 +118,7 @@ class PromptInput(Widget):
         """Read the history meanwhile."""
         self._show_mark()
         if self._file is not None:
-            self._in_thread(partial(self._load, self._file), "history")
+            self._in_thread(partial(self._load, self._file), "the prompt history can't be read")
 
     @property
     def text(self) -> str:
@@ -282,7 +282,7 @@ class PromptInput(Widget):
         whole = self._attachments.expanded(text)
         if self._walk.add(text) and self._file is not None:
             kept = whole if len(whole) <= LONGEST_KEPT else text
-            self._in_thread(partial(self._save, self._file, kept), "history")
+            self._in_thread(partial(self._file.append, kept), "the prompt was not saved to the history")
         self.set_text("")
         self.post_message(self.Sent(whole, self._attachments.images(text), steers))
 
@@ -332,24 +332,19 @@ class PromptInput(Widget):
             return ""
         return SHELL_MARK if self.text.startswith("!") else READY_MARK
 
-    def _in_thread(self, work: Callable[[], None], group: str) -> None:
-        self.run_worker(work, thread=True, group=group, exit_on_error=False)
+    def _in_thread(self, work: Callable[[], object], problem: str) -> None:
+        """Read or write the history."""
+
+        def guarded() -> None:
+            try:
+                work()
+            except OSError as error:
+                self.call_later(self._warn, f"{problem}: {error}")
+
+        self.run_worker(guarded, thread=True, group="history", exit_on_error=False)
 
     def _load(self, file: HistoryFile) -> None:
-        """Read the history, in a thread."""
-        try:
-            entries = [plain(entry) for entry in file.load()]
-        except OSError as error:
-            self.call_later(self._warn, f"the prompt history can't be read: {error}")
-        else:
-            self.call_later(self._walk.put_before, entries)
-
-    def _save(self, file: HistoryFile, text: str) -> None:
-        """Write a prompt down, in a thread."""
-        try:
-            file.append(text)
-        except OSError as error:
-            self.call_later(self._warn, f"the prompt was not saved to the history: {error}")
+        self.call_later(self._walk.put_before, [plain(entry) for entry in file.load()])
 
 
 # --- what stands behind the markers of a prompt

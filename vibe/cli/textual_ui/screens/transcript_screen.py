@@ -169,8 +169,7 @@ class TranscriptScreen(Screen[None]):
         self._presenter.show(self._view, agent.id)
 
     def _step(self) -> StepView | None:
-        view = self._view
-        plan = view.plans.get(self.plan_id)
+        plan = self._view.plans.get(self.plan_id)
         return None if plan is None else plan.steps.get(self.step_id)
 
     def _agents(self) -> list[AgentView]:
@@ -181,8 +180,7 @@ class TranscriptScreen(Screen[None]):
         return [] if agent is None else [agent]
 
     def _agent(self) -> AgentView | None:
-        view = self._view
-        return view.agents.get(self.agent_id)
+        return self._view.agents.get(self.agent_id)
 
     def _draw(self) -> None:
         width = max(1, self.size.width - 2)
