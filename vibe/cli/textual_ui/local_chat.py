@@ -175,7 +175,7 @@ class LocalTalk:
             try:
                 return await self.runtime.open_conversation(self.opening, self.seat)
             except ConfigError as error:
-                if not _is_in_a_file(error):
+                if not all(CONFIG_FILE in problem.where for problem in error.problems):
                     raise
                 if f"{error}" != told:
                     told = f"{error}"
@@ -359,10 +359,6 @@ class LocalChat:
             await command.handler(self._talk, typed)
         except (VibeError, IpcError) as error:
             self._stage.give_back(line, f"{error}")
-
-
-def _is_in_a_file(error: ConfigError) -> bool:
-    return all(CONFIG_FILE in problem.where for problem in error.problems)
 
 
 def _saved(paths: VibePaths, session_id: str, messages: Sequence[Message]) -> SavedPart:

@@ -272,7 +272,7 @@ def _listed(ripgrep: str, root: Path, is_over: Callable[[], bool]) -> Iterator[s
             if is_over():
                 process.kill()
             listed = _read_for_a_while(process)
-    return map(_name, listed.split(b"\0")[:-1])
+    return (name.decode(errors="surrogateescape").removeprefix("./") for name in listed.split(b"\0")[:-1])
 
 
 def _read_for_a_while(process: subprocess.Popen[bytes]) -> bytes | None:
@@ -280,10 +280,6 @@ def _read_for_a_while(process: subprocess.Popen[bytes]) -> bytes | None:
     with suppress(subprocess.TimeoutExpired):
         return process.communicate(timeout=POLL_SECONDS)[0]
     return None
-
-
-def _name(listed: bytes) -> str:
-    return listed.decode(errors="surrogateescape").removeprefix("./")
 
 
 def _chunks(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:

@@ -217,7 +217,8 @@ def history_entries(messages: Iterable[Message], first: int = 0) -> list[LogEntr
         elif isinstance(message, ToolMessage):
             call = calls.pop(message.tool_call_id, None)
             if call is not None:
-                call.status, call.images = _ended(message), len(message.images)
+                call.status = "cancelled" if message.status == "interrupted" else message.status
+                call.images = len(message.images)
                 call.set_text(message.content)
     return shown
 
@@ -244,10 +245,6 @@ def _answered(message: AssistantMessage, index: int, calls: dict[str, LogEntry])
     for call in message.tool_calls:
         calls[call.id] = LogEntry("call", title=_called(call), status="cancelled", message_index=index)
         yield calls[call.id]
-
-
-def _ended(message: ToolMessage) -> str:
-    return "cancelled" if message.status == "interrupted" else message.status
 
 
 def _called(call: ToolCall) -> str:
