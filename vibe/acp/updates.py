@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from ipc import events as e
 from vibe.system.plain_text import both_ends, plain, plain_line, shortened
-from vibe.view.step_view import FINAL, RUNNING, StepView
+from vibe.view.plan_view import FINAL, RUNNING, StepView
 from vibe.view.view import PASSING, View, apply
 
 logger = logging.getLogger(__name__)

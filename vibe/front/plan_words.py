@@ -5,8 +5,7 @@ from __future__ import annotations
 from planner.plan.status import MARKS, REUSED_MARK
 from vibe.core.modes import MODE_CATALOG, ExecutionMode
 from vibe.front.event_text import one_line
-from vibe.view.plan_view import PlanView
-from vibe.view.step_view import FINAL, StepView
+from vibe.view.plan_view import FINAL, PlanView, StepView
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 EIGHTHS = " ▏▎▍▌▋▊▉█"

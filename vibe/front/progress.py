@@ -9,8 +9,8 @@ from subagents.step.failing_lines import failing_line
 from vibe.front.event_text import LINE_LENGTH, counted, describe, one_line, step_of, trouble
 from vibe.front.output import SENTENCE_LENGTH, TROUBLE
 from vibe.system.plain_text import plain
-from vibe.view.step_view import StepView
-from vibe.view.transcript import CHECK, HOST_TOOL
+from vibe.view.agent_view import CHECK, HOST_TOOL
+from vibe.view.plan_view import StepView
 from vibe.view.view import PASSING, SUMMARISED, View, apply
 
 

@@ -2,10 +2,412 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from itertools import dropwhile
+from typing import Any, TypeAlias, TypeVar, cast
+
 from msgspec import Struct, field
 
 from ipc import events as e
-from vibe.view.transcript import CallView, EntryView, Key, TranscriptView
+from ipc.events import CommandDisplay
+
+MOST_ENTRIES = 400
+"""Of one agent."""
+MOST_CHARACTERS = 256 * 1024
+"""Of one agent's entries together."""
+TEXT_CHARACTERS = 32 * 1024
+"""Of one text: of what streams the end is kept, of what comes whole the beginning."""
+ARGUMENT_CHARACTERS = 8 * 1024
+"""Of a call's arguments; of larger ones, each text is shortened."""
+_SHORT, _FEW = 1_000, 50
+_OVERHEAD = 200
+"""Characters that an entry counts for besides its texts."""
+
+HOST_TOOL = "command"
+"""The host's own commands: a step's ``command`` and its checks."""
+CHECK = "verify"
+
+Key: TypeAlias = tuple[str, ...]
+"""The way from a view to a part of it, as ``("agents", ID, "entries", "7")``."""
+
+_Piece: TypeAlias = e.AssistantDeltaEvent | e.ReasoningDeltaEvent
+
+
+class EntryView(Struct, kw_only=True, eq=False):
+    """One entry. The whole of it is in the journal of ``source``, from event ``first`` to ``last``.
+
+    ``kind``: ``user`` (told to the agent), ``answer``, ``reasoning``, ``call`` or ``note``. ``name`` is the origin of
+    what it was told, or the code of a note; ``status`` is ``streaming``, ``done``, ``interrupted``, for a note
+    ``note``, ``warning`` or ``error``, and for a call as ``CallView`` says. ``cut`` characters of it are not kept.
+    ``until`` is when the last piece of what streams came. ``kept_from``, in the note on a summary, is the first message
+    that was kept word for word, as counted before it.
+    """
+
+    number: int
+    kind: str
+    source: str
+    first: int
+    last: int
+    ts: float
+    key: Key
+    until: float = 0.0
+    text: str = ""
+    cut: int = 0
+    name: str = ""
+    status: str = "done"
+    ref: str = ""
+    attempt: int = 1
+    message_index: int | None = None
+    images: int = 0
+    kept_from: int = 0
+    size: int = _OVERHEAD
+
+
+class CallView(EntryView, kw_only=True, eq=False):
+    """A call of a tool. ``text`` is what it printed so far, then its result; ``written`` its arguments so far.
+
+    ``status``: ``writing``, ``queued``, ``running``, and in the end ``ok``, ``error``, ``denied`` or ``cancelled``.
+    """
+
+    tool: str
+    call_id: str = ""
+    words: str = ""
+    written: str = ""
+    arguments: dict[str, Any] = {}
+    waits_for: str = ""
+    diff: str = ""
+    display: e.Display | None = None
+    files_changed: tuple[str, ...] = ()
+    duration_s: float | None = None
+    background: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """It has not ended."""
+        return self.status in _OPEN
+
+    @property
+    def exit_code(self) -> int | None:
+        """That of a command; None: the call was none, or has not ended."""
+        return self.display.exit_code if isinstance(self.display, CommandDisplay) else None
+
+    @property
+    def outcome(self) -> str:
+        """``status``, or ``failed`` for a command that ran and whose exit code says that its work failed."""
+        return "failed" if self.status == "ok" and self.exit_code else self.status
+
+    @property
+    def last_line(self) -> str:
+        """The last line it printed."""
+        lines = self.text[-_SHORT:].rstrip().splitlines()
+        return lines[-1] if lines else ""
+
+
+_OPEN = frozenset({"writing", "queued", "running"})
+_Entry = TypeVar("_Entry", EntryView, CallView)
+
+
+def index_after_summary(index: int | None, kept_from: int) -> int | None:
+    """Return the index of a message once a summary, at 0, stands in for those before ``kept_from`` (0: it is unknown).
+
+    None: the summary stands in for this one, too.
+    """
+    if not kept_from or index is None:
+        return index
+    return index - kept_from + 1 if index >= kept_from else None
+
+
+class KeptCharacters(Struct):
+    """The characters of all transcripts of a view together."""
+
+    count: int = 0
+
+
+class TranscriptView:
+    """Entries by their numbers, as text; these count from 1 and are never used twice.
+
+    ``first`` is that of the first which is kept. ``older`` says where those before it are: by source, the first and the
+    last event.
+    """
+
+    __slots__ = ("_answers", "_calls", "_kept", "_key", "_live", "_next", "_reasonings", "entries", "older", "size")
+
+    def __init__(self, key: Key, kept: KeptCharacters) -> None:
+        self.entries: dict[str, EntryView] = {}
+        self.older: dict[str, tuple[int, int]] = {}
+        self.size = 0
+        self._key = (*key, "entries")
+        self._kept = kept
+        self._next = 1
+        self._answers: dict[str, EntryView] = {}
+        self._reasonings: dict[str, EntryView] = {}
+        self._calls: dict[str, CallView] = {}
+        self._live: dict[int, EntryView] = {}
+
+    @property
+    def first(self) -> int:
+        """The number of the first entry that is kept, or of the next if none is."""
+        entry = next(iter(self.entries.values()), None)
+        return self._next if entry is None else entry.number
+
+    def told(self, event: e.UserMessageEvent) -> EntryView:
+        """The agent was told something."""
+        entry = self._begun("user", event, event.text)
+        entry.name, entry.message_index, entry.images = event.origin, event.message_index, event.images
+        return entry
+
+    def noted(self, event: e.Event, text: str, *, name: str = "", status: str = "note") -> EntryView:
+        """Something is to be said between what the agent did."""
+        entry = self._begun("note", event, text)
+        entry.name, entry.status = name, status
+        return entry
+
+    def piece(self, event: _Piece) -> EntryView | None:
+        """A piece of an answer or a reasoning came; None if it is of an attempt that was given up, or too late."""
+        is_answer = type(event) is e.AssistantDeltaEvent
+        kind, known = ("answer", self._answers) if is_answer else ("reasoning", self._reasonings)
+        entry = known.get(event.message_id)
+        if entry is None:
+            entry = known[event.message_id] = self._begun(kind, event, "")
+            entry.ref, entry.attempt, entry.status = event.message_id, event.attempt, "streaming"
+            self._live[entry.number] = entry
+        elif event.attempt != entry.attempt or entry.status != "streaming":
+            if event.attempt < entry.attempt or entry.status != "streaming":
+                return None
+            self._set(entry, "", 0)
+            entry.attempt = event.attempt
+        entry.last, entry.until = event.seq, event.ts
+        self._stream(entry, event.text)
+        return entry
+
+    def answered(self, event: e.AssistantEvent) -> EntryView | None:
+        """The whole answer came; None if there is nothing in it to be read."""
+        reasoning = self._reasonings.get(event.message_id)
+        if reasoning is not None:
+            reasoning.status = "done"
+            self._live.pop(reasoning.number, None)
+        entry = self._answers.get(event.message_id)
+        if entry is None:
+            if not event.text and not event.interrupted:
+                return None
+            entry = self._answers[event.message_id] = self._begun("answer", event, "")
+            entry.ref = event.message_id
+        self._set(entry, event.text[:TEXT_CHARACTERS], max(0, len(event.text) - TEXT_CHARACTERS))
+        entry.last, entry.message_index = event.seq, event.message_index
+        entry.status = "interrupted" if event.interrupted else "done"
+        self._live.pop(entry.number, None)
+        return entry
+
+    def writes_call(self, event: e.ToolArgumentsEvent) -> CallView | None:
+        """A piece of a call's arguments came; None if it is of an attempt that was given up, or too late."""
+        ref = f"{event.message_id}/{event.index}"
+        call = self._calls.get(ref)
+        if call is None:
+            call = self._calls[ref] = self._begun_call(event, "writing")
+            call.ref, call.attempt = ref, event.attempt
+        elif event.attempt != call.attempt or call.status != "writing":
+            if event.attempt < call.attempt or call.status != "writing":
+                return None
+            self._write(call, "")
+            call.attempt = event.attempt
+        if event.tool_call_id and not call.call_id:
+            call.call_id = event.tool_call_id
+            self._calls[call.call_id] = call
+        call.tool, call.last = event.tool or call.tool, event.seq
+        self._write(call, (call.written + event.text)[-ARGUMENT_CHARACTERS:])
+        return call
+
+    def waits(self, event: e.ToolQueuedEvent) -> CallView:
+        """A call waits its turn."""
+        call = self._known_call(event.tool_call_id, event.tool) or self._begun_call(event, "queued")
+        call.status, call.waits_for, call.last = "queued", event.waits_for, event.seq
+        call.words = event.summary or call.words or event.tool
+        return call
+
+    def called(self, event: e.ToolCallEvent) -> CallView:
+        """A tool was called."""
+        call = self._known_call(event.tool_call_id, event.tool) or self._begun_call(event, "running")
+        call.status, call.last, call.waits_for = "running", event.seq, ""
+        call.words = called(event)[:_SHORT]
+        self._write(call, "")
+        call.arguments, size = _bounded(event.arguments)
+        self._resize(call, size)
+        return call
+
+    def printed(self, event: e.ToolStreamEvent) -> CallView | None:
+        """A call printed something; None if it is unknown or has ended."""
+        call = self._calls.get(event.tool_call_id)
+        if call is None or not call.is_open:
+            return None
+        call.last = event.seq
+        if call.status == "queued":
+            call.status, call.waits_for = "running", ""
+        call.cut += event.dropped_bytes
+        self._stream(call, event.text)
+        return call
+
+    def ended(self, event: e.ToolResultEvent) -> CallView | None:
+        """A call ended; None if it is unknown or has ended before."""
+        call = self._calls.get(event.tool_call_id)
+        if call is None or not call.is_open:
+            return None
+        call.last, call.status, call.duration_s = event.seq, event.status, event.duration_s
+        self._live.pop(call.number, None)
+        call.display, call.files_changed, call.images = event.display, event.files_changed, event.images
+        self._set(call, event.content[:TEXT_CHARACTERS], max(0, len(event.content) - TEXT_CHARACTERS))
+        call.diff = event.diff[:TEXT_CHARACTERS]
+        self._resize(call, len(call.diff))
+        return call
+
+    def call(self, call_id: str) -> CallView | None:
+        """The newest call of that id."""
+        return self._calls.get(call_id)
+
+    def forget_all(self) -> None:
+        """Keep no entry, only where they are."""
+        while self.entries:
+            self._drop_first()
+
+    def rest(self) -> list[EntryView]:
+        """Nothing goes on any more; returns what had not come to its end."""
+        changed = list(self._live.values())
+        self._live.clear()
+        for entry in changed:
+            entry.status = "cancelled" if isinstance(entry, CallView) else "interrupted"
+        return changed
+
+    def take_back(self, message_index: int) -> None:
+        """Take the message of that index out, and all behind it."""
+        entries = list(self.entries.values())
+        gone = dropwhile(lambda entry: entry.message_index is None or entry.message_index < message_index, entries)
+        for entry in gone:
+            self._drop(entry)
+
+    def _begun(self, kind: str, event: e.Event, text: str) -> EntryView:
+        shown, cut = text[:TEXT_CHARACTERS], max(0, len(text) - TEXT_CHARACTERS)
+        return self._add(EntryView, event, kind=kind, text=shown, cut=cut, size=_OVERHEAD + len(shown))
+
+    def _begun_call(self, event: e.ToolArgumentsEvent | e.ToolQueuedEvent | e.ToolCallEvent, status: str) -> CallView:
+        tool, call_id = event.tool, event.tool_call_id
+        call = self._add(CallView, event, kind="call", status=status, tool=tool, call_id=call_id, words=tool)
+        self._live[call.number] = call
+        if call.call_id:
+            self._calls[call.call_id] = call
+        return call
+
+    def _add(self, shape: type[_Entry], event: e.Event, **fields: Any) -> _Entry:
+        number = self._next
+        self._next += 1
+        entry = shape(
+            number=number,
+            source=event.source,
+            first=event.seq,
+            last=event.seq,
+            ts=event.ts,
+            key=(*self._key, str(number)),
+            **fields,
+        )
+        self.entries[entry.key[-1]] = entry
+        self._grow(entry.size)
+        while len(self.entries) > MOST_ENTRIES or (self.size > MOST_CHARACTERS and len(self.entries) > 1):
+            self._drop_first()
+        return entry
+
+    def _drop_first(self) -> None:
+        entry = self.entries[next(iter(self.entries))]
+        first, last = self.older.get(entry.source, (entry.first, entry.last))
+        self.older[entry.source] = (min(first, entry.first), max(last, entry.last))
+        self._drop(entry)
+
+    def _drop(self, entry: EntryView) -> None:
+        del self.entries[entry.key[-1]]
+        self._grow(-entry.size)
+        self._live.pop(entry.number, None)
+        for known in (self._answers, self._reasonings):
+            if known.get(entry.ref) is entry:
+                del known[entry.ref]
+        if isinstance(entry, CallView):
+            for name in (entry.ref, entry.call_id):
+                if self._calls.get(name) is entry:
+                    del self._calls[name]
+
+    def _known_call(self, call_id: str, tool: str) -> CallView | None:
+        """The call that was being written or waited, or ran already under this id."""
+        call = self._calls.get(call_id)
+        if call is not None:
+            return call if call.is_open else None
+        nameless = (each for each in self._calls.values() if each.status == "writing" and not each.call_id)
+        call = next((each for each in nameless if each.tool == tool), None)
+        if call is not None:
+            call.call_id = call_id
+            self._calls[call_id] = call
+        return call
+
+    def _stream(self, entry: EntryView, text: str) -> None:
+        whole = entry.text + text
+        over = len(whole) - TEXT_CHARACTERS
+        if over > 0:
+            self._set(entry, whole[over:], entry.cut + over)
+        else:
+            self._set(entry, whole, entry.cut)
+
+    def _set(self, entry: EntryView, text: str, cut: int) -> None:
+        self._resize(entry, len(text) - len(entry.text))
+        entry.text, entry.cut = text, cut
+
+    def _write(self, call: CallView, written: str) -> None:
+        self._resize(call, len(written) - len(call.written))
+        call.written = written
+
+    def _resize(self, entry: EntryView, more: int) -> None:
+        entry.size += more
+        self._grow(more)
+
+    def _grow(self, more: int) -> None:
+        self.size += more
+        self._kept.count += more
+
+
+def called(event: e.ToolCallEvent) -> str:
+    """Return the call in words; the host's own commands as a shell shows them."""
+    command = event.arguments.get("command") if event.tool == HOST_TOOL else None
+    if command is None:
+        return event.summary or event.tool
+    return f"{'check' if event.arguments.get('purpose') == CHECK else '$'} {command}"
+
+
+def _bounded(arguments: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    """Return arguments of a bounded size, and about how many characters they take."""
+    size = _size(arguments)
+    if size > ARGUMENT_CHARACTERS:
+        arguments = cast("dict[str, Any]", _shortened(arguments))
+        size = _size(arguments)
+    return arguments, size
+
+
+def _size(value: object, depth: int = 8) -> int:
+    if isinstance(value, str):
+        return len(value)
+    if not depth:
+        return ARGUMENT_CHARACTERS
+    if isinstance(value, Mapping):
+        fields = cast("Mapping[str, object]", value)
+        return sum(len(name) + _size(each, depth - 1) for name, each in fields.items())
+    if isinstance(value, Sequence):
+        return sum(_size(each, depth - 1) for each in cast("Sequence[object]", value))
+    return 8
+
+
+def _shortened(value: object, depth: int = 4) -> object:
+    if isinstance(value, str):
+        return value if len(value) <= _SHORT else value[:_SHORT] + "…"
+    if isinstance(value, Mapping) and depth:
+        fields = cast("Mapping[str, object]", value)
+        return {name[:_SHORT]: _shortened(each, depth - 1) for name, each in list(fields.items())[:_FEW]}
+    if isinstance(value, Sequence) and depth:
+        return [_shortened(each, depth - 1) for each in cast("Sequence[object]", value)[:_FEW]]
+    return value if isinstance(value, int | float | None) else "…"
+
 
 LINE_CHARACTERS = 400
 """Of a line of what an agent does: more than a line of a terminal shows."""
@@ -143,6 +545,11 @@ class AgentView(Struct, kw_only=True, eq=False):
         return [self.key, *keys]
 
     # --- what happens to it
+
+    def summarised(self, kept_from: int) -> None:
+        """A summary took the place of the messages before that one."""
+        for entry in self.entries.values():
+            entry.message_index = index_after_summary(entry.message_index, kept_from)
 
     def told(self, event: e.UserMessageEvent) -> EntryView:
         """It was told something; returns the entry."""

@@ -7,10 +7,8 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Struct
 
-from vibe.view.agent_view import AgentView, RequestView
-from vibe.view.plan_view import PlanView
-from vibe.view.step_view import StepView
-from vibe.view.transcript import CallView, EntryView, Key
+from vibe.view.agent_view import AgentView, CallView, EntryView, Key, RequestView
+from vibe.view.plan_view import PlanView, StepView
 from vibe.view.view import RunView, View
 
 _LEFT_OUT: Final = frozenset({"key", "state", "transcript", "size", "ref", "aliases", "kept", "noticed", "team"})

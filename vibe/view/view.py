@@ -16,10 +16,8 @@ from msgspec import Struct, field
 from ipc import events as e
 from ipc.events import OWN_ANSWERS
 from planner.state.state import State
-from vibe.view.agent_view import AgentView, RequestView, Totals
-from vibe.view.plan_view import PlanView, decision_text, revision_text
-from vibe.view.step_view import RUNNING, StepView
-from vibe.view.transcript import EntryView, KeptCharacters, Key, TranscriptView, index_after_summary
+from vibe.view.agent_view import AgentView, EntryView, KeptCharacters, Key, RequestView, Totals, TranscriptView
+from vibe.view.plan_view import RUNNING, PlanView, StepView, decision_text, revision_text
 
 MOST_NOTICES = 200
 MOST_CHARACTERS = 32 * 1024 * 1024
@@ -255,8 +253,7 @@ def _compaction(view: View, _: RunView, event: e.CompactStartEvent | e.CompactEn
     kept_from = 0
     if event.messages_before and event.messages_after:
         kept_from = event.messages_before - event.messages_after + 1
-    for entry in agent.entries.values():
-        entry.message_index = index_after_summary(entry.message_index, kept_from)
+    agent.summarised(kept_from)
     keys = _note(agent, event, text, COMPACTED)
     next(reversed(agent.entries.values())).kept_from = kept_from
     return (*_seen(view, agent), *keys)

@@ -9,10 +9,9 @@ from msgspec import structs
 
 from ipc import events as e
 from ipc.events import Event
-from vibe.view import transcript, view
-from vibe.view.agent_view import AgentView
+from vibe.view import agent_view, view
+from vibe.view.agent_view import AgentView, CallView
 from vibe.view.plain import look
-from vibe.view.transcript import CallView
 from vibe.view.view import View, apply, lose
 
 WHO: dict[str, Any] = {"subagent_id": "agent"}
@@ -124,7 +123,7 @@ def test_pieces_of_two_calls_are_told_apart() -> None:
 
 
 def test_the_end_of_long_arguments_is_kept_while_they_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transcript, "ARGUMENT_CHARACTERS", 5)
+    monkeypatch.setattr(agent_view, "ARGUMENT_CHARACTERS", 5)
     (call,) = agent_of(writing("abc"), writing("defg")).entries.values()
     assert isinstance(call, CallView)
     assert call.written == "cdefg"
@@ -148,14 +147,14 @@ def test_what_went_on_when_its_agent_ended_goes_on_no_more() -> None:
 
 
 def test_older_entries_are_kept_by_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transcript, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(agent_view, "MOST_ENTRIES", 3)
     agent = agent_of(*(e.UserMessageEvent(text=str(number), **WHO) for number in range(10)))
     assert [entry.text for entry in agent.entries.values()] == ["7", "8", "9"]
     assert (agent.first, agent.older) == (8, {"run": (1, 7)})
 
 
 def test_texts_are_cut_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transcript, "TEXT_CHARACTERS", 10)
+    monkeypatch.setattr(agent_view, "TEXT_CHARACTERS", 10)
     printed = [e.ToolStreamEvent(tool_call_id="c", tool="bash", text=text, **WHO) for text in ("0123456", "789abc")]
     agent = agent_of(CALL, *printed, e.UserMessageEvent(text="x" * 25, **WHO))
     call, told = agent.entries.values()

@@ -15,8 +15,7 @@ from ipc.events import BaseEvent, Event, StepOutline
 from tests.fakes.events import event_classes, example
 from vibe.core.budget import WAITED as HAD_ROOM
 from vibe.core.llm.announcing import WAIT, WAITED
-from vibe.view.plan_view import PlanView
-from vibe.view.step_view import StepView
+from vibe.view.plan_view import PlanView, StepView
 from vibe.view.view import PASSING, View, apply
 
 WHO: dict[str, Any] = {"subagent_id": "agent", "subagent_step_id": "a"}

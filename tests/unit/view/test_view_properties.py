@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from ipc.codec import decode_event, encode_event
 from ipc.events import Event
 from tests.fakes.stories import mixed, numbered, story, strays
-from vibe.view import transcript
+from vibe.view import agent_view
+from vibe.view.agent_view import Key
 from vibe.view.plain import look, plain
-from vibe.view.transcript import Key
 from vibe.view.view import View, apply
 
 SEEDS = st.integers(0, 2**32)
@@ -104,5 +104,5 @@ def test_transcripts_stay_within_bounds_and_say_where_the_rest_is(seed: int, oth
         entries = list(agent.entries.values())
         assert [int(number) for number in agent.entries] == [entry.number for entry in entries]
         assert agent.transcript.size == sum(entry.size for entry in entries)
-        assert len(entries) <= transcript.MOST_ENTRIES
+        assert len(entries) <= agent_view.MOST_ENTRIES
     assert view.kept.count == sum(agent.transcript.size for agent in view.agents.values())

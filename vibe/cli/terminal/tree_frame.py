@@ -11,8 +11,7 @@ from rich.text import Text
 
 from vibe.front import plan_words as say
 from vibe.front.event_text import one_line
-from vibe.view.plan_view import PlanView
-from vibe.view.step_view import WAITING, StepView
+from vibe.view.plan_view import WAITING, PlanView, StepView
 
 RECENT = 3
 """Completed steps that stay in sight if not all fit."""

@@ -24,9 +24,8 @@ from vibe.cli.terminal.tree_frame import frame
 from vibe.core.outcome import Outcome
 from vibe.front.event_text import counted, one_line
 from vibe.system.plain_text import plain
-from vibe.view.agent_view import AgentView
+from vibe.view.agent_view import AgentView, CallView, EntryView
 from vibe.view.plan_view import PlanView
-from vibe.view.transcript import CallView, EntryView
 from vibe.view.view import View, lose
 
 if TYPE_CHECKING:

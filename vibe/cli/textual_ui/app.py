@@ -44,7 +44,7 @@ from vibe.core.config.paths import CONFIG_FILE
 from vibe.front.slash.table import SlashTable
 from vibe.system.awake_loop import run_awake
 from vibe.system.programs import open_browser
-from vibe.view.transcript import Key
+from vibe.view.agent_view import Key
 from vibe.view.view import View
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ipc.events import Event
-from vibe.view.transcript import Key
+from vibe.view.agent_view import Key
 from vibe.view.view import View, apply
 
 SCREEN: Key = ("screen",)

@@ -9,8 +9,7 @@ from vibe.cli.textual_ui.overview.ticker import is_busy
 from vibe.front.event_text import counted, one_line
 from vibe.front.plan_words import clock, short
 from vibe.system.plain_text import some_of
-from vibe.view.plan_view import PlanView
-from vibe.view.step_view import FINAL
+from vibe.view.plan_view import FINAL, PlanView
 from vibe.view.view import View
 
 HEADINGS = {"completed": "Plan completed", "failed": "Plan failed", "paused": "Plan paused"}

@@ -19,9 +19,8 @@ from textual.widget import Widget
 from vibe.cli.textual_ui.log.clean import clean_coloured
 from vibe.front.event_text import one_line
 from vibe.front.plan_words import SPINNER, clock, cut, short, took, totals_line
-from vibe.view.agent_view import AgentView
+from vibe.view.agent_view import AgentView, Key
 from vibe.view.plan_view import PlanView
-from vibe.view.transcript import Key
 from vibe.view.view import View
 
 SECONDS_PER_REFRESH = 0.25

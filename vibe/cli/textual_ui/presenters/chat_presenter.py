@@ -20,8 +20,7 @@ from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from vibe.front.event_text import counted, one_line
 from vibe.system.errors import VibeError
-from vibe.view.agent_view import AgentView
-from vibe.view.transcript import CallView, EntryView, Key, index_after_summary
+from vibe.view.agent_view import AgentView, CallView, EntryView, Key, index_after_summary
 from vibe.view.view import CLEARED, COMPACTED, REWOUND, View, apply
 
 if TYPE_CHECKING:

@@ -17,9 +17,8 @@ from vibe.cli.textual_ui.overview.ticker import Refresher, pressure
 from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter, ReadJournals
 from vibe.front.event_text import one_line
 from vibe.front.plan_words import cut, mark, mode_icon, short
-from vibe.view.agent_view import AgentView
-from vibe.view.step_view import StepView
-from vibe.view.transcript import Key
+from vibe.view.agent_view import AgentView, Key
+from vibe.view.plan_view import StepView
 from vibe.view.view import View
 
 Steer: TypeAlias = Callable[[str, str], object]

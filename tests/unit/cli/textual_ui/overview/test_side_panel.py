@@ -23,8 +23,7 @@ from tests.unit.cli.textual_ui.overview.views import (
     until,
     view_of,
 )
-from vibe.cli.textual_ui.overview.row_list import RowList
-from vibe.cli.textual_ui.overview.side_panel import SidePanel, agent_row
+from vibe.cli.textual_ui.overview.side_panel import RowList, SidePanel, agent_row
 from vibe.view.view import View
 
 NOW = 1092.0

@@ -30,7 +30,7 @@ from vibe.cli.textual_ui.presenters.chat_presenter import (
 from vibe.core.compactor import stand_in
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from vibe.system.errors import UsageError
-from vibe.view.transcript import MOST_ENTRIES, TEXT_CHARACTERS, EntryView
+from vibe.view.agent_view import MOST_ENTRIES, TEXT_CHARACTERS, EntryView
 from vibe.view.view import View
 
 CHAT: dict[str, Any] = {"session_id": "chat"}

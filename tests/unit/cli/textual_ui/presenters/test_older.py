@@ -21,7 +21,7 @@ from vibe.cli.textual_ui.presenters.chat_presenter import (
     read_entries,
 )
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from vibe.view.transcript import MOST_ENTRIES, CallView, EntryView
+from vibe.view.agent_view import MOST_ENTRIES, CallView, EntryView
 
 
 def test_a_resumed_conversation_is_shown_from_its_messages() -> None:
