@@ -23,7 +23,6 @@ from tests.e2e.test_plan_new import call, hand_in, on_terminal, planner
 from tests.fakes.model_server import ModelServer, Reply, ServedCall
 from vibe.app.engine.host import Host
 from vibe.app.plan.author import PlanningRequest, planning
-from vibe.app.plan.drafting import NoVersionError
 from vibe.core.outcome import Outcome
 from vibe.system.errors import UsageError
 
@@ -91,7 +90,7 @@ async def draft_versions(
 ) -> None:
     async with planning(PlanningRequest(subject="Write", workdir=vibe.workdir), host, [told]) as run:
         draft = run.draft("Write a.txt")
-        with pytest.raises(NoVersionError):
+        with pytest.raises(UsageError, match="no plan yet: create it first"):
             await draft.revise("Check it")
         first = await draft.write()
         assert first is not None

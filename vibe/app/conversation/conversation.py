@@ -53,13 +53,6 @@ class BusyError(UsageError):
         super().__init__("the agent is working: wait for its answer, steer it or interrupt it")
 
 
-class ClosedError(UsageError):
-    """The conversation is closed."""
-
-    def __init__(self, session_id: str) -> None:
-        super().__init__(f"the conversation is closed: resume session {session_id}")
-
-
 class Conversation:
     """One session of an agent; ``Runtime.open_conversation`` opens it.
 
@@ -366,7 +359,7 @@ class Conversation:
 
     def _check_idle(self) -> None:
         if self._is_closing or self._parts.lifetime.is_ending:
-            raise ClosedError(self.session_id)
+            raise UsageError(f"the conversation is closed: resume session {self.session_id}")
         if self.is_busy:
             raise BusyError
 

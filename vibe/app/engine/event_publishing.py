@@ -164,8 +164,8 @@ async def publishing(
     takes none).
 
     Raises:
-        NestedTooDeepError: there are two vibes above this one.
-        UsageError, EnvironmentFailure: there is no such listener, or it can't be made.
+        UsageError: there are two vibes above this one, or there is no such listener.
+        EnvironmentFailure: a listener can't be made.
         ipc.errors.BusUnavailableError: pynng can't be loaded, or the address can't be bound.
     """
     refuse_below_two(host.environ)

@@ -149,16 +149,6 @@ DEPTH_VARIABLE = "VIBE_DEPTH"
 DEEPEST = 2
 
 
-class NestedTooDeepError(UsageError):
-    """A vibe was started by a vibe that was started by a vibe: more likely a loop than a wish."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "vibe was called by vibe, which was called by vibe: that goes no deeper "
-            f"({DEPTH_VARIABLE}={DEEPEST}); do the work yourself"
-        )
-
-
 def depth_of(environ: Mapping[str, str]) -> int:
     """Return the number of vibes above this one; 0 if the value is invalid."""
     said = environ.get(DEPTH_VARIABLE, "")
@@ -166,13 +156,16 @@ def depth_of(environ: Mapping[str, str]) -> int:
 
 
 def refuse_below_two(environ: Mapping[str, str]) -> None:
-    """Let agents begin, unless there are two vibes above.
+    """Let agents begin, unless there are two vibes above: that is more likely a loop than a wish.
 
     Raises:
-        NestedTooDeepError: there are.
+        UsageError: there are.
     """
     if depth_of(environ) >= DEEPEST:
-        raise NestedTooDeepError
+        raise UsageError(
+            "vibe was called by vibe, which was called by vibe: that goes no deeper "
+            f"({DEPTH_VARIABLE}={DEEPEST}); do the work yourself"
+        )
 
 
 def one_deeper(environ: Mapping[str, str]) -> dict[str, str]:

@@ -26,23 +26,6 @@ _LAST_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
-class ServerKnownError(UsageError):
-    """A server of that name is set already."""
-
-    def __init__(self, name: str, label: str) -> None:
-        super().__init__(
-            f"{label} already has a server {name!r}: run `vibe mcp remove {name}` first, or choose another name"
-        )
-
-
-class ServerUnknownError(UsageError):
-    """No server of that name is set in a file."""
-
-    def __init__(self, name: str, label: str, known: list[str]) -> None:
-        there = f"it has {', '.join(known)}" if known else "it has none"
-        super().__init__(f"{label} has no server {name!r}; {there}")
-
-
 class ForeignServer(Struct, frozen=True, kw_only=True):
     """A server of another agent's file, as an ``entry`` of ours; ``problem`` says why it can't be one.
 
@@ -67,13 +50,14 @@ class ServerSettings:
         """Add a server; it is not started.
 
         Raises:
-            ServerKnownError: there is one of that name.
+            UsageError: there is one of that name.
             ConfigError, EnvironmentFailure: the file or the entry is wrong, or the disk refuses.
         """
         if not _NAME.fullmatch(name):
             raise UsageError(f"{name[:80]!r} is not a server name: use letters, digits, `_`, `.` and `-`, at most 64")
         if name in self._names():
-            raise ServerKnownError(name, self.label)
+            other = f"run `vibe mcp remove {name}` first, or choose another name"
+            raise UsageError(f"{self.label} already has a server {name!r}: {other}")
         writer = self._settings.writer(project=self._project, key=GROUP)
         writer.add_entry(GROUP, {"name": name, **entry})
 
@@ -81,12 +65,12 @@ class ServerSettings:
         """Take a server out.
 
         Raises:
-            ServerUnknownError: there is none of that name.
+            UsageError: there is none of that name.
             ConfigError, EnvironmentFailure: the file is wrong, or the disk refuses.
         """
         known = self._names()
         if name not in known:
-            raise ServerUnknownError(name, self.label, known)
+            raise UsageError(f"{self.label} has no server {name!r}; it has {', '.join(known) or 'none'}")
         self._settings.writer(project=self._project, key=GROUP).remove_entry(GROUP, name)
 
     def _names(self) -> list[str]:

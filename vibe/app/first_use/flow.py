@@ -133,14 +133,6 @@ class KeyStore(StrEnum):
     FILE = "file"
 
 
-class NoKeyError(UsageError):
-    """There is no key to remove."""
-
-    def __init__(self, choice: ProviderChoice, env_file: str) -> None:
-        where = f"in {env_file} or {KEYRING}" if choice.variable else "anywhere, since it takes none"
-        super().__init__(f"there is no key of {choice.name!r} {where}: nothing was removed")
-
-
 class SetupSelection(Struct, frozen=True, kw_only=True):
     """The choices of a person. ``key`` blank: the one that was found, or none is needed."""
 
@@ -167,14 +159,6 @@ class ModelMenu(Struct, frozen=True, kw_only=True):
             return (text,)
         words = text.lower().split()
         return tuple(name for name in self.names if all(word in name.lower() for word in words))
-
-
-class UnknownProviderError(UsageError):
-    """There is no provider of that name to set up."""
-
-    def __init__(self, name: str, known: list[str]) -> None:
-        hint = did_you_mean(closest(name, known), f"choose from {', '.join(known)}, or add it to config.toml")
-        super().__init__(f"unknown provider {name!r}: {hint}")
 
 
 class FirstUse:
@@ -214,12 +198,13 @@ class FirstUse:
         """Return the provider of that name.
 
         Raises:
-            UnknownProviderError: there is no such provider to set up.
+            UsageError: there is no such provider to set up.
         """
-        for choice in self.choices:
-            if choice.name == name:
-                return choice
-        raise UnknownProviderError(name, [choice.name for choice in self.choices])
+        known = {choice.name: choice for choice in self.choices}
+        if name not in known:
+            hint = did_you_mean(closest(name, known), f"choose from {', '.join(known)}, or add it to config.toml")
+            raise UsageError(f"unknown provider {name!r}: {hint}")
+        return known[name]
 
     def models(self, choice: ProviderChoice, key: str = "") -> ModelMenu:
         """Ask the provider for its models, and return them behind those that are configured."""
@@ -277,7 +262,7 @@ class FirstUse:
         """Remove the key of a provider from wherever it is kept, and return sentences about it.
 
         Raises:
-            NoKeyError: it is kept nowhere.
+            UsageError: it is kept nowhere.
             KeyringError: the keyring can't be asked.
             ConfigError, EnvironmentFailure: a file can't be changed.
         """
@@ -290,7 +275,8 @@ class FirstUse:
         if variable and self._given.get(variable, "").strip():
             told.append(f"{variable} is set in {ENVIRONMENT}: unset it there")
         if not told:
-            raise NoKeyError(choice, self.env_file)
+            where = f"in {self.env_file} or {KEYRING}" if variable else "anywhere, since it takes none"
+            raise UsageError(f"there is no key of {choice.name!r} {where}: nothing was removed")
         return tuple(told)
 
     def _keep_key(self, variable: str, key: str, store: KeyStore) -> tuple[str, ...]:

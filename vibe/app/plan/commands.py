@@ -51,27 +51,6 @@ class CommandRefusedError(UsageError):
         self.reply = reply
 
 
-class NoAnswerError(EnvironmentFailure):
-    """The run that has the plan did not answer in time; it may still carry out the command."""
-
-    def __init__(self, plan_id: str, entry: Entry) -> None:
-        super().__init__(
-            f"plan {plan_id}: process {entry.pid} is running it but has not answered for {ANSWER_SECONDS:g} s; "
-            f"check `vibe plan status {plan_id}`"
-        )
-        self.plan_id = plan_id
-
-
-class NotRunningError(UsageError):
-    """The plan is not running, and only a run can do this."""
-
-    def __init__(self, plan_id: str, status: PlanStatus, what: str) -> None:
-        on = f"continue it with `vibe plan resume {plan_id}`" if status in RESUMABLE else "it has ended"
-        standing = "interrupted" if status is PlanStatus.ACTIVE else status.value
-        super().__init__(f"plan {plan_id} is not running ({standing}): nothing to {what}; {on}")
-        self.plan_id = plan_id
-
-
 class Done(Struct, frozen=True, kw_only=True):
     """Result of a command: one sentence, and data for programs. ``running``: a process has the plan."""
 
@@ -217,7 +196,10 @@ def plan_as_it_stands(host: Host, reference: str) -> LoadedPlan:
 
 
 def _not_running(what: str, store: PlanStore) -> Done:
-    raise NotRunningError(store.plan_id, store.state().status, what)
+    plan_id, status = store.plan_id, store.state().status
+    on = f"continue it with `vibe plan resume {plan_id}`" if status in RESUMABLE else "it has ended"
+    standing = "interrupted" if status is PlanStatus.ACTIVE else status.value
+    raise UsageError(f"plan {plan_id} is not running ({standing}): nothing to {what}; {on}")
 
 
 async def _carry_out(host: Host, reference: str, command: RunCommand, in_folder: Callable[[PlanStore], Done]) -> Done:
@@ -274,7 +256,10 @@ async def _ask(folder: PlanFolder, entry: Entry, command: RunCommand) -> Done | 
         with anyio.fail_after(ANSWER_SECONDS):
             reply = await send_command(entry, command)
     except TimeoutError:
-        raise NoAnswerError(folder.plan_id, entry) from None
+        raise EnvironmentFailure(
+            f"plan {folder.plan_id}: process {entry.pid} is running it but has not answered for {ANSWER_SECONDS:g} s; "
+            f"check `vibe plan status {folder.plan_id}`"  # it may still carry out the command
+        ) from None
     if not reply.ok:
         if reply.reason == "ended":
             await _gone(entry, SETTLING_SECONDS)

@@ -34,13 +34,6 @@ from vibe.core.outcome import StopSignal
 from vibe.system.errors import UsageError, VibeError
 
 
-class NoVersionError(UsageError):
-    """There is no version of the plan yet."""
-
-    def __init__(self) -> None:
-        super().__init__("no plan yet: create it first")
-
-
 class DraftVersion(Struct, frozen=True, kw_only=True):
     """One version of a proposed plan: its ``number``, from 1, and the sentence that asked for it (``wished``).
 
@@ -80,10 +73,10 @@ class PlanDraft(Struct, kw_only=True):
         """The last version.
 
         Raises:
-            NoVersionError: the plan has no version yet.
+            UsageError: the plan has no version yet.
         """
         if not self.versions:
-            raise NoVersionError
+            raise UsageError("no plan yet: create it first")
         return self.versions[-1]
 
     @property
@@ -91,7 +84,7 @@ class PlanDraft(Struct, kw_only=True):
         """The proposal.
 
         Raises:
-            NoVersionError: the plan has no version yet.
+            UsageError: the plan has no version yet.
         """
         return self.last.loaded
 
@@ -100,7 +93,7 @@ class PlanDraft(Struct, kw_only=True):
         """Return what to know of the proposal before it runs.
 
         Raises:
-            NoVersionError: the plan has no version yet.
+            UsageError: the plan has no version yet.
         """
         return notes(self.last.estimate)
 
@@ -119,7 +112,7 @@ class PlanDraft(Struct, kw_only=True):
         """Have the proposal changed as a sentence says; None: it stays as it is, and ``acted`` says why.
 
         Raises:
-            NoVersionError: there is nothing to change yet.
+            UsageError: there is nothing to change yet.
             UsageError: the sentence is blank, the plan is too long to be told, or the model can't be had.
         """
         self.acted = None

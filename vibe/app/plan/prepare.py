@@ -63,13 +63,6 @@ class PlanOverError(UsageError):
         super().__init__(f"plan {plan_id} has ended ({status.value}): nothing to resume; {again}")
 
 
-class PlanChangedError(UsageError):
-    """Another process changed a plan while it was being taken up."""
-
-    def __init__(self, plan_id: str) -> None:
-        super().__init__(f"plan {plan_id} was just changed by another command: resume it again")
-
-
 class PreparedRun(Struct, frozen=True, kw_only=True):
     """A run that could start. ``open_store`` makes or opens the plan's folder: the first thing that writes."""
 
@@ -205,7 +198,7 @@ def _check_unchanged(store: PlanStore, revisions: int) -> None:
     if now.status not in RESUMABLE:
         raise PlanOverError(store.plan_id, now.status)
     if len(now.revisions) != revisions:
-        raise PlanChangedError(store.plan_id)
+        raise UsageError(f"plan {store.plan_id} was just changed by another command: resume it again")
 
 
 def engine_of_resume(
@@ -243,24 +236,13 @@ def _resumed_settings(settings: RunSettings, options: PlanRunOptions) -> RunSett
     return settings.model_copy(update={name: value for name, value in given.items() if value is not None})
 
 
-class PlanFileChangedError(UsageError):
-    """The file of a plan that was begun is not what it was."""
-
-    def __init__(self, plan_id: str, where: str) -> None:
-        super().__init__(
-            f"{where} has changed since plan {plan_id} started from it: `vibe plan edit {plan_id} --file FILE` "
-            f"applies the changes, `vibe plan cancel {plan_id}` cancels it"
-        )
-        self.plan_id = plan_id
-
-
 def unfinished_run(home: Path, loaded: LoadedPlan, workspace: Path) -> str | None:
     """The id of the newest plan begun from this file, in this workspace, that has not ended; None if there is none.
 
     A demonstration works in a copy of its own, wherever it was started. Reads files.
 
     Raises:
-        PlanFileChangedError: there is one, of another text.
+        UsageError: there is one, of another text.
         BrokenPlanError: there is one, and it can't be read back.
     """
     for plan in reversed(list_plans(home)):
@@ -270,7 +252,10 @@ def unfinished_run(home: Path, loaded: LoadedPlan, workspace: Path) -> str | Non
         settings = folder.settings()
         if settings.origin == loaded.where and (settings.sample or Path(settings.workspace) == workspace):
             if folder.source() != loaded.source_bytes and _differs(folder, loaded):
-                raise PlanFileChangedError(plan.plan_id, loaded.where)
+                raise UsageError(
+                    f"{loaded.where} has changed since plan {plan.plan_id} started from it: `vibe plan edit "
+                    f"{plan.plan_id} --file FILE` applies the changes, `vibe plan cancel {plan.plan_id}` cancels it"
+                )
             return plan.plan_id
     return None
 

@@ -52,16 +52,6 @@ Side: TypeAlias = PlanFolder | LoadedPlan
 """One of two plans that are compared: one that was run, or a document."""
 
 
-class OtherWorkspaceError(UsageError):
-    """The results to reuse have their files elsewhere."""
-
-    def __init__(self, earlier: str, there: str, here: Path) -> None:
-        super().__init__(
-            f"--reuse {earlier}: that plan ran in {there}, and its changes are not in {here}; run with --workdir "
-            f"{there}"
-        )
-
-
 class ReuseStart(Struct, frozen=True, kw_only=True):
     """Start of a run, with what it takes over.
 
@@ -247,7 +237,8 @@ def workspace_of(earlier: PlanFolder, here: Path, *, is_sample: bool) -> Path:
             )
         return there
     if there.resolve() != here.resolve():
-        raise OtherWorkspaceError(earlier.plan_id, str(there), here)
+        where = f"that plan ran in {there}, and its changes are not in {here}"
+        raise UsageError(f"--reuse {earlier.plan_id}: {where}; run with --workdir {there}")
     return here
 
 

@@ -128,17 +128,6 @@ class RecordingExecutor:
             self._taken = asked
 
 
-class NotRecordedError(UsageError):
-    """The files before these steps were not recorded."""
-
-    def __init__(self, plan_id: str, step_id: str) -> None:
-        super().__init__(
-            f"plan {plan_id}: the files before step {step_id!r} were not recorded (it has not run, no agent of the "
-            f"plan writes files, or git was missing); `vibe plan retry {plan_id} {step_id}` reruns it on the files as "
-            "they are"
-        )
-
-
 class PlanRewind(Struct, frozen=True, kw_only=True):
     """Result of a rewind: ``steps`` will be done again; ``merged`` are those whose commits stay on the branch."""
 
@@ -187,7 +176,11 @@ def rewind_plan(host: Host, reference: str, step_id: str, clock: Callable[[], fl
         start = first_point(snapshots.points(), steps)
         if start is None:
             snapshots.check_readable()
-            raise NotRecordedError(store.plan_id, step_id)
+            raise UsageError(
+                f"plan {store.plan_id}: the files before step {step_id!r} were not recorded (it has not run, no agent "
+                "of the plan writes files, or git was missing); "
+                f"`vibe plan retry {store.plan_id} {step_id}` reruns it on the files as they are"
+            )
         log.take()
         changes = _Changes(loaded, results, steps)
         aside = aside_folder(store.folder.path / FILES_FOLDER, clock())

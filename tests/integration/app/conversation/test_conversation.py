@@ -25,7 +25,7 @@ from ipc.events import (
 )
 from tests.fakes.model_server import Reply, ServedCall
 from tests.integration.app.conversation.conftest import Rig
-from vibe.app.conversation.conversation import BusyError, ClosedError
+from vibe.app.conversation.conversation import BusyError
 from vibe.app.conversation.opening import AgentChange, PromptLimits
 from vibe.app.conversation.runtime import Runtime
 from vibe.core.agent_loop import INTERRUPTED_NOTICE
@@ -457,7 +457,7 @@ async def test_a_conversation_is_closed_once_what_was_at_work_is_written_down(ri
 
         cut = await during(conversation.send("count"), close)
         for refused in (conversation.send("more"), conversation.clear(), conversation.shell("true")):
-            with pytest.raises(ClosedError):
+            with pytest.raises(UsageError, match="the conversation is closed: resume session"):
                 await refused
 
     assert cut.acted.outcome is Outcome.INTERRUPTED

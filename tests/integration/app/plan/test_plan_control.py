@@ -39,9 +39,10 @@ from planner.store.folder import PlanRunOptions, RunSettings, find_plan
 from planner.store.store import PlanStore
 from vibe.app.engine.host import Host
 from vibe.app.plan import commands as plan_router
-from vibe.app.plan.commands import CommandRefusedError, NoAnswerError
+from vibe.app.plan.commands import CommandRefusedError
 from vibe.app.plan.control_handler import plan_router as serving
-from vibe.app.plan.prepare import PlanChangedError, PlanOverError, prepare_resumed
+from vibe.app.plan.prepare import PlanOverError, prepare_resumed
+from vibe.system.errors import EnvironmentFailure, UsageError
 
 OPTIONS = [{"id": "yes", "label": "Yes"}, {"id": "no", "label": "No"}]
 PLAN = {
@@ -129,7 +130,7 @@ async def test_a_run_that_hangs_is_said_after_a_while(
         return Reply(ok=True, message="")
 
     async with control_server(bus.entry, hanging):
-        with pytest.raises(NoAnswerError, match=f"process {bus.entry.pid}"):
+        with pytest.raises(EnvironmentFailure, match=f"process {bus.entry.pid}"):
             await plan_router.pause(host, store.plan_id)
         goes_on.set()
 
@@ -255,5 +256,5 @@ def test_a_plan_changed_while_it_is_taken_up_is_not_run_as_it_was(host: Host, st
     store.take(Revise(operations=({"op": "update_step", "id": "a", "changes": {"title": "B"}},)))
     store.close()
 
-    with pytest.raises(PlanChangedError, match="resume it again"):
+    with pytest.raises(UsageError, match="just changed by another command: resume it again"):
         run.open_store()

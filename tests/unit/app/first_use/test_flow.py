@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tests.fakes.keyrings import FileKeyring, LockedKeyring, keyring_of_this_process
 from tests.fakes.model_server import ModelServer, Reply
 from vibe.app.engine.host import Host
-from vibe.app.first_use.flow import BadKeyError, FirstUse, KeyStore, NoKeyError, ProviderChoice, SetupSelection
+from vibe.app.first_use.flow import BadKeyError, FirstUse, KeyStore, ProviderChoice, SetupSelection
 from vibe.app.inspect.trial import Trial, TrialFault
 from vibe.core.config.dotenv import read_env_file
 from vibe.core.config.presets import PRESETS
@@ -362,7 +362,7 @@ def test_a_key_in_the_keyring_is_found_replaced_moved_and_removed(setting: Setti
         assert flow.forget_key(flow.choice("served")) == ("SERVED_KEY is removed from the keyring",)
         assert (backend.entries(), setting.flow().choice("served").key_place) == ({}, "")
         flow = setting.flow()
-        with pytest.raises(NoKeyError, match=r"no key of 'served' in ~/home/\.env or the keyring"):
+        with pytest.raises(UsageError, match=r"no key of 'served' in ~/home/\.env or the keyring"):
             flow.forget_key(flow.choice("served"))
 
 
