@@ -13,14 +13,12 @@ from anyio import to_thread
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ipc.commands import Act, Approve, Cancel, Decide, Pause, Reply, Revise, RunCommand, Steer, StepAction
+from ipc.commands import Act, Cancel, Decide, Reply, Revise, RunCommand, StepAction, tag_of
 from ipc.control import send_command
 from ipc.registry import Entry, Registry
-from planner.plan.loader import LoadedPlan
 from planner.plan.model import Plan, PlanStatus
 from planner.plan.operations import Operation, plain_operations
 from planner.plan.revision import revise as apply
-from planner.store.current_plan import effective_plan
 from planner.store.errors import PlanLockedError
 from planner.store.folder import PlanFolder, RunSettings, find_plan
 from planner.store.store import PlanStore
@@ -60,31 +58,18 @@ class Done(Struct, frozen=True, kw_only=True):
     data: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-async def pause(host: Host, reference: str, *, grace_seconds: float | None = None) -> Done:
-    """Have a running plan paused.
+async def give(host: Host, reference: str, command: RunCommand) -> Done:
+    """Have a plan carry a command out: its run, or this process in its folder, as far as that needs no run.
+
+    A running plan that is cancelled has ended when this returns (or the answer says otherwise). Its worktrees go; what
+    was not merged is kept on branches, which the message names. A resting plan does a step again with its next resume,
+    dependants included (``data["steps"]``).
 
     Raises:
-        UsageError: no such plan, or it is not running.
-        EnvironmentFailure, ipc.errors.IpcError: the run can't be reached.
-    """
-    return await _carry_out(host, reference, Pause(grace_seconds=grace_seconds), partial(_not_running, "pause"))
-
-
-async def cancel(host: Host, reference: str) -> Done:
-    """Cancel a plan; a running one is stopped first, and has ended when this returns (or the answer says otherwise).
-
-    Its worktrees go; what was not merged is kept on branches, which the message names.
-
-    Raises:
-        UsageError: no such plan, or it has ended.
+        UsageError: no such plan, step, decision, option or request, the plan is not running and would have to be, or
+            the command makes no sense as it stands.
         EnvironmentFailure, ipc.errors.IpcError: the run can't be reached, or the folder written.
     """
-
-    def in_folder(store: PlanStore) -> Done:
-        store.take(Cancel())
-        with suppress(EnvironmentFailure, OSError):  # what is left is said below
-            give_up(host, store.folder)
-        return Done(plan_id=store.plan_id, message="cancelled; it was not running", running=False)
 
     def with_what_is_left(done: Done) -> Done:
         with suppress(EnvironmentFailure, OSError):
@@ -92,67 +77,35 @@ async def cancel(host: Host, reference: str) -> Done:
             return replace(done, message=f"{done.message}; {left}") if left else done
         return done
 
-    done = await _carry_out(host, reference, Cancel(), in_folder)
-    return done if done.running else await to_thread.run_sync(with_what_is_left, done)
+    done = await _carry_out(host, reference, command, partial(_in_folder, host, command))
+    is_over = isinstance(command, Cancel) and not done.running
+    return await to_thread.run_sync(with_what_is_left, done) if is_over else done
 
 
-async def decide(host: Host, reference: str, decision_id: str, selections: Sequence[str]) -> Done:
-    """Take a decision.
-
-    Raises:
-        UsageError: no such plan, decision or option, or the decision was taken before.
-        EnvironmentFailure, ipc.errors.IpcError: the run can't be reached, or the folder written.
-    """
-    data = {"decision_id": decision_id, "selections": list(selections)}
-
-    def in_folder(store: PlanStore) -> Done:
-        store.take(Decide(decision_id=decision_id, selections=tuple(selections)))
-        message = f"decided {decision_id!r}: {', '.join(selections)}"
-        return Done(plan_id=store.plan_id, message=message, running=False, data=data)
-
-    return await _carry_out(host, reference, Decide(decision_id=decision_id, selections=tuple(selections)), in_folder)
-
-
-async def approve(host: Host, reference: str, answer: Approve) -> Done:
-    """Answer an approval that a running plan waits for.
-
-    Raises:
-        UsageError: no such plan, it is not running, or the request is not open.
-        EnvironmentFailure, ipc.errors.IpcError: the run can't be reached.
-    """
-    return await _carry_out(host, reference, answer, partial(_not_running, "approve"))
-
-
-async def act_on_step(host: Host, reference: str, step_id: str, action: StepAction) -> Done:
-    """Cancel one step, skip it, or have it done again.
-
-    A resting plan does it again with its next resume, dependants included (``data["steps"]``).
-
-    Raises:
-        UsageError: no such plan or step, the plan was cancelled, or it makes no sense as the step stands.
-        EnvironmentFailure, ipc.errors.IpcError: the run can't be reached, or the folder written.
-    """
-    command = Act(step_id=step_id, action=action)
-
-    def in_folder(store: PlanStore) -> Done:
-        if action is StepAction.RETRY:
-            steps = store.reset([step_id])
-            message = f"will run again: {', '.join(steps)}"
-            return Done(plan_id=store.plan_id, message=message, running=False, data={"steps": list(steps)})
-        store.take(command)
-        return Done(plan_id=store.plan_id, message=ACTED[action].format(step_id), running=False)
-
-    return await _carry_out(host, reference, command, in_folder)
-
-
-async def steer(host: Host, reference: str, step_id: str, text: str) -> Done:
-    """Send a message to the agent of a running step, which reads it before its next model call.
-
-    Raises:
-        UsageError: no such plan, it is not running, or the step has no working agent.
-        EnvironmentFailure, ipc.errors.IpcError: the run can't be reached.
-    """
-    return await _carry_out(host, reference, Steer(step_id=step_id, text=text), partial(_not_running, "steer"))
+def _in_folder(host: Host, command: RunCommand, store: PlanStore) -> Done:
+    data: dict[str, Any] = {}
+    match command:
+        case Cancel():
+            store.take(command)
+            with suppress(EnvironmentFailure, OSError):  # what is left is said afterwards
+                give_up(host, store.folder)
+            message = "cancelled; it was not running"
+        case Decide():
+            store.take(command)
+            message = f"decided {command.decision_id!r}: {', '.join(command.selections)}"
+            data = {"decision_id": command.decision_id, "selections": list(command.selections)}
+        case Act(action=StepAction.RETRY):
+            data = {"steps": list(store.reset([command.step_id]))}
+            message = f"will run again: {', '.join(data['steps'])}"
+        case Act():
+            store.take(command)
+            message = ACTED[command.action].format(command.step_id)
+        case _:
+            plan_id, status = store.plan_id, store.state().status
+            on = f"continue it with `vibe plan resume {plan_id}`" if status in RESUMABLE else "it has ended"
+            standing = "interrupted" if status is PlanStatus.ACTIVE else status.value
+            raise UsageError(f"plan {plan_id} is not running ({standing}): nothing to {tag_of(command)}; {on}")
+    return Done(plan_id=store.plan_id, message=message, running=False, data=data)
 
 
 async def revise(
@@ -183,23 +136,6 @@ async def revise(
 
     done = await _carry_out(host, reference, Revise(operations=plain, reason=reason), in_folder)
     return replace(done, message=message, data=data)
-
-
-def plan_as_it_stands(host: Host, reference: str) -> LoadedPlan:
-    """Return a plan with all its revisions; reads files.
-
-    Raises:
-        UsageError: no such plan.
-        EnvironmentFailure: it can't be read back.
-    """
-    return effective_plan(find_plan(host.home, reference))
-
-
-def _not_running(what: str, store: PlanStore) -> Done:
-    plan_id, status = store.plan_id, store.state().status
-    on = f"continue it with `vibe plan resume {plan_id}`" if status in RESUMABLE else "it has ended"
-    standing = "interrupted" if status is PlanStatus.ACTIVE else status.value
-    raise UsageError(f"plan {plan_id} is not running ({standing}): nothing to {what}; {on}")
 
 
 async def _carry_out(host: Host, reference: str, command: RunCommand, in_folder: Callable[[PlanStore], Done]) -> Done:

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import anyio
 
-from ipc.commands import Approve, StepAction
+from ipc.commands import Act, Approve, Cancel, Decide, Pause, Steer, StepAction
 from planner.store.folder import find_plan
-from vibe.app.plan import commands as plan_commands
-from vibe.app.plan.commands import Done
+from vibe.app.plan.commands import Done, give
 from vibe.app.plan.prepare import RESUMABLE
 from vibe.app.plan.rewind import PlanRewind, rewind_plan
 from vibe.cli.environment import Arguments, CliEnvironment
@@ -25,23 +24,20 @@ SHOWN_FILES = 20
 
 def run(args: Arguments, env: CliEnvironment) -> None:
     """Carry out the command, and print the result."""
-    host = env.host
     match args.subcommand:
         case "pause":
-            command = partial(plan_commands.pause, host, args.plan, grace_seconds=0.0 if args.now else None)
+            command = Pause(grace_seconds=0.0 if args.now else None)
         case "cancel" if args.step is None:
-            command = partial(plan_commands.cancel, host, args.plan)
+            command = Cancel()
         case "decide":
-            command = partial(plan_commands.decide, host, args.plan, args.decision, args.options)
+            command = Decide(decision_id=args.decision, selections=tuple(args.options))
         case "approve":
-            answer = Approve(request_id=args.request, allow=not args.deny, reason=args.reason)
-            command = partial(plan_commands.approve, host, args.plan, answer)
+            command = Approve(request_id=args.request, allow=not args.deny, reason=args.reason)
         case "steer":
-            command = partial(plan_commands.steer, host, args.plan, args.step, " ".join(args.text))
+            command = Steer(step_id=args.step, text=" ".join(args.text))
         case action:
-            command = partial(plan_commands.act_on_step, host, args.plan, args.step, StepAction(action))
-    done = anyio.run(command)
-    write_done(done, args, env)
+            command = Act(step_id=args.step, action=StepAction(action))
+    write_done(anyio.run(give, env.host, args.plan, command), args, env)
 
 
 def write_done(done: Done, args: Arguments, env: CliEnvironment, lines: Sequence[str] = ()) -> None:

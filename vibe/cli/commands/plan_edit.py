@@ -16,8 +16,9 @@ from planner.plan.model import PlanBudget
 from planner.plan.operations import Operation, SetBudget, operation_text, read_operations
 from planner.plan.revision import operations_between
 from planner.plan.strict_json import MAX_BYTES, JsonRefused, decode, parse
-from vibe.app.plan import commands as plan_commands
-from vibe.app.plan.commands import CommandRefusedError
+from planner.store.current_plan import effective_plan
+from planner.store.folder import find_plan
+from vibe.app.plan.commands import CommandRefusedError, revise
 from vibe.cli.commands.plan_control import write_done
 from vibe.cli.editor import open_editor
 from vibe.cli.environment import Arguments, CliEnvironment
@@ -42,7 +43,7 @@ def run(args: Arguments, env: CliEnvironment) -> int | None:
         return planning_runs.run(args, env)
     if args.operations is not None:
         return _apply(args, _read_operations(args.operations, env), env)
-    current = plan_commands.plan_as_it_stands(env.host, args.plan)
+    current = effective_plan(find_plan(env.home, args.plan))
     if limits:
         if args.file is not None:
             raise CommandLineError("give the limits in FILE, or as flags, not both")
@@ -72,7 +73,7 @@ def _read_operations(name: str, env: CliEnvironment) -> tuple[Operation, ...]:
 
 
 def _apply(args: Arguments, operations: Sequence[Operation], env: CliEnvironment) -> None:
-    done = anyio.run(partial(plan_commands.revise, env.host, args.plan, operations, args.reason, trust=args.trust))
+    done = anyio.run(partial(revise, env.host, args.plan, operations, args.reason, trust=args.trust))
     lines = [f"  {one_line(operation_text(operation), OPERATION_LENGTH)}" for operation in operations]
     write_done(done, args, env, lines)
 

@@ -18,9 +18,8 @@ from planner.store.folder import PlanFolder, find_plan
 from vibe.app.conversation.mentions import outputs_of, with_piped
 from vibe.app.engine.host import Host
 from vibe.app.engine.result_record import RunRecord
-from vibe.app.plan import commands as plan_commands
 from vibe.app.plan.author import PlanningRequest, planning
-from vibe.app.plan.commands import Done
+from vibe.app.plan.commands import Done, revise
 from vibe.app.plan.drafting import PlanDraft, ProposedChange
 from vibe.cli.commands.plan_control import write_done
 from vibe.cli.environment import Arguments, CliEnvironment
@@ -120,9 +119,7 @@ def run(args: Arguments, env: CliEnvironment) -> int:
         if not _says_yes(env):
             env.stderr.write(f"vibe: plan {folder.plan_id} was not changed\n")
             return ExitCode.BLOCKED
-    done = anyio.run(
-        partial(plan_commands.revise, env.host, args.plan, change.operations, args.reason or args.ask, trust=args.trust)
-    )
+    done = anyio.run(partial(revise, env.host, args.plan, change.operations, args.reason or args.ask, trust=args.trust))
     write_done(done, args, env, lines if args.yes else ())
     return ExitCode.DONE
 

@@ -39,7 +39,7 @@ from planner.store.folder import PlanRunOptions, RunSettings, find_plan
 from planner.store.store import PlanStore
 from vibe.app.engine.host import Host
 from vibe.app.plan import commands as plan_router
-from vibe.app.plan.commands import CommandRefusedError
+from vibe.app.plan.commands import CommandRefusedError, give
 from vibe.app.plan.control_handler import plan_router as serving
 from vibe.app.plan.prepare import PlanOverError, prepare_resumed
 from vibe.system.errors import EnvironmentFailure, UsageError
@@ -102,7 +102,7 @@ async def test_a_run_that_is_just_ending_is_waited_for_and_its_folder_changed(
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(run)
         await listening.wait()
-        done.append(await plan_router.decide(host, store.plan_id, "ship", ["yes"]))
+        done.append(await give(host, store.plan_id, Decide(decision_id="ship", selections=("yes",))))
 
     assert ([each.running for each in done], len(asked)) == ([False], 1)
     assert await to_thread.run_sync(taken, host, store.plan_id) == {"ship": ("yes",)}
@@ -114,7 +114,7 @@ async def test_a_run_that_says_no_is_quoted_and_nothing_is_changed(host: Host, s
 
     async with control_server(bus.entry, says_no):
         with pytest.raises(CommandRefusedError, match="not on a Friday"):
-            await plan_router.decide(host, store.plan_id, "ship", ["yes"])
+            await give(host, store.plan_id, Decide(decision_id="ship", selections=("yes",)))
 
     assert await to_thread.run_sync(taken, host, store.plan_id) == {}
 
@@ -131,7 +131,7 @@ async def test_a_run_that_hangs_is_said_after_a_while(
 
     async with control_server(bus.entry, hanging):
         with pytest.raises(EnvironmentFailure, match=f"process {bus.entry.pid}"):
-            await plan_router.pause(host, store.plan_id)
+            await give(host, store.plan_id, Pause())
         goes_on.set()
 
 
@@ -141,13 +141,13 @@ def test_a_process_that_holds_the_plan_and_is_no_run_is_named_after_a_while(
     monkeypatch.setattr(plan_router, "SETTLING_SECONDS", 0.2)
 
     with pytest.raises(PlanLockedError):
-        anyio.run(plan_router.cancel, host, store.plan_id)
+        anyio.run(give, host, store.plan_id, Cancel())
 
 
 def test_a_lock_that_is_given_back_meanwhile_is_no_hindrance(host: Host, store: PlanStore) -> None:
     threading.Timer(0.2, store.close).start()
 
-    assert anyio.run(plan_router.cancel, host, store.plan_id).message == "cancelled; it was not running"
+    assert anyio.run(give, host, store.plan_id, Cancel()).message == "cancelled; it was not running"
     assert find_plan(host.home, store.plan_id).state().status is PlanStatus.CANCELLED
 
 

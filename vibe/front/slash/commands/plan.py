@@ -21,8 +21,7 @@ from planner.plan.status import StepStatus
 from planner.report.graph_text import tree
 from planner.store.current_plan import current_state, effective_plan
 from planner.store.folder import PlanFolder, find_plan, latest_in, list_plans
-from vibe.app.plan import commands as plan_commands
-from vibe.app.plan.commands import plan_as_it_stands
+from vibe.app.plan.commands import give, revise
 from vibe.front.event_text import one_line
 from vibe.front.plan_listing import PlanRead, plan_line, plans_that_ran
 from vibe.front.slash.command import ArgumentChoice, Talk, Typed
@@ -70,8 +69,7 @@ async def list_all(talk: Talk, _rest: str) -> None:
 async def save_plan(talk: Talk, name: str) -> None:
     """Write a plan as it stands to a new file."""
     folder = await plan_meant(talk)
-    loaded = await to_thread.run_sync(plan_as_it_stands, talk.runtime.host, folder.plan_id)
-    await save(talk, loaded, name)
+    await save(talk, await to_thread.run_sync(effective_plan, folder), name)
 
 
 async def load_file(talk: Talk, name: str) -> None:
@@ -115,7 +113,7 @@ async def cancel(talk: Talk, step_id: str) -> None:
     elif not talk.plans.interrupt():
         talk.plans.check_free()  # else what is meant is the plan that is proposed
         folder = await plan_meant(talk)
-        done = await plan_commands.cancel(talk.runtime.host, folder.plan_id)
+        done = await give(talk.runtime.host, folder.plan_id, Cancel())
         talk.say(f"plan {folder.plan_id}: {done.message}")
 
 
@@ -139,12 +137,12 @@ async def retry(talk: Talk, step_id: str) -> None:
 
 async def act(talk: Talk, step_id: str, action: StepAction) -> None:
     """Cancel a step, skip it, or have it done again."""
-    session = talk.plans.session
+    session, command = talk.plans.session, Act(step_id=step_id, action=action)
     if session is not None:
-        session.control.submit(Act(step_id=step_id, action=action), _told(talk, f"{step_id}: {DOES[action]}"))
+        session.control.submit(command, _told(talk, f"{step_id}: {DOES[action]}"))
         return
     folder = await plan_meant(talk)
-    done = await plan_commands.act_on_step(talk.runtime.host, folder.plan_id, step_id, action)
+    done = await give(talk.runtime.host, folder.plan_id, command)
     goes_on = "" if action is StepAction.RETRY else "; /plan resume continues it"
     talk.say(f"plan {folder.plan_id}: {done.message}{goes_on}")
 
@@ -152,13 +150,12 @@ async def act(talk: Talk, step_id: str, action: StepAction) -> None:
 async def decide(talk: Talk, rest: str) -> None:
     """Take a decision of the plan."""
     decision, *selections = rest.replace(",", " ").split()
-    session = talk.plans.session
+    session, command = talk.plans.session, Decide(decision_id=decision, selections=tuple(selections))
     if session is not None:
-        said = f"decision {decision!r} taken: {', '.join(selections)}"
-        session.control.submit(Decide(decision_id=decision, selections=tuple(selections)), _told(talk, said))
+        session.control.submit(command, _told(talk, f"decision {decision!r} taken: {', '.join(selections)}"))
         return
     folder = await plan_meant(talk)
-    done = await plan_commands.decide(talk.runtime.host, folder.plan_id, decision, selections)
+    done = await give(talk.runtime.host, folder.plan_id, command)
     talk.say(f"plan {folder.plan_id}: {done.message}; /plan resume continues it")
 
 
@@ -166,7 +163,7 @@ async def edit(talk: Talk, reference: str) -> None:
     """Have the person change a plan in their editor."""
     host, session = talk.runtime.host, talk.plans.session
     folder = await plan_meant(talk, reference)
-    current = await to_thread.run_sync(plan_commands.plan_as_it_stands, host, folder.plan_id)
+    current = await to_thread.run_sync(effective_plan, folder)
     text = json.dumps(json.loads(current.source_bytes), indent=2, ensure_ascii=False) + "\n"
     changed = await talk.edit(text, "plan.json")
     try:
@@ -181,7 +178,7 @@ async def edit(talk: Talk, reference: str) -> None:
     elif session is not None and session.plan_id == folder.plan_id:
         session.control.submit(Revise(operations=plain_operations(operations)), _told(talk, said))
     else:
-        await plan_commands.revise(host, folder.plan_id, operations, trust=talk.opening.trust)
+        await revise(host, folder.plan_id, operations, trust=talk.opening.trust)
         talk.say(said)
 
 
