@@ -2,22 +2,94 @@
 
 from __future__ import annotations
 
-from vibe.app.inspect.migrate import migrate
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from vibe.app.engine.settings import Settings
 from vibe.cli.environment import Arguments, CliEnvironment
+from vibe.core.config.foreign_keys import is_foreign
+from vibe.core.config.paths import CONFIG_FILE
+from vibe.core.config.toml_source import read_toml
+from vibe.core.config.writer import ConfigWriteError, ConfigWriter
 from vibe.front.event_text import one_line
+
+LISTS = ("providers", "models", "mcp_servers")
+TABLES = ("session_logging",)
+BYPASS = "bypass_tool_permissions"
+"""Newer versions' name of ``auto_approve``."""
+
 
 LINE_LENGTH = 1_000
 
 
 def run(args: Arguments, env: CliEnvironment) -> None:
-    """Clean the files, and say what was done to each."""
-    done = migrate(env.host, args.workdir, dry_run=args.dry_run)
-    for file in done:
-        kept = f" (the old file is {file.backup})" if file.backup is not None else ""
-        env.stdout.write(one_line(f"{file.file}{kept}:", LINE_LENGTH) + "\n")
-        for change in file.changes:
-            env.stdout.write(f"  {one_line(change, LINE_LENGTH)}\n")
-    if not done:
-        env.stdout.write("nothing to migrate\n")
-    elif args.dry_run:
+    """Clean the user's settings file and a trusted project's, and say what was done to each."""
+    settings = Settings(env.host, args.workdir)
+    project = settings.load().project_dir
+    files = [settings.path(project=False), *([] if project is None else [project / CONFIG_FILE])]
+    lines = [line for file in files for line in _migrate(file, settings, dry_run=args.dry_run)]
+    env.write_lines(lines or ["nothing to migrate"])
+    if lines and args.dry_run:
         env.stdout.write("Nothing was changed.\n")
+
+
+def _migrate(file: Path, settings: Settings, *, dry_run: bool) -> list[str]:
+    """Clean a file, unless it is a ``dry_run``, and return what is to be said of it; nothing: it has nothing to clean.
+
+    Raises:
+        ConfigError: it can't be read, or the settings would be wrong afterwards; nothing was changed in it.
+        EnvironmentFailure: the disk refuses.
+    """
+    import tomlkit
+
+    if read_toml(file, str(file)) is None:
+        return []
+    writer = ConfigWriter(file, str(file), lambda draft: settings.load({file: draft}))
+    document = tomlkit.parse(writer.text())
+    changes = [f"  {one_line(change, LINE_LENGTH)}" for change in _clean(document)]
+    kept = ""
+    if changes and not dry_run:
+        kept = f" (the old file is {_backup(file)})"
+        writer.replace(tomlkit.dumps(document))
+    return [one_line(f"{file}{kept}:", LINE_LENGTH), *changes] if changes else []
+
+
+def _clean(document: Any) -> Iterator[str]:
+    """Remove the keys that mean nothing here, and yield a line for each."""
+    if document.get(BYPASS) is True and "auto_approve" not in document:
+        document["auto_approve"] = True
+        yield f"{BYPASS} = true is now auto_approve = true"
+    yield from _drop(document, "", "")
+    for name in LISTS:
+        for index, entry in enumerate(document.get(name, ())):
+            yield from _drop(entry, name, f"{name}[{index}].")
+    for name in TABLES:
+        yield from _drop(document.get(name), name, f"{name}.")
+    tools = document.get("tools")
+    yield from _drop(tools, "tools", "tools.")
+    for name in list(tools or ()):
+        yield from _drop(tools[name], f"tools.{name}", f"tools.{name}.")
+
+
+def _drop(table: Any, kind: str, prefix: str) -> Iterator[str]:
+    for name in [name for name in table or () if is_foreign(kind, name)]:
+        del table[name]
+        yield f"{prefix}{name} is removed"
+
+
+def _backup(file: Path) -> Path:
+    """Copy the file beside it, under a name that is free.
+
+    Raises:
+        ConfigWriteError: the disk refuses.
+    """
+    number = 1
+    while (copy := file.with_name(f"{file.name}.bak{number if number > 1 else ''}")).exists():
+        number += 1
+    try:
+        shutil.copy2(file, copy)
+    except OSError as error:
+        raise ConfigWriteError(str(copy), error) from error
+    return copy
