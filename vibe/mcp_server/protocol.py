@@ -95,7 +95,7 @@ class LazyRuntime:
         """Call a tool once the runtime is there.
 
         Raises:
-            NestedTooDeepError: the agent that calls was itself called so, twice over.
+            UsageError: the agent that calls was itself called so, twice over.
             VibeError, ipc.errors.IpcError: the sentence is the answer.
         """
         refuse_below_two(self._host.environ)
