@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from anyio import CancelScope, create_task_group, get_cancelled_exc_class, move_on_after, to_thread
 
-from ipc.commands import Approve
+from ipc.commands import Approve, Cancel, Decide
 from planner.store.folder import find_plan
 from vibe.app.conversation.conversation import prompt_record
 from vibe.app.conversation.opening import Opening, PromptLimits, Seat, named_folder
@@ -272,7 +272,8 @@ async def _decide_at_rest(plans: ServedPlans, args: PlanDecideArguments) -> str:
     if args.stop == "pause":
         raise CallRefusedError(f"plan {folder.plan_id} is not at work: there is nothing to pause")
     if args.stop == "cancel":
-        return (await commands.cancel(host, folder.plan_id)).message
+        return (await commands.give(host, folder.plan_id, Cancel())).message
     if not args.answers:
         raise CallRefusedError(f"answers are missing: name the options of {args.request_id!r} that are chosen")
-    return (await commands.decide(host, folder.plan_id, args.request_id or "", args.answers)).message
+    decision = Decide(decision_id=args.request_id or "", selections=tuple(args.answers))
+    return (await commands.give(host, folder.plan_id, decision)).message

@@ -16,4 +16,4 @@ class CommandStartError(VibeError):
 
     def __init__(self, cwd: Path, problem: str, advice: str = "check that the folder exists") -> None:
         super().__init__(f"can't start a command in {str(cwd)!r}: {problem}; {advice}")
-        self.problem = problem
+        self.cwd, self.problem = cwd, problem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -323,7 +323,7 @@ async def test_what_fails_after_the_finish_reason_harms_nothing() -> None:
 @pytest.mark.parametrize("kind", ["text/plain; charset=utf-8", "application/octet-stream"])
 async def test_events_under_another_type_are_read_and_other_words_are_told(kind: str) -> None:
     async def answered(data: bytes) -> Completion:
-        answer, response = AnswerBuilder(MemoryObserver()), CutBody([data])
+        answer, response = AnswerBuilder(MemoryObserver()), cast("Any", CutBody([data]))
         response.headers = {"content-type": kind}
         reader = chat_reader(ERRORS)
         await reader.check(response)

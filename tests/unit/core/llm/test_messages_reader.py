@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -87,7 +87,7 @@ def wire(events: list[Event], line_end: str = "\n") -> bytes:
 async def read(data: bytes | list[bytes], seen: MemoryObserver | None = None) -> Completion:
     answer = AnswerBuilder(seen or MemoryObserver())
     pieces = data if isinstance(data, list) else [data]
-    await messages_reader(ERRORS).read(CutBody(pieces), answer)
+    await messages_reader(ERRORS).read(cast("Any", CutBody(pieces)), answer)
     return answer.build(request(), ERRORS)
 
 

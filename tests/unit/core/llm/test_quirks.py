@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -39,7 +39,7 @@ def wire(*chunks: Chunk) -> bytes:
 
 async def read(*pieces: bytes, tag: str = "", seen: MemoryObserver | None = None) -> Completion:
     answer = AnswerBuilder(seen or MemoryObserver(), tag)
-    await chat_reader(ERRORS).read(CutBody(list(pieces)), answer)
+    await chat_reader(ERRORS).read(cast("Any", CutBody(list(pieces))), answer)
     return answer.build(request(), ERRORS)
 
 
