@@ -211,12 +211,6 @@ class VibeApp(App[None]):
         """Since when, in monotonic seconds, the person looks elsewhere, and how all stood then."""
 
     @property
-    def session_id(self) -> str:
-        """The session to go on with another time; blank: none was opened."""
-        chat = self.controller.chat
-        return "" if chat is None else chat.about.session_id
-
-    @property
     def crash(self) -> Exception | None:
         """The error that ended the screen; None: none did."""
         return self._exception
@@ -331,7 +325,8 @@ class VibeApp(App[None]):
 
     def action_next_agent(self) -> None:
         """Go on with the next agent profile."""
-        self.controller.next_agent()
+        if self.controller.chat is not None:
+            self.controller.chat.next_agent()
 
     async def _find(self, text: str) -> bool:
         return await self.chat_screen.presenter.find(text)
@@ -417,8 +412,9 @@ async def _show(load: Callable[[], Hold], env: CliEnvironment) -> int:
         app.controller.leave()
     if app.chat_screen.parting:
         env.stdout.write(f"{app.chat_screen.parting}\n")
-    if app.session_id:
-        env.stdout.write(f"saved; continue with: vibe --resume {app.session_id[:SHOWN_ID]}\n")
+    session_id = "" if app.controller.chat is None else app.controller.chat.about.session_id
+    if session_id:
+        env.stdout.write(f"saved; continue with: vibe --resume {session_id[:SHOWN_ID]}\n")
     error = app.crash or problem  # a screen that broke may have broken what was being closed, too
     if error is not None:
         raise error

@@ -55,10 +55,6 @@ class PlannerController:
         self._stage = stage
         self._proposed: PlanProposedEvent | None = None
 
-    def talk(self) -> PlanTalk:
-        """The plan of the screen's conversation."""
-        return PlanTalk(accept=self.accept, audience=self.audience, ended=self.end, begun=self.begin)
-
     def begin(self, goal: str) -> None:
         """Say that a plan is being written."""
         self._stage.say(f"planning: {one_line(goal, GOAL_LENGTH)} (Esc stops it)")
@@ -118,7 +114,8 @@ class LocalTalk:
         self.runtime = runtime
         self.opening = opening
         planner = PlannerController(stage)
-        self.plans: PlanTalk = planner.talk()
+        accept, audience = planner.accept, planner.audience
+        self.plans = PlanTalk(accept=accept, audience=audience, ended=planner.end, begun=planner.begin)
         self.seat = Seat(
             listeners=[stage.store, planner],
             approver=stage.requests,

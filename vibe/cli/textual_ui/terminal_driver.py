@@ -180,17 +180,14 @@ class _Lasting:
 
     def write(self, text: str) -> int:
         """Write, or drop it."""
-        try:
-            return self._stream.write(text)
-        except (OSError, ValueError):
-            return len(text)
+        with suppress(OSError, ValueError):
+            self._stream.write(text)
+        return len(text)
 
     def flush(self) -> None:
         """Hand over what was written, or drop it."""
-        try:
+        with suppress(OSError, ValueError):
             self._stream.flush()
-        except (OSError, ValueError):
-            return
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)

@@ -159,11 +159,6 @@ class AppController:
         """Stop what is at work; False: nothing is."""
         return self.chat is not None and self.chat.interrupt()
 
-    def next_agent(self) -> None:
-        """Go on with the next agent profile."""
-        if self.chat is not None:
-            self.chat.next_agent()
-
     def leave(self) -> None:
         """End the conversation and the screen."""
         self._store.change(phase=ScreenPhase.LEAVING)

@@ -135,17 +135,13 @@ class FileIndex:
         """True once files can be found."""
         return self._files is not None
 
-    @property
-    def is_old(self) -> bool:
-        """True if files may have come and gone since they were listed."""
-        return self._files is None or time.monotonic() - self._listed_at > OLD_SECONDS
-
     def refresh(self, is_stale: Callable[[], bool]) -> bool:
         """List the files again if that is old, and no other thread is at it; False: nothing changed.
 
         What was listed before is found meanwhile, and stays if this is stopped.
         """
-        if not self.is_old or not self._listing.acquire(blocking=False):
+        is_old = self._files is None or time.monotonic() - self._listed_at > OLD_SECONDS
+        if not is_old or not self._listing.acquire(blocking=False):
             return False
         try:
             return self._list(is_stale)
@@ -271,15 +267,9 @@ def _listed(ripgrep: str, root: Path, is_over: Callable[[], bool]) -> Iterator[s
         while listed is None:
             if is_over():
                 process.kill()
-            listed = _read_for_a_while(process)
+            with suppress(subprocess.TimeoutExpired):
+                listed = process.communicate(timeout=POLL_SECONDS)[0]
     return (name.decode(errors="surrogateescape").removeprefix("./") for name in listed.split(b"\0")[:-1])
-
-
-def _read_for_a_while(process: subprocess.Popen[bytes]) -> bytes | None:
-    """Return all that a process wrote, once it has ended."""
-    with suppress(subprocess.TimeoutExpired):
-        return process.communicate(timeout=POLL_SECONDS)[0]
-    return None
 
 
 def _chunks(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:

@@ -37,7 +37,8 @@ class HistoryFile:
                 size = file.seek(0, os.SEEK_END)
                 file.seek(max(0, size - MOST_BYTES))
                 if size > MOST_BYTES:
-                    _skip_to_entry(file)
+                    # the rest of an entry whose beginning is not read
+                    next((line for line in file if not line.strip()), b"")
                 entries = [entry for entry, _ in groupby(_entries(file)) if entry.strip()]
         except FileNotFoundError:
             return []
@@ -82,14 +83,6 @@ class HistoryWalk:
         self._back = 0
         self._changed.clear()
 
-    def older(self, shown: str) -> str | None:
-        """The prompt before the one that is shown now; None: that is the oldest."""
-        return self._go(self._back + 1, shown)
-
-    def newer(self, shown: str) -> str | None:
-        """The prompt after the one that is shown now, at last the draft; None: that is shown."""
-        return self._go(self._back - 1, shown)
-
     def search(self, words: str, most: int) -> list[str]:
         """Prompts with all of the words, the newest first, each once; the case of letters does not matter."""
         wanted = words.lower().split()
@@ -102,7 +95,9 @@ class HistoryWalk:
                 found[entry] = None
         return list(found)
 
-    def _go(self, back: int, shown: str) -> str | None:
+    def go(self, by: int, shown: str) -> str | None:
+        """The prompt that is older by so many than the shown one, or newer, at last the draft; None: there is none."""
+        back = self._back + by
         if not 0 <= back <= len(self._entries):
             return None
         self._changed[self._back] = shown
@@ -120,10 +115,3 @@ def _entries(lines: Iterable[bytes]) -> Iterator[str]:
             entry = []
     if entry:
         yield "\n".join(entry)
-
-
-def _skip_to_entry(lines: Iterator[bytes]) -> None:
-    """Leave out the rest of an entry whose beginning is not read."""
-    for line in lines:
-        if not line.strip():
-            return

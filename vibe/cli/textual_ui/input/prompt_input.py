@@ -98,8 +98,8 @@ class PromptInput(Widget):
             "enter": self._enter,
             "tab": self._tab,
             "escape": self._escape,
-            "up": self._up,
-            "down": self._down,
+            "up": partial(self._walk_back, 1),
+            "down": partial(self._walk_back, -1),
             "ctrl+g": self._want_editor,
             "ctrl+r": self._search,
             "backspace": self._delete_marker,
@@ -221,30 +221,21 @@ class PromptInput(Widget):
             return False
         return True
 
-    def _up(self) -> bool:
+    def _walk_back(self, by: int) -> bool:
+        """Go up in the list, or to an older prompt; or down, to a newer one."""
         if self._popup.is_open:
-            self._popup.move(-1)
-            return True
-        return self._area.is_in_first_row and self._show_entry(self._walk.older(self.text))
-
-    def _down(self) -> bool:
-        if self._popup.is_open:
-            self._popup.move(1)
-            return True
-        return self._area.is_in_last_row and self._show_entry(self._walk.newer(self.text))
-
-    def _show_entry(self, entry: str | None) -> bool:
-        if entry is not None:
+            self._popup.move(-by)
+        elif not (self._area.is_in_first_row if by > 0 else self._area.is_in_last_row):
+            return False
+        elif (entry := self._walk.go(by, self.text)) is not None:
             self._replace_all(entry)
         return True
 
     def _want_editor(self) -> bool:
-        self.post_message(self.EditorWanted(self.text))
-        return True
+        return self.post_message(self.EditorWanted(self.text))
 
     def _scroll(self, key: str) -> bool:
-        self.post_message(self.ScrollWanted(key))
-        return True
+        return self.post_message(self.ScrollWanted(key))
 
     def _scroll_to_end(self) -> bool:
         return not self.text and self._scroll("ctrl+end")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from textual import events, on
 from textual.content import Content
 from textual.widgets import Static
 
@@ -35,10 +36,7 @@ class QueuedList(Static):
         if SCREEN in changed:
             self._draw()
 
-    def on_resize(self) -> None:
-        """Fit the lines."""
-        self._draw()
-
+    @on(events.Resize)
     def _draw(self) -> None:
         screen = self._store.screen
         self.display = bool(screen.queued)

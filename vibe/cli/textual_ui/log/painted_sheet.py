@@ -89,12 +89,11 @@ class Sheet:
         del self.entries[:index]
         for entry in gone:
             entry.index = -1
-            self._painter.forget(entry)
         for number, entry in enumerate(self.entries):
             entry.index = number
         if self.entries and gone:
             self._estimate(self.entries[0])
-        self._forget_rows()
+        self.repaint()
         self._sum_up(0)
 
     def cut(self, index: int) -> None:
@@ -102,7 +101,7 @@ class Sheet:
         for entry in self.entries[index:]:
             entry.index = -1
             self._drop(entry)
-            self._painter.forget(entry)
+        self._painter.forget()
         del self.entries[index:]
         del self.tops[len(self.entries) + 1 :]
 

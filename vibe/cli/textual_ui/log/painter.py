@@ -269,12 +269,9 @@ class Painter:
         kind = self._kinds.get(entry.kind)
         return self._answer(entry, cols) if kind is None else lay_out(self._widget, kind(entry), cols)
 
-    def forget(self, entry: LogEntry | None = None) -> None:
-        """Keep nothing of an entry, or of any."""
-        if entry is None:
-            self._answers.clear()
-        else:
-            self._answers.pop(entry, None)
+    def forget(self) -> None:
+        """Keep nothing of any entry."""
+        self._answers.clear()
 
     def _answer(self, entry: LogEntry, cols: int) -> list[Row]:
         answer = self._answers.get(entry)

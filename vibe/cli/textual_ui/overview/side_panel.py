@@ -11,7 +11,7 @@ from typing import ClassVar, TypeAlias
 
 from msgspec import Struct
 from rich.cells import cell_len
-from textual import events
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
@@ -446,18 +446,6 @@ class SidePanel(Widget):
             self._plan.chosen, _ = rows[place_of_interest(plan, rows)]
         self.screen.set_focus(self._plan if self._plan.display else self._agents)
 
-    def on_mount(self) -> None:
-        """Show what was presented before."""
-        self._draw()
-
-    def on_resize(self) -> None:
-        """Share the rows out anew."""
-        self._draw()
-
-    def on_show(self) -> None:
-        """Show what was presented while it was hidden."""
-        self._draw()
-
     def on_hide(self) -> None:
         """Rest."""
         self.refresher.beat(0.0)
@@ -485,6 +473,9 @@ class SidePanel(Widget):
             self._came_from.focus()
         self.post_message(self.Left())
 
+    @on(events.Mount)
+    @on(events.Resize)
+    @on(events.Show)
     def _draw(self) -> None:
         if not self.display or not self.is_mounted:
             return

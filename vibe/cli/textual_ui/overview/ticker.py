@@ -366,15 +366,13 @@ class StatusLine:
             )
         except CommandStartError as error:
             self._fail(f"can't be started: {error}")
+            return
+        if ended.timed_out:
+            self._fail(f"took more than {MOST_SECONDS:g} s")
+        elif ended.is_success:
+            self._ticker.show_own(own_content(ended.stdout))
         else:
-            if ended.timed_out:
-                self._fail(f"took more than {MOST_SECONDS:g} s")
-            elif not ended.is_success:
-                self._fail(
-                    f"ended with exit code {ended.exit_code}: {one_line(ended.stderr, 200) or 'it said nothing'}"
-                )
-            else:
-                self._ticker.show_own(own_content(ended.stdout))
+            self._fail(f"ended with exit code {ended.exit_code}: {one_line(ended.stderr, 200) or 'it said nothing'}")
 
     def _fail(self, problem: str) -> None:
         self._ticker.show_own(None)

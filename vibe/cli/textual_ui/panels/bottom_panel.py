@@ -65,25 +65,17 @@ class BottomPanel(Vertical):
         self.guard = TypingGuard(clock)
         self._waiting = Static(classes="bottom--waiting")
         self._panels: dict[PendingRequest, PanelFrame] = {}
-        self._proposal: ProposalPanel | None = None
-        self._shown: Widget = prompt
+        self.proposal: ProposalPanel | None = None
+        """The panel of the proposed plan, in sight or not; None: no plan is proposed."""
+        self.shown: Widget = prompt
+        """The prompt, or the panel in its place."""
         self._leaving: Widget | None = None
         self._focus_before: Widget | None = None
         self._aside = set[PendingRequest | ProposalPanel]()
         """Those that are put off."""
         self._waking: Timer | None = None
 
-    @property
-    def shown(self) -> Widget:
-        """The prompt, or the panel in its place."""
-        return self._shown
-
     # --- what is shown
-
-    @property
-    def proposal(self) -> ProposalPanel | None:
-        """The panel of the proposed plan, in sight or not; None: no plan is proposed."""
-        return self._proposal
 
     def show_request(self) -> None:
         """Show the request that is looked at, if one waits; else the proposal, if there is one."""
@@ -95,27 +87,27 @@ class BottomPanel(Vertical):
 
         It tells what is different from ``before``, or from the version that was shown, if it is a later one.
         """
-        old = self._proposal
+        old = self.proposal
         if before is None and old is not None and old.event.draft < event.draft:
             before = old.event
-        self._proposal = ProposalPanel(event, self.guard, before)
-        self._proposal.display = False
-        self.mount(self._proposal)
+        self.proposal = ProposalPanel(event, self.guard, before)
+        self.proposal.display = False
+        self.mount(self.proposal)
         self._settle()
         if old is not None:
             self._forget(old)
 
     def end_proposal(self) -> None:
         """Take the proposal away; accepting or dropping it does so."""
-        if self._proposal is not None:
-            old, self._proposal = self._proposal, None
+        if self.proposal is not None:
+            old, self.proposal = self.proposal, None
             self._settle()
             self._forget(old)
 
     def put_proposal_off(self) -> None:
         """Show the prompt in place of the proposal."""
-        if self._proposal is not None:
-            self._aside.add(self._proposal)
+        if self.proposal is not None:
+            self._aside.add(self.proposal)
             self._settle()
 
     def show_input(self) -> None:
@@ -127,7 +119,7 @@ class BottomPanel(Vertical):
     def action_look(self, step: int) -> None:
         """Look at the next request, or the one before."""
         self.guard.finished()  # who asks for a panel means the keys for it
-        if self._shown is self._prompt:
+        if self.shown is self._prompt:
             self.show_request()
         else:
             self._aside.difference_update(self._queue.pending)
@@ -135,18 +127,18 @@ class BottomPanel(Vertical):
 
     def focus(self, scroll_visible: bool = True) -> BottomPanel:  # noqa: ARG002, FBT001, FBT002  as in Textual
         """Have the keys come to what is shown."""
-        self._focus_before = self._prompt if self._shown is self._prompt else self._focus_before
-        self._focus(self._shown)
+        self._focus_before = self._prompt if self.shown is self._prompt else self._focus_before
+        self._focus(self.shown)
         return self
 
     def takes(self, event: Key) -> bool:
         """Give a letter to the panel that is shown, as it came to another part of the screen; False: none is shown."""
-        if not isinstance(self._shown, PanelFrame):
+        if not isinstance(self.shown, PanelFrame):
             return False
-        if event.is_printable and self._shown not in getattr(self.screen.focused, "ancestors", ()):
-            panel = self._shown
+        if event.is_printable and self.shown not in getattr(self.screen.focused, "ancestors", ()):
+            panel = self.shown
             panel.on_key(event)
-            if panel is self._shown:
+            if panel is self.shown:
                 panel.take_focus()
         return True
 
@@ -198,7 +190,7 @@ class BottomPanel(Vertical):
         """Show what is to be shown now."""
         pending = self._queue.pending
         wanted = self._wanted()
-        if wanted is not self._shown:
+        if wanted is not self.shown:
             self._change(wanted)
         for request in [each for each in self._panels if each not in pending]:
             self._panels.pop(request).remove()
@@ -208,7 +200,7 @@ class BottomPanel(Vertical):
         what = "1 request waits" if len(pending) == 1 else f"{len(pending)} requests wait"
         if not pending:
             what = "a proposed plan waits"
-        self._waiting.display = wanted is self._prompt and (bool(pending) or self._proposal is not None)
+        self._waiting.display = wanted is self._prompt and (bool(pending) or self.proposal is not None)
         self._waiting.update(f"Ctrl+N: {what}" if self.screen.size.width < NARROW else f"{what} for you: Ctrl+N")
 
     def _forget(self, proposal: ProposalPanel) -> None:
@@ -219,7 +211,7 @@ class BottomPanel(Vertical):
         self._queue.pass_over(self._aside)
         current = self._queue.current
         if current is None or current in self._aside:
-            proposal = self._proposal
+            proposal = self.proposal
             return self._prompt if proposal is None or proposal in self._aside else proposal
         if current not in self._panels:
             panel = self._panels[current] = self._panel_for(current)
@@ -236,7 +228,7 @@ class BottomPanel(Vertical):
         return DecisionPanel(pending, event, self.guard, self._now)
 
     def _change(self, wanted: Widget) -> None:
-        before, self._shown = self._shown, wanted
+        before, self.shown = self.shown, wanted
         self.screen.set_class(wanted is not self._prompt, "asking")
         focused = self.screen.focused
         if before is self._prompt or (focused is not None and self not in focused.ancestors_with_self):
@@ -259,7 +251,7 @@ class BottomPanel(Vertical):
 
     def _leave(self) -> None:
         if self._leaving is not None:
-            self._leaving.display = self._leaving is self._shown
+            self._leaving.display = self._leaving is self.shown
             self._leaving = None
 
     def _wake(self) -> None:
@@ -268,11 +260,11 @@ class BottomPanel(Vertical):
         if self._waking is not None:
             self._waking.stop()
             self._waking = None
-        if isinstance(self._shown, PanelFrame):
-            self._shown.asleep = False
+        if isinstance(self.shown, PanelFrame):
+            self.shown.asleep = False
         if self._leaving is not None:
             self._leave()
-            self._focus(self._shown)
+            self._focus(self.shown)
 
     def _focus(self, wanted: Widget) -> None:
         if isinstance(wanted, PanelFrame):

@@ -93,15 +93,10 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def __init__(self, lines: Sequence[Line] = (), *, id: str | None = None) -> None:  # noqa: A002  Textual's name
         super().__init__(id=id)
-        self._lines: Sequence[Line] = lines
+        self.lines: Sequence[Line] = lines
         self._cols = 0
         self._starts: list[list[int]] = []
         self._tops: list[int] = [0]
-
-    @property
-    def lines(self) -> Sequence[Line]:
-        """The lines shown."""
-        return self._lines
 
     @property
     def rows(self) -> int:
@@ -115,7 +110,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def show(self, lines: Sequence[Line], *, reveal: str = "", from_top: bool = False) -> None:
         """Show other lines; those with the key ``reveal`` are brought into sight."""
-        self._lines = lines
+        self.lines = lines
         self._lay_out(self._cols)
         self.refresh(layout=True)
         if from_top:
@@ -126,7 +121,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def reveal(self, key: str) -> None:
         """Scroll until the lines with a key are in sight, the first of them if not all fit."""
-        found = [number for number, line in enumerate(self._lines) if line.key == key]
+        found = [number for number, line in enumerate(self.lines) if line.key == key]
         height = self.scrollable_content_region.height
         if not found or not height or len(self._tops) <= found[-1] + 1:
             return
@@ -136,20 +131,12 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         if top < self.scroll_offset.y or end - top > height:
             self.scroll_to(y=top, animate=False)
 
-    def turn(self, rows: int) -> None:
-        """Scroll down by so many rows, or up."""
-        self.scroll_to(y=self.scroll_offset.y + rows, animate=False)
-
-    def text_of(self, number: int) -> str:
-        """The text of a line, as it is copied."""
-        return str(self._lines[number].text)
-
     # --- the widget
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:  # noqa: ARG002
         """Return the rows that the lines take in so many cells."""
         cols = max(1, width - 1)  # there is always room for the scrollbar
-        return self.rows if cols == self._cols else sum(len(self._rows_of(line, cols)) for line in self._lines)
+        return self.rows if cols == self._cols else sum(len(self._rows_of(line, cols)) for line in self.lines)
 
     def on_resize(self, _: events.Resize) -> None:
         """Break the lines anew."""
@@ -179,8 +166,8 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """Return the lines that the mouse marked, whole."""
         first = selection.start.y if selection.start else 0
-        last = selection.end.y if selection.end else len(self._lines) - 1
-        return "\n".join(self.text_of(number) for number in range(first, min(last, len(self._lines) - 1) + 1)), "\n"
+        last = selection.end.y if selection.end else len(self.lines) - 1
+        return "\n".join(str(line.text) for line in self.lines[first : last + 1]), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:  # noqa: ARG002
         """Draw the marks."""
@@ -189,13 +176,13 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     def on_click(self, event: events.Click) -> None:
         """Tell which line was meant."""
         y = event.y + self.scroll_offset.y
-        key = self._lines[bisect_right(self._tops, y) - 1].key if 0 <= y < self.rows else ""
+        key = self.lines[bisect_right(self._tops, y) - 1].key if 0 <= y < self.rows else ""
         if key:
             self.post_message(self.Pointed(key))
 
     def _lay_out(self, cols: int) -> None:
         self._cols = cols
-        self._starts = [self._rows_of(line, cols) for line in self._lines] if cols else []
+        self._starts = [self._rows_of(line, cols) for line in self.lines] if cols else []
         self._tops = list(accumulate(map(len, self._starts), initial=0))
         self.virtual_size = Size(cols, self.rows)
 
@@ -205,7 +192,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         return row_starts(line.text if isinstance(line.text, str) else line.text.plain, room, words=line.words)
 
     def _row(self, number: int, row: int) -> Strip:
-        line, starts = self._lines[number], self._starts[number]
+        line, starts = self.lines[number], self._starts[number]
         whole = line.text if isinstance(line.text, Content) else Content(line.text)
         end = starts[row + 1] if row + 1 < len(starts) else len(whole)
         piece = whole[starts[row] : end]
@@ -376,7 +363,6 @@ class PanelFrame(Vertical):
 
     def on_mount(self) -> None:
         """Show everything."""
-        self._retitle()
         self.redraw()
         if self._is_wanted:
             self.take_focus()
@@ -391,9 +377,6 @@ class PanelFrame(Vertical):
     def _watch_asleep(self) -> None:
         self.set_class(self.asleep, "-asleep")
         self._draw_keys()
-
-    def _watch_more(self) -> None:
-        self._retitle()
 
     def on_key(self, event: events.Key) -> None:
         """Do what a key means, once the panel listens."""
@@ -446,10 +429,10 @@ class PanelFrame(Vertical):
         rows = {"up": -1, "down": 1, "pageup": -page, "pagedown": page, "home": -far, "end": far}.get(key)
         if rows is None:
             return False
-        view.turn(rows)
+        view.scroll_to(y=view.scroll_offset.y + rows, animate=False)
         return True
 
-    def _retitle(self) -> None:
+    def _watch_more(self) -> None:
         waiting = f" · {self.more} more wait{'s' if self.more == 1 else ''} (Ctrl+N)" if self.more else ""
         self.border_title = self.TITLE + waiting
 

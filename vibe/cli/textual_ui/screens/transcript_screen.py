@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar, TypeAlias
 
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
@@ -155,14 +156,6 @@ class TranscriptScreen(Screen[None]):
             self._input.clear()
             self._on_steer(self.agent_id, text)
 
-    def on_descendant_focus(self) -> None:
-        """Name the keys that count now."""
-        self._draw()
-
-    def on_resize(self) -> None:
-        """Fit the lines."""
-        self._draw()
-
     def _open(self, agent: AgentView) -> None:
         self.agent_id = agent.id
         self._presenter.show(self._view, agent.id)
@@ -181,6 +174,8 @@ class TranscriptScreen(Screen[None]):
     def _agent(self) -> AgentView | None:
         return self._view.agents.get(self.agent_id)
 
+    @on(events.DescendantFocus)
+    @on(events.Resize)
     def _draw(self) -> None:
         width = max(1, self.size.width - 2)
         agents = self._agents()

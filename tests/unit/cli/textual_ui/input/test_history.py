@@ -98,12 +98,12 @@ def test_of_a_huge_file_the_newest_whole_entries_are_read(file: Path) -> None:
 def test_the_walk_keeps_its_place_when_older_prompts_arrive() -> None:
     walk = HistoryWalk()
     walk.add("b")
-    assert walk.older("draft") == "b"
+    assert walk.go(1, "draft") == "b"
     walk.put_before(["a"])
 
-    assert walk.older("b") == "a"
-    assert walk.older("a") is None
-    assert (walk.newer("a"), walk.newer("b"), walk.newer("draft")) == ("b", "draft", None)
+    assert walk.go(1, "b") == "a"
+    assert walk.go(1, "a") is None
+    assert (walk.go(-1, "a"), walk.go(-1, "b"), walk.go(-1, "draft")) == ("b", "draft", None)
 
 
 def test_the_same_prompt_twice_in_a_row_is_kept_once() -> None:
