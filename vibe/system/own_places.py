@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-
-from msgspec import Struct, field
 
 STATE = (".env", "git", "locks", "logs", "plans", "run")
 """Parts of a home that vibe alone keeps; work in that very folder is work on the rest."""
@@ -14,18 +13,17 @@ TEMPORARY = "vibe-*"
 """The names of a run's own temporary files and folders."""
 
 
-class OwnPlaces(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnPlaces:
     """The places of this run: ``home`` is the user's vibe folder, ``results`` are the files a caller has it write.
 
+    No struct, since the program that puts back what a killed run left loads this module, and no package.
     ``environ`` says where sockets and temporary files are. What another home left behind is like any file.
     """
 
     home: Path | None = None
-    environ: Mapping[str, str] = field(default_factory=dict[str, str])
+    environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)  # it may hold keys
     results: tuple[Path, ...] = ()
-
-    def __repr__(self) -> str:
-        return f"OwnPlaces(home={self.home!r})"  # the environment may hold keys
 
     def below(self, root: Path) -> tuple[Path, ...]:
         """Those that lie in ``root``, with links resolved in both. Reads the file system.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import vibe
 from vibe.shell.sandbox.control import OF_GIT
 from vibe.shell.sandbox.kept import Kept
 
@@ -51,3 +54,10 @@ def test_a_repository_itself_is_not_made_a_worktree(tmp_path: Path, name: str) -
 
     assert "decides what runs later" in kept.put_back()
     assert not (folder / name).exists()
+
+
+def test_what_puts_back_after_a_kill_is_loaded_without_any_package() -> None:
+    top = str(Path(vibe.__file__).parents[1])
+    modules = "vibe.shell.sandbox.kept, vibe.shell.sandbox.records, vibe.shell.process.starter_program"
+    program = f"import sys; sys.path.append({top!r}); import {modules}"
+    subprocess.run([sys.executable, "-I", "-S", "-c", program], check=True)
