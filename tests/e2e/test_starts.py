@@ -61,7 +61,6 @@ HEAVY = (
     "httpx",
     "mcp",
     "mistralai",
-    "msgspec",
     "networkx",
     "pydantic",
     "pynng",

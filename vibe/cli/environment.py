@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from msgspec import Struct
-from msgspec.structs import fields
 
 from vibe.app.engine.host import Host
 from vibe.cli.streams import standard_streams
@@ -31,9 +30,9 @@ class Arguments(Namespace):
     """The arguments of a command line by their names; ``workdir`` and ``extra_roots`` are folders that are there."""
 
     def named_in(self, kind: Any) -> dict[str, Any]:
-        """Return those that a dataclass has fields for, by name."""
+        """Return those that a struct has fields for, by name."""
         given = vars(self)
-        return {one.name: given[one.name] for one in fields(kind) if one.name in given}
+        return {name: given[name] for name in kind.__struct_fields__ if name in given}
 
 
 class CliEnvironment(Struct, frozen=True, kw_only=True):
