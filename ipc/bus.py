@@ -120,9 +120,6 @@ class EventBus:
             if isinstance(error, AddressInUseError):
                 raise AddressInUseError(error.address, _owner(self._registry, addresses)) from error
             raise
-        self._wake_out, self._wake_in = os.pipe()
-        self._service = threading.Thread(target=self._serve, name="event-bus", daemon=True)
-        self._service.start()
 
     def _bind(self) -> None:
         with ExitStack() as undo:
@@ -130,7 +127,13 @@ class EventBus:
             undo.callback(self._pub.close)
             self._rep = RepSocket(self.entry.replay, limit=REQUEST_BYTES)
             undo.callback(self._rep.close)
+            self._wake_out, self._wake_in = os.pipe()
+            undo.callback(os.close, self._wake_in)
+            undo.callback(os.close, self._wake_out)
             self._registry.register(self.entry)
+            undo.callback(self._registry.remove, self.entry)
+            self._service = threading.Thread(target=self._serve, name="event-bus", daemon=True)
+            self._service.start()
             undo.pop_all()
 
     @property
