@@ -14,7 +14,7 @@ import inspect
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from contextvars import ContextVar
 from functools import lru_cache
@@ -354,7 +354,7 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
         except ValidationError as error:
             raise ToolArgumentsError(self.get_name(), describe_problems(error, "arguments")) from error
 
-    async def execute(self, args: Args, ctx: InvokeContext | None, show: Callable[[ToolStreamLine], None]) -> Result:
+    async def execute(self, args: Args, ctx: InvokeContext, show: Callable[[ToolStreamLine], None]) -> Result:
         """Run with checked arguments, whatever the shape; ``show`` gets what it streams.
 
         Raises:
@@ -380,7 +380,7 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
         return self._items(self.parse(raw), ctx)
 
     def _items(self, args: Args, ctx: InvokeContext | None) -> AsyncGenerator[ToolStreamLine | Result, None]:
-        if _shape_of(type(self).run).streams:
+        if shape_of(type(self).run).streams:
             return self._call_run(args, ctx)
         return self._single(args, ctx)
 
@@ -389,29 +389,31 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
 
     def _call_run(self, args: Args, ctx: InvokeContext | None) -> Any:
         _ROOT.set(ctx.workspace.root if ctx is not None else None)
-        shape = _shape_of(type(self).run)
-        named = {CONTEXT_PARAMETER: ctx} if shape.names_context else {}
-        if isinstance(args, KeywordArguments):
-            return self.run(**keyword_values(args), **named)
-        if shape.takes_second:
-            return self.run(args, ctx)
-        return self.run(args, **named)
+        positional, named = shape_of(type(self).run).given(args, ctx)
+        return self.run(*positional, **named)
 
 
-class _Shape(Struct, frozen=True, kw_only=True):
+class RunShape(Struct, frozen=True, kw_only=True):
     """The shape of a ``run``: it is a generator, it names the context, or takes it as its second argument unnamed."""
 
     streams: bool
     names_context: bool
     takes_second: bool
 
+    def given(self, args: BaseModel | None, ctx: InvokeContext | None) -> tuple[Sequence[Any], dict[str, Any]]:
+        """Return what it is called with, in their order and by their names."""
+        named: dict[str, Any] = {CONTEXT_PARAMETER: ctx} if self.names_context else {}
+        if isinstance(args, KeywordArguments):
+            return (), keyword_values(args) | named
+        return (args, ctx) if self.takes_second else (args,), named
+
 
 @lru_cache(maxsize=512)
-def _shape_of(run: Callable[..., Any]) -> _Shape:
+def shape_of(run: Callable[..., Any]) -> RunShape:
     """Look at the ``run`` of a class, once: that is slow."""
     parameters = list(inspect.signature(run).parameters.values())[1:]
     names_context = any(one.name == CONTEXT_PARAMETER for one in parameters)
-    return _Shape(
+    return RunShape(
         streams=inspect.isasyncgenfunction(run),
         names_context=names_context,
         takes_second=not names_context and len(parameters) > 1 and parameters[1].default is inspect.Parameter.empty,

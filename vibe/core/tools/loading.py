@@ -24,8 +24,8 @@ from pydantic_core import SchemaError
 
 from vibe.core.config.foreign_imports import advice_on
 from vibe.core.tools import builtins
-from vibe.core.tools.base import BaseTool
-from vibe.core.tools.schema import CONTEXT_PARAMETER, KeywordArguments, SignatureProblem
+from vibe.core.tools.base import BaseTool, shape_of
+from vibe.core.tools.schema import KeywordArguments, SignatureProblem
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Names that every provider takes for a function."""
@@ -58,26 +58,15 @@ def _run_problem(cls: type[BaseTool[Any, Any, Any, Any]]) -> str | None:
     parameters = list(inspect.signature(run).parameters.values())
     if not parameters or parameters[0].kind not in POSITIONAL:
         return "run does not take self"
-    return None if issubclass(cls.args_model(), KeywordArguments) else _positional_problem(parameters[1:])
-
-
-def _positional_problem(parameters: list[inspect.Parameter]) -> str | None:
-    """Return what keeps ``run(args)`` or ``run(args, ctx)`` from working."""
-    shape = "run takes ({}), but a tool with an argument model is called as run(args) or run(args, ctx)"
-    written = ", ".join(str(p.replace(annotation=p.empty)) for p in parameters)
-    if not parameters or parameters[0].kind not in POSITIONAL or parameters[0].name == CONTEXT_PARAMETER:
-        return shape.format(written)
-    unfilled = [p for p in parameters[1:] if p.name != CONTEXT_PARAMETER and _must_be_given(p)]
-    has_context = any(p.name == CONTEXT_PARAMETER for p in parameters)
-    # A second parameter of another name is taken for the context.
-    if unfilled and not has_context and unfilled[0] is parameters[1] and parameters[1].kind in POSITIONAL:
-        unfilled = unfilled[1:]
-    return shape.format(written) if unfilled else None
-
-
-def _must_be_given(parameter: inspect.Parameter) -> bool:
-    optional = parameter.default is not parameter.empty
-    return not optional and parameter.kind not in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}
+    if issubclass(cls.args_model(), KeywordArguments):
+        return None
+    positional, named = shape_of(run).given(None, None)
+    try:
+        inspect.signature(run).bind(None, *positional, **named)
+    except TypeError:
+        written = ", ".join(str(one.replace(annotation=one.empty)) for one in parameters[1:])
+        return f"run takes ({written}), but a tool with an argument model is called as run(args) or run(args, ctx)"
+    return None
 
 
 def _schema_problem(cls: type[BaseTool[Any, Any, Any, Any]]) -> str | None:
