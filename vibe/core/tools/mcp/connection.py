@@ -309,7 +309,7 @@ class ServerConnection:
     # --- calls ---
 
     async def call(
-        self, tool: RemoteTool, arguments: dict[str, Any], on_progress: ProgressFnT, ask: UserInput | None = None
+        self, tool: RemoteTool, arguments: dict[str, Any], on_progress: ProgressFnT | None, ask: UserInput | None = None
     ) -> CallToolResult:
         """Call a tool; one whose server says that it can be repeated is called again if the session is lost.
 
@@ -398,7 +398,7 @@ class ServerConnection:
 
     def _lose(self, client: Client | None) -> None:
         """Have the session brought back, unless that has begun."""
-        if client is not None and self._client is client:
+        if client is not None and self._client is client and not self._closing:
             self._client = None
             self._begin_again()
             self._lost = True

@@ -9,21 +9,14 @@ import math
 import mimetypes
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from anyio import (
-    CancelScope,
-    ClosedResourceError,
-    Event,
-    WouldBlock,
-    create_memory_object_stream,
     create_task_group,
     current_time,
     move_on_after,
 )
-from anyio.abc import TaskGroup
 from msgspec import Struct
 from pydantic import BaseModel, Field, RootModel
 
@@ -54,13 +47,10 @@ if TYPE_CHECKING:
 
 
 class MCPToolResult(BaseModel):
-    """The answer to a call. ``text`` is what the model reads; ``structured`` what the server gave as data."""
+    """The answer to a call. ``text`` is what the model reads."""
 
     ok: bool
-    server: str
-    tool: str
     text: str
-    structured: Any = None
     pictures: tuple[tuple[str, str], ...] = Field(default=(), exclude=True)
     """Media type and base64 of what a model that sees images is shown."""
 
@@ -75,9 +65,7 @@ class ResultReader:
     ``sees_images``: its pictures are shown, too.
     """
 
-    def __init__(self, server: str, tool: str, call_id: str, folder: Path | None, *, sees_images: bool = False) -> None:
-        self._server = server
-        self._tool = tool
+    def __init__(self, call_id: str, folder: Path | None, *, sees_images: bool = False) -> None:
         self._call_id = call_id
         self._folder = folder
         self._room = MOST_PICTURES if sees_images else 0
@@ -89,19 +77,15 @@ class ResultReader:
         structured = answer.structured_content
         if structured is not None and not _is_told(structured, parts):
             parts.append(json.dumps(structured, ensure_ascii=False, default=str))
-        return self._result(parts, ok=not answer.is_error, structured=structured)
+        return self._result(parts, ok=not answer.is_error)
 
     async def read_resource(self, answer: ReadResourceResult) -> MCPToolResult:
         """The contents of a resource; of one that is not text, where they are kept."""
         several = len(answer.contents) > 1
-        parts = [await self._resource(contents, named=several) for contents in answer.contents]
-        return self._result(parts, ok=True)
+        return self._result([await self._resource(contents, named=several) for contents in answer.contents])
 
-    def _result(self, parts: list[str], *, ok: bool, structured: Any = None) -> MCPToolResult:
-        text, pictures = "\n".join(part for part in parts if part), tuple(self._pictures)
-        return MCPToolResult(
-            ok=ok, server=self._server, tool=self._tool, text=text, structured=structured, pictures=pictures
-        )
+    def _result(self, parts: list[str], *, ok: bool = True) -> MCPToolResult:
+        return MCPToolResult(ok=ok, text="\n".join(filter(None, parts)), pictures=tuple(self._pictures))
 
     async def _part(self, block: ContentBlock) -> str:
         match block.type:
@@ -171,69 +155,29 @@ def _says(text: str, value: Any) -> bool:
         return False
 
 
-PROGRESS_WAITING = 64
-"""Progress notes that wait to be shown; what comes when that many wait is dropped."""
 MOST_PROGRESS = 1_000
 PROGRESS_LENGTH = 200
 BETWEEN_SECONDS = 0.25
 """What comes sooner after a note that was shown is dropped, but for the last of all."""
-CANCEL_SECONDS = 1.0
-"""The time a cancelled call may take to tell its server so."""
 
 
 class McpArguments(RootModel[dict[str, Any]]):
     """Arguments as the model gave them: their server checks them, it knows its own schema best."""
 
 
-class RunningCall:
-    """A call under way: progress to read from ``notes`` until it ends, then ``result``."""
+def progress_to(show: Callable[[str], None]) -> ProgressFnT:
+    """Return what is told the progress of a call, and shows as much of it as can be read."""
+    shown, shown_at = 0, -math.inf
 
-    def __init__(self, name: str, work: Callable[[ProgressFnT], Awaitable[MCPToolResult]]) -> None:
-        self._work = work
-        self._scope, self._done = CancelScope(), Event()
-        self._shown, self._shown_at = 0, -math.inf
-        self._outcome: MCPToolResult | Exception = ToolError(f"{name} was stopped: the servers are being closed")
-        self._to_notes, self.notes = create_memory_object_stream[str](PROGRESS_WAITING)
-
-    async def run(self) -> None:
-        """Do it; nothing is raised but a cancellation."""
-        try:
-            with self._to_notes, self._scope:
-                self._outcome = await self._work(self._progress)
-        except Exception as error:  # noqa: BLE001  handed on to the door of the tool call, which waits for it
-            self._outcome = error
-        finally:
-            self._done.set()
-
-    async def abandon(self) -> None:
-        """Stop it, if it still runs, and let its server know."""
-        self.notes.close()
-        self._scope.cancel()
-        with move_on_after(CANCEL_SECONDS, shield=True):
-            await self._done.wait()
-
-    async def result(self) -> MCPToolResult:
-        """The answer.
-
-        Raises:
-            ServerCallError: there is none.
-        """
-        await self._done.wait()
-        if isinstance(self._outcome, Exception):
-            raise self._outcome
-        return self._outcome
-
-    async def _progress(self, progress: float, total: float | None, message: str | None) -> None:
+    async def tell(progress: float, total: float | None, message: str | None) -> None:
+        nonlocal shown, shown_at
         now, is_last = current_time(), total is not None and progress >= total
-        if self._shown >= MOST_PROGRESS or (now < self._shown_at + BETWEEN_SECONDS and not is_last):
-            return
-        self._shown, self._shown_at = self._shown + 1, now
-        share = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
-        note = plain_line(message or "")
-        try:
-            self._to_notes.send_nowait(shortened(f"{share} {note}".rstrip(), PROGRESS_LENGTH))
-        except (WouldBlock, ClosedResourceError):
-            return  # the reader does not keep up, or is gone
+        if shown < MOST_PROGRESS and (is_last or now >= shown_at + BETWEEN_SECONDS):
+            shown, shown_at = shown + 1, now
+            share = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
+            show(shortened(f"{share} {plain_line(message or '')}".rstrip(), PROGRESS_LENGTH))
+
+    return tell
 
 
 class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolState]):
@@ -244,36 +188,36 @@ class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolStat
     proxy_name: ClassVar[str]
     remote: ClassVar[RemoteTool]
     server: ClassVar[ServerConnection]
-    calls: ClassVar[TaskGroup]
-    """What its calls run in, which outlives the agents: the session they go through is shared."""
 
-    async def run(self, args: McpArguments, ctx: InvokeContext) -> AsyncGenerator[ToolStreamLine | MCPToolResult, None]:
-        """Call the remote tool, showing its progress.
+    async def execute(
+        self, args: McpArguments, ctx: InvokeContext, show: Callable[[ToolStreamLine], None]
+    ) -> MCPToolResult:
+        """Call the remote tool; ``show`` gets its progress. Raises as ``run``."""
+        name, call_id = self.proxy_name, ctx.tool_call_id
+        on_progress = progress_to(lambda note: show(ToolStreamLine(tool_name=name, message=note, tool_call_id=call_id)))
+        return await self.run(args, ctx, on_progress)
+
+    async def run(
+        self, args: McpArguments, ctx: InvokeContext, on_progress: ProgressFnT | None = None
+    ) -> MCPToolResult:
+        """Call the remote tool, or read a resource or the list of them.
 
         Raises:
-            ToolError: the server says that it failed, or there is no answer.
+            ToolError: the server says that it failed, or there is no answer, or no such resource.
         """
-        name = self.get_name()
-        call = RunningCall(name, partial(self._answer, args, ctx))
-        self.calls.start_soon(call.run)
-        try:
-            async for note in call.notes:
-                yield ToolStreamLine(tool_name=name, message=note, tool_call_id=ctx.tool_call_id)
-            result = await call.result()
-        finally:
-            await call.abandon()
+        server, ask, uri = self.server, ctx.user_input_callback, args.root.get("uri")
+        reader = ResultReader(ctx.tool_call_id, ctx.output_dir, sees_images=ctx.sees_images)
+        if not self.remote.reads_resources:
+            result = await reader.read(await server.call(self.remote, args.root, on_progress, ask))
+        elif uri is not None and not isinstance(uri, str):
+            raise ToolError("uri must be the address of a resource, as text")
+        elif uri:
+            result = await reader.read_resource(await server.read_resource(uri, ask))
+        else:
+            result = MCPToolResult(ok=True, text="\n".join(await server.list_resources()) or "there are no resources")
         if not result.ok:
-            raise ToolError(result.text or f"{name} failed, and its server does not say why")
-        yield result
-
-    async def _answer(self, args: McpArguments, ctx: InvokeContext, on_progress: ProgressFnT) -> MCPToolResult:
-        """Return the answer to a call."""
-        answer = await self.server.call(self.remote, args.root, on_progress, ctx.user_input_callback)
-        return await self._reader(ctx).read(answer)
-
-    def _reader(self, ctx: InvokeContext) -> ResultReader:
-        names = (self.server.name, self.remote.name, ctx.tool_call_id)
-        return ResultReader(*names, ctx.output_dir, sees_images=ctx.sees_images)
+            raise ToolError(result.text or f"{self.proxy_name} failed, and its server does not say why")
+        return result
 
     def images(self, result: MCPToolResult) -> tuple[Image, ...]:
         """The pictures of the answer."""
@@ -317,40 +261,17 @@ class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolStat
         return result.text or "(no content)"
 
 
-class McpResourceTool(McpTool):
-    """The base of the tools that read the resources of a server; it has the same permissions as the server's tools."""
-
-    async def _answer(self, args: McpArguments, ctx: InvokeContext, on_progress: ProgressFnT) -> MCPToolResult:  # noqa: ARG002
-        """Return a resource, or the list of them.
-
-        Raises:
-            ToolError: ``uri`` is no text, or the server has no such resource.
-        """
-        server, uri = self.server, args.root.get("uri")
-        if uri is not None and not isinstance(uri, str):
-            raise ToolError("uri must be the address of a resource, as text")
-        if uri:
-            return await self._reader(ctx).read_resource(await server.read_resource(uri, ctx.user_input_callback))
-        text = "\n".join(await server.list_resources()) or "there are no resources"
-        return MCPToolResult(ok=True, server=server.name, tool=self.remote.name, text=text)
-
-
-def proxy_class(name: str, remote: RemoteTool, server: ServerConnection, calls: TaskGroup) -> ToolClass:
+def proxy_class(name: str, remote: RemoteTool, server: ServerConnection) -> ToolClass:
     """The tool called ``name`` that stands for ``remote``."""
-    return type(
-        name,
-        (McpResourceTool,) if remote.reads_resources else (McpTool,),
-        {
-            "__doc__": remote.description,
-            "__module__": __name__,
-            "proxy_name": name,
-            "remote": remote,
-            "server": server,
-            "calls": calls,
-            "read_only": remote.read_only,
-            "uses_network": True,  # what a server does is not known, whatever it says
-        },
-    )
+    members = {
+        "__doc__": remote.description,
+        "__module__": __name__,
+        "proxy_name": name,
+        "remote": remote,
+        "server": server,
+        "read_only": remote.read_only,
+    }
+    return type(name, (McpTool,), members)
 
 
 NOTE_LENGTH = 4_000
@@ -382,7 +303,6 @@ class McpServers:
     def __init__(self, configs: Iterable[McpServerConfig], place: ServerPlace, taken: Iterable[str] = ()) -> None:
         self._connections = tuple(ServerConnection(config, place) for config in configs if config.in_use)
         self._taken = frozenset(taken)
-        self._group: TaskGroup | None = None
         self._classes: dict[tuple[str, RemoteTool, str], ToolClass] = {}
 
     @asynccontextmanager
@@ -393,7 +313,6 @@ class McpServers:
         """
         try:
             async with create_task_group() as group:
-                self._group = group
                 for connection in self._connections:
                     connection.on_change = on_change
                     group.start_soon(connection.run)
@@ -463,15 +382,13 @@ class McpServers:
 
     def tool_classes(self) -> tuple[ToolClass, ...]:
         """The tools of the servers that have listed some; the same class as long as a tool stays the same."""
-        if self._group is None:
-            return ()
         names = self._names()
         classes: dict[tuple[str, RemoteTool, str], ToolClass] = {}
         for connection in self._connections:
             for tool in connection.tools:
                 name = names[connection.name, tool.name]
                 key = (connection.name, tool, name)
-                classes[key] = self._classes.get(key) or proxy_class(name, tool, connection, self._group)
+                classes[key] = self._classes.get(key) or proxy_class(name, tool, connection)
         self._classes = classes
         return tuple(classes.values())
 

@@ -85,6 +85,8 @@ def _last_line(data: bytes) -> str:
 
 
 RUBBISH_SHOWN = 400
+MESSAGES_WAITING = 16
+"""So many go to a server that does not read; a call of it is cancelled without waiting for it."""
 
 EXIT_CODE_SECONDS = 0.5
 FLUSH_SECONDS = 0.5
@@ -211,7 +213,7 @@ async def server_process(launch: Launch, log: ServerLog) -> AsyncGenerator[tuple
     """
     process = await _start(launch, log)
     to_session, inbox = create_memory_object_stream["Inbound"](0)
-    outbox, from_session = create_memory_object_stream["SessionMessage"](0)
+    outbox, from_session = create_memory_object_stream["SessionMessage"](MESSAGES_WAITING)
     try:
         async with create_task_group() as pumps:
             pumps.start_soon(process.receive, to_session)

@@ -38,7 +38,7 @@ async def test_every_kind_of_content_becomes_text_in_order(tmp_path: Path) -> No
         ]
     )
 
-    result = await ResultReader("srv", "t", "call/1", tmp_path / "outputs").read(answer)
+    result = await ResultReader("call/1", tmp_path / "outputs").read(answer)
 
     one, two, three, link, resource, four, five = result.text.splitlines()
     image = next((tmp_path / "outputs").glob("call_1-*.png"))
@@ -54,7 +54,7 @@ async def test_every_kind_of_content_becomes_text_in_order(tmp_path: Path) -> No
 async def test_data_without_a_folder_is_told_and_not_kept() -> None:
     answer = CallToolResult(content=[ImageContent(data=encoded(b"x"), mime_type="image/png")])
 
-    assert (await ResultReader("srv", "t", "c", None).read(answer)).text == "[image, image/png, 1 bytes; not kept]"
+    assert (await ResultReader("c", None).read(answer)).text == "[image, image/png, 1 bytes; not kept]"
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ async def test_data_without_a_folder_is_told_and_not_kept() -> None:
 async def test_of_pictures_those_that_models_take_are_shown(data: bytes, shown: int) -> None:
     answer = CallToolResult(content=[ImageContent(data=encoded(data), mime_type="image/odd")] * 12)
 
-    seen = await ResultReader("srv", "t", "c", None, sees_images=True).read(answer)
+    seen = await ResultReader("c", None, sees_images=True).read(answer)
 
     assert (len(seen.pictures), seen.text.count("image/odd")) == (shown * 10, 12)
     assert "pictures" not in seen.model_dump()
@@ -81,12 +81,11 @@ async def test_structured_content_is_added_only_where_the_text_does_not_say_it()
     said = CallToolResult(content=[TextContent(text='{"temperature": 33}')], structured_content=data)
     wrapped = CallToolResult(content=[TextContent(text="hi")], structured_content={"result": "hi"})
     alone = CallToolResult(content=[], structured_content=data)
-    reader = ResultReader("srv", "t", "c", None)
+    reader = ResultReader("c", None)
 
     assert (await reader.read(said)).text == '{"temperature": 33}'
     assert (await reader.read(wrapped)).text == "hi"
-    result = await reader.read(alone)
-    assert (result.text, result.structured) == ('{"temperature": 33}', data)
+    assert (await reader.read(alone)).text == '{"temperature": 33}'
 
 
 class Coin(BaseModel):
@@ -122,12 +121,12 @@ async def test_what_the_python_server_says_twice_is_read_once(kind: Any, value: 
     async with Client(server) as client:
         answer = await client.call_tool("give", {})
 
-    assert (await ResultReader("srv", "t", "c", None).read(answer)).text == text
+    assert (await ResultReader("c", None).read(answer)).text == text
 
 
 async def test_an_error_keeps_its_text() -> None:
     answer = CallToolResult(content=[TextContent(text="no ink")], is_error=True)
 
-    result = await ResultReader("srv", "t", "c", None).read(answer)
+    result = await ResultReader("c", None).read(answer)
 
     assert (result.ok, result.text) == (False, "no ink")
