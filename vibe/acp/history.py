@@ -18,8 +18,8 @@ from vibe.app.conversation.session import CLEARED, COMPACTED, REWOUND
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from vibe.core.session.errors import SessionFolderError
 from vibe.core.session.folder import SavedSession, SessionLoader, lock_session
-from vibe.core.tools.arguments import parse_arguments
 from vibe.core.tools.errors import ToolArgumentsError
+from vibe.core.tools.schema import parse_arguments
 from vibe.system.errors import UsageError
 from vibe.system.plain_text import plain
 

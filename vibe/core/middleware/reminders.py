@@ -9,10 +9,10 @@ from pydantic import TypeAdapter, ValidationError
 from vibe.core.messages import AssistantMessage, ToolMessage
 from vibe.core.middleware.port import Reminders
 from vibe.core.session.transcript import Transcript
-from vibe.core.tools.arguments import parse_arguments
 from vibe.core.tools.builtins.todo import Todo, TodoAction, TodoItem, TodoResult
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.manager import ToolManager
+from vibe.core.tools.schema import parse_arguments
 
 TODO = "todo"
 OK = "ok"

@@ -36,7 +36,6 @@ from vibe.core.session.errors import WorkspaceLockedError
 from vibe.core.session.write_turn import WAITS, Turns
 from vibe.core.tools import base, ui
 from vibe.core.tools.approvals import Approvals
-from vibe.core.tools.arguments import parse_arguments
 from vibe.core.tools.errors import TOLD, ReadOnlyRefusedError, ToolError
 from vibe.core.tools.facts import AnyTool, CallSubject
 from vibe.core.tools.gate import CallRefusal, Gate
@@ -45,6 +44,7 @@ from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.outputs import capped, encodable
 from vibe.core.tools.ports import CallOutlook
 from vibe.core.tools.questions import announced
+from vibe.core.tools.schema import parse_arguments
 from vibe.system.redaction import Mask, redact
 
 __all__ = ["Approvals", "ToolBatch", "ToolExecutor"]

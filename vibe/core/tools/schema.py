@@ -1,14 +1,18 @@
-"""Argument schemas: from a model or a signature to the JSON Schema a model sees, and its problems back in words."""
+"""Arguments of calls: the JSON Schema a model sees of them, and what it wrote, read and with its problems in words."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Any, NoReturn, TypeVar, cast, get_args, get_origin, get_type_hints
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema
+
+from vibe.core.tools.errors import ToolArgumentsError
 
 CONTEXT_PARAMETER = "ctx"
 
@@ -142,3 +146,63 @@ def type_argument(cls: type, origin: type, position: int, kind: type[Kind]) -> t
     if not (isinstance(found, type) and issubclass(found, kind)):
         raise TypeError(f"BaseTool[...] names {found!r} where a subclass of {kind.__name__} belongs")
     return found
+
+
+DEEPEST = 100
+"""Lists and objects in each other; what lies deeper no tool takes, and not everything that passes it on could."""
+
+
+def parse_arguments(tool: str, text: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """The JSON object in ``text``; none at all counts as an empty one.
+
+    Raises:
+        ToolArgumentsError: it is no JSON (says where), no object, too deep, or can't go on a wire (half a surrogate
+            pair).
+            The schema is repeated.
+    """
+    if not text.strip():
+        return {}
+    try:
+        value: object = json.loads(text, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        at = f"line {error.lineno} column {error.colno} (character {error.pos})"
+        raise _problem(tool, f"is not valid JSON: {error.msg} at {at}", schema) from error
+    except (ValueError, RecursionError) as error:
+        raise _problem(tool, f"is not valid JSON: {error}", schema) from error
+    if not isinstance(value, dict):
+        raise _problem(tool, f"is {_KINDS.get(type(value), 'a number')}, not an object", schema)
+    if is_deep(cast("object", value), DEEPEST):
+        raise _problem(tool, f"is nested more than {DEEPEST} levels deep", schema)
+    try:
+        msgspec.json.encode(value)
+    except (ValueError, OverflowError, RecursionError) as error:  # such as half a surrogate pair
+        raise _problem(tool, f"holds what can't be passed on: {error}", schema) from error
+    return cast("dict[str, Any]", value)
+
+
+_KINDS: dict[type, str] = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
+
+
+def _problem(tool: str, problem: str, schema: dict[str, Any]) -> ToolArgumentsError:
+    wanted = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
+    return ToolArgumentsError(tool, [f"arguments: {problem}; send an object of this JSON Schema: {wanted}"])
+
+
+def is_deep(value: object, most: int) -> bool:
+    """Return whether more than ``most`` lists and objects lie in each other."""
+    inner: list[object] = [value]
+    for _ in range(most):
+        inner = [one for outer in inner for one in _parts(outer)]
+        if not inner:
+            return False
+    return any(isinstance(one, dict | list) for one in inner)
+
+
+def _parts(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return cast("dict[str, object]", value).values()
+    return cast("list[object]", value) if isinstance(value, list) else ()
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")

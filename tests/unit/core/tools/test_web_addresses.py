@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from vibe.core.tools.builtins.web_fetch import parse_url, refusal
 from vibe.core.tools.errors import ToolError
-from vibe.core.tools.web_client import parse_url, refusal
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from cryptography.x509.oid import NameOID
 
 from tests.fakes.network import PUBLIC, FakeNetwork
 from tests.fakes.web_server import Page, WebServer
+from vibe.core.tools.builtins.web_fetch import fetch, parse_url
 from vibe.core.tools.errors import ToolError
-from vibe.core.tools.web_client import fetch, parse_url
 
 PAGE = Page(b"hello", headers={"Content-Type": "text/plain"})
 

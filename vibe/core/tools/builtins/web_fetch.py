@@ -3,18 +3,349 @@
 from __future__ import annotations
 
 import codecs
+import ipaddress
 import re
-from typing import Annotated, Any, ClassVar
-from urllib.parse import urljoin
+import ssl
+import string
+import zlib
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Address, IPv6Address
+from socket import SOCK_STREAM
+from typing import Annotated, Any, ClassVar, Protocol
+from urllib.parse import quote, urljoin, urlsplit
 
+import anyio
 from anyio import fail_after, to_thread
+from msgspec import Struct
 from pydantic import BaseModel, Field
 
-from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolArgs, ToolError
+from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolArgs
+from vibe.core.tools.errors import ToolError
 from vibe.core.tools.permissions import Assessment, listed
-from vibe.core.tools.web_client import NetworkAccess, Response, SystemNetwork, WebUrl, fetch, parse_url
 from vibe.core.tools.workspace import Workspace
 from vibe.system.plain_text import shortened
+
+_UNSAFE = re.compile(r"[\x00-\x20\x7f\\<>\"]")
+_NUMERIC = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)(?:\.(?:0x[0-9a-f]*|[0-9]+))*\.?", re.IGNORECASE)
+_NAME = re.compile(r"(?=.{1,253}$)(?!-)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*", re.IGNORECASE)
+_LOCAL_SUFFIXES = (".localhost", ".local", ".internal", ".home.arpa", ".onion")
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_ISATAP = frozenset({0x0000_5EFE, 0x0200_5EFE})
+"""The third quarter of an IPv6 address that has an IPv4 address as its last (RFC 5214)."""
+_METADATA = {
+    # Azure: "What is IP address 168.63.129.16" in the documentation of its virtual networks.
+    "168.63.129.16": "Azure",
+    # Oracle: "Retrieving Instance Metadata" in the guide to Compute Classic.
+    "192.0.0.192": "Oracle Cloud",
+    # Alibaba: "Instance metadata" in the guide to ECS.
+    "100.100.100.200": "Alibaba Cloud",
+    # Amazon: "Use the Instance Metadata Service" in the guide to EC2; others have the first one, too.
+    "169.254.169.254": "clouds",
+    "fd00:ec2::254": "Amazon",
+    # Amazon: "Task IAM role" in the guide to ECS, and "Pod Identity" in that to EKS.
+    "169.254.170.2": "Amazon",
+    "169.254.170.23": "Amazon",
+    "fd00:ec2::23": "Amazon",
+    # Google: "About VM metadata" in the guide to Compute Engine; its name metadata.google.internal is no public one.
+    "fd20:ce::254": "Google",
+    # Scaleway, Tencent and Linode, in their guides to instance metadata.
+    "169.254.42.42": "Scaleway",
+    "fd00:42::42": "Scaleway",
+    "169.254.0.23": "Tencent Cloud",
+    "fd00:a9fe:a9fe::1": "Linode",
+}
+"""Addresses at which clouds tell their machines secrets, some of which look public."""
+_NOT_GLOBAL = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "192.88.99.0/24", "64:ff9b:1::/48", "3fff::/20")))
+"""Special-purpose networks of the registries (RFC 6890) that the library of some Python versions takes for public."""
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class WebUrl(Struct, frozen=True, kw_only=True):
+    """A checked URL. ``host`` is in lower case and ASCII, without brackets.
+
+    ``target`` is what the server is asked for.
+    """
+
+    scheme: str
+    host: str
+    port: int
+    target: str
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        port = "" if self.port == _DEFAULT_PORTS[self.scheme] else f":{self.port}"
+        return f"{self.scheme}://{host}{port}{self.target}"
+
+    def join(self, location: str) -> WebUrl:
+        """Return where a redirect from here leads.
+
+        Raises:
+            ToolError: to something that is not fetched.
+        """
+        return parse_url(urljoin(str(self), location.strip()))
+
+
+def parse_url(text: str) -> WebUrl:
+    """Take a URL apart.
+
+    Raises:
+        ToolError: it is not http(s), holds a name or password, or names its host in an unusual way.
+    """
+    if _UNSAFE.search(text):
+        raise _refused(text, "holds white space or characters no URL has; encode them")
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:
+        raise _refused(text, f"is not a URL ({error}); give one such as https://example.com/page") from error
+    if parts.scheme.lower() not in _DEFAULT_PORTS:
+        raise _refused(text, "is not http or https; give a URL such as https://example.com/page")
+    if parts.username is not None or parts.password is not None:
+        raise _refused(text, "holds a name or password; leave them out")
+    scheme = parts.scheme.lower()
+    return WebUrl(
+        scheme=scheme,
+        host=_host(text, parts.hostname or ""),
+        port=port or _DEFAULT_PORTS[scheme],
+        target=_target(parts.path, parts.query),
+    )
+
+
+def _refused(url: str, problem: str) -> ToolError:
+    return ToolError(f"{url[:200]!r} {problem}")
+
+
+def refusal(address: str) -> str | None:
+    """Return why an IP address is not connected to, as a phrase; None if it is public."""
+    try:
+        ip = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return "is not an IP address"
+    ip = _embedded(ip)
+    if cloud := _METADATA.get(str(ip)):
+        return f"is where {cloud} keep{'' if cloud == 'clouds' else 's'} the secrets of a machine"
+    if ip.is_unspecified:
+        return "means this machine"
+    for is_so, kind in (
+        (ip.is_loopback, "is a loopback address"),
+        (ip.is_link_local, "is a link-local address"),
+        (ip.is_multicast, "is a multicast address"),
+        (ip.is_private, "is a private address"),
+        (not ip.is_global or any(ip in network for network in _NOT_GLOBAL), "is not a public address"),
+        (ip.is_reserved, "is a reserved address"),
+        (isinstance(ip, IPv6Address) and ip.is_site_local, "is a private address"),
+    ):
+        if is_so:
+            return kind
+    return None
+
+
+def _host(url: str, name: str) -> str:
+    if not name:
+        raise _refused(url, "names no host; give a URL such as https://example.com/page")
+    if ":" in name:
+        return _literal(url, name)
+    try:
+        ascii_name = name.encode("idna").decode("ascii").lower().removesuffix(".")
+    except UnicodeError as error:
+        raise _refused(url, "names an impossible host; check its spelling") from error
+    if _NUMERIC.fullmatch(ascii_name):
+        return _literal(url, ascii_name)
+    if not _NAME.fullmatch(ascii_name):
+        raise _refused(url, "names an impossible host; check its spelling")
+    if ascii_name == "localhost" or ascii_name.endswith(_LOCAL_SUFFIXES):
+        raise _refused(url, "names a host of this machine or network; only public pages are fetched")
+    return ascii_name
+
+
+def _literal(url: str, name: str) -> str:
+    """An IP address in its one usual form; 127.1, 0x7f000001 and the like are tricks."""
+    if "%" in name:
+        raise _refused(url, "names an address of this network; only public pages are fetched")
+    try:
+        return str(ipaddress.ip_address(name))
+    except ValueError as error:
+        raise _refused(url, "writes an IP address in an unusual way; give the host's name") from error
+
+
+def _target(path: str, query: str) -> str:
+    target = f"{path or '/'}?{query}" if query else path or "/"
+    return quote(target, safe=string.printable, errors="replace")
+
+
+def _embedded(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """The IPv4 address that an IPv6 address stands for (mapped, 6to4, NAT64, ISATAP, Teredo's client), else itself."""
+    if isinstance(ip, IPv4Address):
+        return ip
+    if ip in _NAT64 or (int(ip) >> 32) & 0xFFFF_FFFF in _ISATAP or (int(ip) >> 32 == 0 and int(ip) > 1):
+        return IPv4Address(int(ip) & 0xFFFF_FFFF)
+    teredo = ip.teredo
+    return ip.ipv4_mapped or ip.sixtofour or (teredo[1] if teredo else None) or ip
+
+
+MAX_REDIRECTS = 5
+CONNECT_SECONDS = 10.0
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+USER_AGENT = "vibe"
+ACCEPT = "text/html, text/markdown, text/plain, application/json;q=0.9, text/*;q=0.8, */*;q=0.1"
+
+
+class NetworkAccess(Protocol):
+    """Names to addresses, and addresses to connections."""
+
+    async def resolve(self, host: str) -> Sequence[str]:
+        """Every IP address of a host.
+
+        Raises:
+            OSError: there is none.
+        """
+        ...
+
+    async def connect(self, address: str, port: int) -> Any:
+        """A connection, as ``httpcore.AsyncNetworkStream``.
+
+        Raises:
+            OSError, httpcore.NetworkError, httpcore.TimeoutException: it can't be fetched.
+        """
+        ...
+
+    def tls(self) -> ssl.SSLContext:
+        """Trusted certificates."""
+        ...
+
+
+class SystemNetwork:
+    """The machine's own: its resolver, its sockets, its certificates."""
+
+    async def resolve(self, host: str) -> Sequence[str]:
+        """Ask the system's resolver."""
+        found = await anyio.getaddrinfo(host, None, type=SOCK_STREAM)
+        return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+    async def connect(self, address: str, port: int) -> Any:
+        """Connect to exactly this address."""
+        import httpcore
+
+        backend: Any = httpcore.AnyIOBackend()
+        return await backend.connect_tcp(address, port, timeout=CONNECT_SECONDS)
+
+    def tls(self) -> ssl.SSLContext:
+        """The system's certificates."""
+        import truststore
+
+        return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+class Response(Struct, frozen=True, kw_only=True):
+    """A server's answer. ``elsewhere`` is the other site it redirects to, if it does; then there is no body."""
+
+    url: WebUrl
+    status: int
+    content_type: str = ""
+    body: bytes = b""
+    cut: bool = False
+    elsewhere: WebUrl | None = None
+
+
+async def fetch(url: WebUrl, network: NetworkAccess, *, max_bytes: int) -> Response:
+    """Get a page, with at most ``max_bytes`` of it; redirects are followed within one host only.
+
+    Raises:
+        ToolError: an address on the way is not public, or there is no answer, or none in HTTP.
+    """
+    import httpcore
+
+    pool = httpcore.AsyncConnectionPool(
+        ssl_context=network.tls(), network_backend=_checked_backend(network), max_connections=1
+    )
+    async with pool:
+        for _ in range(MAX_REDIRECTS + 1):
+            try:
+                response = await _get(pool, url, max_bytes)
+            except (httpcore.NetworkError, httpcore.TimeoutException, OSError) as error:
+                raise ToolError(
+                    f"{url} can't be reached ({error or type(error).__name__}); check the address"
+                ) from error
+            except httpcore.ProtocolError as error:
+                raise ToolError(f"{url} did not answer as a web server does ({error})") from error
+            following = response.elsewhere
+            if following is None or following.host != url.host or following.scheme == "http" != url.scheme:
+                return response
+            url = following
+    raise ToolError(f"{url} redirects more than {MAX_REDIRECTS} times; giving up")
+
+
+async def _get(pool: Any, url: WebUrl, max_bytes: int) -> Response:
+    headers = {"Host": _authority(url), "User-Agent": USER_AGENT, "Accept": ACCEPT, "Accept-Encoding": "identity"}
+    async with pool.stream("GET", str(url), headers=headers) as answer:
+        received = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.headers}
+        location = received.get("location")
+        if answer.status in REDIRECTS and location:
+            return Response(url=url, status=answer.status, elsewhere=url.join(location))
+        body, cut = await _body(answer, url, received, max_bytes)
+        return Response(
+            url=url, status=answer.status, content_type=received.get("content-type", ""), body=body, cut=cut
+        )
+
+
+async def _body(answer: Any, url: WebUrl, headers: Mapping[str, str], max_bytes: int) -> tuple[bytes, bool]:
+    """The body unpacked, as far as it is wanted; reading stops there."""
+    unpack = _unpacker(headers.get("content-encoding", ""), url)
+    body = b""
+    async for chunk in answer.aiter_stream():
+        try:
+            body += chunk if unpack is None else unpack.decompress(chunk, max_bytes + 1 - len(body))
+        except zlib.error as error:
+            raise ToolError(f"{url} sent a body that can't be unpacked ({error})") from error
+        if len(body) > max_bytes:
+            return body[:max_bytes], True
+    return body, False
+
+
+def _unpacker(encoding: str, url: WebUrl) -> Any:
+    word = encoding.strip().lower()
+    if word in {"", "identity"}:
+        return None
+    if word in {"gzip", "x-gzip", "deflate"}:
+        return zlib.decompressobj(zlib.MAX_WBITS | 32)
+    raise ToolError(f"{url} sent a body packed with {word[:40]!r}, which was not asked for")
+
+
+def _authority(url: WebUrl) -> str:
+    return str(url).split("/", 3)[2]
+
+
+def _checked_backend(network: NetworkAccess) -> Any:
+    """Return what opens httpcore's connections."""
+    import httpcore
+
+    class CheckedBackend(httpcore.AsyncNetworkBackend):
+        """Looks a host up, refuses it if any of its addresses is not public, and connects to one it has checked."""
+
+        async def connect_tcp(self, host: str, port: int, *_: Any, **__: Any) -> Any:
+            addresses = await _public_addresses(host, network)
+            for address in addresses[:-1]:
+                try:
+                    return await network.connect(address, port)
+                except (httpcore.NetworkError, httpcore.TimeoutException, OSError):
+                    continue
+            return await network.connect(addresses[-1], port)
+
+    return CheckedBackend()
+
+
+async def _public_addresses(host: str, network: NetworkAccess) -> Sequence[str]:
+    """The addresses of a host, all of them public."""
+    addresses = [host] if refusal(host) != "is not an IP address" else await network.resolve(host)
+    if not addresses:
+        raise OSError(f"{host} has no address")
+    for address in addresses:
+        why = refusal(address)
+        if why is not None:
+            leads = host if address == host else f"{host}, which leads to {address}: that"
+            raise _refused(leads, f"{why}; only public pages are fetched")
+    return addresses
+
 
 TEXT_TYPES = re.compile(
     r"text/.*|application/(?:.*\+)?(?:json|xml|yaml|toml|javascript|ecmascript|x-ndjson|x-yaml|x-sh|sql|graphql)"
