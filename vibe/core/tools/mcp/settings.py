@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from vibe.core.config.models import McpServerConfig
-from vibe.core.tools.mcp.errors import ServerSettingError
+from vibe.system.errors import EnvironmentFailure
 from vibe.system.programs import find_program, shunned
 
 INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "VIBE_DEPTH", "VIBE_WRITERS")
@@ -27,6 +27,14 @@ ONLY_EDITORS = frozenset({
 """Variables that mean something in an editor only."""
 ADDRESSES = ("http://", "https://")
 TOKEN = "{token}"  # noqa: S105  a place holder
+
+
+class ServerSettingError(EnvironmentFailure):
+    """A server that can't be started: its command is missing, or a variable it needs is not set."""
+
+    def __init__(self, server: str, problem: str) -> None:
+        super().__init__(f"mcp_servers[{server}] {problem}")
+        self.problem = problem
 
 
 class Launch(Struct, frozen=True, kw_only=True):

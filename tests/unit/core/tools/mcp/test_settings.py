@@ -8,8 +8,7 @@ import pytest
 
 from vibe.core.config.models import McpServerConfig, McpTransport
 from vibe.core.tools.mcp.client import shown_url
-from vibe.core.tools.mcp.errors import ServerSettingError
-from vibe.core.tools.mcp.settings import endpoint_of, launch_of
+from vibe.core.tools.mcp.settings import ServerSettingError, endpoint_of, launch_of
 
 HERE = Path("/srv/my place")
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/home/me", "MISTRAL_API_KEY": "secret", "CITY": "Paris", "KEY": "k"}
