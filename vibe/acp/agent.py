@@ -16,8 +16,7 @@ from ipc.errors import IpcError
 from vibe.acp.content import ContentBlock, GivenServer, folder_of, server_of
 from vibe.acp.handshake import SETUP_METHOD, abilities_of, initialize_result
 from vibe.acp.history import NOT_FOUND, SavedSessions
-from vibe.acp.options import MODE, change_of, modes_of, options_of
-from vibe.acp.session import EditorSession
+from vibe.acp.session import MODE, EditorSession, change_of, modes_of, options_of
 from vibe.acp.slash import EditorTalk
 from vibe.acp.transport import DELETE, LineTransport
 from vibe.app.conversation.opening import Opening
@@ -61,8 +60,8 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         self,
         protocol_version: int,  # noqa: ARG002  there is one version
         client_capabilities: schema.ClientCapabilities | None = None,
-        client_info: schema.Implementation | None = None,  # noqa: ARG002  nothing depends on it
-        **_: Any,
+        *_: Any,
+        **__: Any,
     ) -> schema.InitializeResponse:
         """Say what we can do, to an editor whose first request was another, or that asks again."""
         capabilities = client_capabilities or schema.ClientCapabilities()
@@ -119,17 +118,11 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
 
     async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> schema.SetSessionModeResponse:
         """Choose the agent of a session, from its next prompt on."""
-        with _refusals():
-            conversation = self._session(session_id).conversation
-            await conversation.configure(change_of(conversation, MODE, mode_id))
-            return schema.SetSessionModeResponse()
+        await self.set_config_option(MODE, session_id, mode_id)
+        return schema.SetSessionModeResponse()
 
     async def set_config_option(
-        self,
-        config_id: str,
-        session_id: str,
-        value: str | bool,  # noqa: FBT001  the protocol's
-        **_: Any,
+        self, config_id: str, session_id: str, value: object, **_: Any
     ) -> schema.SetSessionConfigOptionResponse:
         """Change a setting of a session, from its next prompt on."""
         with _refusals():

@@ -13,18 +13,13 @@ PROTOCOL_VERSION = 1
 SETUP_METHOD = "setup"
 """The one way to authenticate: a person gives the key of a provider, once."""
 SETUP_FLAG = "--setup"
+SESSION_REQUESTS = ("additionalDirectories", "close", "delete", "fork", "list", "resume")
+"""What can be asked of a session, or for one."""
 CAPABILITIES: Mapping[str, Any] = {
     "loadSession": True,
     "mcpCapabilities": {"http": True, "sse": False},
     "promptCapabilities": {"audio": False, "embeddedContext": True, "image": True},
-    "sessionCapabilities": {
-        "additionalDirectories": {},
-        "close": {},
-        "delete": {},
-        "fork": {},
-        "list": {},
-        "resume": {},
-    },
+    "sessionCapabilities": {name: {} for name in SESSION_REQUESTS},
 }
 
 

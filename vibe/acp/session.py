@@ -1,11 +1,11 @@
-"""EditorSession: a conversation of an editor, the prompt that is answered in it, and the person there who is asked."""
+"""EditorSession: a conversation of an editor, its settings, the prompt answered in it, and the person who is asked."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, Literal, cast
 from uuid import uuid4
 
 from acp import Client, RequestError, schema
@@ -13,15 +13,13 @@ from acp.helpers import start_tool_call, update_available_commands, update_curre
 from anyio import CancelScope, to_thread
 from anyio import Event as Signal
 from anyio.abc import TaskGroup
-from msgspec import Struct, field
+from msgspec import Struct, convert, field
 
 from ipc.events import ApprovalRequestEvent, ConversationConfiguredEvent, Event, ToolServerEvent
 from vibe.acp.content import ContentBlock, prompt_of
-from vibe.acp.files import EditorFiles
+from vibe.acp.editor import EditorFiles, EditorTerminals
 from vibe.acp.handshake import EditorAbilities
 from vibe.acp.history import replayed
-from vibe.acp.options import options_of
-from vibe.acp.terminals import EditorTerminals
 from vibe.acp.updates import (
     SessionChannel,
     as_code,
@@ -34,11 +32,14 @@ from vibe.acp.updates import (
     title_of,
 )
 from vibe.app.conversation.conversation import Conversation
-from vibe.app.conversation.opening import Opening, PromptResult, Seat
+from vibe.app.conversation.opening import AgentChange, Opening, PromptResult, Seat
 from vibe.app.conversation.runtime import Runtime
+from vibe.core.agents.models import AgentProfile, AgentType
+from vibe.core.config.models import Thinking
 from vibe.core.llm.errors import ContextTooLongError, ModelKeyError, ModelOverloadedError
 from vibe.core.messages import Image
 from vibe.core.outcome import Outcome
+from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 from vibe.core.tools.questions import Answer, Question
 from vibe.system.errors import UsageError
@@ -198,6 +199,73 @@ def _offered(request: ApprovalRequestEvent) -> list[schema.PermissionOption]:
 
 def _option(option_id: str, name: str, kind: schema.PermissionOptionKind) -> schema.PermissionOption:
     return schema.PermissionOption(option_id=str(option_id), name=shortened(plain_line(name), LABEL_LENGTH), kind=kind)
+
+
+Category = Literal["mode", "model", "thought_level"]
+MODE, MODEL, THINKING, APPROVALS = "mode", "model", "thinking", "approvals"
+ASKED_ABOUT = {
+    ApprovalMode.ASK: "Ask about what no rule allows",
+    ApprovalMode.EDITS: "Edit files without asking",
+    ApprovalMode.ALL: "Ask about nothing",
+}
+
+
+def modes_of(conversation: Conversation) -> schema.SessionModeState:
+    """Return the modes, which are the agents that a person can talk to."""
+    modes = [
+        schema.SessionMode(id=one.name, name=one.display_name, description=one.description)
+        for one in _profiles(conversation)
+    ]
+    return schema.SessionModeState(current_mode_id=conversation.setup.profile.name, available_modes=modes)
+
+
+def options_of(conversation: Conversation) -> list[schema.SessionConfigOptionSelect]:
+    """Return all settings with their values."""
+    setup = conversation.setup
+    agents = [(one.name, one.display_name, one.description) for one in _profiles(conversation)]
+    models = [(one.key, one.key, f"{one.name} by {one.provider}") for one in setup.engine.config.models]
+    if setup.model.key not in {key for key, _, _ in models}:
+        models.append((setup.model.key, setup.model.key, ""))
+    levels = [(level.value, level.value.capitalize(), "") for level in Thinking]
+    approvals = [(mode.value, words, "") for mode, words in ASKED_ABOUT.items()]
+    return [
+        _select(MODE, "Mode", setup.profile.name, agents, "mode"),
+        _select(MODEL, "Model", setup.model.key, models, "model"),
+        _select(THINKING, "Thinking", setup.model.thinking.value, levels, "thought_level"),
+        _select(APPROVALS, "Approvals", conversation.approvals.mode.value, approvals),
+    ]
+
+
+def change_of(conversation: Conversation, option: str, value: object) -> AgentChange:
+    """Return the change that giving a setting a value makes.
+
+    Raises:
+        UsageError: there is no such setting, or it can't have this value.
+    """
+    known = {one.id: one for one in options_of(conversation)}
+    if option not in known:
+        raise UsageError(f"there is no setting {option[:80]!r}: it is one of {', '.join(known)}")
+    values = [one.value for one in known[option].options if isinstance(one, schema.SessionConfigSelectOption)]
+    if not isinstance(value, str) or value not in values:
+        raise UsageError(f"{option} can't be {str(value)[:80]!r}: it is one of {', '.join(values)}")
+    return convert({"agent" if option == MODE else option: value}, AgentChange)
+
+
+def _profiles(conversation: Conversation) -> list[AgentProfile]:
+    profiles = conversation.setup.engine.agents.profiles.values()
+    return [profile for profile in profiles if profile.agent_type is not AgentType.SUBAGENT]
+
+
+def _select(
+    option: str, name: str, value: str, values: Iterable[tuple[str, str, str]], category: Category | None = None
+) -> schema.SessionConfigOptionSelect:
+    options = [
+        schema.SessionConfigSelectOption(value=one, name=shown, description=about or None)
+        for one, shown, about in values
+    ]
+    return schema.SessionConfigOptionSelect(
+        type="select", id=option, name=name, current_value=value, options=options, category=category
+    )
 
 
 CODES = MappingProxyType({ModelKeyError: -32000, ContextTooLongError: -32003, ModelOverloadedError: -32004})
@@ -364,10 +432,10 @@ class EditorSession:
             self._tasks.start_soon(self.offer_commands)
         if isinstance(event, ConversationConfiguredEvent):
             self.channel.put(update_current_mode(event.agent))
-            options: list[schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean] = [
-                *options_of(self.conversation)
-            ]
-            self.channel.put(schema.ConfigOptionUpdate(session_update="config_option_update", config_options=options))
+            options = options_of(self.conversation)
+            self.channel.put(
+                schema.ConfigOptionUpdate(session_update="config_option_update", config_options=[*options])
+            )
 
     async def close(self) -> None:
         """End it: what is at work is interrupted, and the conversation saved."""

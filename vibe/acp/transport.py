@@ -113,11 +113,8 @@ class LineTransport:
         if method.startswith(OPTIONAL) and call_id is None:
             prompt = params.get("requestId") if method == CANCEL_REQUEST else None
             session_id = self._prompts.get(prompt) if isinstance(prompt, str | int) else None
-            return (
-                None
-                if session_id is None
-                else {"jsonrpc": "2.0", "method": CANCEL, "params": {"sessionId": session_id}}
-            )
+            cancel = {"jsonrpc": "2.0", "method": CANCEL, "params": {"sessionId": session_id}}
+            return None if session_id is None else cancel
         if method == PROMPT and call_id is not None:
             self._prompts[call_id] = params.get("sessionId")
         if isinstance(servers := params.get(SERVERS), list):

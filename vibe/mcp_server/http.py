@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import os
 import socket
 from collections import Counter
 from collections.abc import Callable, Generator
@@ -39,16 +40,11 @@ def listening(host: str, port: int) -> socket.socket:
         EnvironmentFailure: it can't.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(WAITING_CONNECTIONS)
+        return socket.create_server((host, port), family=family, backlog=WAITING_CONNECTIONS)
     except OSError as error:
-        listener.close()
-        problem = f"can't be listened on ({error.strerror or error}): give another port to --http, or 0 for any"
+        problem = f"can't be listened on ({os.strerror(error.errno or 0)}): give another port to --http, or 0 for any"
         raise EnvironmentFailure(f"{host}:{port} {problem}") from error
-    return listener
 
 
 def url_of(listener: socket.socket) -> str:

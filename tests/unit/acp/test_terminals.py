@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from vibe.acp.terminals import EditorTerminals
+from vibe.acp.editor import EditorTerminals
 from vibe.acp.updates import SessionChannel
 from vibe.shell.errors import CommandStartError
 from vibe.shell.process.capture import OutputLimit

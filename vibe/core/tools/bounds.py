@@ -12,6 +12,7 @@ from msgspec import Struct
 from vibe.shell.sandbox.confinement import Confinement
 from vibe.shell.sandbox.control import control_paths
 from vibe.shell.sandbox.secret_names import CONTROL_FOLDERS, is_control, is_sensitive
+from vibe.system.files import text_of
 from vibe.system.globs import expand_braces
 from vibe.system.own_places import user_home_of
 
@@ -112,18 +113,8 @@ def _linked_control(root: Path) -> Iterator[Path]:
         place = root / name
         if place.is_symlink():
             yield Path(os.path.realpath(place))
-        elif name == ".git" and place.is_file():
-            yield from _git_folder(place)
-
-
-def _git_folder(link: Path) -> Iterator[Path]:
-    """Yield what a ``.git`` file points to."""
-    try:
-        text = link.read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError:
-        return
-    if text.startswith("gitdir:"):
-        yield Path(os.path.realpath(link.parent / text.removeprefix("gitdir:").strip()))
+        elif name == ".git" and (text := text_of(place)).startswith("gitdir:"):
+            yield Path(os.path.realpath(root / text.removeprefix("gitdir:").strip()))
 
 
 def _innermost(path: Path, roots: Iterable[Path]) -> Path | None:

@@ -12,7 +12,6 @@ from typing import Annotated, ClassVar
 from anyio import to_thread
 from msgspec import Struct
 from msgspec.structs import replace
-from msgspec.structs import replace as replace_display
 from pydantic import BaseModel, ConfigDict, Field
 
 from ipc.events import CommandDisplay
@@ -249,11 +248,11 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
             note="\n".join(filter(None, notes)),
         )
         if finished.timed_out:
-            shown = replace_display(self.display(result), timed_out=True)
+            shown = replace(self.display(result), timed_out=True)
             said = f"the command was stopped after {self._seconds(args)} s; give a larger timeout, or make it do less"
             raise ToolError(f"{said}\n{_printed(result)}".rstrip()).showing(shown)
         if finished.lost:
-            shown = replace_display(self.display(result), exit_code=None)
+            shown = replace(self.display(result), exit_code=None)
             said = (
                 f"it is unknown how the command ended: {finished.lost}; check what it has done before you run it again"
             )
