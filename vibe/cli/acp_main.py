@@ -84,8 +84,8 @@ async def _served(env: CliEnvironment, wire: Wire) -> int:
             end.is_near(EXIT_OF[which])
             scope.cancel()
 
-        async with handled_signals(env.host, on_signal):
-            await serve_editor(wire, env.host, lambda: end.is_near(end.code))
+        async with handled_signals(env, on_signal):
+            await serve_editor(wire, env, lambda: end.is_near(end.code))
     return end.code
 
 

@@ -7,9 +7,7 @@ from argparse import Namespace
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TextIO
-
-from msgspec import Struct
+from typing import Any, TextIO
 
 from vibe.app.engine.host import Host
 from vibe.cli.streams import standard_streams
@@ -18,12 +16,8 @@ from vibe.system.errors import EnvironmentFailure, UsageError
 from vibe.system.own_places import user_home_of
 from vibe.system.programs import guarded
 
-if TYPE_CHECKING:
-    from vibe.core.llm.retry import RetryPolicy
-
 HOME_VARIABLE = "VIBE_HOME"
 HOME_DIRECTORY = ".vibe"
-RUNTIME_VARIABLE = "XDG_RUNTIME_DIR"
 
 
 class Arguments(Namespace):
@@ -35,23 +29,17 @@ class Arguments(Namespace):
         return {name: given[name] for name in kind.__struct_fields__ if name in given}
 
 
-class CliEnvironment(Struct, frozen=True, kw_only=True):
-    """The environment of one command; everything below is handed the part it needs."""
+class CliEnvironment(Host, frozen=True, kw_only=True):
+    """The environment of one command: what its runs may use of the machine, the directory and the streams.
 
-    home: Path
-    """The user's vibe folder; absolute, and need not exist."""
+    A caller that runs a command line within its own process leaves ``owns_process`` off.
+    """
+
     cwd: Path
     """The directory the command was called in; absolute."""
-    environ: Mapping[str, str]
     stdout: TextIO
     stderr: TextIO
     stdin: TextIO
-    retries: RetryPolicy | None = None
-    """As with ``Host``."""
-    owns_process: bool = False
-    """As with ``Host``: a caller that runs a command line within its own process leaves it off."""
-    patience: float | None = None
-    """As with ``Host``."""
 
     @classmethod
     def from_process(cls) -> CliEnvironment:
@@ -72,24 +60,6 @@ class CliEnvironment(Struct, frozen=True, kw_only=True):
             stdin=stdin,
             owns_process=True,
         )
-
-    @property
-    def host(self) -> Host:
-        """The part that a run may use."""
-        return Host(
-            home=self.home,
-            environ=self.environ,
-            runtime_dir=self.runtime_dir,
-            retries=self.retries,
-            owns_process=self.owns_process,
-            patience=self.patience,
-        )
-
-    @property
-    def runtime_dir(self) -> Path | None:
-        """The user's directory for sockets, if the session has one; the specification ignores relative paths."""
-        chosen = Path(self.environ.get(RUNTIME_VARIABLE, ""))
-        return chosen if chosen.is_absolute() else None
 
     def tell(self, message: str) -> None:
         """Say how things stand, on standard error."""

@@ -70,16 +70,15 @@ FILES_WANTED = (16_384, 10_240, 4_096)
 FILES_PER_STEP = 8
 """Files a running step holds open at most: three pipes, its conversation, a connection to the model, a few more."""
 FILES_RESERVED = 64
+RUNTIME_VARIABLE = "XDG_RUNTIME_DIR"
 
 
 class Host(Struct, frozen=True, kw_only=True):
     """The part of the machine that a run may use."""
 
     home: Path
-    """The user's vibe folder."""
+    """The user's vibe folder; absolute, and need not exist."""
     environ: Mapping[str, str]
-    runtime_dir: Path | None = None
-    """The folder of sockets, if the session has one."""
     retries: RetryPolicy | None = None
     """The rule for repeating model calls where a provider's settings don't say; None: as usual."""
     owns_process: bool = False
@@ -92,6 +91,12 @@ class Host(Struct, frozen=True, kw_only=True):
     """The limiters of calls by provider, which all runs of this host share."""
     results: tuple[Path, ...] = ()
     """The files that its runs are to leave for a caller."""
+
+    @property
+    def runtime_dir(self) -> Path | None:
+        """The user's directory for sockets, if the session has one; the specification ignores relative paths."""
+        chosen = Path(self.environ.get(RUNTIME_VARIABLE, ""))
+        return chosen if chosen.is_absolute() else None
 
     @property
     def own_places(self) -> OwnPlaces:

@@ -77,4 +77,4 @@ def run_edit(args: Arguments, env: CliEnvironment) -> None:
 
 
 def _settings(args: Arguments, env: CliEnvironment) -> Settings:
-    return Settings(env.host, args.workdir, trust=getattr(args, "trust", False))
+    return Settings(env, args.workdir, trust=getattr(args, "trust", False))

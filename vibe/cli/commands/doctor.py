@@ -13,7 +13,7 @@ MARKS = {CheckState.OK: "ok  ", CheckState.WARNING: "warn", CheckState.FAILED: "
 
 def run(args: Arguments, env: CliEnvironment) -> int:
     """Print the findings; exit code 3 if one of them makes runs fail."""
-    findings = tuple(diagnose(env.host, args.workdir, trust=args.trust, online=args.online))
+    findings = tuple(diagnose(env, args.workdir, trust=args.trust, online=args.online))
     rows = [{"subject": f.subject, "state": f.state.value, "detail": f.detail} for f in findings]
     env.answer(args, {"findings": rows}, map(_line, findings))
     failed = any(finding.state is CheckState.FAILED for finding in findings)

@@ -119,7 +119,7 @@ async def _follow(
     subscription = _subscription(source, "now" if isinstance(after, str) else after, topics, env)
     scope = anyio.CancelScope()
     forgive(env.stdout)
-    async with handled_signals(env.host, lambda _which, _count: scope.cancel()) as signals:
+    async with handled_signals(env, lambda _which, _count: scope.cancel()) as signals:
         with scope:
             await _write_all(subscription, write, env.stdout)
     if signals.exit_code is not None:

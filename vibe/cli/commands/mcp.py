@@ -164,8 +164,8 @@ ADDRESSES = ("http://", "https://")
 
 def run_list(args: Arguments, env: CliEnvironment) -> int:
     """List the servers; exit code 1 if one failed, 3 if it is required."""
-    engine = build_engine(env.host, EngineRequest(workdir=args.workdir, trust=args.trust))
-    servers = anyio.run(_connected, engine, env.host)
+    engine = build_engine(env, EngineRequest(workdir=args.workdir, trust=args.trust))
+    servers = anyio.run(_connected, engine, env)
     for warning in engine.loaded.warnings:
         env.stderr.write(f"vibe: warning: {one_line(warning, PROBLEM_LENGTH)}\n")
     shown = [server_lines(server) for server in servers] or [[NO_SERVERS]]
@@ -235,7 +235,7 @@ def run_import(args: Arguments, env: CliEnvironment) -> int:
 
 
 def _settings(args: Arguments, env: CliEnvironment) -> ServerSettings:
-    return ServerSettings(Settings(env.host, args.workdir), project=args.project)
+    return ServerSettings(Settings(env, args.workdir), project=args.project)
 
 
 def _entry(args: Arguments) -> dict[str, object]:

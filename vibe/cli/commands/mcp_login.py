@@ -70,7 +70,7 @@ async def _login(args: Arguments, env: CliEnvironment) -> int:
     way = SignInWay(show=show, notice=notice, client_id=args.client_id, port=args.port, patience_seconds=args.timeout)
     kept, code = "", int(ExitCode.INTERRUPTED)
     with CancelScope() as scope:
-        async with handled_signals(env.host, lambda _which, _count: scope.cancel()) as signals:
+        async with handled_signals(env, lambda _which, _count: scope.cancel()) as signals:
             try:
                 kept = await _signed_in(args, env, way)
             finally:
@@ -106,7 +106,7 @@ def _server(args: Arguments, env: CliEnvironment) -> tuple[LoadedConfig, McpServ
     Raises:
         UsageError: there is no such server, or it is none on the network.
     """
-    loaded = Settings(env.host, args.workdir, trust=args.trust).load()
+    loaded = Settings(env, args.workdir, trust=args.trust).load()
     configs = {config.name: config for config in loaded.config.mcp_servers}
     config = configs.get(args.name)
     if config is None:

@@ -21,7 +21,7 @@ TOKEN_VARIABLE = "VIBE_MCP_TOKEN"  # noqa: S105  the name of one
 
 def run_serve(args: Arguments, env: CliEnvironment) -> int:
     """Serve until the client is gone, or a signal comes; the exit code is 0, or that of the signal."""
-    runtime = LazyRuntime(env.host, auto_approve=args.auto_approve)
+    runtime = LazyRuntime(env, auto_approve=args.auto_approve)
     if args.http is not None:
         return _serve_http(args.http, env, runtime)
     if env.stdin.isatty():
@@ -48,7 +48,7 @@ async def _served(env: CliEnvironment, runtime: LazyRuntime, serve_clients: Call
     """Keep the engine while clients are served, and end both."""
     end = ProcessEnd(is_ours=env.owns_process)
     with CancelScope() as scope:
-        interrupted = handled_signals(env.host, lambda _which, _count: scope.cancel())
+        interrupted = handled_signals(env, lambda _which, _count: scope.cancel())
         async with interrupted as signals, create_task_group() as group:
             group.start_soon(runtime.run)
             try:

@@ -26,7 +26,7 @@ LINE_LENGTH = 1_000
 
 def run(args: Arguments, env: CliEnvironment) -> None:
     """Clean the user's settings file and a trusted project's, and say what was done to each."""
-    settings = Settings(env.host, args.workdir)
+    settings = Settings(env, args.workdir)
     project = settings.load().project_dir
     files = [settings.path(project=False), *([] if project is None else [project / CONFIG_FILE])]
     lines = [line for file in files for line in _migrate(file, settings, dry_run=args.dry_run)]

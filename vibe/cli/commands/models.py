@@ -20,7 +20,7 @@ def run(args: Arguments, env: CliEnvironment) -> int:
     """List them; exit code 3 if a provider could not be asked."""
     from vibe.app.inspect.model_listing import list_models
 
-    listing = list_models(env.host, args.workdir, trust=args.trust, online=args.online, only=args.provider)
+    listing = list_models(env, args.workdir, trust=args.trust, online=args.online, only=args.provider)
     env.answer(args, _document(listing), _lines(listing))
     for warning in listing.warnings:
         env.stderr.write(f"vibe: {one_line(warning, LONGEST)}\n")

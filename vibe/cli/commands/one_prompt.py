@@ -64,12 +64,12 @@ def run_prompt(args: Arguments, env: CliEnvironment) -> int:
     forgive(env.stdout)
     with ExitStack() as closing:
         folder = OutputFolder.open(env.cwd / Path(args.output_dir).expanduser()) if args.output_dir else None
-        if folder is not None:
-            closing.callback(folder.abandon)
         seat = _seat(args, env)
         seat = replace(seat, listeners=[*seat.listeners, listener, *([] if folder is None else [folder])])
-        host = env.host if folder is None else replace(env.host, results=folder.files)
-        record = run_awake(answered, host, opening, seat, limits, prompt)
+        if folder is not None:
+            closing.callback(folder.abandon)
+            env = replace(env, results=folder.files)
+        record = run_awake(answered, env, opening, seat, limits, prompt)
         closing.callback(_print, record, args.output, env)  # whatever the folder's disk says
         if folder is not None:
             folder.save(record, SessionFolder(VibePaths(env.home).sessions / record.session_id).transcript)

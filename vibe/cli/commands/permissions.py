@@ -15,7 +15,7 @@ from vibe.front.listings import decision_line
 
 def run_explain(args: Arguments, env: CliEnvironment) -> None:
     """Print the decision, or one a line of stdin."""
-    check = PermissionCheck.of(CheckRequest(**args.named_in(CheckRequest)), env.host)
+    check = PermissionCheck.of(CheckRequest(**args.named_in(CheckRequest)), env)
     if args.arguments == "-":
         _answer_lines(check, env)
         return

@@ -14,7 +14,7 @@ def run(args: Arguments, env: CliEnvironment) -> None:
     """Clean the plans named, or all, and list what was removed."""
     if bool(args.plans) == args.all:
         raise CommandLineError("name the plans to clean, or pass --all")
-    cleaned = clean_plans(env.host, args.plans, cwd=env.cwd, dry_run=args.dry_run, records=args.records)
+    cleaned = clean_plans(env, args.plans, cwd=env.cwd, dry_run=args.dry_run, records=args.records)
     lines = [line for one in cleaned for line in _lines(one, "would remove" if args.dry_run else "removed")]
     env.answer(args, [_document(one) for one in cleaned], lines if cleaned else ["nothing to clean"])
 

@@ -37,7 +37,7 @@ def run(args: Arguments, env: CliEnvironment) -> None:
             command = Steer(step_id=args.step, text=" ".join(args.text))
         case action:
             command = Act(step_id=args.step, action=StepAction(action))
-    write_done(anyio.run(give, env.host, args.plan, command), args, env)
+    write_done(anyio.run(give, env, args.plan, command), args, env)
 
 
 def write_done(done: Done, args: Arguments, env: CliEnvironment, lines: Sequence[str] = ()) -> None:
@@ -59,8 +59,8 @@ def _next_command(done: Done, env: CliEnvironment) -> str | None:
 def run_rewind(args: Arguments, env: CliEnvironment) -> int:
     """Rewind the plan, and print the changes of its files."""
     workspace = Path(find_plan(env.home, args.plan).settings().workspace)
-    act = partial(rewind_plan, env.host, args.plan, args.step)
-    rewound = anyio.run(env.host.as_writer().turn([workspace], "vibe plan rewind").act, env.tell, act)
+    act = partial(rewind_plan, env, args.plan, args.step)
+    rewound = anyio.run(env.as_writer().turn([workspace], "vibe plan rewind").act, env.tell, act)
     files = rewound.files
     done = Done(
         plan_id=rewound.plan_id,

@@ -73,7 +73,7 @@ def _read_operations(name: str, env: CliEnvironment) -> tuple[Operation, ...]:
 
 
 def _apply(args: Arguments, operations: Sequence[Operation], env: CliEnvironment) -> None:
-    done = anyio.run(partial(revise, env.host, args.plan, operations, args.reason, trust=args.trust))
+    done = anyio.run(partial(revise, env, args.plan, operations, args.reason, trust=args.trust))
     lines = [f"  {one_line(operation_text(operation), OPERATION_LENGTH)}" for operation in operations]
     write_done(done, args, env, lines)
 

@@ -44,7 +44,7 @@ def run(args: Arguments, env: CliEnvironment) -> int:
     trouble = (WarningEvent,) if args.output == "text" else TROUBLE  # text ends with a sentence on errors
     listeners = [EventLines(env.stderr, partial(line_of, (*trouble, ToolCallEvent) if watched else trouble))]
     listeners += [EventLines(env.stderr, _refusal)] if args.output == "text" else []
-    record, draft = anyio.run(new_plan, request, base, env.host, listeners, _person(args.output, env))
+    record, draft = anyio.run(new_plan, request, base, env, listeners, _person(args.output, env))
     unsaved = None if draft is None or target is None else _save(draft.loaded, target)
     file = None if unsaved else target
     if args.output == "json":

@@ -91,7 +91,7 @@ def _run_to_resume(args: Arguments, options: PlanRunOptions, env: CliEnvironment
 
 def _run(plan: LoadedPlan | str, options: PlanRunOptions, args: Arguments, env: CliEnvironment) -> PlanRun:
     with _audience(args, env) as audience:
-        return run_awake(carried_out, plan, options, env.host, audience)
+        return run_awake(carried_out, plan, options, env, audience)
 
 
 async def carried_out(plan: LoadedPlan | str, options: PlanRunOptions, host: Host, audience: Audience) -> PlanRun:
@@ -135,7 +135,7 @@ def _dry_run(loaded: LoadedPlan, options: PlanRunOptions, output: str, env: CliE
     from vibe.app.plan.dry_run import dry_run
     from vibe.front.dry_run_text import dry_run_lines
 
-    found = dry_run(loaded, options, env.host)
+    found = dry_run(loaded, options, env)
     if output == "text":
         env.write_lines(dry_run_lines(found))
     else:

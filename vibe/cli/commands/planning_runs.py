@@ -103,7 +103,7 @@ def run(args: Arguments, env: CliEnvironment) -> int:
     )
     trouble = (WarningEvent,) if args.output == "text" else TROUBLE
     listener = EventLines(env.stderr, partial(line_of, (*trouble, ToolCallEvent) if asks else trouble))
-    record, change = anyio.run(proposed, request, folder, env.host, [listener])
+    record, change = anyio.run(proposed, request, folder, env, [listener])
     if change is None:
         env.stderr.write(
             f"vibe: no change: {one_line(record.detail or record.reason or 'no reason given', LINE_LENGTH)}\n"
@@ -119,7 +119,7 @@ def run(args: Arguments, env: CliEnvironment) -> int:
         if not _says_yes(env):
             env.stderr.write(f"vibe: plan {folder.plan_id} was not changed\n")
             return ExitCode.BLOCKED
-    done = anyio.run(partial(revise, env.host, args.plan, change.operations, args.reason or args.ask, trust=args.trust))
+    done = anyio.run(partial(revise, env, args.plan, change.operations, args.reason or args.ask, trust=args.trust))
     write_done(done, args, env, lines if args.yes else ())
     return ExitCode.DONE
 

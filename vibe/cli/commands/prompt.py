@@ -52,7 +52,7 @@ def _local(args: Arguments, env: CliEnvironment) -> Hold:
     from vibe.cli.commands.one_prompt import talk_of  # noqa: PLC0415  as above
     from vibe.cli.textual_ui.local_chat import hold_chat  # noqa: PLC0415  as above
 
-    return partial(hold_chat, env.host, talk_of(args), sets_up=args.setup)
+    return partial(hold_chat, env, talk_of(args), sets_up=args.setup)
 
 
 def _set_up(env: CliEnvironment) -> int:
@@ -60,14 +60,14 @@ def _set_up(env: CliEnvironment) -> int:
     from vibe.app.first_use.flow import FirstUse  # noqa: PLC0415  as above
     from vibe.cli.terminal.setup_talk import SetupTalk  # noqa: PLC0415  as above
 
-    return SetupTalk(FirstUse(env.host, env.cwd), env, tests=True).hold(None, "", None)
+    return SetupTalk(FirstUse(env, env.cwd), env, tests=True).hold(None, "", None)
 
 
 def _attached(args: Arguments, env: CliEnvironment) -> Hold:
     """Load the bus; returns what shows the run elsewhere."""
     from vibe.cli.textual_ui.remote_chat import hold_attached  # noqa: PLC0415  as above
 
-    return partial(hold_attached, env.host, args.attach, env.environ.get(TOKEN_VARIABLE, ""))
+    return partial(hold_attached, env, args.attach, env.environ.get(TOKEN_VARIABLE, ""))
 
 
 def _front(args: Arguments, env: CliEnvironment) -> _Front:

@@ -124,11 +124,11 @@ def run_rewind(args: Arguments, env: CliEnvironment) -> int:
     from vibe.core.session.rewind import RewindManager
 
     saved = _loader(env).find(args.session)
-    manager = RewindManager(VibePaths(env.home).sessions, env.environ, env.host.own_places)
+    manager = RewindManager(VibePaths(env.home).sessions, env.environ, env.own_places)
     act = partial(manager.rewind, saved, args.message, files=args.files)
     lock = lock_session(saved.folder)
     try:
-        turn = env.host.as_writer().turn([Path(saved.meta.workspace)], "vibe session rewind")
+        turn = env.as_writer().turn([Path(saved.meta.workspace)], "vibe session rewind")
         report = anyio.run(turn.act, env.tell, act) if args.files else act()
     finally:
         lock.release()

@@ -22,7 +22,7 @@ STDIN = "-"
 
 def run(args: Arguments, env: CliEnvironment) -> int:
     """Set it up; exit code 3 if the model does not answer."""
-    flow = FirstUse(env.host, env.cwd)
+    flow = FirstUse(env, env.cwd)
     choice = None if args.provider is None else flow.choice(args.provider)
     if args.forget_key:
         _forget(flow, choice, args, env)

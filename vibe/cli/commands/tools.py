@@ -11,7 +11,7 @@ from vibe.front.listings import tool_lines, tool_source
 
 def run_list(args: Arguments, env: CliEnvironment) -> None:
     """List them; what is wrong with a file goes to stderr."""
-    engine = build_engine(env.host, EngineRequest(workdir=args.workdir, trust=args.trust))
+    engine = build_engine(env, EngineRequest(workdir=args.workdir, trust=args.trust))
     tools = engine.tools
     if args.agent:
         tools = profile_view(tools, engine.agents.get(args.agent), may_widen=True)

@@ -39,7 +39,7 @@ async def _chat(opening: Opening, limits: PromptLimits, env: CliEnvironment) -> 
 
     talk: PlainChat | None = None
     with open_lines(env.home / HISTORY_FILE, prompt) as lines, anyio.CancelScope() as scope:
-        async with Runtime(env.host) as runtime, handled_signals(env.host, on_signal) as signals:
+        async with Runtime(env) as runtime, handled_signals(env, on_signal) as signals:
             desk = LineDesk(lines.write, lines.refresh)
             person = TerminalPerson(desk)
             seat = Seat(

@@ -71,7 +71,7 @@ class SetupTalk:
     async def _hold(self, choice: ProviderChoice | None, key: str, model: str | None) -> int:
         code: int = ExitCode.INTERRUPTED
         with anyio.CancelScope() as scope:
-            async with handled_signals(self._env.host, lambda _which, _count: scope.cancel()) as signals:
+            async with handled_signals(self._env, lambda _which, _count: scope.cancel()) as signals:
                 try:
                     code = await self._talk(choice, key, model)
                 except KeyboardGoneError as error:

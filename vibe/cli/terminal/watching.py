@@ -242,7 +242,7 @@ async def _follow(subscription: Subscription, tree: LiveTree, watcher: RunWatche
             problems.append(error)  # which a task group would wrap
         scope.cancel()
 
-    async with handled_signals(env.host, lambda _which, _count: scope.cancel()) as signals:
+    async with handled_signals(env, lambda _which, _count: scope.cancel()) as signals:
         with scope:
             async with create_task_group() as tasks:
                 tasks.start_soon(_heed_keys, env, tree, watcher, scope)

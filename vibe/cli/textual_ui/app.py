@@ -406,7 +406,7 @@ async def _show(load: Callable[[], Hold], env: CliEnvironment) -> int:
         else:
             app.controller.leave()
 
-    async with handled_signals(env.host, on_signal) as signals, anyio.create_task_group() as tasks:
+    async with handled_signals(env, on_signal) as signals, anyio.create_task_group() as tasks:
         tasks.start_soon(hold)
         await app.run_async(mouse=app.settings.mouse)
         app.controller.leave()

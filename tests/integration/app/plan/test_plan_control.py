@@ -56,7 +56,7 @@ DECIDE = Decide(decision_id="ship", selections=("yes",))
 
 @pytest.fixture
 def host(vibe_home: Path) -> Host:
-    return Host(home=vibe_home, environ={}, runtime_dir=None)
+    return Host(home=vibe_home, environ={})
 
 
 @pytest.fixture
