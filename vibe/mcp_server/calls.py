@@ -14,7 +14,6 @@ from anyio import CancelScope, create_task_group, get_cancelled_exc_class, move_
 
 from ipc.commands import Approve, Cancel, Decide
 from planner.store.folder import find_plan
-from vibe.app.conversation.conversation import prompt_record
 from vibe.app.conversation.opening import Opening, PromptLimits, Seat, named_folder
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.host import Host
@@ -89,7 +88,8 @@ async def call_vibe(plans: ServedPlans, args: CallVibeArguments, caller: Caller)
     try:
         send = partial(conversation.send, prompt, limits=limits)
         (answer,) = await unless(partial(progress.tell, caller), send)
-        record = prompt_record(conversation, answer)
+        warnings = conversation.setup.engine.warnings
+        record = answer.record(conversation.session_id, conversation.channel, warnings)
         outcome, exit_code = record.outcome, record.exit_code
     finally:
         with CancelScope(shield=True):

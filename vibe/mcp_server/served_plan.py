@@ -216,7 +216,7 @@ class ServedPlan:
             self._begin()
             draft = run.draft(goal)
             await draft.write()
-            record = run.end(draft.acted, (), None)
+            record = run.end(draft)
         if not draft.versions:
             detail = record.detail or record.reason or "the planner gave no reason"
             self.ended = NoRun(outcome=record.outcome, detail=f"no plan: {detail}")

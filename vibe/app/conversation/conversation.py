@@ -30,7 +30,6 @@ from vibe.app.conversation.answering import Answering, ConversationAgent, Conver
 from vibe.app.conversation.opening import NO_LIMITS, TITLE_LENGTH, AgentChange, PromptLimits, PromptResult
 from vibe.app.conversation.setup import Setup, set_up
 from vibe.app.conversation.user_shell import as_told, run_for_user
-from vibe.app.engine.result_record import RunRecord, exit_code_of
 from vibe.core.agent_loop import AgentLoop
 from vibe.core.messages import Image, Message, UserMessage
 from vibe.core.outcome import Outcome
@@ -402,25 +401,3 @@ async def rename(conversation: Conversation, title: str) -> None:
     """Give the session of a conversation a title, here and for others who look for runs."""
     await shielded(partial(to_thread.run_sync, partial(conversation.session.entitle, title)))
     await conversation.channel.about(conversation.setup.opening.workdir, title)
-
-
-def prompt_record(conversation: Conversation, answer: PromptResult, signal_exit: int | None = None) -> RunRecord:
-    """Return an answer as commands print it; ``signal_exit`` is the exit code of the signal that ended it."""
-    acted = answer.acted
-    refused = acted.error is not None and acted.error.halts and acted.outcome is Outcome.FAILED
-    unserved = refused or conversation.channel.bus.failed or answer.environment_failed
-    agents = [structs.replace(one, agent_id=one.agent_id or conversation.session_id) for one in answer.agents]
-    return RunRecord(
-        outcome=acted.outcome,
-        exit_code=exit_code_of(acted.outcome, signal_exit, unserved=unserved),
-        reason=acted.reason,
-        session_id=conversation.session_id,
-        result=acted.text,
-        detail=acted.detail,
-        agents=[(None, agent) for agent in agents],
-        usage=answer.usage,
-        cost_usd=answer.cost_usd,
-        duration_s=answer.duration_s,
-        denied=acted.denied,
-        warnings=conversation.channel.warnings(conversation.setup.engine.warnings),
-    )

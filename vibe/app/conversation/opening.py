@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from subagents.step_result import AgentUsage
+from vibe.app.engine.event_publishing import Publishing
 from vibe.app.engine.request_board import Company
+from vibe.app.engine.result_record import RunRecord, exit_code_of
 from vibe.core.agent_loop import ActResult
 from vibe.core.config.models import McpServerConfig, Thinking
 from vibe.core.messages import Usage
+from vibe.core.outcome import Outcome
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Files
 from vibe.shell.process.port import Commands
@@ -93,6 +97,26 @@ class PromptResult(Struct, frozen=True, kw_only=True):
     """The usage of each alone: the conversation's own agent first, then those it started."""
     environment_failed: bool = False
     """The disk or a required server, not the model's work, ended it."""
+
+    def record(self, session_id: str, channel: Publishing, warnings: Sequence[str]) -> RunRecord:
+        """Return it as commands print it; an agent without an id is that of the session."""
+        acted = self.acted
+        refused = acted.error is not None and acted.error.halts and acted.outcome is Outcome.FAILED
+        unserved = refused or channel.bus.failed or self.environment_failed
+        return RunRecord(
+            outcome=acted.outcome,
+            exit_code=exit_code_of(acted.outcome, unserved=unserved),
+            reason=acted.reason,
+            session_id=session_id,
+            result=acted.text,
+            detail=acted.detail,
+            agents=[(None, replace(agent, agent_id=agent.agent_id or session_id)) for agent in self.agents],
+            usage=self.usage,
+            cost_usd=self.cost_usd,
+            duration_s=self.duration_s,
+            denied=acted.denied,
+            warnings=channel.warnings(warnings),
+        )
 
 
 class AgentChange(Struct, frozen=True, kw_only=True):

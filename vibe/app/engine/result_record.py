@@ -25,15 +25,13 @@ EXIT_CODES = {
 ENVIRONMENT_EXIT = 3
 
 
-def exit_code_of(outcome: Outcome, signal_exit: int | None, *, unserved: bool) -> int:
-    """Return the exit code of a run; a signal's stands for an interruption only.
+def exit_code_of(outcome: Outcome, *, unserved: bool) -> int:
+    """Return the exit code of a run that no signal ended.
 
     ``unserved``: the provider refuses the key, or an event could not be recorded (the disk is full), so that the
     record of the work is not whole.
     """
-    if unserved:
-        return ENVIRONMENT_EXIT
-    return signal_exit if outcome is Outcome.INTERRUPTED and signal_exit is not None else EXIT_CODES[outcome]
+    return ENVIRONMENT_EXIT if unserved else EXIT_CODES[outcome]
 
 
 def removed_document(removed: RemovedStep, spent: Spent) -> dict[str, Any]:

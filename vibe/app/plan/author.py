@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import anyio.to_thread
@@ -14,24 +14,22 @@ from msgspec.structs import replace
 from ipc.events import SessionEndedEvent, SessionStartedEvent, WarningEvent
 from ipc.sink import EventSink
 from planner.author.planner_agent import CALLER, PlanningLimits
-from planner.store.folder import PlanFolder
 from subagents.agent.budget import Account, Limits
 from subagents.agent.run_context import AgentContext, RunContext
 from subagents.step_result import AgentUsage
 from vibe import __version__
+from vibe.app.conversation.opening import TITLE_LENGTH, PromptResult
 from vibe.app.engine.build import Engine, EngineRequest, build_engine
 from vibe.app.engine.event_publishing import Publishing, publishing
 from vibe.app.engine.host import Host
-from vibe.app.engine.result_record import RunRecord, exit_code_of
-from vibe.app.plan.drafting import PlanDraft, ProposedChange, propose_change
+from vibe.app.engine.result_record import RunRecord
+from vibe.app.plan.drafting import PlanDraft, ProposedChange
 from vibe.app.plan.replanning import check_enabled, limits_of
 from vibe.core.agent_loop import ActResult
 from vibe.core.config.models import ModelConfig
 from vibe.core.outcome import Outcome
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.questions import UserInput
-
-TITLE_LENGTH = 80
 
 
 class PlanningRequest(Struct, frozen=True, kw_only=True):
@@ -62,62 +60,37 @@ class Planning:
         self.context = context
         self.session_id = channel.session_id
         self._engine = engine
-        self._limits = limits
+        self.limits = limits
         self._channel = channel
         self._started = time.monotonic()
-        self._has_ended = False
+        self.has_ended = False
 
     def draft(self, goal: str) -> PlanDraft:
         """Return a proposal for a goal, without a version yet."""
         engine = self._engine
         return PlanDraft(
-            goal=goal, context=self.context, limits=self._limits, config=engine.config, agents=engine.agents
+            goal=goal, context=self.context, limits=self.limits, config=engine.config, agents=engine.agents
         )
 
-    async def propose_change(self, plan: PlanFolder, sentence: str) -> ProposedChange:
-        """See ``vibe.app.plan.drafting.propose_change``."""
-        return await propose_change(plan, sentence, self.context, self._limits)
-
-    def end(self, acted: ActResult | None, repairs: Sequence[str], signal_exit: int | None) -> RunRecord:
+    def end(self, found: PlanDraft | ProposedChange | None, signal_exit: int | None = None) -> RunRecord:
         """Announce the end, and return what the run came to.
 
-        ``acted`` is the last piece of planning; None: it was cancelled. ``signal_exit`` is the exit code of the signal
-        that came meanwhile, if one did.
+        ``found`` None: it was cancelled. ``signal_exit`` is the exit code of the signal that came meanwhile, if one
+        did.
         """
-        record = self._record(acted, repairs).after_signal(signal_exit)
-        self._announce_end(record)
-        return record
-
-    def close(self) -> None:
-        """Announce the end of a run that was broken off; after ``end`` nothing happens."""
-        if not self._has_ended:
-            self._announce_end(self._record(None, ()))
-
-    def _announce_end(self, record: RunRecord) -> None:
-        self._has_ended = True
-        self._channel.sink.publish(SessionEndedEvent(outcome=record.outcome.value, exit_code=record.exit_code))
-
-    def _record(self, acted: ActResult | None, repairs: Sequence[str]) -> RunRecord:
-        account, channel = self.context.account, self._channel
-        acted = acted or ActResult(
+        acted = (found and found.acted) or ActResult(
             outcome=Outcome.INTERRUPTED, reason="stopped", detail="stopped before the plan was done"
         )
-        refused = acted.error is not None and acted.error.halts and acted.outcome is Outcome.FAILED
-        agent = AgentUsage(agent_id=channel.session_id, usage=account.usage, cost_usd=account.cost_usd)
-        return RunRecord(
-            outcome=acted.outcome,
-            exit_code=exit_code_of(acted.outcome, None, unserved=refused or channel.bus.failed),
-            reason=acted.reason,
-            detail=acted.detail,
-            session_id=channel.session_id,
-            result=acted.text,
-            duration_s=time.monotonic() - self._started,
-            usage=account.usage,
-            cost_usd=account.cost_usd,
-            agents=[(None, agent)],
-            denied=acted.denied,
-            warnings=channel.warnings((*self._engine.warnings, *repairs)),
-        )
+        repairs = found.versions[-1].repairs if isinstance(found, PlanDraft) and found.versions else ()
+        spent, channel = self.context.account, self._channel
+        own = AgentUsage(agent_id="", usage=spent.usage, cost_usd=spent.cost_usd)
+        seconds = time.monotonic() - self._started
+        result = PromptResult(acted=acted, usage=own.usage, cost_usd=own.cost_usd, duration_s=seconds, agents=(own,))
+        warnings = (*self._engine.warnings, *repairs)
+        record = result.record(channel.session_id, channel, warnings).after_signal(signal_exit)
+        self.has_ended = True
+        channel.sink.publish(SessionEndedEvent(outcome=record.outcome.value, exit_code=record.exit_code))
+        return record
 
 
 @asynccontextmanager
@@ -131,22 +104,23 @@ async def planning(
         EnvironmentFailure, ipc.errors.IpcError: key, disk or bus.
     """
     engine, model, limits = await anyio.to_thread.run_sync(_prepare, request, host)
-    try:
-        address = request.bus_address or engine.config.ipc.address
-        async with publishing(host, listeners, address=address, named=engine.config.ipc.listeners) as opened:
-            channel = await opened.about(request.workdir, request.subject[:TITLE_LENGTH])
-            channel.sink.publish(
-                SessionStartedEvent(workspace=str(request.workdir), model=model.key, agent=CALLER, version=__version__)
-            )
-            for warning in (*engine.warnings, *request.notes):
-                channel.sink.publish(WarningEvent(code="start", message=warning))
-            run = Planning(engine, _context(request, engine, channel, user_input), limits, channel)
-            try:
-                yield run
-            finally:
-                run.close()
-    finally:
-        await engine.models.aclose()
+    address = request.bus_address or engine.config.ipc.address
+    async with (
+        aclosing(engine.models),
+        publishing(host, listeners, address=address, named=engine.config.ipc.listeners) as opened,
+    ):
+        channel = await opened.about(request.workdir, request.subject[:TITLE_LENGTH])
+        channel.sink.publish(
+            SessionStartedEvent(workspace=str(request.workdir), model=model.key, agent=CALLER, version=__version__)
+        )
+        for warning in (*engine.warnings, *request.notes):
+            channel.sink.publish(WarningEvent(code="start", message=warning))
+        run = Planning(engine, _context(request, engine, channel, user_input), limits, channel)
+        try:
+            yield run
+        finally:
+            if not run.has_ended:
+                run.end(None)
 
 
 def _prepare(request: PlanningRequest, host: Host) -> tuple[Engine, ModelConfig, PlanningLimits]:

@@ -51,10 +51,6 @@ class PlanRun(Struct, frozen=True, kw_only=True):
     open_decisions: tuple[Decision, ...] = ()
     is_sample: bool = False
 
-    def after_signal(self, exit_code: int | None) -> PlanRun:
-        """Return the same, if a signal with this exit code came while it ran (None: none did)."""
-        return replace(self, record=self.record.after_signal(exit_code))
-
 
 class PlanSession:
     """One run of a plan, and the control over it, which takes commands before the run, too.
@@ -186,7 +182,7 @@ def plan_record(outcome: RunResult, channel: Publishing, warnings: Sequence[str]
     results = [step.result for step in outcome.steps if step.result is not None]
     return RunRecord(
         outcome=outcome.outcome,
-        exit_code=exit_code_of(outcome.outcome, None, unserved=refused or channel.bus.failed),
+        exit_code=exit_code_of(outcome.outcome, unserved=refused or channel.bus.failed),
         reason=outcome.reason,
         session_id=channel.session_id,
         plan_id=outcome.plan_id,

@@ -12,7 +12,7 @@ from anyio import CancelScope
 from msgspec.structs import replace
 
 from ipc.events import WarningEvent
-from vibe.app.conversation.conversation import Conversation, prompt_record
+from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import Opening, PromptLimits, Seat
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.build import network_flags
@@ -120,7 +120,9 @@ async def answered(host: Host, opening: Opening, seat: Seat, limits: PromptLimit
             if prompt.note:
                 conversation.channel.sink.publish(WarningEvent(code="stdin", message=prompt.note))
             answer = await conversation.send(prompt.text, images=prompt.images, limits=limits, piped=prompt.piped)
-            record = prompt_record(conversation, answer, signals.exit_code)
+            warnings = conversation.setup.engine.warnings
+            record = answer.record(conversation.session_id, conversation.channel, warnings)
+            record = record.after_signal(signals.exit_code)
             await conversation.aclose(record.outcome, record.exit_code)
             return record
     raise KeyboardInterrupt  # before there was anything to save

@@ -38,9 +38,9 @@ def run(args: Arguments, env: CliEnvironment) -> int | None:
     if args.ask is not None:
         if limits:
             raise CommandLineError("--ask can't change limits: give them without --ask")
-        from vibe.cli.commands import planning_runs  # noqa: PLC0415  a model and all it needs, for this alone
+        from vibe.cli.commands.plan_new import run_ask  # noqa: PLC0415  a model and all it needs, for this alone
 
-        return planning_runs.run(args, env)
+        return run_ask(args, env)
     if args.operations is not None:
         return _apply(args, _read_operations(args.operations, env), env)
     current = effective_plan(find_plan(env.home, args.plan))

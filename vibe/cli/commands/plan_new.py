@@ -1,37 +1,50 @@
-"""``vibe plan new GOAL``: have a plan written, and estimate it; nothing is run."""
+"""``vibe plan new GOAL`` and ``vibe plan edit --ask``: have a plan or a change written by a model; nothing is run."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import anyio
+from anyio import CancelScope, to_thread
+from msgspec.structs import replace
 
 from ipc.events import Event, ToolCallEvent, ToolResultEvent, WarningEvent
+from ipc.sink import EventSink
 from planner.author.structured_output import PLAN_TOOL
 from planner.plan.loader import LoadedPlan, read_plan_file
 from planner.report.graph_text import tree
+from planner.store.folder import PlanFolder, find_plan
+from vibe.app.conversation.mentions import outputs_of, with_piped
+from vibe.app.engine.host import Host
 from vibe.app.engine.result_record import RunRecord
-from vibe.app.plan.author import PlanningRequest
+from vibe.app.plan.author import Planning, PlanningRequest, planning
 from vibe.app.plan.command_consent import model_commands
-from vibe.app.plan.drafting import PlanDraft
-from vibe.cli.commands.planning_runs import new_plan
+from vibe.app.plan.commands import Done, revise
+from vibe.app.plan.drafting import PlanDraft, ProposedChange, propose_change
+from vibe.cli.commands.plan_control import write_done
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.cli.piped import read_all, read_context
+from vibe.cli.signals import handled_signals
 from vibe.cli.streams import forgive
+from vibe.core.outcome import Outcome
 from vibe.core.tools.questions import UserInput
 from vibe.front.event_text import counted, one_line
 from vibe.front.output import TROUBLE, EventLines, line_of
 from vibe.system.plain_text import plain
 
+Planned = TypeVar("Planned", PlanDraft, ProposedChange)
+
 REASON_LENGTH = 1_000
 NOTE_LENGTH = 400
 
 
-def run(args: Arguments, env: CliEnvironment) -> int:
+def run_new(args: Arguments, env: CliEnvironment) -> int:
     """Write the plan to the file, or to stdout, and return the exit code of the record."""
     target = _target(args.to, env)
     base = None if args.base is None else read_plan_file(env.cwd / Path(args.base).expanduser())
@@ -41,10 +54,10 @@ def run(args: Arguments, env: CliEnvironment) -> int:
     )
     forgive(env.stdout)
     watched = args.output == "text" and env.stderr.isatty()  # it takes minutes: show that it works
-    trouble = (WarningEvent,) if args.output == "text" else TROUBLE  # text ends with a sentence on errors
-    listeners = [EventLines(env.stderr, partial(line_of, (*trouble, ToolCallEvent) if watched else trouble))]
+    listeners = [_listener(args, env, watched=watched)]
     listeners += [EventLines(env.stderr, _refusal)] if args.output == "text" else []
-    record, draft = anyio.run(new_plan, request, base, env, listeners, _person(args.output, env))
+    write, person = partial(_written, base, request, env.home), _person(args.output, env)
+    record, draft = anyio.run(_planned, request, env, listeners, write, person)
     unsaved = None if draft is None or target is None else _save(draft.loaded, target)
     file = None if unsaved else target
     if args.output == "json":
@@ -138,3 +151,104 @@ def _picture(loaded: LoadedPlan, target: Path) -> list[str]:
 def _spent(record: RunRecord) -> str:
     cost = "at an unknown price" if record.cost_usd is None else f"${record.cost_usd:.4f}"
     return f"planning took {record.usage.total_tokens:,} tokens in {counted(record.usage.calls, 'call')}, {cost}"
+
+
+async def _planned(
+    request: PlanningRequest,
+    host: Host,
+    listeners: Sequence[EventSink],
+    plan: Callable[[Planning], Awaitable[Planned]],
+    user_input: UserInput | None = None,
+) -> tuple[RunRecord, Planned | None]:
+    """Have a model plan; None: nothing came of it, and the record says why. A signal ends that.
+
+    Raises:
+        UsageError, EnvironmentFailure, ipc.errors.IpcError: as ``planning`` and ``plan``.
+    """
+    scope = CancelScope()
+    found: Planned | None = None
+    async with (
+        handled_signals(host, lambda _which, _count: scope.cancel()) as signals,
+        planning(request, host, listeners, user_input) as run,
+    ):
+        with scope:
+            found = await plan(run)
+        record = run.end(found, signals.exit_code)
+    return record, found if record.outcome is Outcome.COMPLETED else None
+
+
+async def _written(base: LoadedPlan | None, request: PlanningRequest, home: Path, run: Planning) -> PlanDraft:
+    """Have a plan written for a goal, or ``base`` changed as a sentence says."""
+    draft = run.draft(request.subject)
+    outputs = outputs_of(home, run.session_id)
+    draft.piped = await to_thread.run_sync(with_piped, "", request.piped, outputs)
+    draft.context = replace(run.context, workspace=run.context.workspace.granting([outputs], write=False))
+    if base is None:
+        await draft.write()
+    else:
+        await draft.replace(base)
+        await draft.revise(request.subject + draft.piped)
+    return draft
+
+
+async def _proposed(folder: PlanFolder, sentence: str, run: Planning) -> ProposedChange:
+    return await propose_change(folder, sentence, run.context, run.limits)
+
+
+def _listener(args: Arguments, env: CliEnvironment, *, watched: bool) -> EventLines:
+    """Return what says on standard error how planning goes; text ends with a sentence on errors."""
+    trouble = (WarningEvent,) if args.output == "text" else TROUBLE
+    return EventLines(env.stderr, partial(line_of, (*trouble, ToolCallEvent) if watched else trouble))
+
+
+CHANGE_LENGTH = 2_000
+YES = frozenset({"y", "yes"})
+
+
+def run_ask(args: Arguments, env: CliEnvironment) -> int:
+    """Have the change proposed, show it, and carry it out after a yes."""
+    asks = args.output == "text" and env.stdin.isatty() and env.stderr.isatty()
+    if not (asks or args.yes):
+        raise CommandLineError("--ask: no one can confirm the change: add --yes, or run it at a terminal")
+    folder = find_plan(env.home, args.plan)
+    request = PlanningRequest(
+        subject=args.ask, workdir=Path(folder.settings().workspace), trust=args.trust, wanted_by="vibe plan edit --ask"
+    )
+    listener = _listener(args, env, watched=asks)
+    record, change = anyio.run(_planned, request, env, [listener], partial(_proposed, folder, request.subject))
+    if change is None:
+        env.stderr.write(
+            f"vibe: no change: {one_line(record.detail or record.reason or 'no reason given', CHANGE_LENGTH)}\n"
+        )
+        return record.exit_code
+    if not change.operations:
+        why = one_line(change.reason or "the plan already says so", CHANGE_LENGTH)
+        write_done(Done(plan_id=folder.plan_id, message=f"nothing to change: {why}", running=False), args, env)
+        return ExitCode.DONE
+    lines = _change_lines(change)
+    if asks and not args.yes:
+        env.stderr.write("\n".join(lines) + "\n")
+        if not _says_yes(env):
+            env.stderr.write(f"vibe: plan {folder.plan_id} was not changed\n")
+            return ExitCode.BLOCKED
+    done = anyio.run(partial(revise, env, args.plan, change.operations, args.reason or args.ask, trust=args.trust))
+    write_done(done, args, env, lines if args.yes else ())
+    return ExitCode.DONE
+
+
+def _change_lines(change: ProposedChange) -> list[str]:
+    """The change, and the commands that it brings, which a person should read."""
+    lines = [f"  {one_line(line, CHANGE_LENGTH)}" for line in change.diff]
+    if change.commands:
+        lines += ["It would run:"]
+        lines += [
+            f"  {one.step_id}{' (check)' if one.check else ''}: {one_line(one.line, CHANGE_LENGTH)}"
+            for one in change.commands
+        ]
+    return [*lines, f"because: {one_line(change.reason, CHANGE_LENGTH)}"] if change.reason else lines
+
+
+def _says_yes(env: CliEnvironment) -> bool:
+    env.stderr.write("Apply this change? [y/N] ")
+    env.stderr.flush()
+    return env.stdin.readline().strip().lower() in YES

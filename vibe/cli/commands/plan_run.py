@@ -104,7 +104,7 @@ async def carried_out(plan: LoadedPlan | str, options: PlanRunOptions, host: Hos
     async with handled_signals(host, partial(_on_signal, session)) as signals:
         # What is there by the start lives to the end of the run: never look through thousands of steps again.
         ended = await session.run(before_start=gc.freeze if host.owns_process else None)
-        return ended.after_signal(signals.exit_code)
+        return replace(ended, record=ended.record.after_signal(signals.exit_code))
 
 
 def _on_signal(session: PlanSession, which: signal.Signals, count: int) -> None:

@@ -96,7 +96,7 @@ async def _drafted(talk: Talk, goal: str, document: LoadedPlan | None, wish: str
         else:
             await _plan(talk, draft, draft.write)
         accepted = await _accepted(talk, draft) if draft.versions else None
-        run.end(draft.acted, (), None)
+        run.end(draft)
         return accepted
 
 

@@ -108,13 +108,13 @@ async def test_a_plan_is_paused_by_whoever_holds_it_and_goes_on_by_its_id(tmp_pa
         "editor",
         130,
     )
-    assert paused.after_signal(143).record.exit_code == 143
+    assert paused.record.after_signal(143).exit_code == 143
     await anyio.Path(tmp_path / "work" / "go").touch()
     options = PlanRunOptions(workdir=tmp_path / "work", plan_folder=tmp_path)
     again = await open_plan(str(paused.record.plan_id), options, host_of(tmp_path / "home"), Audience())
     finished = await again.run()
     assert finished.status is PlanStatus.COMPLETED
-    assert finished.after_signal(143).record.exit_code == 0
+    assert finished.record.after_signal(143).exit_code == 0
 
 
 @pytest.mark.parametrize("executor", ["local", "process"])

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from vibe.app.engine.result_record import exit_code_of
+from vibe.app.engine.result_record import RunRecord, exit_code_of
+from vibe.core.messages import Usage
 from vibe.core.outcome import Outcome
 
 
@@ -21,4 +22,14 @@ from vibe.core.outcome import Outcome
 def test_a_record_that_is_not_whole_goes_before_a_signal_and_a_signal_stands_for_an_interruption_only(
     outcome: Outcome, signal_exit: int | None, code: int, *, unserved: bool
 ) -> None:
-    assert exit_code_of(outcome, signal_exit, unserved=unserved) == code
+    record = RunRecord(
+        outcome=outcome,
+        exit_code=exit_code_of(outcome, unserved=unserved),
+        session_id="s",
+        result="",
+        duration_s=0.0,
+        usage=Usage(),
+        cost_usd=None,
+    )
+
+    assert record.after_signal(signal_exit).exit_code == code
