@@ -37,8 +37,7 @@ from vibe.core.session.write_turn import WAITS, Turns
 from vibe.core.tools import base, ui
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.errors import TOLD, ReadOnlyRefusedError, ToolError
-from vibe.core.tools.facts import AnyTool, CallSubject
-from vibe.core.tools.gate import CallRefusal, Gate
+from vibe.core.tools.gate import AnyTool, CallRefusal, CallSubject, Gate
 from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.outputs import capped, encodable

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from vibe.core.tools.builtins.write_file import WriteFile, WriteFileArgs, WriteFileConfig
-from vibe.core.tools.facts import subject_of
+from vibe.core.tools.gate import subject_of
 from vibe.core.tools.workspace import Workspace
 
 
