@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from vibe.core.config.loader import LoadedConfig
 from vibe.core.config.paths import PROJECT_DIRECTORY, VibePaths, project_lineage, shown
 from vibe.core.guidance import Guidance
 from vibe.core.hooks.runner import HOOKS_FILE, HookFile, load_hooks
 from vibe.core.instructions.memory import MemoryFileError, MemoryStore
-from vibe.core.instructions.project_context import GuidanceRequest, project_context
+from vibe.core.instructions.project_context import project_context
 from vibe.core.instructions.project_docs import ProjectDocs
 from vibe.core.instructions.system_prompt import PromptLibrary
 from vibe.core.skills.command_files import CommandFiles
@@ -38,24 +39,27 @@ TAKE_OVER = MappingProxyType({
 PROMPTS = "prompts"
 
 
-def load_guidance(request: GuidanceRequest) -> Guidance:
+def load_guidance(loaded: LoadedConfig, nested: Sequence[Path] = (), *, snapshot: bool = False) -> Guidance:
     """Read everything; blocks, and asks git.
+
+    ``nested`` are trusted folders below the workspace, whose skills are its own, too. ``snapshot``: the workspace's
+    files and git are to be told.
 
     Raises:
         UsageError: a hooks file or the system prompt that was chosen is wrong.
     """
-    config, trusts = request.config, request.trusts
-    project = [] if request.project_dir is None else [request.project_dir / PROMPTS]
-    library = PromptLibrary(folders=[*project, VibePaths(request.home).prompts])
-    commands = [folder / PROJECT_DIRECTORY / COMMANDS for folder in request.lineage if trusts(folder)]
-    docs = ProjectDocs.load(request.home, request.lineage, trusts)
-    skills = load_skills(request)
-    memory = memory_store(request.home, request.workdir, request.user_home)
+    config, trusts = loaded.config, loaded.trusts
+    project = [] if loaded.project_dir is None else [loaded.project_dir / PROMPTS]
+    library = PromptLibrary(folders=[*project, VibePaths(loaded.home).prompts])
+    commands = [folder / PROJECT_DIRECTORY / COMMANDS for folder in loaded.lineage if trusts(folder)]
+    docs = ProjectDocs.load(loaded.home, loaded.lineage, trusts)
+    skills = load_skills(loaded, nested)
+    memory = memory_store(loaded.home, loaded.workdir, loaded.user_home)
     memory_section, memory_warning = _remembered(memory)
-    hook_files = _hook_files(request)
+    hook_files = _hook_files(loaded)
     unused = () if config.enable_experimental_hooks else _unused(hook_files)
     return Guidance(
-        workdir=request.workdir,
+        workdir=loaded.workdir,
         commit_signature=config.include_commit_signature,
         model_info=config.include_model_info,
         prompt_detail=config.include_prompt_detail,
@@ -63,27 +67,27 @@ def load_guidance(request: GuidanceRequest) -> Guidance:
         library=library,
         shell_path=find_shell(),
         skills=skills,
-        commands=CommandFiles(dict.fromkeys([*commands, request.home / COMMANDS])),
+        commands=CommandFiles(dict.fromkeys([*commands, loaded.home / COMMANDS])),
         hooks=load_hooks(hook_files) if config.enable_experimental_hooks else (),
         docs=docs,
         trusts=trusts,
         memory=memory,
         memory_section=memory_section,
-        context=project_context(request, library) if request.snapshot and config.include_project_context else "",
-        warnings=(*skills.warnings, *docs.warnings, *memory_warning, *unused, *_of_others(request, skills, docs)),
+        context=project_context(loaded, library) if snapshot and config.include_project_context else "",
+        warnings=(*skills.warnings, *docs.warnings, *memory_warning, *unused, *_of_others(loaded, skills, docs)),
     )
 
 
-def _of_others(request: GuidanceRequest, skills: SkillManager, docs: ProjectDocs) -> tuple[str, ...]:
+def _of_others(loaded: LoadedConfig, skills: SkillManager, docs: ProjectDocs) -> tuple[str, ...]:
     """Return a line on what other agents would read in this project, where there is nothing of that kind of our own."""
     own = {
         "skills": bool(skills.available),
-        "commands": any((folder / PROJECT_DIRECTORY / COMMANDS).is_dir() for folder in request.lineage),
-        "servers": bool(request.config.mcp_servers),
-        "rules": any(doc.path.parent in request.lineage for doc in docs.docs),
+        "commands": any((folder / PROJECT_DIRECTORY / COMMANDS).is_dir() for folder in loaded.lineage),
+        "servers": bool(loaded.config.mcp_servers),
+        "rules": any(doc.path.parent in loaded.lineage for doc in docs.docs),
     }
     found = [(kind, name) for kind, names in OF_OTHERS.items() if not own[kind] for name in names]
-    left = [(kind, name) for kind, name in found if any((folder / name).exists() for folder in request.lineage)]
+    left = [(kind, name) for kind, name in found if any((folder / name).exists() for folder in loaded.lineage)]
     if not left:
         return ()
     ways = [TAKE_OVER[kind].format(name=name) for kind, name in dict(reversed(left)).items()]
@@ -96,27 +100,27 @@ def _unused(files: Sequence[HookFile]) -> tuple[str, ...]:
     return (f"hooks are off, {labels} is not used: set enable_experimental_hooks = true",) if labels else ()
 
 
-def load_skills(request: GuidanceRequest) -> SkillManager:
+def load_skills(loaded: LoadedConfig, nested: Sequence[Path] = ()) -> SkillManager:
     """The skills of the configured folders, the trusted project and the user.
 
     Raises:
         ConfigError: a pattern is not valid.
     """
-    trusts = request.trusts
-    own = request.home.resolve()
+    trusts = loaded.trusts
+    own = loaded.home.resolve()
     project = [
         folder / name / SKILLS
-        for folder in (*request.lineage, *request.nested)
+        for folder in (*loaded.lineage, *nested)
         if trusts(folder)
         for name in (PROJECT_DIRECTORY, AGENTS_DIRECTORY)
         if (folder / name).resolve() != own
     ]
     sources = SkillSources(
-        configured=tuple(map(Path, request.config.skill_paths)),
+        configured=tuple(map(Path, loaded.config.skill_paths)),
         project=tuple(project),
-        user=(request.home / SKILLS, request.user_home / AGENTS_DIRECTORY / SKILLS),
-        enabled=request.config.enabled_skills,
-        disabled=request.config.disabled_skills,
+        user=(loaded.home / SKILLS, loaded.user_home / AGENTS_DIRECTORY / SKILLS),
+        enabled=loaded.config.enabled_skills,
+        disabled=loaded.config.disabled_skills,
     )
     return SkillManager(sources)
 
@@ -127,13 +131,13 @@ def memory_store(home: Path, workdir: Path, user_home: Path) -> MemoryStore:
     return MemoryStore(folder=home / MEMORY, project=lineage[-1] if lineage else workdir.resolve())
 
 
-def _hook_files(request: GuidanceRequest) -> list[HookFile]:
-    user = request.home / HOOKS_FILE
-    files = [HookFile(path=user, label=shown(user, request.user_home))]
-    if request.project_dir is not None:
-        path = request.project_dir / HOOKS_FILE
-        label = shown(path, request.user_home)
-        files.append(HookFile(path=path, label=label, project_dir=request.project_dir.parent))
+def _hook_files(loaded: LoadedConfig) -> list[HookFile]:
+    user = loaded.home / HOOKS_FILE
+    files = [HookFile(path=user, label=shown(user, loaded.user_home))]
+    if loaded.project_dir is not None:
+        path = loaded.project_dir / HOOKS_FILE
+        label = shown(path, loaded.user_home)
+        files.append(HookFile(path=path, label=label, project_dir=loaded.project_dir.parent))
     return files
 
 

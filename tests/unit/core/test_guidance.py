@@ -9,11 +9,11 @@ import pytest
 
 from ipc.sink import MemorySink
 from tests.unit.core.skills.writing import write_skill
+from vibe.core.config.loader import LoadedConfig
 from vibe.core.config.models import VibeConfig
 from vibe.core.guidance import AgentPlace, AgentPrompt, Guidance, loaded_skills
 from vibe.core.guidance_loader import load_guidance
 from vibe.core.instructions.memory import MemoryStore
-from vibe.core.instructions.project_context import GuidanceRequest
 from vibe.core.instructions.project_docs import ProjectDoc, ProjectDocs
 from vibe.core.instructions.system_prompt import COMMIT_SIGNATURE
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
@@ -149,7 +149,7 @@ def test_project_skills_come_before_the_users_and_up_to_the_git_root(tmp_path: P
     kept = write_skill(inner / ".vibe" / "skills", "both")
     write_skill(project / ".agents" / "skills", "outer")
 
-    request = GuidanceRequest(
+    request = LoadedConfig(
         home=home, workdir=inner, environ={"HOME": str(tmp_path / "me")}, config=VibeConfig(), trust_workdir=True
     )
     guidance = load_guidance(request)
@@ -161,7 +161,7 @@ def test_project_skills_come_before_the_users_and_up_to_the_git_root(tmp_path: P
 def test_a_damaged_memory_costs_the_memory_and_not_the_run(tmp_path: Path) -> None:
     (tmp_path / "memory").mkdir()
     (tmp_path / "memory" / "global.json").write_text("{")
-    request = GuidanceRequest(home=tmp_path, workdir=tmp_path, environ={"HOME": str(tmp_path)}, config=VibeConfig())
+    request = LoadedConfig(home=tmp_path, workdir=tmp_path, environ={"HOME": str(tmp_path)}, config=VibeConfig())
     guidance = load_guidance(request)
     assert guidance.memory_section == ""
     assert "global.json" in guidance.warnings[0]
@@ -176,7 +176,7 @@ def taught(tmp_path: Path, *names: str, **config: Any) -> Guidance:
             path.write_text("Say moo.\n")
         else:
             path.mkdir()
-    request = GuidanceRequest(
+    request = LoadedConfig(
         home=tmp_path / "home",
         workdir=project,
         environ={"HOME": str(tmp_path)},

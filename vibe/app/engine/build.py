@@ -18,10 +18,8 @@ from vibe.core.agents.models import AgentProfile
 from vibe.core.config.loader import AgentSettings, ConfigRequest, LoadedConfig, load_config, with_keyring
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
 from vibe.core.config.paths import PROJECT_DIRECTORY, VibePaths
-from vibe.core.config.trust import nested_projects
 from vibe.core.guidance import Guidance
 from vibe.core.guidance_loader import load_guidance
-from vibe.core.instructions.project_context import GuidanceRequest
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.llm.limiter import CallLimiter
 from vibe.core.tools.approvals import Approvals
@@ -36,7 +34,7 @@ from vibe.shell.sandbox.port import SandboxUnprovenError
 from vibe.shell.sandbox.records import put_back_abandoned, records_of
 from vibe.shell.sandbox.settings import Network
 from vibe.shell.sandbox.temporary import remove_abandoned
-from vibe.system.own_places import OwnPlaces, user_home_of
+from vibe.system.own_places import OwnPlaces
 
 REPLAY = "replay"
 """The name of the provider and the model that a demonstration's script stands for."""
@@ -138,15 +136,14 @@ def build_engine(host: Host, request: EngineRequest, limiter_of: Callable[[str],
         trust_workdir=request.trust,
     )
     loaded = load_config(wanted)
-    user_home = user_home_of(loaded.environ)
-    nested = nested_projects(host.home, request.workdir, user_home, trust_workdir=request.trust)
-    agents = load_agents(host.home, loaded, nested)
+    nested = loaded.nested_projects()
+    agents = load_agents(loaded, nested)
     profile = None
     if request.agent is not None:
         profile = agents.main(request.agent or loaded.config.default_agent)
         if profile.settings and profile.file is not None:
             loaded = load_config(replace(wanted, agent=AgentSettings(data=profile.settings, source=profile.file)))
-            agents = load_agents(host.home, loaded, nested)
+            agents = load_agents(loaded, nested)
     if request.replay is None:
         loaded = with_keyring(loaded)
     config = loaded.config if request.replay is None else _with_replay(loaded.config, request.replay)
@@ -155,19 +152,11 @@ def build_engine(host: Host, request: EngineRequest, limiter_of: Callable[[str],
         project_tools=loaded.project_dir / "tools" if loaded.project_dir else None,
         user_tools=VibePaths(host.home).tools,
     )
-    taught = GuidanceRequest(
-        home=host.home,
-        workdir=request.workdir,
-        environ=loaded.environ,
-        config=config,
-        project_dir=loaded.project_dir,
-        trust_workdir=request.trust,
-        snapshot=request.snapshot,
-        nested=nested,
-    )
     confinement = _confinement(host, loaded, request.workdir)
     with ThreadPoolExecutor(max_workers=2) as beside:
-        guided = beside.submit(load_guidance, taught)  # which waits for git, as this for bwrap
+        guided = beside.submit(
+            load_guidance, loaded, nested, snapshot=request.snapshot
+        )  # which waits for git, as this for bwrap
         confines = beside.submit(_confines, confinement)
         tools = ToolManager(replace(sources, is_sandboxed=confines.result), config)
         guidance = guided.result()
@@ -221,14 +210,14 @@ def _confines(confinement: Confinement) -> bool:
         return True
 
 
-def load_agents(home: Path, loaded: LoadedConfig, nested: Sequence[Path] = ()) -> AgentManager:
+def load_agents(loaded: LoadedConfig, nested: Sequence[Path] = ()) -> AgentManager:
     """Return the agent profiles of the configuration, the trusted project, its ``nested`` folders and the user.
 
     Reads files.
     """
     config = loaded.config
     below = (folder / PROJECT_DIRECTORY for folder in nested)
-    own = home.resolve()
+    own = loaded.home.resolve()
     projects = [
         *([loaded.project_dir] if loaded.project_dir else []),
         *(path for path in below if path.resolve() != own),
@@ -236,8 +225,8 @@ def load_agents(home: Path, loaded: LoadedConfig, nested: Sequence[Path] = ()) -
     project = [folder / "agents" for folder in projects]
     return AgentManager(
         AgentSources(
-            user_home=user_home_of(loaded.environ),
-            folders=[*map(Path, config.agent_paths), *project, VibePaths(home).agents],
+            user_home=loaded.user_home,
+            folders=[*map(Path, config.agent_paths), *project, VibePaths(loaded.home).agents],
             enabled=config.enabled_agents,
             disabled=config.disabled_agents,
             places=loaded.origins,

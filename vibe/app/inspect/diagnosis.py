@@ -107,7 +107,7 @@ def _home(home: Path) -> Finding:
 
 def _config_files(host: Host, workdir: Path, loaded: LoadedConfig) -> str:
     own = VibePaths(host.home).config_file
-    project = find_project_dir(workdir, home=host.home, user_home=user_home_of(loaded.environ))
+    project = find_project_dir(workdir, home=host.home, user_home=loaded.user_home)
     described = [f"{own}{'' if own.is_file() else ' (none)'}"]
     if project is not None and (project / CONFIG_FILE).is_file():
         described.append(f"{project / CONFIG_FILE}{'' if loaded.project_dir else ' (not trusted, not loaded)'}")

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vibe.app.engine.build import load_agents
+from vibe.app.engine.settings import Settings
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.core.agents.models import AgentProfile
-from vibe.core.config.loader import ConfigRequest, load_config
-from vibe.core.config.trust import nested_projects
 from vibe.front.event_text import one_line
-from vibe.system.own_places import user_home_of
 
 SHOWN = (
     "name", "display_name", "description", "safety", "agent_type", "active_model", "system_prompt_id", "enabled_tools",
@@ -21,10 +19,8 @@ SHOWN = (
 
 def run_list(args: Arguments, env: CliEnvironment) -> None:
     """List them; what is wrong with a file goes to stderr."""
-    request = ConfigRequest(home=env.home, workdir=args.workdir, environ=env.environ, trust_workdir=args.trust)
-    loaded = load_config(request)
-    user_home = user_home_of(loaded.environ)
-    agents = load_agents(env.home, loaded, nested_projects(env.home, args.workdir, user_home, trust_workdir=args.trust))
+    loaded = Settings(env, args.workdir, trust=args.trust).load()
+    agents = load_agents(loaded, loaded.nested_projects())
     profiles = list(agents.profiles.values())
     broken = [
         {"name": name, "problems": [str(problem) for problem in error.problems]}

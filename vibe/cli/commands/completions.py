@@ -47,7 +47,7 @@ def _configured(kind: str, env: CliEnvironment) -> list[str]:
         from vibe.app.engine.build import load_agents  # noqa: PLC0415  as above
         from vibe.core.agents.models import AgentType  # noqa: PLC0415  as above
 
-        profiles = load_agents(env.home, loaded).profiles.values()
+        profiles = load_agents(loaded).profiles.values()
         return [profile.name for profile in profiles if profile.agent_type is not AgentType.SUBAGENT]
     if kind == "models":
         return [model.key for model in loaded.config.models]

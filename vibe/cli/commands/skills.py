@@ -4,32 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from vibe.app.engine.settings import Settings
 from vibe.cli.environment import Arguments, CliEnvironment
-from vibe.core.config.loader import ConfigRequest, load_config
-from vibe.core.config.trust import nested_projects
 from vibe.core.guidance_loader import load_skills
-from vibe.core.instructions.project_context import GuidanceRequest
 from vibe.core.skills.manager import SkillInfo
 from vibe.front.event_text import one_line
 from vibe.front.listings import NO_SKILLS, skill_line
-from vibe.system.own_places import user_home_of
 
 
 def run_list(args: Arguments, env: CliEnvironment) -> None:
     """List the skills; warnings go to stderr."""
-    request = ConfigRequest(home=env.home, workdir=args.workdir, environ=env.environ, trust_workdir=args.trust)
-    loaded = load_config(request)
-    manager = load_skills(
-        GuidanceRequest(
-            home=env.home,
-            workdir=args.workdir,
-            environ=loaded.environ,
-            config=loaded.config,
-            project_dir=loaded.project_dir,
-            trust_workdir=args.trust,
-            nested=nested_projects(env.home, args.workdir, user_home_of(loaded.environ), trust_workdir=args.trust),
-        )
-    )
+    loaded = Settings(env, args.workdir, trust=args.trust).load()
+    manager = load_skills(loaded, loaded.nested_projects())
     for warning in (*loaded.warnings, *manager.warnings):
         env.stderr.write(f"warning: {one_line(warning, 1_000)}\n")
     skills = list(manager.available.values())

@@ -5,13 +5,13 @@ Providers' keys may be in the environment, the user's ``.env``, and the keyring,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 from pydantic_core import to_jsonable_python
 
 from vibe.core.config.checks import drop_bad_looks, validate
@@ -19,10 +19,18 @@ from vibe.core.config.dotenv import EnvFile, read_env_file
 from vibe.core.config.foreign_keys import foreign_summary
 from vibe.core.config.layers import DEFAULT_ORIGIN, Layer, default_layer, merge, read_layer
 from vibe.core.config.models import VibeConfig
-from vibe.core.config.paths import CONFIG_FILE, VibePaths, absolute, find_project_dir, shown
+from vibe.core.config.paths import (
+    CONFIG_FILE,
+    VibePaths,
+    absolute,
+    find_project_dir,
+    nested_folders,
+    project_lineage,
+    shown,
+)
 from vibe.core.config.schema import Key, annotation_at, leaves, parse_word, written
 from vibe.core.config.toml_source import TomlSource, read_toml
-from vibe.core.config.trust import TrustStore
+from vibe.core.config.trust import TrustStore, trusting
 from vibe.system.own_places import user_home_of
 from vibe.system.programs import guarded
 
@@ -72,8 +80,8 @@ class ConfigRequest(Struct, frozen=True, kw_only=True):
     agent: AgentSettings | None = None
 
 
-class LoadedConfig(Struct, frozen=True, kw_only=True):
-    """The configuration and where it is from.
+class LoadedConfig(ConfigRequest, frozen=True, kw_only=True):
+    """The configuration and where it is from, of the places that were asked about.
 
     ``foreign`` says of each setting of Mistral Vibe that it has no effect; one of the ``warnings`` counts them.
     ``origins`` maps each dotted key to ``file:line``, a variable, a flag, or ``default``. ``project_dir`` is the
@@ -82,12 +90,33 @@ class LoadedConfig(Struct, frozen=True, kw_only=True):
     """
 
     config: VibeConfig
-    origins: Mapping[str, str]
-    warnings: tuple[str, ...]
-    foreign: tuple[str, ...]
-    project_dir: Path | None
-    environ: Mapping[str, str]
+    origins: Mapping[str, str] = field(default_factory=dict[str, str])
+    warnings: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
+    project_dir: Path | None = None
     from_keyring: frozenset[str] = frozenset()
+
+    @property
+    def user_home(self) -> Path:
+        """The user's home directory."""
+        return user_home_of(self.environ)
+
+    @property
+    def lineage(self) -> list[Path]:
+        """The project's folders from the workspace up, nearest first."""
+        return project_lineage(self.workdir, self.user_home)
+
+    @property
+    def trusts(self) -> Callable[[Path], bool]:
+        """Check that a resolved folder is trusted."""
+        return trusting(self.home, self.workdir, self.user_home, trust_workdir=self.trust_workdir)
+
+    def nested_projects(self) -> tuple[Path, ...]:
+        """The folders below a trusted workspace that teach those who work in it; the user's home is no project.
+
+        Reads the file system.
+        """
+        return nested_folders(self.workdir, self.trusts) if self.lineage else ()
 
 
 def load_config(request: ConfigRequest) -> LoadedConfig:
@@ -113,7 +142,9 @@ def load_config(request: ConfigRequest) -> LoadedConfig:
     looks = () if request.drafts else drop_bad_looks(merged)
     config = validate(merged)
     writable = (Path(absolute(place, request.workdir, user_home)) for place in config.sandbox.writable)
+    guarding = (request.workdir, *writable)
     return LoadedConfig(
+        **asdict(replace(request, environ=MappingProxyType(guarded(environ, guarding)))),
         config=config,
         origins=MappingProxyType(_origins(merged)),
         warnings=(
@@ -125,7 +156,6 @@ def load_config(request: ConfigRequest) -> LoadedConfig:
         ),
         foreign=tuple(merged.foreign),
         project_dir=project_dir,
-        environ=MappingProxyType(guarded(environ, (request.workdir, *writable))),
     )
 
 

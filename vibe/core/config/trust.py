@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from vibe.core.config.paths import VibePaths, find_project_dir, is_empty, nested_folders, project_lineage, shown
+from vibe.core.config.paths import VibePaths, find_project_dir, is_empty, project_lineage, shown
 from vibe.core.config.toml_source import TomlSource, read_toml
 from vibe.core.config.writer import changing_document, put_settings
 from vibe.system.errors import ConfigError
@@ -171,13 +171,6 @@ def trusting(home: Path, workdir: Path, user_home: Path, *, trust_workdir: bool)
         return (top is not None and folder.is_relative_to(top)) or store.is_trusted(folder)
 
     return trusts
-
-
-def nested_projects(home: Path, workdir: Path, user_home: Path, *, trust_workdir: bool) -> tuple[Path, ...]:
-    """The folders below a trusted workspace that teach those who work in it; the user's home is no project."""
-    if not project_lineage(workdir, user_home):
-        return ()
-    return nested_folders(workdir, trusting(home, workdir, user_home, trust_workdir=trust_workdir))
 
 
 def _teaches(path: Path) -> bool:

@@ -11,8 +11,9 @@ import pytest
 
 from tests.integration.core.session.repository import ENVIRON
 from vibe.app.plan.reuse import changed_files, head_commit
+from vibe.core.config.loader import LoadedConfig
 from vibe.core.config.models import ProjectContextConfig, VibeConfig
-from vibe.core.instructions.project_context import GuidanceRequest, git_view
+from vibe.core.instructions.project_context import git_view
 from vibe.core.session.snapshots import Snapshots
 from vibe.system.git.discovery import git_head
 
@@ -83,7 +84,7 @@ def trap(tmp_path: Path) -> Trap:
 
 def ask_for_a_view(trap: Trap) -> object:
     config = VibeConfig(project_context=ProjectContextConfig(default_commit_count=5, timeout_seconds=60))
-    return git_view(GuidanceRequest(home=trap.base, workdir=trap.root, environ=ENVIRON, config=config))
+    return git_view(LoadedConfig(home=trap.base, workdir=trap.root, environ=ENVIRON, config=config))
 
 
 ASKED: dict[str, Callable[[Trap], object]] = {

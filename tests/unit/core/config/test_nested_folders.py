@@ -7,13 +7,19 @@ from pathlib import Path
 import pytest
 
 from vibe.core.config import paths
+from vibe.core.config.loader import LoadedConfig
+from vibe.core.config.models import VibeConfig
 from vibe.core.config.paths import nested_folders
-from vibe.core.config.trust import nested_projects
 
 
 def make(root: Path, *names: str) -> None:
     for name in names:
         (root / name).mkdir(parents=True)
+
+
+def loaded(home: Path, work: Path, user_home: Path, *, trust: bool) -> LoadedConfig:
+    environ = {"HOME": str(user_home)}
+    return LoadedConfig(home=home, workdir=work, environ=environ, config=VibeConfig(), trust_workdir=trust)
 
 
 def found(root: Path) -> list[str]:
@@ -47,7 +53,7 @@ def test_each_folder_must_be_trusted_and_the_workspace_too(tmp_path: Path) -> No
     home.mkdir(parents=True)
 
     def nested(*, trust: bool = False) -> list[str]:
-        folders = nested_projects(home, work, tmp_path / "me", trust_workdir=trust)
+        folders = loaded(home, work, tmp_path / "me", trust=trust).nested_projects()
         return [folder.name for folder in folders]
 
     assert nested() == []
@@ -60,4 +66,4 @@ def test_each_folder_must_be_trusted_and_the_workspace_too(tmp_path: Path) -> No
 
 def test_the_users_home_is_no_project(tmp_path: Path) -> None:
     make(tmp_path, "other/.vibe")
-    assert nested_projects(tmp_path / ".vibe", tmp_path, tmp_path, trust_workdir=True) == ()
+    assert loaded(tmp_path / ".vibe", tmp_path, tmp_path, trust=True).nested_projects() == ()
