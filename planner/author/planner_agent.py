@@ -34,7 +34,7 @@ from subagents.agent.subagent import finished_event
 from subagents.executor import KeptBy, KeptWork
 from vibe.core.agent_loop import ActResult
 from vibe.core.modes import MODE_CATALOG, ExecutionMode
-from vibe.core.outcome import NeverStop, Outcome, StopSignal
+from vibe.core.outcome import Outcome
 from vibe.core.session.transcript import Transcript
 from vibe.system.errors import UsageError, VibeError
 from vibe.system.plain_text import beginning
@@ -184,11 +184,10 @@ async def planned(
     orders: Literal["plan", "revise", "change"],
     prompt: str,
     offer: Offer,
-    stop: StopSignal | None = None,
 ) -> ActResult:
     """Have an offer made, by the standing ``orders`` of that name. What goes wrong is in the result."""
     text = await to_thread.run_sync(planner_prompt, orders)
-    acted = await reader.read(text, prompt, offer, _UntilGivenUp(offer, stop or NeverStop()))
+    acted = await reader.read(text, prompt, offer, offer)
     if not offer.accepted and not offer.given_up and (value := _value_in(acted.text)) is not None:
         await to_thread.run_sync(offer.offer, value)
     if offer.accepted:  # what it was not allowed to read on the way is listed, and no reason to throw the work away
@@ -216,18 +215,6 @@ def _value_in(text: str) -> dict[str, Any] | None:
             found.append((end - start, value))
         start = text.find("{", end)
     return max(found, key=lambda each: each[0])[1] if found else None
-
-
-class _UntilGivenUp:
-    """Stops when told to, or when the offer has been refused too often."""
-
-    def __init__(self, offer: Offer, stop: StopSignal) -> None:
-        self._offer = offer
-        self._stop = stop
-
-    @property
-    def requested(self) -> bool:
-        return self._stop.requested or self._offer.given_up
 
 
 CALLER = "planner"
@@ -286,7 +273,7 @@ class PlannerAgent:
         self._revised: Counter[str] = Counter()
         self._state: PlanState | None = None
 
-    async def plan(self, goal: str, stop: StopSignal | None = None, *, piped: str = "") -> Draft:
+    async def plan(self, goal: str, *, piped: str = "") -> Draft:
         """A plan for the goal, with what came beside it. What goes wrong with the work is in the draft.
 
         Raises:
@@ -294,9 +281,9 @@ class PlannerAgent:
         """
         reader = ReadOnlyAgent(CALLER, self._context, self._limits)
         offer = PlanOffer(goal, {"model": reader.model.key}, schema=_schema_for(reader))
-        return await self._drafted(reader, goal_prompt(goal + piped, attended=self._is_attended), offer, stop)
+        return await self._drafted(reader, goal_prompt(goal + piped, attended=self._is_attended), offer)
 
-    async def redraft(self, proposal: Plan, sentence: str, stop: StopSignal | None = None) -> Draft:
+    async def redraft(self, proposal: Plan, sentence: str) -> Draft:
         """The next version of a proposed plan, changed as the user says. What goes wrong is in the draft.
 
         Raises:
@@ -312,20 +299,20 @@ class PlannerAgent:
         metadata = {**proposal.metadata, "model": reader.model.key}
         offer = PlanOffer(proposal.goal, metadata, document, _schema_for(reader))
         told = redraft_prompt(proposal, text, sentence, attended=self._is_attended)
-        return await self._drafted(reader, told, offer, stop)
+        return await self._drafted(reader, told, offer)
 
     @property
     def _is_attended(self) -> bool:
         return self._context.user_input is not None
 
-    async def _drafted(self, reader: ReadOnlyAgent, prompt: str, offer: PlanOffer, stop: StopSignal | None) -> Draft:
-        acted = await planned(reader, "plan", prompt, offer, stop)
+    async def _drafted(self, reader: ReadOnlyAgent, prompt: str, offer: PlanOffer) -> Draft:
+        acted = await planned(reader, "plan", prompt, offer)
         plan, sink = offer.plan if offer.accepted else None, self._context.sink
         for repair in plan.repairs if plan else ():
             sink.publish(WarningEvent(code="plan.repaired", message=repair))
         return Draft(acted=acted, plan=plan)
 
-    async def change(self, plan: Plan, state: State, sentence: str, stop: StopSignal | None = None) -> FoundChange:
+    async def change(self, plan: Plan, state: State, sentence: str) -> FoundChange:
         """The operations on a plan that has begun which the user asks for; nothing is changed by it.
 
         Raises:
@@ -343,7 +330,7 @@ class PlannerAgent:
         offer = RevisionOffer(check)
         reader = ReadOnlyAgent(CALLER, self._context, self._limits)
         told = change_prompt(plan, statuses, [step.id for step in plan.steps if step.id not in fixed], sentence)
-        acted = await planned(reader, "change", told, offer, stop)
+        acted = await planned(reader, "change", told, offer)
         if not offer.accepted or not offer.operations:
             return FoundChange(acted=acted, reason=offer.reason)
         return FoundChange(acted=acted, operations=offer.operations, reason=offer.reason, revised=revised[0])

@@ -52,6 +52,9 @@ class Offer(HandIn):
         """True once nothing more will be taken."""
         return self.refusals >= MAX_REFUSALS
 
+    requested = given_up
+    """An agent stops then: the offer is its ``StopSignal``."""
+
     def offer(self, value: Any, summary: str = "") -> str | None:
         """Take a value, or say everything that is wrong with it and how often it may be tried; blocks."""
         problem = super().offer(value, summary)

@@ -10,14 +10,12 @@ from anyio import to_thread
 from msgspec import Struct, field, structs
 
 from ipc.events import PlanBounds, PlannedCommand, PlanProposedEvent
-from planner.author.output_repair import Repaired
 from planner.author.planner_agent import Draft, PlannerAgent, PlanningLimits
 from planner.plan.diagnostics import PlanEndedError
 from planner.plan.estimate import Estimate, estimate, notes
 from planner.plan.loader import LoadedPlan, load_plan
-from planner.plan.model import Plan
+from planner.plan.model import Plan, PlanStatus
 from planner.plan.operations import Operation, operation_text
-from planner.plan.status import PlanStatus
 from planner.plan.step_limits import usual_limits
 from planner.state.changes import OPEN_STATUSES
 from planner.state.decide import look
@@ -30,7 +28,6 @@ from vibe.app.plan.command_consent import CommandLine, command_lines
 from vibe.core.agent_loop import ActResult
 from vibe.core.agents.manager import AgentManager
 from vibe.core.config.models import VibeConfig
-from vibe.core.outcome import StopSignal
 from vibe.system.errors import UsageError, VibeError
 
 
@@ -97,18 +94,17 @@ class PlanDraft(Struct, kw_only=True):
         """
         return notes(self.last.estimate)
 
-    async def write(self, stop: StopSignal | None = None) -> DraftVersion | None:
+    async def write(self) -> DraftVersion | None:
         """Have the plan written for the goal; None: planning failed, and ``acted`` says why.
 
         Raises:
             UsageError: the model can't be had.
         """
         self.acted = None
-        return await self._take(
-            await PlannerAgent(self.context, self.limits).plan(self.goal, stop, piped=self.piped), ""
-        )
+        planner = PlannerAgent(self.context, self.limits)
+        return await self._take(await planner.plan(self.goal, piped=self.piped), "")
 
-    async def revise(self, sentence: str, stop: StopSignal | None = None) -> DraftVersion | None:
+    async def revise(self, sentence: str) -> DraftVersion | None:
         """Have the proposal changed as a sentence says; None: it stays as it is, and ``acted`` says why.
 
         Raises:
@@ -117,7 +113,7 @@ class PlanDraft(Struct, kw_only=True):
         """
         self.acted = None
         planner = PlannerAgent(self.context, self.limits)
-        return await self._take(await planner.redraft(self.loaded.plan, sentence, stop), sentence)
+        return await self._take(await planner.redraft(self.loaded.plan, sentence), sentence)
 
     async def replace(self, document: LoadedPlan | bytes | str) -> DraftVersion:
         """Take a person's own document as the next version.
@@ -131,7 +127,7 @@ class PlanDraft(Struct, kw_only=True):
 
     async def _take(self, draft: Draft, wished: str) -> DraftVersion | None:
         self.acted = draft.acted
-        plan: Repaired | None = draft.plan
+        plan = draft.plan
         return None if plan is None else await self._propose(plan.loaded, wished, plan.repairs)
 
     async def _propose(self, loaded: LoadedPlan, wished: str = "", repairs: tuple[str, ...] = ()) -> DraftVersion:
@@ -202,7 +198,7 @@ class ProposedChange(Struct, frozen=True, kw_only=True):
 
 
 async def propose_change(
-    plan: PlanFolder, sentence: str, context: AgentContext, limits: PlanningLimits, stop: StopSignal | None = None
+    plan: PlanFolder, sentence: str, context: AgentContext, limits: PlanningLimits
 ) -> ProposedChange:
     """Have a model propose the revision that a sentence asks for, of a begun plan, running or not.
 
@@ -213,7 +209,7 @@ async def propose_change(
         EnvironmentFailure: the plan's folder can't be read.
     """
     loaded, state = await to_thread.run_sync(_as_it_stands, plan)
-    found = await PlannerAgent(context, limits).change(loaded.plan, state, sentence, stop)
+    found = await PlannerAgent(context, limits).change(loaded.plan, state, sentence)
     new = () if found.revised is None else _new_lines(loaded.plan, found.revised.plan)
     return ProposedChange(
         plan_id=plan.plan_id,
