@@ -154,7 +154,7 @@ class EditorTalk(SessionCommands):
         """Show the last version, and take a yes, a no, or that it is to be changed, as the next prompt will say."""
         self._open_plan = None
         loaded = draft.loaded
-        lines = [f"  would run in {one.step_id}: {one.line}" for one in model_commands(loaded.plan)]
+        lines = [f"  would run in {one.step_id}: {one.command}" for one in model_commands(loaded.plan)]
         notes = [f"note: {note}" for note in draft.notes]
         shown = [one_line(line, LINE_LENGTH) for line in (*lines, *notes)]
         self._session.say("\n".join([plain(tree(loaded.plan, loaded.dag)), *shown]), is_code=True)

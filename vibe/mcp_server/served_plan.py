@@ -227,7 +227,7 @@ class ServedPlan:
 
     async def _accepted(self, refused: PlanNotAcceptedError) -> bool:
         """Ask whether the commands of a plan may be run."""
-        lines = [f"{one.step_id}: {one.line[:LONGEST_LINE]}" for one in refused.lines[:SHOWN_COMMANDS]]
+        lines = [f"{one.step_id}: {one.command[:LONGEST_LINE]}" for one in refused.lines[:SHOWN_COMMANDS]]
         more = len(refused.lines) - len(lines)
         told = "\n".join([*lines, *([f"and {more} more"] if more else [])])
         request = ApprovalRequestEvent(
@@ -235,7 +235,7 @@ class ServedPlan:
             tool_call_id="",
             tool=ACCEPTANCE,
             arguments={
-                "commands": [{"step_id": one.step_id, "command": one.line} for one in refused.lines],
+                "commands": [{"step_id": one.step_id, "command": one.command} for one in refused.lines],
                 "writes": list(refused.writes),
             },
             summary=f"run a plan that a model wrote, with these commands:\n{told}",

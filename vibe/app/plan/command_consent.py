@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
+from ipc.events import PlannedCommand
 from planner.author.output_repair import MODEL_ORIGIN, ORIGIN
 from planner.plan.model import Plan
 from vibe.system.errors import VibeError
@@ -12,19 +11,11 @@ from vibe.system.plain_text import some_of
 SHOWN = 3
 
 
-class CommandLine(Struct, frozen=True, kw_only=True):
-    """A line that the host would run. ``check``: after the step's agent, to see whether its work is good."""
-
-    step_id: str
-    line: str
-    check: bool
-
-
 class PlanNotAcceptedError(VibeError):
     """A model wrote the plan, and its commands are not accepted; nothing was run or written."""
 
-    def __init__(self, where: str, lines: tuple[CommandLine, ...], writes: tuple[str, ...]) -> None:
-        shown = some_of((f"{one.step_id}: {one.line!r}" for one in lines), SHOWN)
+    def __init__(self, where: str, lines: tuple[PlannedCommand, ...], writes: tuple[str, ...]) -> None:
+        shown = some_of((f"{one.step_id}: {one.command!r}" for one in lines), SHOWN)
         super().__init__(
             f"{where}: a model wrote this plan, and its commands have not been accepted ({shown}): "
             "read them with --dry-run and pass --accept-commands, or run it at a terminal to be asked"
@@ -38,15 +29,15 @@ def is_by_model(plan: Plan) -> bool:
     return plan.metadata.get(ORIGIN) == MODEL_ORIGIN
 
 
-def model_commands(plan: Plan) -> tuple[CommandLine, ...]:
+def model_commands(plan: Plan) -> tuple[PlannedCommand, ...]:
     """The command lines of a plan that says a model wrote it, in the plan's order; none of any other plan."""
     return command_lines(plan) if is_by_model(plan) else ()
 
 
-def command_lines(plan: Plan) -> tuple[CommandLine, ...]:
+def command_lines(plan: Plan) -> tuple[PlannedCommand, ...]:
     """Every command line of a plan, in its order."""
     return tuple(
-        CommandLine(step_id=step.id, line=line, check=line != step.command)
+        PlannedCommand(step_id=step.id, command=line, purpose="command" if line == step.command else "verify")
         for step in plan.steps
         for line in (step.command, *step.verify)
         if line

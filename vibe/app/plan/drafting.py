@@ -24,7 +24,7 @@ from planner.state.state import State
 from planner.store.current_plan import effective_plan
 from planner.store.folder import PlanFolder
 from subagents.agent.run_context import AgentContext
-from vibe.app.plan.command_consent import CommandLine, command_lines
+from vibe.app.plan.command_consent import command_lines
 from vibe.core.agent_loop import ActResult
 from vibe.core.agents.manager import AgentManager
 from vibe.core.config.models import VibeConfig
@@ -168,10 +168,7 @@ class PlanDraft(Struct, kw_only=True):
             document=json.loads(version.loaded.plan.model_dump_json(exclude_unset=True)),
             steps=tuple(outline_of(step) for step in plan.steps),
             estimate=structs.replace(bounds, notes=notes(found, bounds=False)),
-            commands=tuple(
-                PlannedCommand(step_id=one.step_id, command=one.line, purpose="verify" if one.check else "command")
-                for one in command_lines(plan)
-            ),
+            commands=command_lines(plan),
             draft=version.number,
             repairs=version.repairs,
         )
@@ -189,7 +186,7 @@ class ProposedChange(Struct, frozen=True, kw_only=True):
     acted: ActResult
     operations: tuple[Operation, ...] = ()
     reason: str = ""
-    commands: tuple[CommandLine, ...] = ()
+    commands: tuple[PlannedCommand, ...] = ()
 
     @property
     def diff(self) -> tuple[str, ...]:
@@ -231,6 +228,6 @@ def _as_it_stands(folder: PlanFolder) -> tuple[LoadedPlan, State]:
     return loaded, state
 
 
-def _new_lines(before: Plan, after: Plan) -> tuple[CommandLine, ...]:
-    known = {one.line for one in command_lines(before)}
-    return tuple(one for one in command_lines(after) if one.line not in known)
+def _new_lines(before: Plan, after: Plan) -> tuple[PlannedCommand, ...]:
+    known = {one.command for one in command_lines(before)}
+    return tuple(one for one in command_lines(after) if one.command not in known)

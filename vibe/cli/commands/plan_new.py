@@ -143,7 +143,7 @@ def _picture(loaded: LoadedPlan, target: Path) -> list[str]:
     commands = model_commands(loaded.plan)
     if commands:
         lines += ["", "Commands it would run:"]
-        lines += [f"  {one.step_id}: {one_line(one.line, NOTE_LENGTH)}" for one in commands]
+        lines += [f"  {one.step_id}: {one_line(one.command, NOTE_LENGTH)}" for one in commands]
     name = one_line(str(target), NOTE_LENGTH)
     return [*lines, "", f"written to {name}; run it with: vibe plan run {name}"]
 
@@ -242,7 +242,7 @@ def _change_lines(change: ProposedChange) -> list[str]:
     if change.commands:
         lines += ["It would run:"]
         lines += [
-            f"  {one.step_id}{' (check)' if one.check else ''}: {one_line(one.line, CHANGE_LENGTH)}"
+            f"  {one.step_id}{' (check)' if one.purpose == 'verify' else ''}: {one_line(one.command, CHANGE_LENGTH)}"
             for one in change.commands
         ]
     return [*lines, f"because: {one_line(change.reason, CHANGE_LENGTH)}"] if change.reason else lines

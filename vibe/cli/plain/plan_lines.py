@@ -91,7 +91,7 @@ class PlanLines:
             before = draft.versions[-2]
             lines += [f"changed since version {before.number}:", *version_lines(before.loaded, loaded)]
         lines += [
-            f"  would run in {one.step_id}: {one_line(one.line, LINE_LENGTH)}" for one in model_commands(loaded.plan)
+            f"  would run in {one.step_id}: {one_line(one.command, LINE_LENGTH)}" for one in model_commands(loaded.plan)
         ]
         lines += [f"note: {one_line(note, LINE_LENGTH)}" for note in draft.notes]
         self._lines.write("\n".join(lines) + "\n")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import anyio
 from anyio import to_thread
 
-from ipc.events import ApprovalRequestEvent, PlanDecisionEvent
+from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, PlannedCommand
 from vibe.cli.terminal.prompt_queue import PromptQueue
 from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.questions import Answer, Question
@@ -19,7 +19,6 @@ from vibe.front import request_text as texts
 from vibe.system.plain_text import ESCAPE
 
 if TYPE_CHECKING:
-    from vibe.app.plan.command_consent import CommandLine
     from vibe.cli.environment import CliEnvironment
 
 YES = frozenset({"y", "yes"})
@@ -170,15 +169,18 @@ async def ask_choice(conversation: Dialogue, choosing: texts.Choosing) -> texts.
                 await conversation.say(f"  {why}\n")
 
 
-def accept_commands(lines: Sequence[CommandLine], writes: Sequence[str], env: CliEnvironment) -> bool:
+def accept_commands(lines: Sequence[PlannedCommand], writes: Sequence[str], env: CliEnvironment) -> bool:
     """Show the commands of a plan that a model wrote, and ask; False without a terminal, or on any answer but yes."""
     if not (env.stdin.isatty() and env.stdout.isatty()):
         return False
     return anyio.run(partial(_accept, lines, writes, env))
 
 
-async def _accept(lines: Sequence[CommandLine], writes: Sequence[str], env: CliEnvironment) -> bool:
-    shown = "".join(f"  {one.step_id}{' (check)' if one.check else ''}: {texts.visible(one.line)}\n" for one in lines)
+async def _accept(lines: Sequence[PlannedCommand], writes: Sequence[str], env: CliEnvironment) -> bool:
+    shown = "".join(
+        f"  {one.step_id}{' (check)' if one.purpose == 'verify' else ''}: {texts.visible(one.command)}\n"
+        for one in lines
+    )
     files = f"and its steps would edit these files: {', '.join(map(texts.visible, writes))}\n" if writes else ""
     text = f"A model wrote this plan. It would run these commands without asking again:\n{shown}{files}"
     async with PromptQueue(env).conversation(text) as conversation:
