@@ -61,6 +61,14 @@ async def handled_signals(host: Host, on_signal: Callable[[signal.Signals, int],
         raise raised
 
 
+@asynccontextmanager
+async def cancelled_by_signals(host: Host) -> AsyncGenerator[SignalLog]:
+    """End the block at the first signal; what follows it goes on."""
+    with anyio.CancelScope() as scope:
+        async with handled_signals(host, lambda _which, _count: scope.cancel()) as signals:
+            yield signals
+
+
 LAST_SECONDS = 0.7
 """The time unwanted work has to end; after it, the guard of its processes kills them with ours."""
 

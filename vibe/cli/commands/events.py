@@ -114,14 +114,12 @@ async def _follow(
     that for its own.
     """
     from ipc.subscriber import EndReason
-    from vibe.cli.signals import handled_signals  # noqa: PLC0415  not for those that listen only
+    from vibe.cli.signals import cancelled_by_signals  # noqa: PLC0415  not for those that listen only
 
     subscription = _subscription(source, "now" if isinstance(after, str) else after, topics, env)
-    scope = anyio.CancelScope()
     forgive(env.stdout)
-    async with handled_signals(env, lambda _which, _count: scope.cancel()) as signals:
-        with scope:
-            await _write_all(subscription, write, env.stdout)
+    async with cancelled_by_signals(env) as signals:
+        await _write_all(subscription, write, env.stdout)
     if signals.exit_code is not None:
         return signals.exit_code
     if subscription.ended is not None:

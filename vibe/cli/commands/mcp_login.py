@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from functools import partial
 
 import anyio
-from anyio import CancelScope, to_thread
+from anyio import to_thread
 
 from vibe.app.engine.settings import Settings
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.signals import handled_signals
+from vibe.cli.signals import cancelled_by_signals
 from vibe.core.config.loader import LoadedConfig
 from vibe.core.config.models import McpServerConfig, McpTransport
 from vibe.core.config.paths import VibePaths
@@ -68,16 +68,12 @@ async def _login(args: Arguments, env: CliEnvironment) -> int:
         env.stderr.flush()
 
     way = SignInWay(show=show, notice=notice, client_id=args.client_id, port=args.port, patience_seconds=args.timeout)
-    kept, code = "", int(ExitCode.INTERRUPTED)
-    with CancelScope() as scope:
-        async with handled_signals(env, lambda _which, _count: scope.cancel()) as signals:
-            try:
-                kept = await _signed_in(args, env, way)
-            finally:
-                code = signals.exit_code or code
+    kept = ""
+    async with cancelled_by_signals(env) as signals:
+        kept = await _signed_in(args, env, way)
     if not kept:
         notice(f"not signed in to {name}: it was interrupted")
-        return code
+        return signals.exit_code or ExitCode.INTERRUPTED
     place = one_line(kept, LINE_LENGTH)
     env.stdout.write(f"signed in to {name}; its tokens are kept {place}\n`vibe mcp list` connects to it\n")
     return ExitCode.DONE

@@ -6,11 +6,11 @@ import secrets
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from anyio import CancelScope, create_task_group
+from anyio import create_task_group
 
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.parser import CommandLineError
-from vibe.cli.signals import ProcessEnd, handled_signals
+from vibe.cli.signals import ProcessEnd, cancelled_by_signals
 from vibe.mcp_server.protocol import LazyRuntime, load_server
 from vibe.mcp_server.stdio import serve_stdio
 from vibe.system.awake_loop import run_awake
@@ -47,14 +47,12 @@ def _serve_http(address: tuple[str, int], env: CliEnvironment, runtime: LazyRunt
 async def _served(env: CliEnvironment, runtime: LazyRuntime, serve_clients: Callable[[], Awaitable[None]]) -> int:
     """Keep the engine while clients are served, and end both."""
     end = ProcessEnd(is_ours=env.owns_process)
-    with CancelScope() as scope:
-        interrupted = handled_signals(env, lambda _which, _count: scope.cancel())
-        async with interrupted as signals, create_task_group() as group:
-            group.start_soon(runtime.run)
-            try:
-                await serve_clients()
-            finally:
-                end.is_near(signals.exit_code or 0)
-                runtime.close()
-                group.cancel_scope.cancel()
+    async with cancelled_by_signals(env) as signals, create_task_group() as group:
+        group.start_soon(runtime.run)
+        try:
+            await serve_clients()
+        finally:
+            end.is_near(signals.exit_code or 0)
+            runtime.close()
+            group.cancel_scope.cancel()
     return end.code

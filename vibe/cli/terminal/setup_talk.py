@@ -21,7 +21,7 @@ from vibe.app.first_use.flow import (
 from vibe.app.inspect.trial import Trial, TrialFault
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.signals import handled_signals
+from vibe.cli.signals import cancelled_by_signals
 from vibe.cli.terminal.keyboard import KeyboardGoneError, unseen
 from vibe.cli.terminal.person import Dialogue, ask_choice
 from vibe.cli.terminal.prompt_queue import PromptQueue
@@ -70,16 +70,13 @@ class SetupTalk:
 
     async def _hold(self, choice: ProviderChoice | None, key: str, model: str | None) -> int:
         code: int = ExitCode.INTERRUPTED
-        with anyio.CancelScope() as scope:
-            async with handled_signals(self._env, lambda _which, _count: scope.cancel()) as signals:
-                try:
-                    code = await self._talk(choice, key, model)
-                except KeyboardGoneError as error:
-                    problem = "the terminal is gone, or shows all that is typed: give the key with --key-from"
-                    raise EnvironmentFailure(problem) from error
-                finally:
-                    code = signals.exit_code or code
-        return code
+        async with cancelled_by_signals(self._env) as signals:
+            try:
+                code = await self._talk(choice, key, model)
+            except KeyboardGoneError as error:
+                problem = "the terminal is gone, or shows all that is typed: give the key with --key-from"
+                raise EnvironmentFailure(problem) from error
+        return signals.exit_code or code
 
     async def _talk(self, choice: ProviderChoice | None, key: str, model: str | None) -> int:
         async with PromptQueue(self._env).conversation(WELCOME, escape=True) as dialogue:

@@ -17,7 +17,7 @@ from planner.plan.status import paused_text
 from vibe.app.engine.result_record import EXIT_CODES
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.signals import handled_signals
+from vibe.cli.signals import cancelled_by_signals
 from vibe.cli.terminal.keyboard import Keys
 from vibe.cli.terminal.live_tree import LiveTree
 from vibe.cli.terminal.tree_frame import frame
@@ -231,7 +231,6 @@ async def _follow(subscription: Subscription, tree: LiveTree, watcher: RunWatche
     Raises:
         IpcError: as ``watch``.
     """
-    scope = CancelScope()
     problems: list[IpcError] = []
 
     async def take_in() -> None:
@@ -240,13 +239,11 @@ async def _follow(subscription: Subscription, tree: LiveTree, watcher: RunWatche
                 await _hand_on(records, tree)
         except IpcError as error:
             problems.append(error)  # which a task group would wrap
-        scope.cancel()
+        tasks.cancel_scope.cancel()
 
-    async with handled_signals(env, lambda _which, _count: scope.cancel()) as signals:
-        with scope:
-            async with create_task_group() as tasks:
-                tasks.start_soon(_heed_keys, env, tree, watcher, scope)
-                tasks.start_soon(take_in)
+    async with cancelled_by_signals(env) as signals, create_task_group() as tasks:
+        tasks.start_soon(_heed_keys, env, tree, watcher, tasks.cancel_scope)
+        tasks.start_soon(take_in)
     if problems:
         raise problems[0]
     return signals.exit_code
