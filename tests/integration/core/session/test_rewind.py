@@ -306,7 +306,7 @@ def test_where_a_disk_has_no_room_for_copies_that_is_said(tmp_path: Path, monkey
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("vibe.core.session.blobs.replace_file", full)
+    monkeypatch.setattr("vibe.core.session.snapshots.replace_file", full)
     with pytest.raises(SnapshotError, match="No space left on device"):
         story.history.take(3)
     assert story.history.unread() == ""
