@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.conftest import VibeCommand
 from tests.fakes.model_server import ModelServer, Received, Reply
-from vibe.core.middleware.cut_answer import MAX_CUTS
+from vibe.core.agent_loop import MAX_CUTS
 
 PARTS = ("The first half of the story ends", "and the second one begins", "here")
 WHOLE = "The first half of the story ends and the second one begins here"

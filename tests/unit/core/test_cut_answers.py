@@ -9,6 +9,7 @@ from ipc.events import WarningEvent
 from subagents.agent.budget import Limits
 from tests.fakes.engine import Bench
 from tests.fakes.models import answer, calling
+from vibe.core.agent_loop import CONTINUE, MAX_CUTS, SPEAK
 from vibe.core.config.models import ModelConfig
 from vibe.core.llm.port import Completion, FinishReason
 from vibe.core.messages import (
@@ -20,7 +21,6 @@ from vibe.core.messages import (
     UserMessage,
     encode_message,
 )
-from vibe.core.middleware.cut_answer import CONTINUE, MAX_CUTS, SPEAK
 from vibe.core.middleware.port import HOST_NOTICE
 from vibe.core.outcome import Outcome
 from vibe.core.session.transcript import Transcript

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.plan.write_claims import ANYTHING, NOTHING, Claim, claims_overlap, parse_glob
-from planner.state.ready_queue import ReadyQueue
+from planner.state.schedule import ReadyQueue
 
 GLOBS = ("**", "src/**", "src/a", "src/b", "docs/*.md", "docs/x.md", "src/*.py")
 
