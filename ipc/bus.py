@@ -7,7 +7,7 @@ import select
 import shutil
 import threading
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Self
@@ -263,15 +263,8 @@ class EventBus:
 
 
 @asynccontextmanager
-async def event_bus(
-    home: Path,
-    *,
-    source: str,
-    info: RunInfo,
-    address: str | None = None,
-    runtime_dir: Path | None = None,
-) -> AsyncGenerator[EventBus]:
-    """``EventBus`` and its ``close`` in a worker thread, for use on the loop.
+async def event_bus(make: Callable[[], EventBus]) -> AsyncGenerator[EventBus]:
+    """The ``EventBus`` that is made, and its ``close``, in a worker thread, for use on the loop.
 
     Closing is not cut short by a cancellation.
 
@@ -279,9 +272,7 @@ async def event_bus(
         BusUnavailableError: As ``EventBus``.
         JournalError: As ``EventBus``.
     """
-    bus = await to_thread.run_sync(
-        lambda: EventBus(home, source=source, info=info, address=address, runtime_dir=runtime_dir)
-    )
+    bus = await to_thread.run_sync(make)
     try:
         yield bus
     finally:

@@ -86,9 +86,17 @@ class EventsLostError(IpcError):
         )
 
 
-def decoded(decoder: msgspec.json.Decoder[T], data: bytes, error: Callable[[str], IpcError]) -> T:
+def decoded(decoder: msgspec.json.Decoder[T], data: bytes, error: Callable[[str], Exception]) -> T:
     """Return what ``decoder`` makes of JSON; what it can't read is the ``error`` that says why."""
     try:
         return decoder.decode(data)
     except INVALID_JSON as reason:
         raise error(str(reason)) from reason
+
+
+def kept_in(path: Path, kind: type[T]) -> T | None:
+    """Return what a file holds as JSON; None where it holds no such thing, or can't be read."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, *INVALID_JSON):
+        return None

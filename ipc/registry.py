@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from ipc.codec import WIRE_VERSION
-from ipc.errors import INVALID_JSON, BusUnavailableError, JournalError, UnknownSourceError
+from ipc.errors import BusUnavailableError, JournalError, UnknownSourceError, kept_in
 from ipc.journal import is_being_written
 from ipc.places import JOURNAL_NAME, PUBLISHER_NAME, addresses_from, bases, run_folders
 from vibe.system.files import replace_file
@@ -126,7 +126,8 @@ class Registry:
 
     def ended(self) -> list[Entry]:
         """Every publisher that is gone and whose journal is still there, the newest first."""
-        entries = filter(None, (_read(path / PUBLISHER_NAME) for path in run_folders(self.home, self.runtime_dir)))
+        folders = run_folders(self.home, self.runtime_dir)
+        entries = filter(None, (kept_in(path / PUBLISHER_NAME, Entry) for path in folders))
         gone = [entry for entry in entries if not entry.alive and Path(entry.journal).is_file()]
         return sorted(gone, key=lambda entry: entry.started, reverse=True)
 
@@ -212,7 +213,7 @@ class Registry:
     def _at_journal(self, path: Path) -> Origin:
         if not path.is_file():
             raise JournalError(path, "no such file", "give the path of a journal.jsonl or a source id")
-        entry = _read(path.with_name(PUBLISHER_NAME))
+        entry = kept_in(path.with_name(PUBLISHER_NAME), Entry)
         if entry is None or Path(entry.journal).name != path.name:
             return Origin(source=None, events=None, replay=None, journal=path)
         running = next((other for other in self.running() if other.source == entry.source), None)
@@ -233,7 +234,7 @@ class Registry:
         folder = self.home / "run"
         if not folder.is_dir():
             return []
-        entries = filter(None, (_read(path) for path in folder.glob("*.json")))
+        entries = filter(None, (kept_in(path, Entry) for path in folder.glob("*.json")))
         return sorted(entries, key=lambda entry: entry.started)
 
     def _file(self, source: str) -> Path:
@@ -253,7 +254,7 @@ def checked_source(source: str) -> str:
 
 def ended_in_good_order(journal: Path) -> bool:
     """Did the publisher that wrote ``journal`` close its bus, rather than die?"""
-    entry = _read(journal.with_name(PUBLISHER_NAME))
+    entry = kept_in(journal.with_name(PUBLISHER_NAME), Entry)
     return entry is not None and entry.ended is not None
 
 
@@ -270,13 +271,6 @@ def _origin(entry: Entry, *, alive: bool) -> Origin:
     if not alive:
         return Origin(source=entry.source, events=None, replay=None, journal=journal)
     return Origin(source=entry.source, events=entry.events, replay=entry.replay, journal=journal, token=entry.token)
-
-
-def _read(path: Path) -> Entry | None:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Entry)
-    except (OSError, *INVALID_JSON):
-        return None
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -73,29 +73,41 @@ class Subscription:
         CodecError: While iterating: the publisher speaks another version of the wire.
     """
 
+    buffered = BUFFERED_MESSAGES
+    """So many live messages wait for a slow consumer before they are dropped."""
+
     def __init__(
         self,
-        target: str | Path,
-        registry: Registry,
+        source_or_address_or_journal: str | Path,
         *,
+        home: Path,
         after: After = 0,
         topics: Sequence[str] = (),
+        runtime_dir: Path | None = None,
         token: str = "",
-        buffered: int = BUFFERED_MESSAGES,
     ) -> None:
-        """As ``subscribe``; ``buffered`` is how many live messages wait for a slow consumer before they are dropped."""
+        """Every event of a publisher, once and in order, from ``after`` on.
+
+        Args:
+            source_or_address_or_journal: A source id (or a unique prefix), a plan id, ``ipc://..`` or ``tcp://..``, or
+                the path of a journal.
+            home: The vibe home whose registry knows the publisher.
+            after: The number of the last event that is not wanted, or ``"now"``.
+            topics: Prefixes of topics (``plan.``, ``tool.call|plan-1``); none: every event.
+            runtime_dir: ``$XDG_RUNTIME_DIR``, where ended runs may have left their journals.
+            token: The run's, where ``home`` does not know the run and its address is on TCP.
+        """
         self.source: str | None = None
         self.ended: EndReason | None = None
         self.replayed = 0
-        self._target = target
-        self._registry = registry
+        self._target = source_or_address_or_journal
+        self._registry = Registry(home, runtime_dir)
         self._topics = tuple(topics)
         self._token = token
         self._next: int | None = None if after == "now" else after + 1
         self._head = 0
         self._ready: deque[EventRecord] = deque()
         self._journal: Path | None = None
-        self._buffered = buffered
         self._live: SubSocket | None = None
         self._ask: ReqSocket | None = None
         self._reader: JournalReader | None = None
@@ -132,7 +144,7 @@ class Subscription:
             await self._turn_to_journal()
             return
         self._heard = time.monotonic()
-        self._live = SubSocket(origin.events, self._buffered)
+        self._live = SubSocket(origin.events, self.buffered)
         self._ask = ReqSocket(origin.replay)
         header = await self._answer(ReplayRequest(), CONNECT_S)
         if header is not None and header[0].refused:
@@ -304,25 +316,4 @@ class Subscription:
         self._live = self._ask = self._reader = None
 
 
-def subscribe(
-    source_or_address_or_journal: str | Path,
-    *,
-    home: Path,
-    after: After = 0,
-    topics: Sequence[str] = (),
-    runtime_dir: Path | None = None,
-    token: str = "",
-) -> Subscription:
-    """Every event of a publisher, once and in order, from ``after`` on.
-
-    Args:
-        source_or_address_or_journal: A source id (or a unique prefix), a plan id, ``ipc://..`` or ``tcp://..``, or the
-            path of a journal.
-        home: The vibe home whose registry knows the publisher.
-        after: The number of the last event that is not wanted, or ``"now"``.
-        topics: Prefixes of topics (``plan.``, ``tool.call|plan-1``); none: every event.
-        runtime_dir: ``$XDG_RUNTIME_DIR``, where ended runs may have left their journals.
-        token: The run's, where ``home`` does not know the run and its address is on TCP.
-    """
-    registry = Registry(home, runtime_dir)
-    return Subscription(source_or_address_or_journal, registry, after=after, topics=topics, token=token)
+subscribe = Subscription

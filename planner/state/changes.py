@@ -25,8 +25,6 @@ from planner.state.decisions import StepChoice, check_selections, plan_decision
 from planner.state.facts import (
     INTERRUPTED_REASON,
     is_over,
-    plan_completed,
-    plan_paused,
     plan_stopping,
     stamped,
     step_event,
@@ -88,7 +86,11 @@ def cancel_plan(state: State, command: Cancel, at: float) -> Decided:
             counts[StepStatus(fact.previous)] -= 1
             counts[StepStatus.CANCELLED] += 1
         left = {status.value: count for status, count in counts.items() if count}
-        ended = plan_completed(state, PlanStatus.CANCELLED, command.by, at, counts=left, duration_s=0.0)
+        ended = stamped(
+            state,
+            e.PlanCompletedEvent(status=PlanStatus.CANCELLED.value, reason=command.by, counts=left, duration_s=0.0),
+            at,
+        )
         return Decided((plan_stopping(state, PlanStatus.CANCELLED, command.by, at), *given_up, ended))
     if state.is_given_up:
         return Decided()
@@ -136,7 +138,7 @@ def plan_revised(state: State, command: c.Revised, at: float) -> Decided:
         facts += _said_again(state, fact, at)
         return Decided(facts, (), partial(schedule.again, loaded=command.loaded))
     facts += _given_more(state, command, at)
-    return Decided((*facts, plan_paused(state, "revised", at)))
+    return Decided((*facts, stamped(state, e.PlanPausedEvent(reason="revised"), at)))
 
 
 def _said_again(state: State, fact: e.PlanRevisedEvent, at: float) -> Iterator[e.Fact]:
@@ -191,7 +193,7 @@ def do_again(state: State, command: c.Retry, at: float) -> Decided:
             raise UnknownStepError(step_id, loaded.dag.dependencies)
     again = with_dependants(loaded, state, command.step_ids)
     reset = e.PlanResetEvent(ts=at, plan_id=state.plan_id, step_ids=again)
-    return Decided((reset, plan_paused(state, "reset", at)))
+    return Decided((reset, stamped(state, e.PlanPausedEvent(reason="reset"), at)))
 
 
 def with_dependants(loaded: LoadedPlan, state: State, step_ids: Collection[str]) -> tuple[str, ...]:
@@ -233,7 +235,7 @@ def take_decision(state: State, command: Decide, at: float) -> Decided:
     check_selections(decision, chosen)
     taken = stamped(state, decision, at, selections=chosen, by=command.by)
     if not state.is_run:
-        return Decided((taken, plan_paused(state, "decided", at)))
+        return Decided((taken, stamped(state, e.PlanPausedEvent(reason="decided"), at)))
     if not decision.kind:
         return Decided((taken,))
     step = state.steps[decision.step_id or ""]
@@ -333,7 +335,7 @@ def _stopped(state: State, step: StepState, command: Act, at: float) -> Decided:
         return _stop(state, step, status, command.by, at)
     facts: list[e.Fact] = [step_stopped(state, step, status, command.by, at)]
     if not state.is_run:
-        return Decided((*facts, plan_paused(state, CHANGED_REASON, at)))
+        return Decided((*facts, stamped(state, e.PlanPausedEvent(reason=CHANGED_REASON), at)))
     effects = (c.StopReviser(command.step_id),) if step.left is Left.REVISING else ()
     return _scheduled_again(state, facts, effects)
 

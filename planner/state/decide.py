@@ -37,8 +37,6 @@ from planner.state.facts import (
     halts,
     is_over,
     left_after,
-    plan_completed,
-    plan_paused,
     plan_stopping,
     question_about,
     reason_of,
@@ -118,9 +116,9 @@ def _ended(state: State, at: float) -> Decided:
     status, reason = end
     outcome = outcome_of(state, status, reason).value
     if status is PlanStatus.PAUSED:
-        return Decided((plan_paused(state, reason or "", at, outcome),))
+        return Decided((stamped(state, e.PlanPausedEvent(reason=reason or "", outcome=outcome), at),))
     told: dict[str, Any] = {"counts": state.counted(), "duration_s": at - state.began, "outcome": outcome}
-    return Decided((plan_completed(state, status, reason, at, **told),))
+    return Decided((stamped(state, e.PlanCompletedEvent(status=status.value, reason=reason, **told), at),))
 
 
 def _end(state: State) -> tuple[PlanStatus, str | None] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import structs
 
@@ -15,6 +15,8 @@ from planner.state.schedule import schedule_of
 from planner.state.state import IN_PROGRESS, WAIVED_REASON, WORDS, Left, State, StepState
 from subagents.step_result import ENVIRONMENT_REASON, StepResult
 from vibe.core.outcome import Outcome
+
+FactT = TypeVar("FactT", bound=e.BaseEvent)
 
 FIRST_RETRY_SECONDS = 1.0
 LONGEST_RETRY_SECONDS = 60.0
@@ -133,11 +135,6 @@ def step_asked(
     return moved, stamped(state, decision, at)
 
 
-def stamped(state: State, decision: e.PlanDecisionEvent, at: float, **fields: Any) -> e.PlanDecisionEvent:
-    """A decision of this plan at this time."""
-    return structs.replace(decision, ts=at, plan_id=state.plan_id, **fields)
-
-
 def plan_stopping(
     state: State, status: PlanStatus, reason: str, at: float, outcome: str | None = None
 ) -> e.PlanStoppingEvent:
@@ -145,16 +142,9 @@ def plan_stopping(
     return e.PlanStoppingEvent(ts=at, plan_id=state.plan_id, status=status.value, reason=reason, outcome=outcome)
 
 
-def plan_paused(state: State, reason: str, at: float, outcome: str | None = None) -> e.PlanPausedEvent:
-    """The plan is paused."""
-    return e.PlanPausedEvent(ts=at, plan_id=state.plan_id, reason=reason, outcome=outcome)
-
-
-def plan_completed(
-    state: State, status: PlanStatus, reason: str | None, at: float, **told: Any
-) -> e.PlanCompletedEvent:
-    """The plan has ended."""
-    return e.PlanCompletedEvent(ts=at, plan_id=state.plan_id, status=status.value, reason=reason, **told)
+def stamped(state: State, fact: FactT, at: float, **fields: Any) -> FactT:
+    """A fact of this plan at this time."""
+    return structs.replace(fact, ts=at, plan_id=state.plan_id, **fields)
 
 
 def steps_given_up(state: State, reason: str, at: float) -> list[e.PlanStepUpdateEvent]:

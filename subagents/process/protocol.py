@@ -13,12 +13,12 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Collection, Iterable
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
 
-from ipc.errors import INVALID_JSON
+from ipc.errors import decoded
 from ipc.events import ApprovalRequestEvent
 from subagents.executor import StepResult, StepTask
 from subagents.step_model import Step
@@ -35,8 +35,6 @@ APPROVALS = "approvals"
 """The capability of a run: a person can approve calls."""
 QUESTIONS = "questions"
 """The capability of a run: a person can answer agents."""
-
-M = TypeVar("M")
 
 
 class LinkError(Exception):
@@ -297,7 +295,7 @@ def from_step(line: bytes) -> FromStep:
     Raises:
         LinkError: the line is invalid.
     """
-    return _decoded(_from_step, line)
+    return decoded(_from_step, line, _invalid)
 
 
 def to_step(line: bytes) -> ToStep:
@@ -306,11 +304,8 @@ def to_step(line: bytes) -> ToStep:
     Raises:
         LinkError: the line is invalid.
     """
-    return _decoded(_to_step, line)
+    return decoded(_to_step, line, _invalid)
 
 
-def _decoded(decoder: msgspec.json.Decoder[M], line: bytes) -> M:
-    try:
-        return decoder.decode(line)
-    except INVALID_JSON as error:
-        raise LinkError(f"not a message: {error}") from error
+def _invalid(problem: str) -> LinkError:
+    return LinkError(f"not a message: {problem}")

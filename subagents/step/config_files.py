@@ -21,6 +21,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from vibe.system.files import entries_of
 from vibe.system.globs import expand_braces, matches_any
 from vibe.system.ignore import DEFAULT_IGNORES
 
@@ -169,11 +170,7 @@ def _hiding(folder: Path) -> Iterator[Path]:
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(entries, key=lambda entry: entry.name)
-    except OSError:
-        return []
+    return sorted(entries_of(folder), key=lambda entry: entry.name)
 
 
 def _last(name: str) -> str:

@@ -23,7 +23,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ipc.errors import INVALID_JSON
+from ipc.errors import kept_in
 from subagents.executor import StepTask
 from subagents.step.config_files import (
     BUILT_FILES,
@@ -225,7 +225,7 @@ class TamperGuard:
         self._others = others
         self._known = _Record(files={})
         if task.step.verify:
-            self._known = _read(record) or self._first_seen()
+            self._known = kept_in(record, _Record) or self._first_seen()
 
     @property
     def protected(self) -> frozenset[Path]:
@@ -367,13 +367,6 @@ def _digest(path: Path) -> str | None:
     except (OSError, ValueError) as error:
         if shortage(error):  # the file may well be there
             raise
-        return None
-
-
-def _read(path: Path) -> _Record | None:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=_Record)
-    except (OSError, *INVALID_JSON):
         return None
 
 

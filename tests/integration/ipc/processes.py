@@ -12,7 +12,7 @@ import anyio
 
 from ipc.bus import EventBus
 from ipc.events import UserMessageEvent
-from ipc.registry import Registry, RunInfo
+from ipc.registry import RunInfo
 from ipc.sink import StampingSink
 from ipc.subscriber import Subscription
 from tests.architecture.project import ROOT
@@ -45,7 +45,8 @@ def publish(home: Path, source: str, count: int, per_second: int, address: str) 
 async def consume(home: Path, source: str, out: Path, buffered: int, pause_ms: float) -> None:
     """Write the number of each event to ``out``, going on after the last one that is there."""
     after = (numbers(out) or [0])[-1]
-    subscription = Subscription(source, Registry(home), after=after, buffered=buffered)
+    subscription = Subscription(source, home=home, after=after)
+    subscription.buffered = buffered
     with out.open("a", encoding="utf-8", buffering=1) as file:
         async with subscription as records:
             async for record in records:

@@ -100,7 +100,8 @@ def test_a_full_disk_is_told_and_what_waits_in_memory_is_still_delivered(vibe_ho
         from pathlib import Path
         import anyio
         import ipc
-        from ipc.bus import JOURNAL_UNWRITABLE, event_bus
+        from functools import partial
+        from ipc.bus import JOURNAL_UNWRITABLE, EventBus, event_bus
         from ipc.errors import EventsLostError
         from ipc.events import UserMessageEvent
         from ipc.registry import RunInfo
@@ -108,7 +109,7 @@ def test_a_full_disk_is_told_and_what_waits_in_memory_is_still_delivered(vibe_ho
 
         async def main():
             home, out = Path(sys.argv[1]), Path(sys.argv[2])
-            async with event_bus(home, source="run-1", info=RunInfo(cwd="/")) as bus:
+            async with event_bus(partial(EventBus, home, source="run-1", info=RunInfo(cwd="/"))) as bus:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (5000, resource.RLIM_INFINITY))
                 sink = StampingSink("run-1", bus)
                 for _ in range(100):

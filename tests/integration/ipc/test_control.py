@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -204,7 +205,10 @@ class Waiting:
 @asynccontextmanager
 async def run_that(home: Path, serve: Serve) -> AsyncGenerator[Entry]:
     """A run that serves commands so."""
-    async with event_bus(home, source="run-1", info=RunInfo(cwd="/")) as bus, control_server(bus.entry, serve):
+    async with (
+        event_bus(partial(EventBus, home, source="run-1", info=RunInfo(cwd="/"))) as bus,
+        control_server(bus.entry, serve),
+    ):
         yield await anyio.to_thread.run_sync(entry_of, home)
 
 
@@ -315,14 +319,15 @@ RUN = """
 import sys
 from pathlib import Path
 import anyio
-from ipc.bus import event_bus
+from functools import partial
+from ipc.bus import EventBus, event_bus
 from ipc.control import control_server
 from ipc.registry import RunInfo
 async def serve(command):
     print("asked", flush=True)
     await anyio.sleep(600)
 async def run():
-    async with event_bus(Path(sys.argv[1]), source="run-1", info=RunInfo(cwd="/")) as bus:
+    async with event_bus(partial(EventBus, Path(sys.argv[1]), source="run-1", info=RunInfo(cwd="/"))) as bus:
         async with control_server(bus.entry, serve):
             print("ready", flush=True)
             await anyio.sleep(600)

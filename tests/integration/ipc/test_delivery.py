@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -18,7 +19,7 @@ from ipc.bus import EventBus, event_bus
 from ipc.codec import EventRecord, Heartbeat, ReplayRequest, decode_answer, decode_frame, encode_event, encode_request
 from ipc.errors import IpcError, UnknownSourceError
 from ipc.events import PlanPausedEvent, UserMessageEvent, WarningEvent
-from ipc.registry import Registry, RunInfo
+from ipc.registry import RunInfo
 from ipc.sink import StampingSink
 from ipc.subscriber import EndReason, Subscription
 from tests.fakes.events import examples
@@ -46,7 +47,7 @@ class Run:
 
 @asynccontextmanager
 async def running(home: Path, source: str = "run-1", address: str | None = None) -> AsyncGenerator[Run]:
-    async with event_bus(home, source=source, info=INFO, address=address) as bus:
+    async with event_bus(partial(EventBus, home, source=source, info=INFO, address=address)) as bus:
         yield Run(bus)
 
 
@@ -112,7 +113,9 @@ async def test_topics_filter_without_losing_count(vibe_home: Path) -> None:
 
 
 async def test_a_flood_past_a_tiny_buffer_is_filled_by_replay(vibe_home: Path) -> None:
-    async with running(vibe_home) as run, Subscription("run-1", Registry(vibe_home), buffered=16) as records:
+    slow = Subscription("run-1", home=vibe_home)
+    slow.buffered = 16
+    async with running(vibe_home) as run, slow as records:
         run.publish(1)
         await take(records, 1)
         run.publish(20000)

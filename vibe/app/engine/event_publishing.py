@@ -171,8 +171,9 @@ async def publishing(
     refuse_below_two(host.environ)
     source = session_id = uuid4().hex
     info = RunInfo(cwd="", session_id=session_id, kept=kept)
+    bus_of = partial(EventBus, host.home, source=source, info=info, runtime_dir=host.runtime_dir)
     async with (
-        event_bus(host.home, source=source, info=info, address=address or None, runtime_dir=host.runtime_dir) as bus,
+        event_bus(partial(bus_of, address=address or None)) as bus,
         control_server(bus.entry, control or CommandRouter("this run only plans: stop it with Ctrl-C or SIGTERM")),
     ):
         heard = WarningLog()

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +18,7 @@ from urllib.parse import urlsplit
 import anyio
 from msgspec import Struct
 
-from ipc.bus import event_bus
+from ipc.bus import EventBus, event_bus
 from ipc.errors import IpcError
 from ipc.events import WarningEvent
 from ipc.registry import RunInfo
@@ -240,7 +241,7 @@ async def _sent_and_seen(home: Path, runtime_dir: Path | None) -> None:
 
     info = RunInfo(cwd=str(home), kept=False)
     with anyio.fail_after(BUS_SECONDS):
-        async with event_bus(home, source="doctor", info=info, runtime_dir=runtime_dir) as bus:
+        async with event_bus(partial(EventBus, home, source="doctor", info=info, runtime_dir=runtime_dir)) as bus:
             sink = StampingSink("doctor", bus)
             async with subscribe("doctor", home=home, runtime_dir=runtime_dir) as records:
                 sink.publish(WarningEvent(code="trial", message="a trial"))
