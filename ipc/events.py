@@ -30,13 +30,18 @@ class BaseEvent(Struct, frozen=True, kw_only=True, tag_field="type", gc=False):
     subagent_step_id: str | None = None
 
 
-class UsageSum(Struct, frozen=True, kw_only=True, gc=False):
+class UsageSum(Struct, frozen=True, gc=False):
     """Tokens and number of model calls, added up."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
     calls: int = 0
+
+    @property
+    def total_tokens(self) -> int:
+        """Prompt plus completion."""
+        return self.prompt_tokens + self.completion_tokens
 
 
 # --- conversation ---------------------------------------------------------------------------------------------

@@ -195,13 +195,10 @@ class Registry:
         """
         running = self.running()
         found = _matching(running, name)
-        sources = [entry.source for entry in running]
-        if len({entry.source for entry in found}) > 1 and found[0].info.plan_id != name:
-            raise UnknownSourceError(name, "matches several runs", [entry.source for entry in found])
-        if found:
-            return found[0]
-        is_over = bool(_matching(self.ended(), name))
-        raise UnknownSourceError(name, "has ended" if is_over else "is not a run on this machine", sources)
+        if found is not None:
+            return found
+        problem = "has ended" if _matching_all(self.ended(), name) else "is not a run on this machine"
+        raise UnknownSourceError(name, problem, [entry.source for entry in running])
 
     def _at_address(self, address: str) -> Origin:
         addresses = addresses_from(address)
@@ -224,10 +221,8 @@ class Registry:
         running = self.running()
         for entries, alive in ((running, True), (self.ended(), False)):
             found = _matching(entries, name)
-            if len({entry.source for entry in found}) > 1 and found[0].info.plan_id != name:
-                raise UnknownSourceError(name, "matches several runs", [entry.source for entry in found])
-            if found:
-                return _origin(found[0], alive=alive)
+            if found is not None:
+                return _origin(found, alive=alive)
         raise UnknownSourceError(name, "is not a run on this machine", [entry.source for entry in running])
 
     def _registered(self) -> list[Entry]:
@@ -258,7 +253,15 @@ def ended_in_good_order(journal: Path) -> bool:
     return entry is not None and entry.ended is not None
 
 
-def _matching(entries: list[Entry], name: str) -> list[Entry]:
+def _matching(entries: list[Entry], name: str) -> Entry | None:
+    """Return the one that is meant; of several runs of a plan, the latest."""
+    found = _matching_all(entries, name)
+    if len({entry.source for entry in found}) > 1 and found[0].info.plan_id != name:
+        raise UnknownSourceError(name, "matches several runs", [entry.source for entry in found])
+    return found[0] if found else None
+
+
+def _matching_all(entries: list[Entry], name: str) -> list[Entry]:
     exact = [entry for entry in entries if entry.source == name]
     same_plan = [entry for entry in entries if entry.info.plan_id == name]
     # A plan that was resumed has had several publishers: the newest is meant.

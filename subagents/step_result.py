@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ipc.events import WorkDone
 from vibe.core.messages import Usage
 from vibe.core.outcome import Denial, Outcome
 
@@ -23,7 +24,7 @@ class AgentUsage(Struct, frozen=True, kw_only=True, gc=False):
     cost_usd: float | None = None
 
 
-class StepResult(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class StepResult(WorkDone, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The result of one attempt at a step.
 
     ``outcome`` COMPLETED, FAILED, BLOCKED or LIMIT is final for the attempt; INTERRUPTED means the step stopped at a
@@ -39,18 +40,11 @@ class StepResult(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     outcome: Outcome
     reason: str | None = None
     detail: str = ""
-    summary: str = ""
     printed: str = ""
     output: Any = None
-    files_changed: tuple[str, ...] = ()
     usage: Usage = Usage()
-    cost_usd: float | None = None
-    turns: int = 0
     duration_s: float = 0.0
     denied: tuple[Denial, ...] = ()
     agent_id: str | None = None
     provider_refused: bool = False
     agents: tuple[AgentUsage, ...] = ()
-    folder: str = ""
-    branch: str = ""
-    pid: int = 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -16,8 +15,8 @@ from anyio import to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ipc.events import SubAgentStartedEvent, WarningEvent
-from ipc.sink import EventSink, TaggingSink
+from ipc.events import WarningEvent
+from ipc.sink import TaggingSink
 from planner.author.output_repair import Repaired
 from planner.author.revision_policy import policy_problems, with_inheritance
 from planner.author.structured_output import Offer, PlanOffer, RevisionOffer, small_plan_schema
@@ -30,12 +29,10 @@ from planner.state.changes import FIXED_STATUSES, fixed_steps
 from planner.state.state import State
 from subagents.agent.reader import ReaderLimits, ReadOnlyAgent
 from subagents.agent.run_context import AgentContext
-from subagents.agent.subagent import finished_event
 from subagents.executor import KeptBy, KeptWork
 from vibe.core.agent_loop import ActResult
-from vibe.core.modes import MODE_CATALOG, ExecutionMode
+from vibe.core.modes import MODE_CATALOG
 from vibe.core.outcome import Outcome
-from vibe.core.session.transcript import Transcript
 from vibe.system.errors import UsageError, VibeError
 from vibe.system.plain_text import beginning
 
@@ -393,13 +390,13 @@ class PlannerAgent:
         if request.kept is not None:
             workspace = workspace.granting([request.kept.folder], write=False)
         context = replace(self._context, sink=sink, user_input=None, workspace=workspace)
-        conversation = await to_thread.run_sync(self._conversation, f"{failed.id}.{agent_id}.jsonl")
-        reader, started = ReadOnlyAgent(CALLER, context, self._limits, conversation), context.run.clock()
-        self._announce(reader, sink, offer.name, f"Revise the plan after {failed.title}")
+        reader = ReadOnlyAgent(CALLER, context, self._limits)
+        if self._folder is not None:
+            await to_thread.run_sync(reader.keep, self._folder, f"{failed.id}.{agent_id}.jsonl")
+        reader.begin(f"Revise the plan after {failed.title}", offer.name)
         told = revision_prompt(request, in_place=in_place, new_commands=self._new_commands)
         acted = await planned(reader, "revise", told, offer)
-        duration_s = context.run.clock() - started
-        sink.publish(finished_event(acted.outcome.value, acted.reason, acted, acted.turns, duration_s))
+        reader.finish(acted)
         if acted.error is not None and acted.error.halts:
             raise ProviderRefused(acted.detail, acted.outcome)
         if offer.accepted and offer.operations:
@@ -434,29 +431,6 @@ class PlannerAgent:
         if problems:
             raise RevisionInvalidError(problems)
         return bound
-
-    def _conversation(self, name: str) -> Transcript:
-        """A new one; makes the folder."""
-        if self._folder is None:
-            return Transcript()
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        return Transcript(path=self._folder / name)
-
-    def _announce(self, reader: ReadOnlyAgent, sink: EventSink, offer_name: str, title: str) -> None:
-        context = self._context
-        sink.publish(
-            SubAgentStartedEvent(
-                title=title,
-                mode=ExecutionMode.DESIGN.value,
-                model=reader.model.key,
-                tools=(*reader.tools.available, offer_name),
-                max_tokens=self._limits.max_tokens,
-                max_turns=self._limits.max_turns,
-                agent=CALLER,
-                folder=str(context.workspace.root),
-                pid=os.getpid(),
-            )
-        )
 
 
 def _schema_for(reader: ReadOnlyAgent) -> dict[str, Any] | None:

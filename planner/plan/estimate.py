@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from ipc.events import PlanBounds
 from planner.plan.dag import Dag
 from planner.plan.diagnostics import listed
 from planner.plan.model import Plan, PlanBudget, Step
@@ -42,7 +43,7 @@ class Overlap(Struct, frozen=True, kw_only=True):
     shared: bool
 
 
-class Estimate(Struct, frozen=True, kw_only=True):
+class Estimate(PlanBounds, frozen=True, kw_only=True):
     """Bounds on a plan. Tokens are prompt plus completion, prices USD.
 
     ``width`` is the size of the largest level. ``speed_up``: no run can be faster than all steps in a row by more,
@@ -53,17 +54,9 @@ class Estimate(Struct, frozen=True, kw_only=True):
     first ``MAX_OVERLAPS``; ``overlaps_cut``: there may be more.
     """
 
-    steps: int
-    model_steps: int
-    width: int
-    critical_path: tuple[str, ...]
     speed_up: float
     is_chain: bool
-    max_turns: int
     critical_turns: int
-    max_tokens: int
-    max_price: float | None
-    worst_price: float | None
     writes_unknown: tuple[str, ...]
     overlaps: tuple[Overlap, ...]
     overlaps_cut: bool

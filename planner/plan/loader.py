@@ -79,18 +79,21 @@ def load_plan(source: bytes | str, *, where: str, form: Form | None = None) -> L
         document = _object(parse(as_json))
     except JsonRefused as error:
         raise PlanInvalidError(where, _placed(error.problems, text, form)) from None
-    problems: list[Problem] = []
-    plan: Plan | None = None
-    try:
-        plan = Plan.model_validate_json(as_json, strict=True)
-    except ValidationError as error:
-        problems += field_problems(error, document)
-    problems += check_document(document)
+    plan, problems = checked(as_json, document)
     if problems or plan is None:
         raise PlanInvalidError(where, _placed(problems, text, form))
-    plan = plan.resolved()
     source_bytes = source if isinstance(source, bytes) and as_json is text else as_json.encode()
     return LoadedPlan(plan=plan, dag=Dag.build(plan.steps), source_bytes=source_bytes, where=where)
+
+
+def checked(text: str, document: dict[str, object]) -> tuple[Plan | None, list[Problem]]:
+    """Return the plan in a JSON text, which is that document, with its defaults filled in; and all that is wrong."""
+    plan, problems = None, list[Problem]()
+    try:
+        plan = Plan.model_validate_json(text, strict=True).resolved()
+    except ValidationError as error:
+        problems += field_problems(error, document)
+    return plan, [*problems, *check_document(document)]
 
 
 def read_plan_file(path: Path) -> LoadedPlan:

@@ -8,11 +8,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct, field
-from pydantic import ValidationError
 
 from planner.plan.dag import Dag
 from planner.plan.diagnostics import Problem, listed, quoted
-from planner.plan.loader import LoadedPlan
+from planner.plan.loader import LoadedPlan, checked
 from planner.plan.model import Plan, PlanBudget, Step
 from planner.plan.operations import (
     AddEdge,
@@ -26,8 +25,6 @@ from planner.plan.operations import (
     plain_operations,
 )
 from planner.plan.strict_json import JsonRefused
-from planner.plan.validation_errors import field_problems
-from planner.plan.validators import check_document
 from subagents.executor import KeptWork
 from subagents.step_result import StepResult
 from vibe.core.outcome import Outcome
@@ -105,14 +102,9 @@ def revise(
     draft = _Draft(plan.resolved(), frozenset(fixed))
     draft.apply(operations)
     document = draft.document()
-    problems = [*draft.problems]
     text = json.dumps(document, ensure_ascii=False)
-    revised: Plan | None = None
-    try:
-        revised = Plan.model_validate_json(text, strict=True).resolved()
-    except ValidationError as error:
-        problems += [draft.located(problem) for problem in field_problems(error, document)]
-    problems += [draft.located(problem) for problem in check_document(document)]
+    revised, found = checked(text, document)
+    problems = [*draft.problems, *map(draft.located, found)]
     if problems or revised is None:
         raise RevisionInvalidError(problems)
     return LoadedPlan(plan=revised, dag=Dag.build(revised.steps), source_bytes=text.encode(), where=where)

@@ -125,7 +125,7 @@ class ReportSources:
             duration_s=round(sum(span.end - span.start for span in spans), 3) if spans else None,
             spent=_spent(total_of(self._spent.get(step.id, {}).values())),
             budget_tokens=None if step.command else step.max_tokens,
-            budget_used=attempts[-1].spent.tokens if attempts and not step.command else None,
+            budget_used=attempts[-1].spent.total_tokens if attempts and not step.command else None,
             summary=result.summary,
             printed=result.printed,
             output=result.output,
@@ -182,7 +182,7 @@ class ReportSources:
         if budget is None:
             return
         for unit, most, used in (
-            ("tokens", budget.max_tokens, spent.tokens),
+            ("tokens", budget.max_tokens, spent.total_tokens),
             ("USD", budget.max_price, spent.cost_usd),
             ("seconds", budget.max_seconds, round(self.state.active_seconds, 3)),
         ):

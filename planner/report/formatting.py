@@ -47,7 +47,8 @@ def spending(spent: ReportedUsage) -> str:
     if not spent.calls:
         return ""
     cached = f", {spent.cached_tokens:,} of them cached" if spent.cached_tokens else ""
-    return f"{spent.tokens:,} tokens in {spent.calls:,} call{'s'[: spent.calls != 1]}{cached}, {money(spent.cost_usd)}"
+    calls = f"{spent.calls:,} call{'s'[: spent.calls != 1]}"
+    return f"{spent.total_tokens:,} tokens in {calls}{cached}, {money(spent.cost_usd)}"
 
 
 def amount(limit: LimitReport, value: float | None) -> str:

@@ -194,7 +194,7 @@ def _step(step: StepReportLine) -> Iterator[str]:
     is_open = " open" if step.status in {"failed", "in_progress", "needs_decision"} else ""
     mark = REUSED_MARK if step.reused_from else MARKS[step.status]
     cost = f" · {money(step.spent.cost_usd)}" if step.spent.calls and step.spent.cost_usd else ""
-    tokens = f" · {step.spent.tokens:,} tokens{cost}" if step.spent.calls else ""
+    tokens = f" · {step.spent.total_tokens:,} tokens{cost}" if step.spent.calls else ""
     name = escaped_line(step.id)
     yield (
         f'<details id="step-{name}" class="is-{step.status}"{is_open}><summary><span class="mark">{mark}</span>'
@@ -232,7 +232,7 @@ def _attempts(step: StepReportLine) -> Iterator[str]:
     for each in step.attempts:
         why = each.detail or each.reason or ""
         said = f"{each.outcome or 'cut off'}{_dot(took(each.duration_s))}"
-        tokens = f" · {each.spent.tokens:,} tokens" if each.spent.calls else ""
+        tokens = f" · {each.spent.total_tokens:,} tokens" if each.spent.calls else ""
         yield f"<li>{escaped(said + tokens)}{f': {escaped(why)}' if why else ''}</li>"
     yield "</ol>"
 

@@ -70,7 +70,7 @@ def _row(step: StepReportLine) -> tuple[str, ...]:
         step.id,
         step.status.replace("_", " "),
         took(step.duration_s),
-        f"{step.spent.tokens:,}" if step.spent.calls else "",
+        f"{step.spent.total_tokens:,}" if step.spent.calls else "",
         str(len(step.attempts) or ""),
         step.title,
     )

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from ipc.events import UsageSum
 from planner.state.state import Span
+from vibe.core.outcome import Denial
 
 REPORT_VERSION = 1
 
@@ -16,11 +17,6 @@ class ReportedUsage(UsageSum, frozen=True, kw_only=True):
     """Tokens and model calls; ``cost_usd`` None: unknown."""
 
     cost_usd: float | None = 0.0
-
-    @property
-    def tokens(self) -> int:
-        """Prompt plus completion."""
-        return self.prompt_tokens + self.completion_tokens
 
 
 class AttemptReport(Struct, frozen=True, kw_only=True):
@@ -43,14 +39,10 @@ class CheckReport(Struct, frozen=True, kw_only=True):
     result: str
 
 
-class DeniedReport(Struct, frozen=True, kw_only=True):
-    """A call that was not let through."""
+class DeniedReport(Denial, frozen=True, kw_only=True):
+    """A call of a step that was not let through."""
 
     step_id: str
-    tool: str
-    summary: str
-    reason: str
-    by: str
 
 
 class StepReportLine(Struct, frozen=True, kw_only=True):

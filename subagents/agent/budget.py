@@ -8,7 +8,8 @@ reservation, whatever the fan-out.
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
 import anyio
 from msgspec import Struct, field, structs
@@ -83,12 +84,8 @@ class _Entry(Struct, kw_only=True, eq=False):
         return room
 
 
-class Upstream(Protocol):
-    """The ledger above a tree whose root is an account of another process."""
-
-    async def reserve(self, model: ModelConfig, prompt_tokens: int, wanted_tokens: int) -> Reservation:
-        """Room on that account; see ``vibe.core.budget.Budget``."""
-        ...
+Upstream: TypeAlias = Callable[[ModelConfig, int, int], Awaitable[Reservation]]
+"""Reserves room on the account of another process that a tree's root mirrors; see ``vibe.core.budget.Budget``."""
 
 
 class _Tree(Struct, kw_only=True, eq=False):
@@ -172,7 +169,7 @@ class Account:
         if upstream is None:
             return reserved
         try:
-            reserved.extend(await upstream.reserve(model, prompt_tokens, reserved.max_completion_tokens))
+            reserved.extend(await upstream(model, prompt_tokens, reserved.max_completion_tokens))
         except BaseException:
             reserved.release()
             raise

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from anyio import to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ipc.events import SubAgentStartedEvent
 from subagents.agent.agent_factory import AgentParts, AgentState, agent_kit
 from subagents.agent.budget import Limits
 from subagents.agent.run_context import AgentContext
+from subagents.agent.subagent import finished_event
 from vibe.core.agent_loop import ActResult, AgentLoop
 from vibe.core.config.models import ModelConfig
 from vibe.core.guidance import AgentPlace
+from vibe.core.modes import ExecutionMode
 from vibe.core.outcome import StopSignal
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.hand_in import HandIn
@@ -42,15 +47,14 @@ class ReaderLimits(Struct, frozen=True, kw_only=True):
 class ReadOnlyAgent:
     """Reads in one workspace, for one task.
 
-    ``name`` is what replays, logs and budgets know it by; ``conversation`` is an empty one (None: kept in memory).
+    ``name`` is what replays, logs and budgets know it by; the conversation is in memory unless it is to ``keep`` it.
     Whatever configuration, profile or server says, it has the program's own tools for reading, and the one for asking
     where a person is there, who is asked once; but none where its model is set to plan at once.
     """
 
-    def __init__(
-        self, name: str, context: AgentContext, limits: ReaderLimits, conversation: Transcript | None = None
-    ) -> None:
-        self.conversation = conversation or Transcript()
+    def __init__(self, name: str, context: AgentContext, limits: ReaderLimits) -> None:
+        self.conversation = Transcript()
+        self._started = 0.0
         self._name = name
         self._context = context
         self._limits = limits
@@ -63,6 +67,35 @@ class ReadOnlyAgent:
         self.tools = reading_tools(context.tools, attended=context.user_input is not None)
         if model.plans_at_once:
             self.tools = self.tools.only(lambda _: False)
+
+    def keep(self, folder: Path, name: str) -> None:
+        """Write the conversation to a file of this name, in a folder that is made if need be. Blocks."""
+        folder.mkdir(mode=0o700, exist_ok=True)
+        self.conversation.path = folder / name
+
+    def begin(self, title: str, offer: str) -> None:
+        """Announce what it begins; ``offer`` is the tool it ends with."""
+        context, limits = self._context, self._limits
+        self._started = context.run.clock()
+        context.sink.publish(
+            SubAgentStartedEvent(
+                title=title,
+                mode=ExecutionMode.DESIGN.value,
+                model=self.model.key,
+                tools=(*self.tools.available, offer),
+                max_tokens=limits.max_tokens,
+                max_turns=limits.max_turns,
+                agent=self._name,
+                folder=str(context.workspace.root),
+                pid=os.getpid(),
+            )
+        )
+
+    def finish(self, acted: ActResult) -> None:
+        """Announce that what it began has ended, and how."""
+        context = self._context
+        duration_s = context.run.clock() - self._started
+        context.sink.publish(finished_event(acted.outcome.value, acted.reason, acted, acted.turns, duration_s))
 
     async def read(self, orders: str, prompt: str, hand_in: HandIn, stop: StopSignal) -> ActResult:
         """Do the task; ``orders`` are what its system prompt begins with. What goes wrong is in the result."""

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -45,14 +46,15 @@ class _Agent(Struct):
         self.spent = total_of((self.spent, call))
 
 
-_PAIRS: tuple[tuple[type[e.Event], type[e.Event], str], ...] = (
-    (e.ApprovalRequestEvent, e.ApprovalDecisionEvent, "request_id"),
-    (e.QuestionEvent, e.AnswerEvent, "request_id"),
-    (e.ToolCallEvent, e.ToolResultEvent, "tool_call_id"),
-    (e.ModelStartedEvent, e.ModelEndedEvent, "message_id"),
-    (e.BackgroundStartedEvent, e.BackgroundEndedEvent, "handle"),
+_PAIRS: tuple[tuple[type[e.Event], type[Any], tuple[str, ...], dict[str, Any], str], ...] = (
+    (e.ApprovalRequestEvent, e.ApprovalDecisionEvent, ("request_id",), {"decision": "deny"}, "reason"),
+    (e.QuestionEvent, e.AnswerEvent, ("request_id",), {"cancelled": True}, ""),
+    (e.ToolCallEvent, e.ToolResultEvent, ("tool_call_id", "tool"), {"status": "cancelled"}, "content"),
+    (e.ModelStartedEvent, e.ModelEndedEvent, ("message_id", "model"), {"status": "cancelled"}, ""),
+    (e.BackgroundStartedEvent, e.BackgroundEndedEvent, ("handle", "command"), {"status": "stopped"}, ""),
 )
-"""Events that begin something and that end it, and the field that names it; such things are ended in this order."""
+"""Events that begin something and that end it; the fields they share, of which the first names it; what the end says of
+what was left open, and in which field (blank: none) it says why. Such things are ended in this order."""
 
 
 class EventCloser:
@@ -64,11 +66,11 @@ class EventCloser:
         self._sink = sink
         self._clock = clock
         self._agents: dict[str, _Agent] = {}
-        self._open: dict[type, dict[tuple[str | None, str], e.Event]] = {begins: {} for begins, _, _ in _PAIRS}
+        self._open: dict[type, dict[tuple[str | None, str], e.Event]] = {begins: {} for begins, *_ in _PAIRS}
 
     def publish(self, event: e.Event) -> None:
         """Note what it begins or ends, and hand it on."""
-        for begins, ends, name in _PAIRS:
+        for begins, ends, (name, *_), *_ in _PAIRS:
             if type(event) is begins:
                 self._open[begins][event.subagent_id, getattr(event, name)] = event
             elif type(event) is ends:
@@ -93,8 +95,10 @@ class EventCloser:
 
     def close_open(self, outcome: str, reason: str, detail: str) -> None:
         """End what is open, innermost first; ``detail`` says for people why."""
-        for begun in [event for opened in self._open.values() for event in opened.values()]:
-            self._end(begun, _end_of(begun, detail))
+        for begins, ends, names, told, why in _PAIRS:
+            for begun in list(self._open[begins].values()):
+                same = {name: getattr(begun, name) for name in names}
+                self._end(begun, ends(**same, **told, **({why: detail} if why else {})))
         for agent in reversed(list(self._agents.values())):
             turns, duration_s = agent.spent.usage.calls, self._clock() - agent.started
             self._end(agent.begun, finished_event(outcome, reason, agent.spent, turns, duration_s))
@@ -103,25 +107,6 @@ class EventCloser:
         """Publish the end of what an event began, as of the same agent."""
         same = {"subagent_id": begun.subagent_id, "subagent_step_id": begun.subagent_step_id}
         self.publish(structs.replace(ended, **same))
-
-
-def _end_of(begun: e.Event, detail: str) -> e.Event:
-    """Return the event that ends an open request or call."""
-    match begun:
-        case e.ApprovalRequestEvent():
-            return e.ApprovalDecisionEvent(request_id=begun.request_id, decision="deny", reason=detail)
-        case e.QuestionEvent():
-            return e.AnswerEvent(request_id=begun.request_id, cancelled=True)
-        case e.ToolCallEvent():
-            return e.ToolResultEvent(
-                tool_call_id=begun.tool_call_id, tool=begun.tool, status="cancelled", content=detail
-            )
-        case e.ModelStartedEvent():
-            return e.ModelEndedEvent(message_id=begun.message_id, model=begun.model, status="cancelled")
-        case e.BackgroundStartedEvent():
-            return e.BackgroundEndedEvent(handle=begun.handle, command=begun.command, status="stopped")
-        case _:
-            raise TypeError(f"{type(begun).__name__} begins nothing")
 
 
 class ProcessPool:

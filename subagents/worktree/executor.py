@@ -24,7 +24,6 @@ from subagents.worktree.apply import held, lock_repository
 from subagents.worktree.errors import MergeRefusedError, WorktreeError, WorktreeRefusedError, name_some
 from subagents.worktree.lifecycle import (
     ENDED,
-    Attempt,
     Phase,
     StepWorktree,
     WorktreePlace,
@@ -342,8 +341,8 @@ class WorktreeExecutor:
             return await _shielded(partial(_locked, repository, lock, act))
 
     async def _worktree(self, step_id: str, attempt: int, title: str = "") -> StepWorktree:
-        whose = Attempt(place=self._place, step_id=step_id, number=attempt, title=title)
-        return StepWorktree(whose, await self._repository())
+        repository = await self._repository()
+        return StepWorktree(place=self._place, step_id=step_id, number=attempt, title=title, repository=repository)
 
     def _announce(self, task: StepTask, record: WorktreeRecord, status: str, **told: Any) -> None:
         self._sink.publish(

@@ -107,37 +107,6 @@ class WorktreePlace(Struct, frozen=True, kw_only=True):
             raise WorktreeError(problem) from error
 
 
-class Attempt(Struct, frozen=True, kw_only=True):
-    """The owner of a worktree."""
-
-    place: WorktreePlace
-    step_id: str
-    number: int
-    title: str = ""
-
-    @property
-    def name(self) -> str:
-        """The name that tells it from other steps and attempts; no step's id has a dot."""
-        return self.step_id if self.number == 1 else f"{self.step_id}.{self.number}"
-
-    def worktree(self, repository: Repository) -> Worktree:
-        """Its worktree, by way of a repository."""
-        branch = f"{plan_branches(self.place.plan_id)}{self.name}"
-        return Worktree(repository=repository, path=self.place.folder / self.name, branch=branch)
-
-    @property
-    def step_folder(self) -> Path:
-        """The folder of the step's conversation and record; may make it."""
-        return self.place.step_folder(self.step_id)
-
-    @property
-    def words(self) -> Words:
-        """The messages of its commits."""
-        title, plan_id = " ".join(self.title.split()) or self.step_id, self.place.plan_id
-        whose = f"step {self.step_id!r} of plan {plan_id}"
-        return Words(work=f"{title}\n\n{work_of(self.step_id, plan_id)}\n", merge=f"Merge {whose}\n\n{title}\n")
-
-
 def work_of(step_id: str, plan_id: str) -> str:
     """Return what tells a step's own commits from others."""
     return f"The work of step {step_id!r} of plan {plan_id}."
@@ -148,18 +117,36 @@ def plan_branches(plan_id: str) -> str:
     return f"vibe/{plan_id}/"
 
 
-class StepWorktree:
-    """Everything here blocks: call it in a thread.
+class StepWorktree(Struct, kw_only=True, eq=False):
+    """The worktree of an attempt at a step, and what becomes of it. Everything here blocks: call it in a thread.
 
     What takes a repository needs its lock held and the scratch folder.
     """
 
-    def __init__(self, attempt: Attempt, repository: Repository) -> None:
-        self._attempt = attempt
-        self._words = attempt.words
-        self._repository = repository
-        self._changes: tuple[Change, ...] = ()  # of the work, once it is known
-        self.folder = attempt.worktree(repository)
+    place: WorktreePlace
+    step_id: str
+    number: int
+    title: str = ""
+    repository: Repository
+    _changes: tuple[Change, ...] = ()  # of the work, once it is known
+
+    @property
+    def folder(self) -> Worktree:
+        """The worktree, by way of the repository whose lock is not held."""
+        return self.worktree(self.repository)
+
+    def worktree(self, repository: Repository) -> Worktree:
+        """The worktree, by way of a repository; its name tells it from others, since no step's id has a dot."""
+        name = self.step_id if self.number == 1 else f"{self.step_id}.{self.number}"
+        branch = f"{plan_branches(self.place.plan_id)}{name}"
+        return Worktree(repository=repository, path=self.place.folder / name, branch=branch)
+
+    @property
+    def _words(self) -> Words:
+        """The messages of its commits."""
+        title, plan_id = " ".join(self.title.split()) or self.step_id, self.place.plan_id
+        whose = f"step {self.step_id!r} of plan {plan_id}"
+        return Words(work=f"{title}\n\n{work_of(self.step_id, plan_id)}\n", merge=f"Merge {whose}\n\n{title}\n")
 
     def read(self) -> WorktreeRecord | None:
         """The record of this attempt, or of the latest before it.
@@ -167,7 +154,7 @@ class StepWorktree:
         Raises:
             WorktreeError: it can't be read back.
         """
-        return self._attempt.place.record(self._attempt.step_id)
+        return self.place.record(self.step_id)
 
     def open(self, repository: Repository, *, restarts: bool) -> WorktreeRecord:
         """Take the attempt up where it is, or begin it with a fresh worktree.
@@ -178,15 +165,15 @@ class StepWorktree:
             WorktreeError: the repository is in no state for it, or git or the disk refuses.
         """
         record = self.read()
-        if record is not None and record.attempt != self._attempt.number:
-            StepWorktree(replace(self._attempt, number=record.attempt), repository).clear(repository)
+        if record is not None and record.attempt != self.number:
+            replace(self, number=record.attempt).clear(repository)
             record = None
         if record is not None and record.phase is Phase.MERGING:
             return self.recover(repository)
         if record is None or record.phase is Phase.CREATING:
             return self._create(repository)
         if record.phase is Phase.WORKING and (restarts or not self.folder.is_there):
-            self._attempt.worktree(repository).create(record.base)
+            self.worktree(repository).create(record.base)
             return self._write(structs.replace(record, set_up=False))
         return record
 
@@ -203,7 +190,7 @@ class StepWorktree:
         record = self._record()
         work, changes = self.folder.commit(record.base, self._words.work) or (None, ())
         self._changes = changes
-        names = tuple(self._repository.from_workspace(change.path) for change in changes)
+        names = tuple(self.repository.from_workspace(change.path) for change in changes)
         shown = tuple(name.encode("utf-8", "backslashreplace").decode() for name in names)
         result = structs.replace(result, files_changed=shown)
         return self._write(structs.replace(record, phase=Phase.FINISHED, work=work, result=result))
@@ -211,7 +198,7 @@ class StepWorktree:
     def drop(self, repository: Repository, result: StepResult) -> WorktreeRecord:
         """End the attempt without a merge; what it did is kept on its branch."""
         record = self._record()
-        kept = _keep(self._attempt.worktree(repository), record, self._words)
+        kept = _keep(self.worktree(repository), record, self._words)
         said = f"{result.detail.rstrip('.')}; {kept}" if result.detail and kept else result.detail or kept
         result = structs.replace(result, detail=said, files_changed=())  # none of the user's
         return self._write(structs.replace(record, phase=Phase.DROPPED, result=result, conflict=None, plan=None))
@@ -281,7 +268,7 @@ class StepWorktree:
         record = self._record()
         if record.conflict is None or record.work is None or record.rounds > MOST_ROUNDS:
             raise MergeRefusedError(f"it conflicted with other work {MOST_ROUNDS} times, each time elsewhere")
-        folder = self._attempt.worktree(repository)
+        folder = self.worktree(repository)
         if not folder.is_there:
             folder.create(record.base)
         folder.begin_conflict(record.work, record.conflict)
@@ -289,12 +276,12 @@ class StepWorktree:
 
     def checks(self, task: StepTask) -> TamperGuard:
         """The files the step's checks consist of, as they are in the middle of the merge."""
-        record = self._attempt.step_folder / f"verification.{self._attempt.number}.merge{self._record().rounds}.json"
+        record = self.place.step_folder(self.step_id) / f"verification.{self.number}.merge{self._record().rounds}.json"
         return TamperGuard(task, self.folder.workdir, record, tuple)
 
     def unresolved(self, conflict: MergeConflict, checks: TamperGuard) -> str:
         """Return what stands against committing the resolution, or nothing."""
-        clashing = {self._repository.from_workspace(path) for path in conflict.paths}
+        clashing = {self.repository.from_workspace(path) for path in conflict.paths}
         changed = [path for path in checks.changed() if path not in clashing]
         tampered = f"{name_some(changed)} are part of the step's checks and were changed" if changed else ""
         return self.folder.unresolved(conflict) or tampered
@@ -317,9 +304,9 @@ class StepWorktree:
 
         What is left to be deleted.
         """
-        rest = self._attempt.worktree(repository).put_away()
-        for number in range(1, self._attempt.number + 1):
-            replace(self._attempt, number=number).worktree(repository).delete_branch()
+        rest = self.worktree(repository).put_away()
+        for number in range(1, self.number + 1):
+            replace(self, number=number).worktree(repository).delete_branch()
         return rest
 
     def clear(self, repository: Repository) -> None:
@@ -328,16 +315,16 @@ class StepWorktree:
         if record.phase is Phase.MERGED:
             remove_folder(self.clean_up(repository))
         elif record.phase is not Phase.DROPPED:
-            _keep(self._attempt.worktree(repository), record, self._words)
+            _keep(self.worktree(repository), record, self._words)
             self._write(structs.replace(record, phase=Phase.DROPPED, conflict=None, plan=None))
 
     def _create(self, repository: Repository) -> WorktreeRecord:
         busy = repository.busy_with()
         if busy:
             raise WorktreeError(f"{busy} is in progress in the repository: finish or abort it, then run the step again")
-        folder = self._attempt.worktree(repository)
+        folder = self.worktree(repository)
         record = WorktreeRecord(
-            attempt=self._attempt.number,
+            attempt=self.number,
             branch=folder.branch,
             folder=str(folder.path),
             base=take_base(repository),
@@ -350,7 +337,7 @@ class StepWorktree:
     def _record(self) -> WorktreeRecord:
         record = self.read()
         if record is None:
-            raise WorktreeError(f"{str(self._attempt.step_folder / RECORD_FILE)!r} is gone")
+            raise WorktreeError(f"{str(self.place.step_folder(self.step_id) / RECORD_FILE)!r} is gone")
         return record
 
     def _write(self, record: WorktreeRecord, *, sync: bool = True) -> WorktreeRecord:
@@ -359,7 +346,7 @@ class StepWorktree:
         Raises:
             WorktreeError: the disk is full or refuses.
         """
-        path = self._attempt.step_folder / RECORD_FILE
+        path = self.place.step_folder(self.step_id) / RECORD_FILE
         try:
             # Names of files need not be text: only this module writes what no encoding knows in a form it reads back.
             replace_file(path, json.dumps(msgspec.to_builtins(record)).encode(), sync=sync)

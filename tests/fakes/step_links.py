@@ -14,10 +14,10 @@ from ipc.sink import MemorySink
 from subagents.agent.budget import Account, Limits
 from subagents.agent.run_services import RunServices
 from subagents.agent.spawner import SpawnPool
-from subagents.process.child import StepLink
 from subagents.process.parent import StepServer
 from subagents.process.transport import Transport
 from tests.fakes.memory_link import memory_link
+from vibe.app.plan.child_main import StepLink
 from vibe.core.agents.manager import AgentManager, AgentSources
 from vibe.core.config.models import SubagentsConfig
 from vibe.core.llm.limiter import ProviderLimiter

@@ -43,20 +43,11 @@ class UserMessage(Struct, frozen=True, omit_defaults=True, tag="user", tag_field
     images: tuple[Image, ...] = ()
 
 
-class Usage(Struct, frozen=True, gc=False):
-    """Tokens and calls of one model call or of many, added up."""
+class Usage(UsageSum, frozen=True, gc=False):
+    """Tokens and calls of one model call or of many, added up, with what only their price needs."""
 
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cached_tokens: int = 0
-    calls: int = 0
     cache_written_tokens: int = 0
     """The part of the prompt that was put into the provider's cache, where that has a price of its own."""
-
-    @property
-    def total_tokens(self) -> int:
-        """Prompt plus completion."""
-        return self.prompt_tokens + self.completion_tokens
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(*map(add, structs.astuple(self), structs.astuple(other)))

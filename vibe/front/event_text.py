@@ -110,7 +110,7 @@ def _bounds(event: _Bounds) -> str:
         case e.PromptStartedEvent():
             return f"prompt {event.prompt_id} started ({event.origin})"
         case e.PromptEndedEvent():
-            tokens = event.usage.prompt_tokens + event.usage.completion_tokens
+            tokens = event.usage.total_tokens
             used = f"{tokens} tokens, {event.turns} turns, {event.duration_s:.1f} s{_cost(event.cost_usd)}"
             return f"prompt {event.prompt_id} {event.outcome} ({used}){_because(event.reason)}"
         case e.ModelStartedEvent():

@@ -191,7 +191,7 @@ def _result_text(report: PlanReport) -> str:
     done = report.counts.get(StepStatus.COMPLETED.value, 0)
     why = f" ({report.reason})" if report.reason and report.reason != report.status else ""
     cost = "" if report.spent.cost_usd is None else f", ${report.spent.cost_usd:.4f}"
-    tokens = f", {report.spent.tokens:,} tokens{cost}" if report.spent.calls else ""
+    tokens = f", {report.spent.total_tokens:,} tokens{cost}" if report.spent.calls else ""
     spent = f", {report.active_seconds:.1f} s{tokens}"
     parts = [
         f"plan {report.plan_id} is {report.status}{why}: {done}/{len(report.steps)} steps are done{spent}",

@@ -292,7 +292,7 @@ def _prompt(view: View, _: RunView, event: e.PromptStartedEvent | e.PromptEndedE
     if not event.usage.calls:
         return said
     cost = "" if event.cost_usd is None else f" · ${event.cost_usd:.2f}"
-    tokens = event.usage.prompt_tokens + event.usage.completion_tokens
+    tokens = event.usage.total_tokens
     return (*said, *_note(agent, event, f"{event.duration_s:.1f} s · {tokens:,} tok{cost}", ENDED))
 
 

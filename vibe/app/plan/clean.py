@@ -18,7 +18,6 @@ from planner.store.folder import LOCK_FILE, PlanFolder, PlanSummary, find_plan, 
 from subagents.worktree.apply import held, lock_repository
 from subagents.worktree.errors import WorktreeError, WorktreeRefusedError
 from subagents.worktree.lifecycle import (
-    Attempt,
     Phase,
     StepWorktree,
     WorktreePlace,
@@ -80,7 +79,7 @@ def give_up_worktrees(repository: Repository, place: WorktreePlace) -> None:
             record = place.record(step_id)
             if record is None:
                 continue
-            step = StepWorktree(Attempt(place=place, step_id=step_id, number=record.attempt), repository)
+            step = StepWorktree(place=place, step_id=step_id, number=record.attempt, repository=repository)
             if record.phase is Phase.MERGING:
                 step.recover(locked)
             step.clear(locked)

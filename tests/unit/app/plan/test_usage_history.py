@@ -48,8 +48,8 @@ def test_what_a_killed_step_took_counts_although_it_was_removed(tmp_path: Path) 
 def test_the_report_lists_what_was_spent_besides_the_steps(tmp_path: Path) -> None:
     report = read_report(killed_plan(tmp_path)).report
 
-    assert [(each.what, each.step_id, each.spent.tokens) for each in report.other_spending] == [
+    assert [(each.what, each.step_id, each.spent.total_tokens) for each in report.other_spending] == [
         ("removed", "a", 120),
         ("mending", "a", 33),
     ]
-    assert (report.spent.tokens, report.spent.cost_usd) == (153, 0.75)
+    assert (report.spent.total_tokens, report.spent.cost_usd) == (153, 0.75)

@@ -118,7 +118,7 @@ def test_times_and_figures_are_those_of_the_records() -> None:
     )
     assert (a.duration_s, b.duration_s) == (2.5, 0.5)
     assert (b.spans[0].start, b.spans[0].end, b.spans[0].ended) == (4.0, 4.5, "completed")
-    assert (report.spent.tokens, report.spent.calls, report.spent.cost_usd) == (2000, 4, 0.02)
+    assert (report.spent.total_tokens, report.spent.calls, report.spent.cost_usd) == (2000, 4, 0.02)
 
 
 def test_the_time_between_two_processes_is_left_out_and_the_break_is_told() -> None:
@@ -273,12 +273,12 @@ def test_what_removed_steps_and_mending_took_explains_the_total() -> None:
     revision = Spending(Usage(400, 50, 0, 1), 0.5)
     report = report_of(plan, records, revisions=[("a", revision)])
 
-    assert [(each.what, each.step_id, each.attempts, each.spent.tokens) for each in report.other_spending] == [
+    assert [(each.what, each.step_id, each.attempts, each.spent.total_tokens) for each in report.other_spending] == [
         ("removed", "a", 2, 2000),
         ("mending", "a", 1, 450),
     ]
     rows = [*report.steps, *report.other_spending]
-    assert report.spent.tokens == sum(row.spent.tokens for row in rows) == 3450
+    assert report.spent.total_tokens == sum(row.spent.total_tokens for row in rows) == 3450
     assert report.spent.cost_usd == pytest.approx(sum(row.spent.cost_usd or 0 for row in rows))
     for text in (report_markdown(report, plan), report_html(report, plan, Dag.build(plan.steps))):
         assert "a: begun 2 times, then removed by a revision" in text

@@ -14,17 +14,6 @@ from ipc.sink import MemorySink
 from subagents.agent.budget import Limits
 from subagents.agent.spawner import SpawnError
 from subagents.executor import StepResult
-from subagents.process.child import (
-    LeaseRefusedError,
-    LinkedApprover,
-    LinkedClaims,
-    LinkedLedger,
-    LinkedLimiter,
-    LinkedSpawnPool,
-    LinkedTurn,
-    StepLink,
-    linked_input,
-)
 from subagents.process.parent import StepServer
 from subagents.process.protocol import (
     AGENTS,
@@ -45,6 +34,17 @@ from subagents.process.transport import Transport
 from tests.fakes.memory_link import memory_link, socket_link
 from tests.fakes.step_links import NO_AGENTS, LinkedStep, Person, linked_step, shared_of_a_run, until
 from tests.fakes.tasks import task_of
+from vibe.app.plan.child_main import (
+    LeaseRefusedError,
+    LinkedApprover,
+    LinkedClaims,
+    LinkedLedger,
+    LinkedLimiter,
+    LinkedSpawnPool,
+    LinkedTurn,
+    StepLink,
+    linked_input,
+)
 from vibe.core.budget import BudgetExhaustedError
 from vibe.core.config.models import ModelConfig, SubagentsConfig
 from vibe.core.messages import Spending, Usage
