@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice, product
 from typing import TYPE_CHECKING
 
-from vibe.shell.policy.expansions import Expansions
 from vibe.shell.policy.words import (
     EXPANSION_NODES,
     LITERAL_NODES,
@@ -20,6 +19,7 @@ from vibe.shell.policy.words import (
     SOME_TEXT,
     UNKNOWN,
     UNKNOWN_STEP,
+    Expansions,
     KnownState,
     Place,
     ShellCommand,
