@@ -19,8 +19,8 @@ from subagents.executor import StepResult, StepTask
 from subagents.step.failing_lines import failing_line, failing_part
 from vibe.core.outcome import Outcome
 from vibe.core.session.write_turn import WAITS
+from vibe.shell.process.capture import OutputLog
 from vibe.shell.process.confined import MOST_STARTS, shell_command
-from vibe.shell.process.output_log import OutputLog
 from vibe.shell.process.runner import (
     NOT_INTERACTIVE,
     CommandResult,

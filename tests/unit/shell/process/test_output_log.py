@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 
-from vibe.shell.process.output_log import MAX_TAIL, OutputLog
+from vibe.shell.process.capture import MAX_TAIL, OutputLog
 from vibe.shell.process.runner import OutputLimit, run_command
 from vibe.system.redaction import MASK, redact
 
