@@ -11,9 +11,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from vibe.shell.sandbox.given_files import FIRST, SECOND, with_files
-from vibe.shell.sandbox.limits import bounded
 from vibe.shell.sandbox.mounts import file_system
-from vibe.shell.sandbox.port import Confined, Sandbox, SandboxPolicy
+from vibe.shell.sandbox.port import Confined, Sandbox, SandboxPolicy, bounded
 from vibe.shell.sandbox.probe import PROBE_SECONDS, TRUE, failure_of, only_evidence
 from vibe.shell.sandbox.secrets import confined_environ, reading_environ
 from vibe.shell.sandbox.settings import Network

@@ -14,9 +14,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from vibe.shell.sandbox.limits import bounded
 from vibe.shell.sandbox.mounts import MEMORY, RUN, shared_folders, shown_in_shared
-from vibe.shell.sandbox.port import Confined, ReadOnlyUnavailableError, Sandbox, SandboxPolicy
+from vibe.shell.sandbox.port import Confined, ReadOnlyUnavailableError, Sandbox, SandboxPolicy, bounded
 from vibe.shell.sandbox.probe import TRUE, failure_of
 from vibe.shell.sandbox.secrets import confined_environ
 from vibe.shell.sandbox.system_calls import OF_NETWORKS, call_filter

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.shell.sandbox.conftest import Cell
-from vibe.shell.sandbox.limits import bounded
-from vibe.shell.sandbox.port import ResourceLimits
+from vibe.shell.sandbox.port import ResourceLimits, bounded
 from vibe.shell.sandbox.settings import SandboxConfig
 
 BASH = "/usr/bin/bash"
