@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from tests.fakes.llm_ports import ListBackend, MemoryObserver, completion, request
 from vibe.core.llm.errors import ModelRequestError
+from vibe.core.llm.factory import MOST_TOOLS, SparingBackend
 from vibe.core.llm.port import ModelRequest, ToolSchema
-from vibe.core.llm.sparing import MOST_TOOLS, SparingBackend
 from vibe.core.messages import AssistantMessage, Image, Thought, ToolCall, ToolMessage, UserMessage
 
 PICTURE = Image("image/png", "AAAA")
