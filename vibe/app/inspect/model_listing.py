@@ -13,9 +13,10 @@ from vibe.app.engine.host import Host
 from vibe.core.config import presets
 from vibe.core.config.loader import ConfigRequest, load_config, with_keyring
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
+from vibe.core.llm.backend.http import USER_AGENT, address, versioned
 from vibe.core.llm.backend.local_server import problem_with
-from vibe.core.llm.backend.transport import USER_AGENT, address, filled_headers, key_of, versioned
 from vibe.core.llm.error_table import ErrorMapper, error_words
+from vibe.core.llm.factory import filled_headers, key_of
 from vibe.system.errors import EnvironmentFailure
 from vibe.system.http import client_options, import_httpx
 

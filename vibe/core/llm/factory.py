@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from copy import copy
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -14,14 +14,13 @@ from msgspec.structs import replace
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
 from vibe.core.config.paths import CONFIG_FILE
 from vibe.core.extensions import BACKENDS, make_extension
-from vibe.core.llm.backend.transport import filled_headers, key_of
 from vibe.core.llm.errors import ModelRequestError
 from vibe.core.llm.limiter import CallLimiter, LimitedBackend, ProviderLimiter
 from vibe.core.llm.port import Completion, ModelBackend, ModelObserver, ModelRequest
 from vibe.core.llm.pricing import MILLION, PricedBackend, priced
 from vibe.core.llm.retry import RetryingBackend, RetryPolicy
 from vibe.core.messages import AssistantMessage, Image, Message, Thought, UserMessage
-from vibe.system.errors import ConfigError, UsageError
+from vibe.system.errors import ConfigError, EnvironmentFailure, MissingKeyError, UsageError
 from vibe.system.plain_text import closest, did_you_mean, some_of
 
 STYLES = ("openai", "anthropic")
@@ -192,9 +191,49 @@ class ModelCatalog:
             from vibe.core.llm.backend.anthropic import AnthropicBackend
 
             return AnthropicBackend(provider, api_key=key)
-        from vibe.core.llm.backend.generic import GenericBackend
+        from vibe.core.llm.backend.chat import GenericBackend  # noqa: PLC0415  only once a server is asked
 
         return GenericBackend(provider, api_key=key)
+
+
+_REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def filled_headers(provider: ProviderConfig, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return a provider's own headers, with variables in place of their names.
+
+    Raises:
+        EnvironmentFailure: a variable is not set.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in environ:
+            raise EnvironmentFailure(
+                f"provider {provider.name!r} needs the environment variable {match[1]} for extra_headers: set it"
+            )
+        return environ[match[1]]
+
+    return {name: _REFERENCE.sub(value, text).strip() for name, text in provider.extra_headers.items()}
+
+
+def key_of(provider: ProviderConfig, environ: Mapping[str, str], keys_in_keyring: Container[str] = ()) -> str | None:
+    """Return a provider's key; None: it takes none. ``keys_in_keyring`` are variables whose keys are kept there.
+
+    Raises:
+        EnvironmentFailure: it is not set, or what is set can't be a key; it is not repeated.
+    """
+    variable = provider.api_key_env_var
+    if not variable:
+        return None
+    key = environ.get(variable, "").strip()
+    if not key:
+        raise MissingKeyError(provider.name, variable, in_keyring=variable in keys_in_keyring)
+    if not (key.isascii() and key.isprintable()):
+        raise EnvironmentFailure(
+            f"the API key in {variable} for provider {provider.name!r} contains characters that no key has: "
+            "set it again"
+        )
+    return key
 
 
 def _patient(provider: ProviderConfig, seconds: float) -> ProviderConfig:

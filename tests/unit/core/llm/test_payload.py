@@ -12,8 +12,8 @@ import pytest
 from tests.fakes.llm_ports import request
 from vibe.core.config.models import ModelConfig, Thinking
 from vibe.core.llm.backend.chat import PayloadEncoder, max_tokens, message_fields, mistral_call_id, wire_arguments
+from vibe.core.llm.backend.http import address, versioned
 from vibe.core.llm.backend.mistral import mistral_fields, server_url
-from vibe.core.llm.backend.transport import address, versioned
 from vibe.core.llm.port import ModelRequest, ToolSchema
 from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 

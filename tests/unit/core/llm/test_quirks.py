@@ -12,8 +12,7 @@ from tests.fakes.llm_ports import MemoryObserver, request
 from tests.unit.core.llm.test_reader import ERRORS, CutBody
 from vibe.core.config.models import ModelConfig, ProviderConfig
 from vibe.core.llm.backend.assembly import AnswerBuilder
-from vibe.core.llm.backend.chat import chat_reader
-from vibe.core.llm.backend.generic import OPENAI, encoder_for
+from vibe.core.llm.backend.chat import OPENAI, chat_reader, encoder_for
 from vibe.core.llm.errors import (
     ContextTooLongError,
     ModelAccessError,

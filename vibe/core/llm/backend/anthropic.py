@@ -13,9 +13,8 @@ from msgspec import Raw, Struct, field, structs
 from vibe.core.config.models import ModelConfig, ProviderConfig, Thinking
 from vibe.core.llm.backend.assembly import PAUSE, AnswerBuilder, CallFragment, read_cost, source_of
 from vibe.core.llm.backend.chat import EncodedParts, failure_of, max_tokens, wire_arguments, wire_id, wire_name
-from vibe.core.llm.backend.http import HttpBackend
+from vibe.core.llm.backend.http import HttpBackend, address, versioned
 from vibe.core.llm.backend.reader import StreamReader, decoded
-from vibe.core.llm.backend.transport import address, versioned
 from vibe.core.llm.backend.wire_schema import wire_schema
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.history import EMPTY_ANSWER
@@ -494,7 +493,6 @@ class AnthropicBackend(HttpBackend):
     def __init__(self, provider: ProviderConfig, *, api_key: str | None) -> None:
         errors = ErrorMapper(provider=provider, api_key=api_key)
         super().__init__(
-            provider,
             urls=[address(versioned(provider.api_base), "messages")],
             headers=headers_for(api_key),
             encode=MessagesEncoder().encode,

@@ -1,16 +1,17 @@
-"""Chat completions: a conversation in their words, and their events as compatible servers send them."""
+"""Chat completions: a conversation in their words, their events as compatible servers send them, and those servers."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, cast
 
 import msgspec
 
-from vibe.core.config.models import Thinking
+from vibe.core.config.models import ProviderConfig, Thinking
 from vibe.core.llm.backend.assembly import (
     FAILURE_REASONS,
     AnswerBuilder,
@@ -20,6 +21,7 @@ from vibe.core.llm.backend.assembly import (
     read_usage,
     source_of,
 )
+from vibe.core.llm.backend.http import HttpBackend, address, versioned
 from vibe.core.llm.backend.reader import StreamReader, decoded
 from vibe.core.llm.backend.wire_schema import wire_schema
 from vibe.core.llm.error_table import ErrorMapper
@@ -328,3 +330,27 @@ def _tables(value: object) -> Iterable[Table]:
         return [cast("Table", value)]
     listed = cast("list[object]", value) if isinstance(value, list) else []
     return [fields for one in listed if (fields := table_of(one))]
+
+
+CALL: Final = "chat/completions"
+OPENAI: Final = "https://api.openai.com"
+
+
+class GenericBackend(HttpBackend):
+    """A ``ModelBackend`` for OpenAI-compatible servers."""
+
+    def __init__(self, provider: ProviderConfig, *, api_key: str | None) -> None:
+        errors = ErrorMapper(provider=provider, api_key=api_key)
+        super().__init__(
+            urls=[address(base, CALL) for base in (provider.api_base, versioned(provider.api_base))],
+            headers={"authorization": f"Bearer {api_key}"} if api_key else {},
+            encode=encoder_for(provider, errors.endpoint).encode,
+            reader=chat_reader(errors, provider.reasoning_field_name),
+        )
+
+
+def encoder_for(provider: ProviderConfig, endpoint: str) -> PayloadEncoder:
+    """Return what words requests to a provider at this endpoint."""
+    field = provider.reasoning_field_name if provider.returns_reasoning else ""
+    adapt = openai_body if endpoint == OPENAI else dict[str, Any]
+    return PayloadEncoder(partial(message_fields, reasoning_field=field), adapt=adapt)

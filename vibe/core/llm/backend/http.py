@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit, urlunsplit
 
-from vibe.core.config.models import ProviderConfig
+from vibe import __version__
 from vibe.core.llm.backend.assembly import AnswerBuilder
 from vibe.core.llm.backend.reader import StreamReader
-from vibe.core.llm.backend.transport import CONNECT_SECONDS, headers_of
 from vibe.core.llm.port import Completion, ModelObserver, ModelRequest
 from vibe.system.http import client_options, import_httpx
 
@@ -17,6 +18,25 @@ if TYPE_CHECKING:
     import httpx
 
 NOT_FOUND: Final = 404
+USER_AGENT: Final = f"vibe/{__version__}"
+CONNECT_SECONDS: Final = 30.0
+"""The longest a connection may take, however patient the provider's ``timeout_seconds`` is."""
+
+_END: Final = re.compile(r"/(?:chat/completions|completions|responses|messages|models)$")
+"""The paths of the calls themselves, as documentation shows them."""
+_VERSION: Final = re.compile(r"/v\d+\w*$")
+
+
+def address(api_base: str, *path: str) -> str:
+    """Return the address of ``path`` below ``api_base``, which people also paste with a path of its own and a query."""
+    parts = urlsplit(api_base.strip())
+    base = _END.sub("", parts.path.rstrip("/"))
+    return urlunsplit(parts._replace(path="/".join((base, *path)), fragment=""))
+
+
+def versioned(api_base: str) -> str:
+    """Return ``api_base`` with its version path, which every server of the Messages API has."""
+    return address(api_base, *([] if _VERSION.search(urlsplit(address(api_base)).path) else ["v1"]))
 
 
 class HttpBackend:
@@ -31,17 +51,18 @@ class HttpBackend:
 
     def __init__(
         self,
-        provider: ProviderConfig,
         *,
         urls: Sequence[str],
         headers: Mapping[str, str],
         encode: Callable[[ModelRequest], bytes],
         reader: StreamReader,
     ) -> None:
-        self._provider = provider
         self._errors = reader.errors
+        self._provider = self._errors.provider
         self._urls = list(urls)
-        self._headers = {"content-type": "application/json", "accept": "text/event-stream", **headers}
+        own = {"content-type": "application/json", "accept": "text/event-stream", "user-agent": USER_AGENT}
+        self._headers = own | headers
+        self._users_headers = {name.lower(): value for name, value in self._provider.extra_headers.items()}
         self._encode = encode
         self._reader = reader
         self._client: Any = None
@@ -51,7 +72,7 @@ class HttpBackend:
         httpx = self._library()
         client = self._client = self._client or self._connect(httpx)
         body = self._encode(request)
-        headers = self._headers | headers_of(self._provider, request)
+        headers = {**self._headers, **request.extra_headers, **self._users_headers}
         answer = AnswerBuilder(observer, self._provider.reasoning_tag)
         try:
             for url in (known := self._urls):

@@ -242,7 +242,6 @@ class LocalBackend:
         provider = self._provider.model_copy(update={"api_base": f"{server.address}/v1"})
         errors = ErrorMapper(provider=provider, api_key=server.token)
         return HttpBackend(
-            provider,
             urls=[f"{server.address}/v1/chat/completions"],
             # It may drop a connection that it kept open after a stream, just as the next request is sent.
             headers={"authorization": f"Bearer {server.token}", "connection": "close"},

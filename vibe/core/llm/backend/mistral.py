@@ -14,9 +14,8 @@ from msgspec import Struct
 
 from vibe.core.config.models import ProviderConfig
 from vibe.core.llm.backend.chat import PayloadEncoder, chat_reader, message_fields, mistral_call_id, wire_name
-from vibe.core.llm.backend.http import HttpBackend
+from vibe.core.llm.backend.http import HttpBackend, address
 from vibe.core.llm.backend.reader import StreamReader
-from vibe.core.llm.backend.transport import address
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.messages import Message, ToolMessage
 from vibe.system.http import client_options
@@ -52,7 +51,6 @@ class MistralBackend(HttpBackend):
 
     def __init__(self, provider: ProviderConfig, *, api_key: str | None) -> None:
         super().__init__(
-            provider,
             urls=[server_url(provider.api_base)],
             headers={},
             encode=PayloadEncoder(mistral_fields, {}).encode,

@@ -10,7 +10,7 @@ import pytest
 from tests.fakes.model_server import ModelServer, Shape
 from vibe.core.config.models import BackendKind, ProviderConfig
 from vibe.core.llm.backend.anthropic import AnthropicBackend
-from vibe.core.llm.backend.generic import GenericBackend
+from vibe.core.llm.backend.chat import GenericBackend
 from vibe.core.llm.backend.mistral import MistralBackend
 from vibe.core.llm.port import ModelBackend
 
