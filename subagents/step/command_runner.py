@@ -123,9 +123,9 @@ class HostCommands:
             shell = await shell_command(command, environ, confinement, self._place)
             try:
                 ended = await run_command(
-                    shell.argv,
+                    shell.command.argv,
                     cwd=self._root,
-                    environ=shell.environ,
+                    environ=shell.command.environ,
                     timeout=None if own else self._run_context.verify_seconds,
                     on_output=stream,
                     limit=OutputLimit(log=self._log),

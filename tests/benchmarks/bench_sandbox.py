@@ -67,7 +67,7 @@ def _bare() -> tuple[str, ...] | None:
     with tempfile.TemporaryDirectory() as folder:
         confinement = Confinement(SandboxConfig(), {}, Path(folder), backends=["bubblewrap"])
         confined = confinement.confine(COMMAND, {}, Place(roots=(Path(folder),)))
-    return None if confined is None else (without_shell(confined.argv)[0][0], *BARE, *COMMAND)
+    return None if confined is None else (without_shell(confined[0].argv)[0][0], *BARE, *COMMAND)
 
 
 def _command(argv: Sequence[str], times: int = 50) -> float:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from enum import Enum
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
@@ -101,9 +102,7 @@ def parse_word(word: str, annotation: Any) -> Any:
         return word
     if bool in kinds:
         return True if word.lower() in _TRUE else False if word.lower() in _FALSE else word
-    if kinds & {int, float}:
-        return _number(word)
-    return _structure(word)
+    return _read(word, int, float) if kinds & {int, float} else _read(word, json.loads, _toml)
 
 
 def _kinds(annotation: Any) -> set[Any]:
@@ -117,21 +116,13 @@ def _kinds(annotation: Any) -> set[Any]:
     return {origin or annotation}
 
 
-def _number(word: str) -> Any:
-    for kind in (int, float):
-        try:
-            return kind(word)
-        except ValueError:
-            continue
+def _read(word: str, *ways: Callable[[str], Any]) -> Any:
+    """Return what the first of the ways that takes a word makes of it; the word itself where none does."""
+    for way in ways:
+        with suppress(ValueError):
+            return way(word)
     return word
 
 
-def _structure(word: str) -> Any:
-    try:
-        return json.loads(word)
-    except ValueError:
-        pass  # TOML is tried next
-    try:
-        return tomllib.loads(f"value = {word}")["value"]
-    except tomllib.TOMLDecodeError:
-        return word
+def _toml(word: str) -> Any:
+    return tomllib.loads(f"value = {word}")["value"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 
 from anyio import to_thread
@@ -21,17 +21,15 @@ MOST_STARTS = 4
 
 
 class ConfinedCommand(Struct, frozen=True, kw_only=True):
-    """A shell line as it is started, and its variables. ``confined_by`` None: it runs as the user would run it.
+    """A shell line as it is started. ``confined_by`` None: it runs as the user would run it.
 
-    ``options`` are what the sandbox was told. ``guard`` keeps what decides what runs later as it is. Whoever runs the
-    line calls ``put_aside`` once it has ended, however it did.
+    ``guard`` keeps what decides what runs later as it is. Whoever runs the line calls ``put_aside`` once it has ended,
+    however it did.
     """
 
-    argv: tuple[str, ...]
-    environ: Mapping[str, str]
+    command: Confined
     confined_by: Confinement | None = None
     place: Place | None = None
-    options: tuple[str, ...] = ()
     guard: Guard | None = None
 
     async def put_aside(self) -> str:
@@ -49,7 +47,7 @@ class ConfinedCommand(Struct, frozen=True, kw_only=True):
     def is_unbegun(self, result: CommandResult) -> bool:
         """Return whether the sandbox gave up before the line began, and would not if it were made ready again."""
         said = f"{result.stdout}{result.stderr}"
-        return self.confined_by is not None and is_unbegun(self.options, result.exit_code, said)
+        return self.confined_by is not None and is_unbegun(self.command.options, result.exit_code, said)
 
     def annotated(self, result: CommandResult) -> CommandResult:
         """The result with the note at the end of what went to standard error."""
@@ -72,23 +70,10 @@ async def shell_command(
     if confinement is None:
         if place.read_only:
             raise ReadOnlyUnavailableError("no sandbox")
-        return ConfinedCommand(argv=argv, environ=environ)
+        return ConfinedCommand(command=Confined(argv=argv, environ=environ))
     environ = confinement.without_keys(environ)
-    guard, confined = await to_thread.run_sync(_confined, confinement, argv, environ, place)
-    if confined is None:
-        return ConfinedCommand(argv=argv, environ=environ)
-    return ConfinedCommand(
-        argv=confined.argv,
-        environ=confined.environ,
-        confined_by=confinement,
-        place=place,
-        options=confined.options,
-        guard=guard,
-    )
-
-
-def _confined(
-    confinement: Confinement, argv: Sequence[str], environ: Mapping[str, str], place: Place
-) -> tuple[Guard, Confined | None]:
-    guard = confinement.guard(place)
-    return guard, confinement.confine(argv, environ, place, guard)
+    found = await to_thread.run_sync(confinement.confine, argv, environ, place)
+    if found is None:
+        return ConfinedCommand(command=Confined(argv=argv, environ=environ))
+    confined, guard = found
+    return ConfinedCommand(command=confined, confined_by=confinement, place=place, guard=guard)

@@ -39,6 +39,7 @@ PROGRAM = (
 )
 HERE = str(Path(__file__).parents[3])
 LENGTH = struct.Struct("!I")
+POLITELY = b"t"
 LEAVE_SECONDS = 2.0
 AT_ONCE_BYTES = 32 * 1024
 """A socket takes so much without waiting for whoever reads it."""
@@ -132,17 +133,14 @@ class WatchedCommand:
         self._said = b""
 
     async def begun(self) -> None:
-        """Wait until it is known whether it could be started: ``pid`` or ``problem`` is set, or its watcher is gone."""
+        """Wait until it has begun, as ``pid`` then tells.
+
+        Raises:
+            OSError: it could not be started, or its watcher is gone.
+        """
         while not (self.pid or self.problem or self.has_ended):
             await wait_readable(self.status)
             self.hear()
-
-    def check(self) -> None:
-        """See that it could be started.
-
-        Raises:
-            OSError: it could not.
-        """
         if not self.pid and self.code is None:
             number = self.problem or errno.EAGAIN
             raise OSError(number, os.strerror(number))
@@ -157,22 +155,11 @@ class WatchedCommand:
         with suppress(BlockingIOError):
             self._take(os.read(self.status, 256))
 
-    def end(self, *, daemons: bool) -> None:
-        """Have all of it ended: TERM, and KILL after 2 s."""
+    def end(self, how: bytes) -> None:
+        """Have all of it ended: ``AT_ONCE``, or by TERM, and KILL after 2 s."""
         if not self.is_gone:
             with suppress(BrokenPipeError, BlockingIOError):
-                os.write(self.line, WITH_DAEMONS if daemons else b"t")
-
-    def kill(self) -> None:
-        """Have all of it killed now."""
-        if not self.is_gone:
-            with suppress(BrokenPipeError, BlockingIOError):
-                os.write(self.line, AT_ONCE)
-
-    async def end_unwatched(self) -> None:
-        """The same where whoever watched over it is gone before it; returns when nothing is left."""
-        if self.code is None:
-            await end_session(self.pid)
+                os.write(self.line, how)
 
     def close(self) -> None:
         """Let go of it; what still runs is killed."""
@@ -224,7 +211,6 @@ async def start(order: CommandOrder, output: Sequence[int], report: int | None) 
             os.close(watched)
             os.close(told)
         await started.begun()
-        started.check()
     except BaseException:
         started.close()
         raise
@@ -470,12 +456,13 @@ class RunningCommand:
 
     async def _end(self) -> None:
         with move_on_after(LAST_EXIT_SECONDS):
-            self._process.end(daemons=self.ends_daemons)
+            self._process.end(WITH_DAEMONS if self.ends_daemons else POLITELY)
             with move_on_after(self.patience):
                 await self._read_until(lambda: self._process.is_gone)
-            self._process.kill()
+            self._process.end(AT_ONCE)
             await self._read_until(lambda: self._process.is_gone)
-            await self._process.end_unwatched()
+            if self._process.code is None:  # whoever watched over it is gone before it
+                await end_session(self._process.pid)
         with move_on_after(LAST_OUTPUT_SECONDS):
             await self._read_until(self._is_heard)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,7 @@ from msgspec.structs import replace
 from vibe.shell.sandbox.given_files import FIRST, SECOND, with_files
 from vibe.shell.sandbox.mounts import file_system
 from vibe.shell.sandbox.port import Confined, Sandbox, SandboxPolicy, bounded
-from vibe.shell.sandbox.probe import PROBE_SECONDS, TRUE, failure_of, only_evidence
+from vibe.shell.sandbox.probe import TRUE, failure_of, only_evidence, ran
 from vibe.shell.sandbox.secrets import confined_environ, reading_environ
 from vibe.shell.sandbox.settings import Network
 from vibe.shell.sandbox.system_calls import AF_UNIX, OF_NETWORKS, call_filter
@@ -120,16 +119,7 @@ def _packaged() -> Path | None:
 
 def _version(program: Path) -> str:
     try:
-        with only_evidence():
-            ended = subprocess.run(  # noqa: S603  the program of our own package, or of the PATH
-                [program, "--version"],
-                env={},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=PROBE_SECONDS,
-                check=False,
-                text=True,
-            )
+        said = ran([str(program), "--version"], {}).stdout
     except OSError:
         return "?"
-    return ended.stdout.strip().removeprefix("bubblewrap ") or "?"
+    return said.strip().removeprefix("bubblewrap ") or "?"

@@ -175,7 +175,10 @@ _Control: TypeAlias = "Mapping[Path, Sequence[Path]]"
 
 
 class _Standing(Struct):
-    """Things that stay from one command to the next, so as not to be made for each: they cost more than the command."""
+    """Things that stay from one command to the next, so as not to be made for each: they cost more than the command.
+
+    Nothing stays while nobody is at work (``is_over``).
+    """
 
     placeholders: dict[tuple[Path, ...], Placeholders] = field(default_factory=dict[tuple[Path, ...], Placeholders])
     blank: list[Record] = field(default_factory=list[Record])
@@ -186,11 +189,9 @@ class _Standing(Struct):
         if paths and not self.is_over and paths not in self.placeholders:
             self.placeholders[paths] = Placeholders(paths)
 
-    def has(self, placeholders: Placeholders | None) -> bool:
+    def has(self, placeholders: Placeholders) -> bool:
         """Return whether these stay."""
-        if self.is_over or placeholders is None:
-            return False
-        return any(placeholders.are_among(one) for one in self.placeholders.values())
+        return not self.is_over and any(placeholders.are_among(one) for one in self.placeholders.values())
 
     def record(self, folder: Path, kept: Sequence[dict[str, Any]]) -> Record:
         """Return a command's record."""
@@ -220,33 +221,28 @@ class _Standing(Struct):
 class Guard(Struct, frozen=True):
     """Files to restore, and ones to take away, once a command has ended. ``control`` are files it must not change."""
 
-    control: _Control | None = None
+    control: _Control = field(default_factory=dict[Path, Sequence[Path]])
     kept: tuple[Kept, ...] = ()
-    placeholders: Placeholders | None = None
+    placeholders: Placeholders = field(default_factory=lambda: Placeholders(()))
     record: Record | None = None
-    standing: _Standing | None = None
+    standing: _Standing = field(default_factory=lambda: _Standing(is_over=True))
 
     def end_at_once(self) -> bool:
         """End it if all is as it was, and stays for the next command; else false, and nothing has happened.
 
         That takes a few looks at the file system and empties a file: less than it takes to have a thread do it.
         """
-        if self.standing is None or not self.standing.has(self.placeholders):
-            return False
-        if not all(kept.is_as_it_was() for kept in self.kept):
+        if not (self.standing.has(self.placeholders) and all(kept.is_as_it_was() for kept in self.kept)):
             return False
         self.end()
         return True
 
     def end(self) -> str:
         """Put everything back, and say what was not as it was. Reads and writes files."""
-        if self.placeholders is not None:
-            self.placeholders.release()
+        self.placeholders.release()
         notes = [kept.put_back() for kept in self.kept]
-        if self.record is not None and self.standing is not None:
+        if self.record is not None:
             self.standing.take_back(self.record)
-        elif self.record is not None:
-            self.record.remove()
         return "\n".join(filter(None, notes))
 
 
@@ -278,7 +274,7 @@ class Confinement:
         self._folders: tuple[Path, Path] | None = None
         self._inner: dict[Path, tuple[Path, ...]] = {}
         self._search = SecretSearch()
-        self._standing: _Standing | None = None
+        self._standing = _Standing(is_over=True)
 
     @asynccontextmanager
     async def at_work(self) -> AsyncGenerator[None]:
@@ -288,7 +284,7 @@ class Confinement:
             yield
         finally:
             if self._standing is standing:
-                self._standing = None
+                self._standing = _Standing(is_over=True)
             with CancelScope(shield=True):
                 await to_thread.run_sync(standing.release)
 
@@ -369,25 +365,23 @@ class Confinement:
         """``environ`` without the variables that hold keys."""
         return {name: value for name, value in environ.items() if name not in self._keys}
 
-    def confine(
-        self, argv: Sequence[str], environ: Mapping[str, str], place: Place, guard: Guard | None = None
-    ) -> Confined | None:
-        """The command confined, to be started in the place's folder; None where nothing confines. Reads files.
+    def confine(self, argv: Sequence[str], environ: Mapping[str, str], place: Place) -> tuple[Confined, Guard] | None:
+        """The command confined, to be started in the place's folder, and what is to ``end`` once it has ended.
 
-        ``guard`` is the place's, made right before; None: what it looks at is looked at anew.
+        None where nothing confines. Reads and writes files.
 
         Raises:
             EnvironmentFailure: one is required and none works.
             ReadOnlyUnavailableError: the place is ``read_only``, and that can't be had.
         """
         sandbox = self.choice().sandbox
+        if sandbox is None and place.read_only:
+            raise ReadOnlyUnavailableError("no sandbox")
         if sandbox is None:
-            if place.read_only:
-                raise ReadOnlyUnavailableError("no sandbox")
             return None
-        if place.read_only:
-            return sandbox.wrap(argv, environ, self._reading(place))
-        return sandbox.wrap(argv, environ, self.policy(place, None if guard is None else guard.control))
+        guard = self.guard(place)
+        policy = self._reading(place) if place.read_only else self.policy(place, guard.control)
+        return sandbox.wrap(argv, environ, policy), guard
 
     def note(self, output: str, exit_code: int, place: Place) -> str:
         """Return what to add to the output of a command confined there that may have been refused something.
@@ -429,9 +423,8 @@ class Confinement:
             bounds=READING,
         )
 
-    def policy(self, place: Place, control: _Control | None = None) -> SandboxPolicy:
+    def policy(self, place: Place, control: _Control) -> SandboxPolicy:
         """Return what a command there may do, ``control`` being what it may not change. Reads files."""
-        control = self._control_of(place) if control is None else control
         # A worktree that we made for a step is committed by us: what runs in it needs no hand on the user's repository.
         own = Path(os.path.realpath(self.vibe_home))
         theirs = [root for root in place.roots if not Path(os.path.realpath(root)).is_relative_to(own)]
@@ -472,20 +465,15 @@ class Confinement:
         sandbox = self.choice().sandbox
         if sandbox is None or place.read_only:
             return Guard()
-        control = self._control_of(place)
-        standing = self._standing
-        placeholders: Placeholders | None = None
-        if sandbox.has_namespaces:
-            empty = tuple(path for root in place.roots for path in _fillable_at(root))
-            if standing is not None:
-                standing.keep_empty(empty)
-            placeholders = Placeholders(empty)
+        control, standing = self._control_of(place), self._standing
+        empty = tuple(path for root in place.roots for path in _fillable_at(root)) if sandbox.has_namespaces else ()
+        standing.keep_empty(empty)
+        placeholders = Placeholders(empty)
         kept: list[Kept] = []
         for top, paths in control.items():
             below = [path for path in paths if path.is_relative_to(top)]
             kept.append(Kept(top, below, () if sandbox.has_namespaces else below))
-        folder, written = records_of(self.vibe_home), [one.written() for one in kept]
-        record = Record(folder, written) if standing is None else standing.record(folder, written)
+        record = standing.record(records_of(self.vibe_home), [one.written() for one in kept])
         return Guard(control, tuple(kept), placeholders, record, standing)
 
     def _control_of(self, place: Place) -> _Control:

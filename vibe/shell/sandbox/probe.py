@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -44,6 +44,30 @@ def only_evidence() -> Generator[None]:
         raise SandboxUnprovenError(f"no answer within {PROBE_SECONDS} s") from error
 
 
+def ran(argv: Sequence[str], environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a program that soon ends. Blocks.
+
+    The signals of the terminal do not reach it. Ctrl-C or a lost terminal would end ``bwrap``, but not the first
+    process of its namespace, which waits to be told to go on.
+
+    Raises:
+        SandboxUnprovenError: something passing kept it from running to its end.
+        OSError: it can't be started.
+    """
+    with only_evidence():
+        return subprocess.run(  # noqa: S603  our own launcher, or the system's sandbox
+            argv,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PROBE_SECONDS,
+            check=False,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+
+
 def failure_of(sandbox: Sandbox, argv: Sequence[str]) -> str:
     """Return why ``sandbox`` can't confine a program that does next to nothing; empty: it can. Blocks.
 
@@ -58,25 +82,11 @@ def failure_of(sandbox: Sandbox, argv: Sequence[str]) -> str:
 def failure(confined: Confined) -> str:
     """Run a confined program that does next to nothing, and return why it failed; empty: it did not. Blocks.
 
-    The signals of the terminal do not reach it. Ctrl-C or a lost terminal would end ``bwrap``, but not the first
-    process of its namespace, which waits to be told to go on.
-
     Raises:
         SandboxUnprovenError: it failed for something that passes, which says nothing of the next time.
     """
     try:
-        with only_evidence():
-            ended = subprocess.run(  # noqa: S603  our own launcher, or the system's sandbox
-                confined.argv,
-                env=confined.environ,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=PROBE_SECONDS,
-                check=False,
-                text=True,
-                errors="replace",
-                start_new_session=True,
-            )
+        ended = ran(confined.argv, confined.environ)
     except OSError as error:
         return str(error)
     if ended.returncode == 0:

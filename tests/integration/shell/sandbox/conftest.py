@@ -55,7 +55,9 @@ class Cell:
         shell = await shell_command(line, child_environ(self.environ), self.confinement, place)
         assert shell.confined_by is not None
         try:
-            result = await run_command(shell.argv, cwd=place.roots[0], environ=shell.environ, timeout=seconds)
+            result = await run_command(
+                shell.command.argv, cwd=place.roots[0], environ=shell.command.environ, timeout=seconds
+            )
         finally:
             self.aside = await shell.put_aside()
         return shell.annotated(result)

@@ -45,8 +45,10 @@ def standing(root: Path) -> list[str]:
 
 def run_in(cell: Cell, line: str, *, meanwhile: str) -> tuple[int, str]:
     """Run a line in bubblewrap; after all is prepared for it, ``meanwhile`` happens outside."""
-    confined = cell.confinement.confine(["bash", "-c", line], cell.environ, Place(roots=(cell.root,)))
-    assert confined is not None
+    sandbox, place = cell.confinement.choice().sandbox, Place(roots=(cell.root,))
+    assert sandbox is not None
+    policy = cell.confinement.policy(place, cell.confinement.guard(place).control)
+    confined = sandbox.wrap(["bash", "-c", line], cell.environ, policy)
     run_plain(meanwhile, cell.root, cell.environ)
     argv, environ = confined.argv, confined.environ
     ended = subprocess.run(argv, cwd=cell.root, env=environ, capture_output=True, text=True, timeout=60, check=False)

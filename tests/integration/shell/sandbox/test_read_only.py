@@ -26,7 +26,9 @@ def kept_by_the_system() -> list[Path]:
 async def look(cell: Cell, line: str, **place: object) -> CommandResult:
     where = Place(roots=(cell.folder or cell.root,), read_only=True, **place)  # type: ignore[arg-type]
     shell = await shell_command(line, child_environ(cell.environ), cell.confinement, where)
-    return shell.annotated(await run_command(shell.argv, cwd=where.roots[0], environ=shell.environ, timeout=60))
+    return shell.annotated(
+        await run_command(shell.command.argv, cwd=where.roots[0], environ=shell.command.environ, timeout=60)
+    )
 
 
 async def test_the_workspace_is_read_and_not_written(bubblewrap: Cell) -> None:
@@ -218,7 +220,7 @@ async def test_libraries_of_the_workspace_are_for_commands_and_not_for_the_sandb
 
     started = await shell_command(line, child_environ(bubblewrap.environ), bubblewrap.confinement, place)
     await started.put_aside()
-    assert "LD_LIBRARY_PATH" not in started.environ
+    assert "LD_LIBRARY_PATH" not in started.command.environ
     assert (await bubblewrap.run(line)).stdout == f"{bubblewrap.root}\n"
 
 

@@ -61,7 +61,7 @@ class HttpBackend:
         self._provider = self._errors.provider
         self._urls = list(urls)
         own = {"content-type": "application/json", "accept": "text/event-stream", "user-agent": USER_AGENT}
-        self._headers = own | headers
+        self._headers = {**own, **headers}
         self._users_headers = {name.lower(): value for name, value in self._provider.extra_headers.items()}
         self._encode = encode
         self._reader = reader

@@ -319,12 +319,12 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
             shell = await shell_command(args.command, wanted, confinement, place, stateful=tells)
         except ReadOnlyUnavailableError as error:
             raise ReadOnlyRefusedError(f"it can't run: {error}") from error
-        around = Surroundings(base=base, wanted=wanted, had=shell.environ, passing=partial(_passed, ctx))
+        around = Surroundings(base=base, wanted=wanted, had=shell.command.environ, passing=partial(_passed, ctx))
         order = CommandOrder(
             line=args.command,
-            argv=shell.argv,
+            argv=shell.command.argv,
             cwd=workspace.root / kept.folder,
-            environ=shell.environ,
+            environ=shell.command.environ,
             timeout=args.timeout if args.background else self._seconds(args),
             limit=limit,
             reports=tells,
