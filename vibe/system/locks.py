@@ -33,6 +33,8 @@ def opened(path: Path | str, flags: int = os.O_RDONLY, folder: int | None = None
 def try_lock(descriptor: int, *, shared: bool = False) -> bool:
     """Lock an open file or folder at once; False if another has it, in this process or another.
 
+    The lock is of what is open: it is held for as long as the descriptor, or one that ``os.dup`` makes of it.
+
     Raises:
         OSError: the file system has no locks.
     """
@@ -75,15 +77,10 @@ class FileLock:
         """
         deadline = time.monotonic() + seconds
         while True:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
+            with opened(path, os.O_RDWR | os.O_CREAT) as descriptor:
                 if try_lock(descriptor) and _is_at(descriptor, path):
                     _name_holder(descriptor)
-                    return cls(path, descriptor, brief=brief)
-            except BaseException:
-                os.close(descriptor)
-                raise
-            os.close(descriptor)
+                    return cls(path, os.dup(descriptor), brief=brief)
             if time.monotonic() >= deadline:
                 return None
             time.sleep(POLL_SECONDS)
@@ -95,15 +92,8 @@ class FileLock:
         Raises:
             OSError: it can't be opened, or its file system locks no folders.
         """
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            if try_lock(descriptor, shared=shared):
-                return cls(path, descriptor)
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
-        return None
+        with opened(path, os.O_DIRECTORY) as descriptor:
+            return cls(path, os.dup(descriptor)) if try_lock(descriptor, shared=shared) else None
 
     def release(self) -> None:
         """Give it back; a second call does nothing.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -15,7 +16,7 @@ from vibe.app.engine.host import Host, one_deeper
 from vibe.app.engine.settings import Settings
 from vibe.core.agents.manager import AgentManager, AgentSources
 from vibe.core.agents.models import AgentProfile
-from vibe.core.config.loader import AgentSettings, ConfigRequest, LoadedConfig, load_config, with_keyring
+from vibe.core.config.loader import ConfigRequest, LoadedConfig, load_config, with_keyring
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
 from vibe.core.config.paths import PROJECT_DIRECTORY, VibePaths
 from vibe.core.guidance import Guidance
@@ -142,7 +143,7 @@ def build_engine(host: Host, request: EngineRequest, limiter_of: Callable[[str],
     if request.agent is not None:
         profile = agents.main(request.agent or loaded.config.default_agent)
         if profile.settings and profile.file is not None:
-            loaded = load_config(replace(wanted, agent=AgentSettings(data=profile.settings, source=profile.file)))
+            loaded = load_config(replace(wanted, agent=dataclasses.replace(profile.file, data=profile.settings)))
             agents = load_agents(loaded, nested)
     if request.replay is None:
         loaded = with_keyring(loaded)

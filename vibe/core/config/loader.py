@@ -56,19 +56,12 @@ FLAG_NAMES = MappingProxyType({
 """The flag that sets a key; for others the key itself after ``--``."""
 
 
-class AgentSettings(Struct, frozen=True, kw_only=True):
-    """Settings of the agent a person chose; ``source`` is the file that says so."""
-
-    data: Mapping[str, Any]
-    source: TomlSource
-
-
 class ConfigRequest(Struct, frozen=True, kw_only=True):
     """Places to load settings from. ``home`` and ``workdir`` are absolute.
 
     ``flags`` holds dotted keys, None: not given. ``trust_workdir`` loads the project's ``.vibe`` this once, whatever
     the list of trusted folders says. ``drafts`` are files to read in place of settings files, under their names: to see
-    whether they would do.
+    whether they would do. ``agent`` is the file of the agent a person chose, with what of it are settings.
     """
 
     home: Path
@@ -77,7 +70,7 @@ class ConfigRequest(Struct, frozen=True, kw_only=True):
     flags: Mapping[str, Any] = field(default_factory=dict[str, Any])
     trust_workdir: bool = False
     drafts: Mapping[Path, Path] = field(default_factory=dict[Path, Path])
-    agent: AgentSettings | None = None
+    agent: TomlSource | None = None
 
 
 class LoadedConfig(ConfigRequest, frozen=True, kw_only=True):
@@ -176,9 +169,9 @@ def _file_layer(path: Path, draft: Path, user_home: Path) -> Layer:
     return read_layer(source.data, source.where, base=path.parent, user_home=user_home)
 
 
-def _agent_layers(agent: AgentSettings | None, user_home: Path) -> Iterator[Layer]:
+def _agent_layers(agent: TomlSource | None, user_home: Path) -> Iterator[Layer]:
     if agent is not None:
-        yield read_layer(agent.data, agent.source.where, base=agent.source.folder, user_home=user_home)
+        yield read_layer(agent.data, agent.where, base=agent.folder, user_home=user_home)
 
 
 def _variable_layers(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -168,28 +168,25 @@ class _Scanner:
         self._skip_blank()
         opening = self.text[self._at : self._at + 1]
         if opening == "[":
-            self._elements(path)
+            for index in self._items("]"):
+                self._record((*path, index), self._at)
+                self._value((*path, index))
         elif opening == "{":
-            self._inline_table(path)
+            for _ in self._items("}"):
+                self._pair(path)
         else:
             self._take(_STRING if opening in {'"', "'"} else _SCALAR)
 
-    def _elements(self, path: RawPath) -> None:
+    def _items(self, closing: str) -> Iterator[int]:
+        """Yield the position of each item of a list or a table, which is to be taken then, up to where it closes."""
         self._at += 1
         index = 0
-        while self._skip_blank() < len(self.text) and self.text[self._at] != "]":
-            self._record((*path, index), self._at)
-            self._value((*path, index))
+        while self._skip_blank() < len(self.text) and self.text[self._at] != closing:
+            yield index
             index += 1
-            self._skip_comma()
-        self._expect("]")
-
-    def _inline_table(self, path: RawPath) -> None:
-        self._at += 1
-        while self._skip_blank() < len(self.text) and self.text[self._at] != "}":
-            self._pair(path)
-            self._skip_comma()
-        self._expect("}")
+            self._skip_blank()
+            self._at += self.text.startswith(",", self._at)
+        self._expect(closing)
 
     def _key(self) -> tuple[str, ...]:
         parts: list[str] = []
@@ -219,10 +216,6 @@ class _Scanner:
         if not self.text.startswith(token, self._at):
             raise _LostError
         self._at += len(token)
-
-    def _skip_comma(self) -> None:
-        self._skip_blank()
-        self._at += self.text.startswith(",", self._at)
 
     def _skip_blank(self) -> int:
         match = _BLANK.match(self.text, self._at)

@@ -44,7 +44,7 @@ from vibe.shell.sandbox.settings import Network, SandboxConfig, SandboxMode
 from vibe.shell.sandbox.temporary import kept_in, temporary_folder
 from vibe.system.git.config_file import cleaned
 from vibe.system.git.discovery import located_at, small_text
-from vibe.system.locks import try_lock, wait_for_lock
+from vibe.system.locks import opened, try_lock, wait_for_lock
 from vibe.system.own_places import user_home_of
 
 LOCK_SECONDS = 5.0
@@ -111,15 +111,10 @@ def _opened(path: Path, *, anyhow: bool = False) -> int | None:
 
     ``anyhow``: it is one, even where the file system keeps no mark.
     """
-    try:
-        if not anyhow and not _is_ours(path, path.lstat()):
-            return None
-        lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
-        return None
-    if anyhow or _is_ours(path, os.fstat(lock)):
-        return lock
-    os.close(lock)
+    with suppress(OSError):
+        if anyhow or _is_ours(path, path.lstat()):
+            with opened(path, os.O_NOFOLLOW | os.O_NONBLOCK) as lock:
+                return os.dup(lock) if anyhow or _is_ours(path, os.fstat(lock)) else None
     return None
 
 

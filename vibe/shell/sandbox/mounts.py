@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from vibe.shell.sandbox.control import OF_GIT
 from vibe.shell.sandbox.port import SandboxPolicy
@@ -22,72 +23,62 @@ NOTHING = "/dev/null"
 """The device that lies over a file that must not be read; it can't be opened there."""
 
 
-class Mounts:
-    """Places and what they show: of those that hold a path the deepest decides, in whatever order they are told."""
+View: TypeAlias = "dict[Path, tuple[str, ...]]"
+"""Places, and the options of ``bwrap`` that make what they show: of those that hold a path the deepest decides."""
 
-    def __init__(self) -> None:
-        self._places: dict[Path, tuple[str, ...]] = {}
 
-    def put(self, how: str, path: Path, source: str | Path | None = None) -> None:
-        """Have ``path`` show ``source``, by default itself."""
-        self._places[path] = (how, str(path if source is None else source), str(path))
+def _put(view: View, how: str, path: Path, source: str | Path | None = None) -> None:
+    """Have ``path`` show ``source``, by default itself."""
+    view[path] = (how, str(path if source is None else source), str(path))
 
-    def put_memory(self, path: Path, most_bytes: int = 0) -> None:
-        """Have ``path`` be an empty folder in memory."""
-        size = ("--size", str(most_bytes)) if most_bytes else ()
-        self._places[path] = (*size, "--tmpfs", str(path))
 
-    def put_raw(self, path: Path, *options: str) -> None:
-        """Have ``options`` make what is at ``path``."""
-        self._places[path] = options
+def _put_memory(view: View, path: Path, most_bytes: int = 0) -> None:
+    """Have ``path`` be an empty folder in memory."""
+    size = ("--size", str(most_bytes)) if most_bytes else ()
+    view[path] = (*size, "--tmpfs", str(path))
 
-    def holds(self, path: Path) -> bool:
-        """Return whether something of its own lies at ``path``."""
-        return path in self._places
 
-    def options(self, closed: Iterable[Path] = ()) -> Iterator[str]:
-        """Return it as ``bwrap`` takes it; folders in memory that are ``closed`` can't be written."""
-        for path in sorted(self._places, key=lambda place: len(place.parts)):
-            yield from self._places[path]
-        for path in dict.fromkeys(closed):
-            if self._places.get(path) == ("--tmpfs", str(path)):
-                yield from ("--remount-ro", str(path))
+def _options(view: View, closed: Iterable[Path] = ()) -> Iterator[str]:
+    """Return it as ``bwrap`` takes it; folders in memory that are ``closed`` can't be written."""
+    for path in sorted(view, key=lambda place: len(place.parts)):
+        yield from view[path]
+    for path in dict.fromkeys(closed):
+        if view.get(path) == ("--tmpfs", str(path)):
+            yield from ("--remount-ro", str(path))
 
 
 def file_system(policy: SandboxPolicy, *, private_proc: bool) -> Iterator[str]:
     """The mounts of a policy, with a ``/proc`` of its own processes or an empty one."""
-    view = Mounts()
-    view.put_raw(Path("/dev"), "--dev", "/dev")
-    view.put_raw(Path("/proc"), "--proc" if private_proc else "--tmpfs", "/proc")
+    view: View = {Path("/dev"): ("--dev", "/dev"), Path("/proc"): ("--proc" if private_proc else "--tmpfs", "/proc")}
     yield from _only_reading(policy, view) if policy.read_only else _working(policy, view)
 
 
-def _only_reading(policy: SandboxPolicy, view: Mounts) -> Iterator[str]:
+def _only_reading(policy: SandboxPolicy, view: View) -> Iterator[str]:
     """Programs and their settings, the workspace, and a temporary folder in memory."""
     seen = [path for path in policy.readable if path.exists()]
     for name in SYSTEM:
         path = Path("/", name)
         if path.is_symlink():
-            view.put("--symlink", path, path.readlink())
+            _put(view, "--symlink", path, path.readlink())
         elif path.is_dir():
-            view.put("--ro-bind", path)
+            _put(view, "--ro-bind", path)
             seen.append(path)
-    view.put_memory(Path(PRIVATE_TEMP), PRIVATE_TEMP_BYTES)
-    view.put_memory(MEMORY, PRIVATE_TEMP_BYTES)
+    _put_memory(view, Path(PRIVATE_TEMP), PRIVATE_TEMP_BYTES)
+    _put_memory(view, MEMORY, PRIVATE_TEMP_BYTES)
     for path in policy.readable:
         if path.exists():
-            view.put("--ro-bind", path)
+            _put(view, "--ro-bind", path)
     _clean(view, policy, [path for path in policy.cleaned if any(holds(folder, path) for folder in seen)])
     hidden = [path for path in policy.hidden if any(holds(folder, path) for folder in seen)]
     for path in hidden:
         _hide(view, path, NOTHING)
-    yield from view.options(closed=hidden)
+    yield from _options(view, closed=hidden)
     yield from ("--remount-ro", "/")
 
 
-def _working(policy: SandboxPolicy, view: Mounts) -> Iterator[str]:
+def _working(policy: SandboxPolicy, view: View) -> Iterator[str]:
     """Everything, read-only but for what is writable, without what is hidden and what is shared with others."""
-    view.put("--ro-bind", Path("/"))
+    _put(view, "--ro-bind", Path("/"))
     writable = [path for path in policy.writable if path.exists()]
     readable = [path for path in policy.readable if path.exists()]
     shown = shown_in_shared(policy)
@@ -97,36 +88,36 @@ def _working(policy: SandboxPolicy, view: Mounts) -> Iterator[str]:
         closed += _private(view, shared, granted, policy.temp)
     resolver = Path(os.path.realpath(RESOLVER))  # it says who resolves names, where they can be resolved
     if policy.network is Network.ON and resolver.is_file() and holds(RUN, resolver):
-        view.put("--ro-bind", resolver)
+        _put(view, "--ro-bind", resolver)
     for path in shown:
-        view.put("--ro-bind", path)
+        _put(view, "--ro-bind", path)
     for path in policy.hidden:
         if _is_seen(path, granted) and not any(holds(folder, path) for folder in readable):
             _hide(view, path, str(policy.box / EMPTY))
     for path in sockets_of_others() if policy.unix_sockets else ():  # but for what lies where a program may write
-        if not view.holds(path) and _is_seen(path, granted) and not any(holds(one, path) for one in writable):
+        if path not in view and _is_seen(path, granted) and not any(holds(one, path) for one in writable):
             _hide(view, path, NOTHING)
     for path in writable:
-        view.put("--bind", path)
+        _put(view, "--bind", path)
     for path in readable:
-        view.put("--ro-bind", path)
-    view.put("--bind", policy.temp)
+        _put(view, "--ro-bind", path)
+    _put(view, "--bind", policy.temp)
     _freeze(view, [path for path in _below(policy.frozen, writable) if path.exists()], writable)
     _clean(view, policy, [path for path in policy.cleaned if _is_seen(path, granted)])
-    yield from view.options(closed)
+    yield from _options(view, closed)
 
 
-def _clean(view: Mounts, policy: SandboxPolicy, seen: Iterable[Path]) -> None:
+def _clean(view: View, policy: SandboxPolicy, seen: Iterable[Path]) -> None:
     for path in seen:
-        view.put("--ro-bind", path, policy.cleaned[path])
+        _put(view, "--ro-bind", path, policy.cleaned[path])
 
 
-def _freeze(view: Mounts, frozen: Iterable[Path], writable: Sequence[Path]) -> None:
+def _freeze(view: View, frozen: Iterable[Path], writable: Sequence[Path]) -> None:
     for path in _between(writable, frozen):
-        if not view.holds(path):
-            view.put("--bind-try", path)
+        if path not in view:
+            _put(view, "--bind-try", path)
     for path in frozen:
-        view.put("--ro-bind-try" if _goes_with_a_worktree(path) else "--ro-bind", path)
+        _put(view, "--ro-bind-try" if _goes_with_a_worktree(path) else "--ro-bind", path)
 
 
 def shared_folders() -> list[Path]:
@@ -141,7 +132,7 @@ def shown_in_shared(policy: SandboxPolicy) -> list[Path]:
     return [path for path in policy.shown if any(path != one and holds(one, path) for one in shared)]
 
 
-def _private(view: Mounts, shared: Path, granted: Iterable[Path], temp: Path) -> list[Path]:
+def _private(view: View, shared: Path, granted: Iterable[Path], temp: Path) -> list[Path]:
     """Replace what is shared with others, and return the folders in it that lead to what is ``granted`` there.
 
     What was written there seems to be the folder of temporary files, unless something is granted there: others could
@@ -151,12 +142,12 @@ def _private(view: Mounts, shared: Path, granted: Iterable[Path], temp: Path) ->
     if shared == MEMORY and not inner:
         return []  # --dev makes one
     if shared not in {RUN, MEMORY} and all(path == temp and path.parent == shared for path in inner):
-        view.put("--bind", shared, temp)
+        _put(view, "--bind", shared, temp)
         return []
-    view.put_memory(shared)
+    _put_memory(view, shared)
     leading = [Path(shared, path.relative_to(shared).parts[0]) for path in inner]
     for path in leading:
-        view.put_memory(path)
+        _put_memory(view, path)
     return leading
 
 
@@ -197,9 +188,9 @@ def _below(paths: Iterable[Path], folders: Sequence[Path]) -> list[Path]:
     return [path for path in paths if any(holds(folder, path) for folder in folders)]
 
 
-def _hide(view: Mounts, path: Path, instead: str) -> None:
+def _hide(view: View, path: Path, instead: str) -> None:
     """Have an empty folder, or what is at ``instead``, lie over ``path``; nothing where nothing is."""
     if path.is_dir():
-        view.put_memory(path)
+        _put_memory(view, path)
     elif path.exists():
-        view.put("--ro-bind", path, instead)
+        _put(view, "--ro-bind", path, instead)

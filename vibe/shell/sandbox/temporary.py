@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from vibe.shell.sandbox.secrets import EMPTY
-from vibe.system.locks import is_alive, try_lock
+from vibe.system.locks import is_alive, opened, try_lock
 
 PREFIX = "vibe-run-"
 _NEW = "vibe-new-"
@@ -99,12 +99,7 @@ def _is_ours(folder: Path) -> bool:
 
 def _lock(folder: Path) -> int | None:
     """Return the descriptor of the lock; None if another process has it, or the file system knows no locks."""
-    try:
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return None
-    with suppress(OSError):
-        if try_lock(fd):
-            return fd
-    os.close(fd)
+    with suppress(OSError), opened(folder, os.O_DIRECTORY | os.O_NOFOLLOW) as descriptor:
+        if try_lock(descriptor):
+            return os.dup(descriptor)
     return None
