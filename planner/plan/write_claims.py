@@ -17,7 +17,7 @@ from ipc.events import PlanRevisedEvent
 from planner.plan.model import Plan, Step
 from vibe.core.config.patterns import REGEX_PREFIX, NamePatterns, canonical_tool_name, tool_spellings
 from vibe.core.modes import MODE_CATALOG, ONLY_READING, ExecutionMode
-from vibe.shell.sandbox.secret_names import is_control, is_sensitive
+from vibe.shell.sandbox.secrets import is_control, is_sensitive
 
 Glob: TypeAlias = tuple[str, ...]
 """The names of a path, each a literal or a pattern, in one case."""

@@ -37,7 +37,7 @@ from vibe.core.modes import ExecutionMode
 from vibe.core.outcome import Outcome
 from vibe.core.session.write_turn import WAITS, Turns
 from vibe.system.locks import FileLock
-from vibe.system.shield import shielded
+from vibe.system.racing import shielded
 
 
 def write_out(repository: Repository, record: WorktreeRecord, folder: Path, step_id: str) -> KeptWork | None:

@@ -1,11 +1,11 @@
-"""Work that is given up once something else happens."""
+"""Work that is given up once something else happens, and work that comes to its end even if its caller is cancelled."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from anyio import create_task_group
+from anyio import CancelScope, create_task_group
 
 T = TypeVar("T")
 
@@ -32,3 +32,10 @@ async def unless(happens: Callable[[], Awaitable[object]], work: Callable[[], Aw
     if failure is not None:
         raise failure
     return results
+
+
+async def shielded(act: Callable[[], Awaitable[T]]) -> T:
+    """Await something short; a cancellation counts from its end on."""
+    with CancelScope(shield=True):
+        return await act()
+    raise AssertionError("the scope has no deadline")  # for the type checker

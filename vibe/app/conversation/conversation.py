@@ -37,7 +37,7 @@ from vibe.core.session.write_turn import WAITS
 from vibe.core.tools.workspace import ReadTracker
 from vibe.shell.process.port import CommandResult
 from vibe.system.errors import UsageError, VibeError
-from vibe.system.shield import shielded
+from vibe.system.racing import shielded
 
 if TYPE_CHECKING:
     from vibe.core.session.rewind import RewindReport

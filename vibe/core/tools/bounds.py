@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from vibe.shell.sandbox.confinement import Confinement
 from vibe.shell.sandbox.control import control_paths
-from vibe.shell.sandbox.secret_names import CONTROL_FOLDERS, is_control, is_sensitive
+from vibe.shell.sandbox.secrets import CONTROL_FOLDERS, is_control, is_sensitive
 from vibe.system.files import text_of
 from vibe.system.globs import expand_braces
 from vibe.system.own_places import user_home_of

@@ -43,7 +43,7 @@ from vibe.core.tools.permissions import (
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope, Approver, CallOutlook
 from vibe.core.tools.workspace import Workspace
 from vibe.shell.sandbox.confinement import Confinement
-from vibe.shell.sandbox.secret_names import is_control, is_sensitive
+from vibe.shell.sandbox.secrets import is_control, is_sensitive
 from vibe.system.errors import VibeError
 
 AnyTool: TypeAlias = BaseTool[Any, Any, Any, Any]

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from vibe.shell.policy.words import Patience
 from vibe.shell.port import Roots
-from vibe.shell.sandbox.secret_names import is_control, is_sensitive, names_secret
+from vibe.shell.sandbox.secrets import is_control, is_sensitive, names_secret
 from vibe.system.errors import VibeError
 from vibe.system.files import entries_of, text_of
 from vibe.system.git.config_file import has_credentials

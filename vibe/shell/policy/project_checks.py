@@ -13,7 +13,7 @@ from vibe.shell.policy.parser import parse_line
 from vibe.shell.policy.paths import NamedPath, lexical_doubt
 from vibe.shell.policy.verdict import reads_only_its_input
 from vibe.shell.policy.wrappers import runs_others
-from vibe.shell.sandbox.secret_names import is_control
+from vibe.shell.sandbox.secrets import is_control
 
 PLAIN = re.compile(r"[\w.*/][\w.*/:,\[\]()+ <>=!'\"-]*")
 """A word that names tests, files or what is looked for: no file of arguments (``@FILE``), nothing for a shell."""

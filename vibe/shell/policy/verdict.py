@@ -28,7 +28,7 @@ from vibe.shell.policy.read_only_commands import READERS, find_reader
 from vibe.shell.policy.words import LOCAL_NAME, UNKNOWN_STEP, Patience, Place, ShellCommand, TooComplexError, Word
 from vibe.shell.policy.wrappers import Words, name_of, positions, runs_others
 from vibe.shell.port import Roots, ToolPermission
-from vibe.shell.sandbox.secret_names import is_sensitive
+from vibe.shell.sandbox.secrets import is_sensitive
 
 DEFAULT_ALLOWED = ("cd", *READERS)
 DEFAULT_DENIED = (

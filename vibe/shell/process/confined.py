@@ -14,7 +14,7 @@ from vibe.shell.process.runner import CommandResult, shell_argv
 from vibe.shell.sandbox.confinement import Confinement, Guard, Place
 from vibe.shell.sandbox.port import Confined, ReadOnlyUnavailableError
 from vibe.shell.sandbox.refusals import is_unbegun
-from vibe.system.shield import shielded
+from vibe.system.racing import shielded
 
 MOST_STARTS = 4
 """How often a line is started that the sandbox does not begin, since worktrees go at that moment."""

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from vibe.core.tools.base import ToolPermission
 from vibe.core.tools.permissions import ApprovalMode, CallFacts, Ruling, decide
-from vibe.shell.sandbox.secret_names import is_control, is_sensitive
+from vibe.shell.sandbox.secrets import is_control, is_sensitive
 
 ALWAYS, ASK, NEVER = ToolPermission.ALWAYS, ToolPermission.ASK, ToolPermission.NEVER
 MODES = tuple(ApprovalMode)

@@ -22,7 +22,7 @@ from msgspec import Struct, field
 from vibe.core.config.patterns import compile_linear
 from vibe.core.tools.errors import ToolError
 from vibe.system.ignore import PER_FOLDER, Ignores, walk_files
-from vibe.system.shield import shielded
+from vibe.system.racing import shielded
 
 LINE_CHARACTERS = 500
 SHOWN_BEFORE = 100
