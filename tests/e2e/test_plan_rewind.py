@@ -149,9 +149,10 @@ def test_a_plan_that_runs_is_left_alone(vibe: VibeCommand, write_plan: Any) -> N
     until((vibe.workdir / "a.txt").exists)
     (plan_id,) = vibe.plan_ids()
 
-    refused = vibe("plan", "rewind", plan_id, "slow")
+    refused = vibe("plan", "rewind", plan_id, "slow", "--wait", "0.2")
 
     assert refused.code == 3
+    assert "writes in" in refused.err  # the turn of the step that writes comes to no end
     assert (vibe.workdir / "a.txt").read_text() == "half\n"
 
 
