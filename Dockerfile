@@ -3,7 +3,7 @@ FROM python:3.11-slim
 
 RUN apt-get update && apt-get install -y --no-install-recommends git && rm -rf /var/lib/apt/lists/*
 RUN pip install --no-cache-dir uv
-RUN python -m venv /opt/vibe
+RUN python -m venv --without-pip /opt/vibe
 COPY requirements.txt /opt/src/
 RUN uv pip install --no-cache --python /opt/vibe/bin/python --require-hashes -r /opt/src/requirements.txt
 COPY . /opt/src/
