@@ -8,6 +8,7 @@ import shlex
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -31,6 +32,7 @@ LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"(?:^|`|uv run (?:--no-dev )?)(?P<words>vibe(?: [^`\n]*)?)(?:`|$)", re.MULTILINE)
 DOCUMENTS = cast("dict[str, Callable[[], dict[str, str]]]", SCRIPT["DOCUMENTS"])
+DOCUMENTS.update({name: cache(parts) for name, parts in DOCUMENTS.items()})
 
 FILES = cast("dict[str, Callable[[], str]]", SCRIPT["FILES"])
 
@@ -125,11 +127,16 @@ def shown_commands(page: Path) -> Iterator[str]:
             yield words
 
 
+@cache
+def parsers() -> dict[str, ArgumentParser]:
+    """The parser of each command that can be called."""
+    return {parser.prog: parser for parser in cast("Callable[[], Iterable[ArgumentParser]]", SCRIPT["parsers"])()}
+
+
 def check_call(words: list[str]) -> None:
     """Have the command line's own parser read a call; a command that is only named must exist."""
     name, *rest = [word for word in words if word != "--debug"]
-    parsers = cast("list[ArgumentParser]", list(cast("Callable[[], Any]", SCRIPT["parsers"])()))
-    known = {parser.prog: parser for parser in parsers}
+    known = parsers()
     length = next(length for length in (2, 1, 0) if " ".join([name, *rest[:length]]) in known)
     with suppress(TextRequested):  # --help and --version are calls as well
         if given := rest[length:]:
