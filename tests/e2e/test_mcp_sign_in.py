@@ -56,7 +56,11 @@ class Guarded:
         return json.loads(self.sign_ins.read_text())["servers"]
 
     def log_in(self, *words: str) -> Finished:
-        return self.vibe.process("mcp", "login", "vault", *words)  # the browser is chosen by a process's variables
+        return self.vibe("mcp", "login", "vault", *words)
+
+    def log_in_as_process(self) -> Finished:
+        """What it finds of the keyring is in the variables of its process."""
+        return self.vibe.process("mcp", "login", "vault")
 
     def call(self) -> list[str]:
         """The tool's result in a run of its own."""
@@ -71,16 +75,25 @@ def configured(vibe: VibeCommand, name: str, url: str, **fields: str) -> None:
         file.write("\n[[mcp_servers]]\nstartup_timeout_sec = 30.0\n" + "\n".join(lines) + "\n")
 
 
-@pytest.fixture
-def guarded(vibe: VibeCommand, tmp_path: Path) -> Iterator[Guarded]:
-    port, rules = free_port(), tmp_path / "rules.json"
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """The address of the server for the tests of this module, and the file of its rules."""
+    port, rules = free_port(), tmp_path_factory.mktemp("guarded") / "rules.json"
     rules.write_text("{}")
+    with http_server(*GUARDED, str(port), str(rules), port=port) as url:
+        yield url, rules
+
+
+@pytest.fixture
+def guarded(vibe: VibeCommand, served: tuple[str, Path]) -> Guarded:
+    url, rules = served
+    rules.write_text("{}")
+    rules.with_suffix(".log").unlink(missing_ok=True)
     turns: list[dict[str, Any]] = [{"tool_calls": [{"name": "vault_secret", "arguments": {}}]}, {"text": "done"}]
     vibe.replay({"agents": {"main": {"turns": turns}}})
     vibe.environ["BROWSER"] = BROWSER
-    with http_server(*GUARDED, str(port), str(rules), port=port) as url:
-        configured(vibe, "vault", url)
-        yield Guarded(vibe, url, rules)
+    configured(vibe, "vault", url)
+    return Guarded(vibe, url, rules)
 
 
 def address_of(process: subprocess.Popen[bytes]) -> str:
@@ -100,7 +113,7 @@ def ended(process: subprocess.Popen[bytes]) -> Finished:
 def test_who_signs_in_has_the_servers_tools_until_they_sign_out(guarded: Guarded) -> None:
     before = guarded.vibe("mcp", "list")
 
-    login = guarded.log_in()
+    login = guarded.log_in_as_process()
     mode = stat.S_IMODE(guarded.sign_ins.stat().st_mode)
     listed = guarded.vibe("mcp", "list")
     heard = guarded.call()
@@ -144,7 +157,7 @@ def test_tokens_are_in_the_keyring_where_one_works(guarded: Guarded, tmp_path: P
     kept = tmp_path / "keyring.json"
     guarded.vibe.environ |= keyring_variables(FileKeyring, kept)
     guarded.rules(lifetime=5)
-    login = guarded.log_in()
+    login = guarded.log_in_as_process()
     entry, secrets = guarded.kept()[guarded.url], kept.read_text()
     guarded.rules(lifetime=3600)
     run = guarded.vibe.process("--yolo", "-p", "go", "--output", "streaming")
