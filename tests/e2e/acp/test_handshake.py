@@ -1,0 +1,54 @@
+"""What an editor and its agent say first.
+
+Covers ``vibe.acp``.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+
+from tests.e2e.acp.acp_scene import VIBE_ACP, Scene
+from tests.e2e.conftest import VibeCommand
+
+
+def test_initialize_is_answered_before_the_library_is_loaded(vibe: VibeCommand) -> None:
+    started = time.monotonic()
+    process = subprocess.Popen(
+        [str(VIBE_ACP)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=vibe.variables(), cwd=vibe.workdir
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
+    process.stdin.write(b"no json\n" + json.dumps(hello).encode() + b"\n")
+    process.stdin.flush()
+    refused, answer = (json.loads(process.stdout.readline()) for _ in range(2))
+    loaded = Path(f"/proc/{process.pid}/maps").read_text(encoding="utf-8")
+    took = time.monotonic() - started
+    process.stdin.close()
+
+    assert refused["error"]["code"] == -32700
+    assert answer["result"]["agentInfo"]["name"] == "vibe"
+    assert "pydantic_core" not in loaded
+    assert took < 60
+    assert process.wait(30) == 0
+    process.stdout.close()
+
+
+def test_initialize_tells_what_the_agent_can_do(scene: Scene) -> None:
+    told = scene.editing.introduction
+
+    assert told.protocol_version == 1
+    assert told.agent_capabilities.load_session
+    assert told.agent_capabilities.prompt_capabilities.image
+    assert [method.id for method in told.auth_methods] == ["setup"]
+
+
+def test_it_is_not_for_people() -> None:
+    version = subprocess.run([str(VIBE_ACP), "--version"], capture_output=True, text=True, check=True)
+    wrong = subprocess.run([str(VIBE_ACP), "--nonsense"], capture_output=True, text=True, check=False)
+
+    assert version.stdout.startswith("vibe-acp ")
+    assert (wrong.returncode, "--nonsense" in wrong.stderr) == (2, True)

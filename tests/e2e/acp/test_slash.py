@@ -1,0 +1,28 @@
+"""Slash commands in an editor.
+
+Covers ``vibe.acp``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.e2e.acp.acp_scene import Scene
+from tests.fakes.waiting import until
+
+
+def test_slash_commands_are_offered_and_carried_out(scene: Scene, workdir: Path) -> None:
+    scene.script({"text": "one"})
+    session = scene.editing.new(workdir)
+    until(lambda: scene.editor.of("available_commands_update", session))
+
+    offered = {one.name: one for one in scene.editor.of("available_commands_update", session)[0].available_commands}
+    status = scene.editing.ask(session, "/status")
+    scene.editing.ask(session, "/rename A better title")
+    wrong = scene.editing.ask(session, "/approvals nonsense")
+
+    assert offered["plan"].input.root.hint.startswith("GOAL")
+    assert "exit" not in offered
+    assert [status.stop_reason, wrong.stop_reason] == ["end_turn"] * 2
+    assert "replay" in scene.editor.text(session)
+    assert "/approvals nonsense" in scene.editor.text(session)
