@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,6 +25,30 @@ settings.load_profile("the-same")
 
 # No test touches the keyring of whoever runs it.
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
+
+BOUND_TO_TIME = ("tests/e2e/test_fault_matrix.py::test_a_fault_of_aimock",)
+"""The tests that failed for no reason but a machine that was too busy, three at most: `.ci/run` tries them once more.
+
+In this one, another's server counts the requests by which it chooses its answer.
+"""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have those tried again where all must be there."""
+    for item in items:
+        if "EVERY_PROGRAM" in os.environ and item.nodeid.startswith(BOUND_TO_TIME):
+            item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Ten thousand tests are collected, and stay: neither then nor later is garbage among them looked for."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
