@@ -25,22 +25,18 @@ _UNNAMED = os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC if hasattr(os, "O_TMPFILE")
 
 def text_of(path: Path, most: int = -1) -> str:
     """The text of a file, whatever its bytes, or ``most`` characters; nothing where none can be read."""
-    try:
+    with suppress(OSError):
         if path.is_file():  # a named pipe would be waited for
             with path.open(encoding="utf-8", errors="surrogateescape") as file:
                 return file.read(most)
-    except OSError:
-        pass
     return ""
 
 
 def entries_of(folder: str | Path) -> list[os.DirEntry[str]]:
     """The entries of a folder; none where there is no folder, or none that can be read."""
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except OSError:
-        return []
+    with suppress(OSError), os.scandir(folder) as entries:
+        return list(entries)
+    return []
 
 
 def replace_file(path: Path | str, data: bytes, *, sync: bool, mode: int | None = PRIVATE) -> None:

@@ -66,10 +66,9 @@ def _patterns(no_proxy: str) -> Iterator[str]:
 
 def _is_usable(library: Any, pattern: str) -> bool:
     """Return whether httpx takes a pattern."""
-    try:
+    with suppress(library.InvalidURL):
         return bool(library.URL(pattern).host)
-    except library.InvalidURL:
-        return False
+    return False
 
 
 def system_tls() -> Any:

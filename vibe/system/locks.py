@@ -38,12 +38,11 @@ def try_lock(descriptor: int, *, shared: bool = False) -> bool:
     Raises:
         OSError: the file system has no locks.
     """
-    try:
-        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    with suppress(BlockingIOError):
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)  # noqa: TID251  the one place
-    except BlockingIOError:
-        return False
-    return True
+        return True
+    return False
 
 
 def wait_for_lock(descriptor: int, seconds: float, *, shared: bool = False) -> bool:
@@ -187,7 +186,6 @@ def _name_holder(descriptor: int) -> None:
 
 def _is_at(descriptor: int, path: Path) -> bool:
     """Return whether the locked file is the one at ``path``: its last holder may have removed it."""
-    try:
+    with suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False
+    return False

@@ -100,11 +100,10 @@ def _members(leader: int) -> set[int]:
     """Return the living processes of a session. Without ``/proc`` the leader stands for its whole group."""
     if LISTS_PROCESSES:
         return _find(partial(_is_member, leader))
-    try:
+    with suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, 0)
-    except (ProcessLookupError, PermissionError):
-        return set()
-    return {leader}
+        return {leader}
+    return set()
 
 
 def _find(belongs: Callable[[int], bool]) -> set[int]:
@@ -120,10 +119,9 @@ def _is_member(leader: int, pid: int) -> bool:
 
 
 def _is_marked(mark: str, pid: int) -> bool:
-    try:
+    with suppress(OSError):
         return mark.encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return False
+    return False
 
 
 def _works_in(folder: str, pid: int) -> bool:

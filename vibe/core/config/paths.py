@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -97,11 +98,9 @@ def find_project_dir(workdir: Path, *, home: Path, user_home: Path) -> Path | No
 
 def is_empty(folder: Path) -> bool:
     """Return whether a folder holds nothing; one that can't be read may hold anything."""
-    try:
-        with os.scandir(folder) as entries:
-            return next(entries, None) is None
-    except OSError:
-        return False
+    with suppress(OSError), os.scandir(folder) as entries:
+        return next(entries, None) is None
+    return False
 
 
 FOREIGN_FOLDERS = frozenset({

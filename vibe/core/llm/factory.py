@@ -60,12 +60,10 @@ class ModelCatalog:
             UsageError: there is none.
         """
         wanted = self._config.active_model if alias is None else alias
-        by_key = {model.name: model for model in reversed(self._config.models)}
-        by_key |= {model.key: model for model in reversed(self._config.models)}
-        if wanted in by_key:
-            return self._with_threshold(by_key[wanted])
+        if (found := self._config.find_model(wanted)) is not None:
+            return self._with_threshold(found)
         keys = [model.key for model in self._config.models]
-        close = closest(wanted, by_key, most=3, cutoff=0.5)
+        close = closest(wanted, {*keys, *(model.name for model in self._config.models)}, most=3, cutoff=0.5)
         hint = did_you_mean(close, f"configured are {_quoted(keys) or 'none'}")
         where = "active_model" if alias is None else "the model asked for"
         raise UsageError(f"no model {wanted!r} ({where}): {hint} (models are the [[models]] tables of {CONFIG_FILE})")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -45,11 +46,9 @@ def is_listed(provider: ProviderConfig) -> bool:
     """Return whether a public price list can know the provider: never one on this machine."""
     if provider.backend is BackendKind.SCRIPTED:
         return False
-    try:
-        host = urlsplit(provider.api_base).hostname
-    except ValueError:
-        return False
-    return (host or "") not in _LOCAL_HOSTS
+    with suppress(ValueError):
+        return (urlsplit(provider.api_base).hostname or "") not in _LOCAL_HOSTS
+    return False
 
 
 def listed_cost(provider: ProviderConfig, model: ModelConfig, usage: Usage) -> float | None:
@@ -65,11 +64,9 @@ def listed_cost(provider: ProviderConfig, model: ModelConfig, usage: Usage) -> f
         cache_read_tokens=min(usage.cached_tokens, usage.prompt_tokens),
         cache_write_tokens=min(usage.cache_written_tokens, usage.prompt_tokens),
     )
-    try:
-        price = genai_prices.calc_price(tokens, model.name, provider_api_url=provider.api_base)
-    except (LookupError, ValueError):
-        return None
-    return float(price.total_price)
+    with suppress(LookupError, ValueError):
+        return float(genai_prices.calc_price(tokens, model.name, provider_api_url=provider.api_base).total_price)
+    return None
 
 
 class PricedBackend:

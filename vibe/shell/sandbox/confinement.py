@@ -96,14 +96,13 @@ def _placed(path: Path) -> int | None:
 
 def _made(path: Path) -> bool:
     """Return whether it is there now and was not before."""
-    try:
+    with suppress(FileExistsError):
         if path.name in FOLDERS:
             path.mkdir(0o777 | MARK)
         else:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666 | MARK))
-    except FileExistsError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _opened(path: Path, *, anyhow: bool = False) -> int | None:

@@ -48,12 +48,11 @@ class Record:
         """All is put back, and it stays for another command; false: it can't."""
         if self._forget is None or not self._forget.alive:
             return False
-        try:
+        with suppress(OSError):
             os.ftruncate(self._descriptor, 0)
             os.lseek(self._descriptor, 0, os.SEEK_SET)
-        except OSError:
-            return False
-        return True
+            return True
+        return False
 
     def fill(self, kept: Iterable[dict[str, Any]]) -> None:
         """Record what another command may not change; where it can't be written, there is no record."""

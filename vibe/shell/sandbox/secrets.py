@@ -14,6 +14,7 @@ import stat
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path, PurePath
@@ -215,10 +216,9 @@ def mount_points() -> list[str]:
 
 
 def _is_socket(path: str) -> bool:
-    try:
+    with suppress(OSError):
         return stat.S_ISSOCK(Path(path).stat().st_mode)
-    except OSError:
-        return False
+    return False
 
 
 def secrets_of_system(folders: Iterable[Path] = OF_THE_SYSTEM, most: int = FEW_ENTRIES) -> tuple[Path, ...] | None:
@@ -330,11 +330,9 @@ def _is_key(entry: os.DirEntry[str]) -> bool:
         return False
     if not name.endswith(".pem"):
         return True
-    try:
-        with Path(entry.path).open("rb") as file:
-            return b"PRIVATE KEY" in file.read(KEY_BYTES)
-    except OSError:
-        return True
+    with suppress(OSError), Path(entry.path).open("rb") as file:
+        return b"PRIVATE KEY" in file.read(KEY_BYTES)
+    return True
 
 
 def reading_environ(environ: Mapping[str, str]) -> dict[str, str]:

