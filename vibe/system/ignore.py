@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from fnmatch import translate
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from vibe.system.files import text_of
 
@@ -32,8 +34,7 @@ DEFAULT_IGNORES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ignores:
+class Ignores(Struct, frozen=True, kw_only=True):
     """Rules besides those of ``.gitignore`` and its like: ``names``, and what the workspace's ``file`` lists."""
 
     names: tuple[str, ...] = DEFAULT_IGNORES
@@ -45,8 +46,7 @@ class Ignores:
         return tuple(dict.fromkeys(name.rstrip("/") for name in (*self.names, *ALWAYS)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rules:
+class _Rules(Struct, frozen=True, kw_only=True):
     """Patterns relative to a folder; of two ``kind``s the lower one counts."""
 
     base: Path
@@ -66,8 +66,7 @@ class _Rules:
         return next((one.include for one in patterns if not above or not one.match_file(f"{above}/")), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class Look(Struct, frozen=True, kw_only=True):
     """One walk: its rules by kind, nearest first, the names it leaves out, and whether it began in an ignored place."""
 
     rules: tuple[_Rules, ...] = ()

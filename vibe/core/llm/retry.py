@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from random import Random
 
 import anyio
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from vibe.core.llm.errors import ModelError, ModelProtocolError, ModelTransportError
@@ -90,8 +89,7 @@ class _AttemptObserver:
         self._inner.notice(notice)
 
 
-@dataclass(slots=True)
-class RetryingBackend:
+class RetryingBackend(Struct):
     """Wraps a backend; see ``RetryPolicy``. An answer that cannot be understood is asked for once more, not oftener."""
 
     inner: ModelBackend

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
 from pathlib import PurePosixPath
+
+from msgspec import Struct
 
 from vibe.shell.policy.option_parsing import Reader, by_name, parse_options
 from vibe.shell.policy.parser import parse_line
@@ -21,15 +22,13 @@ PLAIN = re.compile(r"[\w.*/][\w.*/:,\[\]()+ <>=!'\"-]*")
 SETTING = re.compile(r"\w+\+?=")
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """The words that may follow a check's name: options, others (any plain ones, or ``words``), options after ``--``.
 
     ``one_dash``: long options may have a single dash.
     """
 
     row: str
-    _: KW_ONLY
     words: str | None = None
     after: str | None = None
     one_dash: bool = False

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from vibe.core.llm.backend.wire_schema import as_declared, wire_schema
+from vibe.core.llm.backend.assembly import as_declared, wire_schema
 
 ODD = {
     "filter[x]": {"type": "array"},
