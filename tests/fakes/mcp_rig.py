@@ -15,8 +15,8 @@ from tests.fakes.tools import ExecutorRig, call
 from vibe.core.config.models import McpServerConfig
 from vibe.core.messages import ToolMessage
 from vibe.core.tools.approvals import Approvals
-from vibe.core.tools.mcp.connection import ServerPlace
-from vibe.core.tools.mcp.servers import McpServers, ServerState
+from vibe.core.tools.mcp.connection import ServerPlace, ServerState
+from vibe.core.tools.mcp.servers import McpServers
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.questions import UserInput
 

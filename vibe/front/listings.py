@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from vibe.app.engine.settings import ShownSetting
     from vibe.core.skills.manager import SkillInfo
     from vibe.core.tools.manager import ToolManager
-    from vibe.core.tools.mcp.servers import ServerState
+    from vibe.core.tools.mcp.connection import ServerState
     from vibe.core.tools.permissions import PermissionDecision
 
 LONGEST = 400

@@ -19,8 +19,9 @@ from vibe.core.config.models import McpServerConfig
 from vibe.core.config.paths import VibePaths
 
 if TYPE_CHECKING:
+    from vibe.core.tools.mcp.connection import ServerState
     from vibe.core.tools.mcp.remote import RemotePrompt
-    from vibe.core.tools.mcp.servers import McpServers, ServerState
+    from vibe.core.tools.mcp.servers import McpServers
 
 STARTING, FAILED = "starting", "failed"
 """Two values of ``ServerStatus``, which is imported only if there are servers."""

@@ -23,8 +23,7 @@ from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.core.schemas import table_of
-from vibe.core.tools.mcp.connection import ServerStatus
-from vibe.core.tools.mcp.servers import ServerState
+from vibe.core.tools.mcp.connection import ServerState, ServerStatus
 from vibe.core.tools.mcp.settings import ONLY_EDITORS, REFERENCE
 from vibe.front.event_text import one_line
 from vibe.front.listings import NO_SERVERS, PROBLEM_LENGTH, server_lines

@@ -116,6 +116,24 @@ class ServerStatus(StrEnum):
     DISABLED = "disabled"
 
 
+class ServerState(Struct, kw_only=True):
+    """The state of one server. ``tools`` are the names its tools are offered under, ``problem`` says why it failed.
+
+    ``unusable`` are tools it lists that can't be offered, each with the reason; ``origin`` says where it is configured,
+    if that was asked.
+    """
+
+    name: str
+    transport: str
+    status: ServerStatus = ServerStatus.STARTING
+    tools: tuple[str, ...] = ()
+    resources: int = 0
+    problem: str = ""
+    unusable: tuple[str, ...] = ()
+    required: bool = False
+    origin: str = ""
+
+
 class ServerPlace(Struct, frozen=True, kw_only=True):
     """The setting a server is started in: the user's variables and sign-ins, workspace, log folder, our version.
 
@@ -135,13 +153,10 @@ class ServerConnection:
 
     def __init__(self, config: McpServerConfig, place: ServerPlace) -> None:
         self.config, self.name = config, config.name
-        self.status = ServerStatus.STARTING
-        self.problem = ""
+        self.state = ServerState(name=config.name, transport=config.transport.value, required=config.required)
         self.tools: tuple[RemoteTool, ...] = ()
         self.prompts: tuple[RemotePrompt, ...] = ()
-        self.resources = 0
         self.instructions = ""
-        self.unusable: tuple[str, ...] = ()
         self.log = ServerLog(place.log_dir / f"{_file_name(config.name)}.log")
         self.on_change: Callable[[], Awaitable[None]] | None = None
         self.finished = Event()
@@ -222,7 +237,7 @@ class ServerConnection:
 
     async def wait_ready(self) -> None:
         """Wait until it is ready or has failed."""
-        while self.status is ServerStatus.STARTING:
+        while self.state.status is ServerStatus.STARTING:
             await self._ready.wait()
 
     @asynccontextmanager
@@ -248,7 +263,7 @@ class ServerConnection:
                 if self._place.is_attended:
                     hears["elicitation_callback"] = self._elicit
                 async with Client(usable, mode=mode, client_info=info, **hears) as client:
-                    self.tools, self.resources = await self._offers(client)
+                    self.tools, self.state.resources = await self._offers(client)
                     self.instructions = client.instructions or ""
                     self.prompts = await self._listed("prompts", list_prompts, client, ())
                     patience.deadline, started = math.inf, True
@@ -285,9 +300,9 @@ class ServerConnection:
                 self._stale = False
                 with fail_after(self.config.startup_timeout_sec):
                     tools, resources = await self._offers(self._client)
-                if (tools, resources) == (self.tools, self.resources):
+                if (tools, resources) == (self.tools, self.state.resources):
                     continue
-                self.tools, self.resources = tools, resources
+                self.tools, self.state.resources = tools, resources
                 if self.on_change is not None:
                     await self.on_change()
             if self._relisted is not None:
@@ -298,7 +313,7 @@ class ServerConnection:
         """Return the tools to offer, and how many resources there are, which are read by one more tool."""
         self._refused.clear()
         tools = await list_tools(client, self._allows, self.config.max_tools, self._refused)
-        self.unusable = tuple(self._refused)
+        self.state.unusable = tuple(self._refused)
         resources = len(await self._listed("resources", list_resources, client, ()))
         reads = resources and self._allows(READ_RESOURCE) and READ_RESOURCE not in {tool.name for tool in tools}
         return (*tools, *([resource_tool(self.name)] if reads else [])), resources
@@ -387,7 +402,7 @@ class ServerConnection:
         await self.wait_ready()
         client, limit = self._client, self.config.tool_timeout_sec
         if client is None:
-            raise ServerCallError(self.name, f"{self.problem or 'has been closed'}; go on without it")
+            raise ServerCallError(self.name, f"{self.state.problem or 'has been closed'}; go on without it")
         self._exchange.refused = None
         call = CallUnderWay(limit, ask)
         self._calls.append(call)
@@ -429,11 +444,11 @@ class ServerConnection:
     # --- how it stands ---
 
     def _begin_again(self) -> None:
-        if self.status is not ServerStatus.STARTING:
-            self.status, self._ready = ServerStatus.STARTING, Event()
+        if self.state.status is not ServerStatus.STARTING:
+            self.state.status, self._ready = ServerStatus.STARTING, Event()
 
     def _settle(self, status: ServerStatus, problem: str = "") -> None:
-        self.status, self.problem = status, problem
+        self.state.status, self.state.problem = status, problem
         self._ready.set()
 
     def _gone(self) -> str:

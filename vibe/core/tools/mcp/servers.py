@@ -17,7 +17,7 @@ from anyio import (
     current_time,
     move_on_after,
 )
-from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import BaseModel, Field, RootModel
 
 from vibe.core.config.models import McpServerConfig
@@ -27,7 +27,7 @@ from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, Invoke
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.files.images import MAX_IMAGE_BYTES, image_type
 from vibe.core.tools.loading import ToolClass
-from vibe.core.tools.mcp.connection import ServerConnection, ServerPlace, ServerStatus
+from vibe.core.tools.mcp.connection import ServerConnection, ServerPlace, ServerState, ServerStatus
 from vibe.core.tools.mcp.remote import RemotePrompt, RemoteTool, proxy_names
 from vibe.core.tools.outputs import keep_file
 from vibe.core.tools.permissions import Assessment, listed
@@ -141,11 +141,9 @@ def _is_told(structured: Any, texts: list[str]) -> bool:
 
 def _entries(value: Any) -> list[Any]:
     """The entries of a list and of those in it; of all else, it alone."""
-    return (
-        [inner for entry in cast("list[Any]", value) for inner in _entries(entry)]
-        if isinstance(value, list)
-        else [value]
-    )
+    if not isinstance(value, list):
+        return [value]
+    return [inner for entry in cast("list[Any]", value) for inner in _entries(entry)]
 
 
 def _says(text: str, value: Any) -> bool:
@@ -279,24 +277,6 @@ CLOSE_SECONDS = 6.0
 """The time all servers together may take to end; one that still runs then is killed with its session."""
 
 
-class ServerState(Struct, frozen=True, kw_only=True):
-    """The state of one server. ``tools`` are the names its tools are offered under, ``problem`` says why it failed.
-
-    ``unusable`` are tools it lists that can't be offered, each with the reason; ``origin`` says where it is configured,
-    if that was asked.
-    """
-
-    name: str
-    transport: str
-    status: ServerStatus
-    tools: tuple[str, ...] = ()
-    resources: int = 0
-    problem: str = ""
-    unusable: tuple[str, ...] = ()
-    required: bool = False
-    origin: str = ""
-
-
 class McpServers:
     """The servers of one process. ``taken`` are tool names that no server may use."""
 
@@ -334,23 +314,14 @@ class McpServers:
         for connection in self._connections:
             await connection.wait_ready()
         for connection in self._connections:
-            if strict and connection.config.required and connection.status is ServerStatus.FAILED:
-                raise EnvironmentFailure(f"MCP server {connection.name!r} is required: {connection.problem}")
+            if strict and connection.config.required and connection.state.status is ServerStatus.FAILED:
+                raise EnvironmentFailure(f"MCP server {connection.name!r} is required: {connection.state.problem}")
 
     def states(self) -> tuple[ServerState, ...]:
         """Return how each stands, in the order they are configured."""
         names = self._names()
         return tuple(
-            ServerState(
-                name=connection.name,
-                transport=connection.config.transport.value,
-                status=connection.status,
-                tools=tuple(names[connection.name, tool.name] for tool in connection.tools),
-                resources=connection.resources,
-                problem=connection.problem,
-                unusable=connection.unusable,
-                required=connection.config.required,
-            )
+            replace(connection.state, tools=tuple(names[connection.name, tool.name] for tool in connection.tools))
             for connection in self._connections
         )
 
@@ -360,7 +331,7 @@ class McpServers:
             (connection.name, prompt)
             for connection in self._connections
             for prompt in connection.prompts
-            if connection.status is ServerStatus.READY
+            if connection.state.status is ServerStatus.READY
         )
 
     def notes(self) -> tuple[str, ...]:
@@ -368,7 +339,7 @@ class McpServers:
         return tuple(
             f"# The MCP server {connection.name}\n\nIt says of itself:\n{shortened(plain(said), NOTE_LENGTH)}"
             for connection in self._connections
-            if connection.status is ServerStatus.READY and (said := connection.instructions.strip())
+            if connection.state.status is ServerStatus.READY and (said := connection.instructions.strip())
         )
 
     async def prompt_text(self, server: str, prompt: str, arguments: Mapping[str, str]) -> str:
