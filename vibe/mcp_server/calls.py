@@ -136,7 +136,7 @@ async def decide_for_plan(plans: ServedPlans, args: PlanDecideArguments, _caller
 async def plan_result(plans: ServedPlans, args: PlanResultArguments, _caller: Caller) -> ToolAnswer:
     """Return what a plan has come to, at its end or so far."""
     plan = plans.get(args.plan_id)
-    if plan is None or isinstance(plan.ended, PlanRun) or plan.is_begun:
+    if plan is None or isinstance(plan.ended, PlanRun) or (plan.session and plan.session.plan_id):
         folder = await to_thread.run_sync(find_plan, plans.runtime.host.home, args.plan_id)
         return await to_thread.run_sync(saved_result, folder, args.max_response_chars)
     if isinstance(plan.ended, NoRun):

@@ -96,7 +96,7 @@ def served_status(plan: ServedPlan) -> ToolAnswer:
         status, detail = plan.ended.outcome.value, plan.ended.detail
     elif state.status is PlanStatus.IDLE:
         status = WAITING if requests else PLANNING
-        detail = "" if requests else "its steps are about to be run" if plan.runs else "it is being written"
+        detail = "" if requests else "its steps are about to be run" if plan.session else "it is being written"
     doing = {step.id: plain_line(step.doing()) for step in view.running.values()} if view else {}
     return StatusAnswer(
         plan_id=plan.plan_id,

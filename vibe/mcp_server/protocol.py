@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from anyio import CancelScope, Event, to_thread
@@ -37,12 +37,15 @@ MOST_PROBLEMS = 10
 
 
 class LazyRuntime:
-    """The runtime and how far its agents may go: ``auto_approve`` lets pass what a person would be asked about."""
+    """The runtime and how far its agents may go: ``auto_approve`` lets pass what a person would be asked about.
+
+    Once ``wanted`` is set it is made, before a call comes.
+    """
 
     def __init__(self, host: Host, *, auto_approve: bool = False) -> None:
         self._host = host
         self._auto_approve = auto_approve
-        self._wanted, self._ready, self._closing = Event(), Event(), Event()
+        self.wanted, self._ready, self._closing = Event(), Event(), Event()
         self._plans: ServedPlans | None = None
 
     async def run(self) -> None:
@@ -50,20 +53,16 @@ class LazyRuntime:
 
         Cancelling this ends it only while there is no runtime: plans are paused, and that takes its time.
         """
-        await self._wanted.wait()
-        served_plans = await to_thread.run_sync(_load, abandon_on_cancel=True)
+        await self.wanted.wait()
+        calls = await to_thread.run_sync(import_module, "vibe.mcp_server.calls", abandon_on_cancel=True)
         with CancelScope(shield=True):
-            async with served_plans(self._host, auto_approve=self._auto_approve) as self._plans:
+            async with calls.served_plans(self._host, auto_approve=self._auto_approve) as self._plans:
                 self._ready.set()
                 await self._closing.wait()
 
     def close(self) -> None:
         """Have all work end."""
         self._closing.set()
-
-    def prepare(self) -> None:
-        """Have the runtime made, before a call comes."""
-        self._wanted.set()
 
     def disconnected(self, connection: str) -> None:
         """Hear that a connection has ended: what was begun over it is paused."""
@@ -99,7 +98,7 @@ class LazyRuntime:
             VibeError, ipc.errors.IpcError: the sentence is the answer.
         """
         refuse_below_two(self._host.environ)
-        self.prepare()
+        self.wanted.set()
         while self._plans is None:
             await self._ready.wait()
         from vibe.mcp_server.calls import CALLS  # noqa: PLC0415  loaded with the runtime
@@ -109,13 +108,6 @@ class LazyRuntime:
 
 def _refusal(sentence: str) -> ToolAnswer:
     return ToolAnswer(text=sentence, data={"status": "refused", "detail": sentence}, is_error=True)
-
-
-def _load() -> Callable[..., AbstractAsyncContextManager[ServedPlans]]:
-    """Import what conversations and plans need; takes long."""
-    from vibe.mcp_server.calls import served_plans  # noqa: PLC0415  the handshake does without it
-
-    return served_plans
 
 
 SERVER_NAME, SERVER_TITLE = "vibe", "Vibe"
@@ -136,7 +128,7 @@ def load_server(runtime: LazyRuntime) -> Server[Any]:
     listed = [Tool.model_validate(tool.listed(), by_name=False) for tool in TOOLS]
 
     async def list_tools(_: RequestContext, _page: PaginatedRequestParams | None) -> ListToolsResult:
-        runtime.prepare()
+        runtime.wanted.set()
         return ListToolsResult(tools=listed)
 
     async def call_tool(context: RequestContext, call: CallToolRequestParams) -> CallToolResult:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
@@ -71,7 +70,8 @@ class NoRun(Struct, frozen=True, kw_only=True):
 class ServedPlan:
     """A plan at work, or at its end. It is an EventSink: it hears of its own run.
 
-    ``board`` has what it waits for, ``view`` what it does; ``ended`` is set once there is an end to it.
+    ``board`` has what it waits for, ``view`` what it does, and ``listeners`` hear of it, too. ``session`` is its run,
+    once nothing prevents that; ``ended`` is set once there is an end to it.
     """
 
     def __init__(self, plan_id: str, order: PlanOrder, runtime: Runtime, *, auto_approve: bool) -> None:
@@ -85,36 +85,17 @@ class ServedPlan:
         """Set, and replaced, when something happens."""
         self._runtime = runtime
         self._auto_approve = auto_approve
-        self._listeners: list[EventSink] = []
+        self.listeners: list[EventSink] = []
         self._before_run = CancelScope()
-        self._session: PlanSession | None = None
+        self.session: PlanSession | None = None
         self._begun: TaskStatus[None] | None = None
-
-    @property
-    def is_begun(self) -> bool:
-        """True once its folder is there, and its steps are done."""
-        return self._session is not None and self._session.plan_id is not None
-
-    @property
-    def runs(self) -> bool:
-        """True once nothing prevents that."""
-        return self._session is not None
 
     def publish(self, event: Happening) -> None:
         """Hear of what happens."""
         apply(self.view, event)
-        for listener in self._listeners:
+        for listener in self.listeners:
             listener.publish(event)
         self._tell()
-
-    @contextmanager
-    def heard_by(self, listener: EventSink) -> Generator[None]:
-        """Have another hear of it, too, while the block runs."""
-        self._listeners.append(listener)
-        try:
-            yield
-        finally:
-            self._listeners.remove(listener)
 
     async def work(self, *, task_status: TaskStatus[None]) -> None:
         """Do all of it; what prevents it before anything began is raised, later it is the plan's end.
@@ -129,9 +110,9 @@ class ServedPlan:
                 await self._prepare()
             if self._before_run.cancelled_caught:
                 self.ended = NoRun(outcome=Outcome.INTERRUPTED, detail="stopped before it began")
-            if self._session is not None:
+            if self.session is not None:
                 self._begin()
-                self.ended = await self._session.run()
+                self.ended = await self.session.run()
         except Exception as error:
             if self._begun:
                 raise
@@ -145,12 +126,12 @@ class ServedPlan:
 
     def stop(self, *, for_good: bool = False) -> None:
         """Stop it at once, to be resumed if not ``for_good``; one that is not run yet is given up."""
-        if self._session is None:
+        if self.session is None:
             self._before_run.cancel()
         elif for_good:
-            self._session.control.submit(Cancel(by="client"))
+            self.session.control.submit(Cancel(by="client"))
         else:
-            self._session.control.submit(Pause(grace_seconds=0, by="client"))
+            self.session.control.submit(Pause(grace_seconds=0, by="client"))
 
     async def answer(self, command: Approve | AnswerQuestion | Decide) -> Reply:
         """Give an answer to something it waits for; the reply says what became of it."""
@@ -159,8 +140,8 @@ class ServedPlan:
                 reply = await self.board.answer_approval(command)
             case AnswerQuestion():
                 reply = await self.board.answer_question(command)
-            case Decide() if self._session is not None:
-                reply = await plan_router(self._session.control, self.board)(command)
+            case Decide() if self.session is not None:
+                reply = await plan_router(self.session.control, self.board)(command)
             case Decide():
                 reply = Reply(ok=False, message="its steps are not run yet", reason="refused")
         self._tell()
@@ -193,11 +174,11 @@ class ServedPlan:
         host = self._runtime.host
         audience = Audience(listeners=[self], approver=self.board, user_input=self.board.ask, waits=True)
         try:
-            self._session = await open_plan(plan, options, host, audience)
+            self.session = await open_plan(plan, options, host, audience)
         except PlanNotAcceptedError as error:
             self._begin()
             if await self._accepted(error):
-                self._session = await open_plan(plan, replace(options, accepted=True), host, audience)
+                self.session = await open_plan(plan, replace(options, accepted=True), host, audience)
 
     async def _written(self) -> LoadedPlan | None:
         """Have the plan written; None: there is none."""
@@ -373,8 +354,11 @@ async def attend(plan: ServedPlan, caller: Caller, seconds: float) -> None:
     if seconds > 0:
         progress = CallProgress()
         prompter = ClientPrompter(caller) if caller.can_be_asked else None
-        with plan.heard_by(progress):
+        plan.listeners.append(progress)
+        try:
             await unless(partial(progress.tell, caller), partial(_rest, plan, prompter, seconds))
+        finally:
+            plan.listeners.remove(progress)
 
 
 async def _rest(plan: ServedPlan, prompter: ClientPrompter | None, seconds: float) -> None:

@@ -36,7 +36,7 @@ async def serve_stdio(wire: Wire, runtime: LazyRuntime) -> None:
 
     The handshake is answered while the library's server is made, in a thread.
     """
-    handshake = Handshake(runtime.prepare)
+    handshake = Handshake(runtime.wanted.set)
     into, lines = create_memory_object_stream[bytes](0)
     async with lines, create_task_group() as group:
         group.start_soon(wire.receive, into)

@@ -40,7 +40,7 @@ def _serve_http(address: tuple[str, int], env: CliEnvironment, runtime: LazyRunt
         server = load_server(runtime)
         env.stdout.write(f"{url_of(listener)}\n{'' if given else f'Authorization: Bearer {token}' + chr(10)}")
         env.stdout.flush()
-        runtime.prepare()
+        runtime.wanted.set()
         return run_awake(_served, env, runtime, partial(serve_http, server, listener, token, runtime.disconnected))
 
 
