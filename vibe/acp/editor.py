@@ -98,10 +98,11 @@ class EditorFiles:
             raise FileAccessError(name, "has changed meanwhile", "read it again")
         text = _as_text(data)
         if not self._can.writes or text is None:
-            if _lines(_saved(path) or b"") != _lines(previous):
-                raise UnsavedTextError(name)
             saved = _saved(path) or b""
-            DISK.replace(path, name, _ended_as(saved, data), previous=saved)
+            if _lines(saved) != _lines(previous):
+                raise UnsavedTextError(name)
+            data = _lines(data).replace(b"\n", b"\r\n") if b"\r\n" in saved else data  # its line ends stay
+            DISK.replace(path, name, data, previous=saved)
             return
         self._save(path, name, text)
 
@@ -195,11 +196,6 @@ def _as_text(data: bytes) -> str | None:
         return data.decode(TEXT)
     except UnicodeDecodeError:
         return None
-
-
-def _ended_as(saved: bytes, data: bytes) -> bytes:
-    """Return a text with the line ends of what is saved."""
-    return _lines(data).replace(b"\n", b"\r\n") if b"\r\n" in saved else data
 
 
 def _ascii_of(text: str) -> str:

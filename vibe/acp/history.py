@@ -104,7 +104,10 @@ def replayed(messages: Sequence[Message], root: Path) -> Iterator[SessionUpdate]
             case UserMessage():
                 yield from _prompt(message, f"m{number}")
             case AssistantMessage():
-                yield from _answer(message, f"m{number}")
+                if message.reasoning:
+                    yield thought(plain(message.reasoning), f"m{number}")
+                if message.content:
+                    yield said(plain(message.content), f"m{number}")
                 for call in message.tool_calls:
                     yield from updates.of(_call(call))
             case ToolMessage():
@@ -129,13 +132,6 @@ def _prompt(message: UserMessage, message_id: str) -> Iterator[SessionUpdate]:
     blocks = [image_block(one.data, one.media_type) for one in message.images]
     for content in (text_block(plain(message.content.partition(MENTIONED)[0])), *blocks):
         yield UserMessageChunk(session_update="user_message_chunk", content=content, message_id=message_id)
-
-
-def _answer(message: AssistantMessage, message_id: str) -> Iterator[SessionUpdate]:
-    if message.reasoning:
-        yield thought(plain(message.reasoning), message_id)
-    if message.content:
-        yield said(plain(message.content), message_id)
 
 
 def _call(call: ToolCall) -> ToolCallEvent:

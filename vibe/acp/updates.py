@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from itertools import dropwhile
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -273,7 +274,7 @@ def _places(diff: str) -> Iterator[tuple[str, str]]:
     """Yield the text before and after at each place of a unified diff; a diff that was cut ends where it was."""
     old: list[str] = []
     new: list[str] = []
-    for line in [*_hunk_lines(diff.split("\n")), "@@"]:
+    for line in [*dropwhile(lambda line: not line.startswith("@@"), diff.split("\n")), "@@"]:
         if line.startswith("@@"):
             if old or new:
                 yield "\n".join(old), "\n".join(new)
@@ -281,14 +282,6 @@ def _places(diff: str) -> Iterator[tuple[str, str]]:
         else:
             old += [line[1:]] if line[:1] in {" ", "-", ""} else []
             new += [line[1:]] if line[:1] in {" ", "+", ""} else []
-
-
-def _hunk_lines(lines: Sequence[str]) -> Iterator[str]:
-    begun = False
-    for line in lines:
-        begun = begun or line.startswith("@@")
-        if begun and not line.startswith("… "):
-            yield line
 
 
 class SessionChannel:
