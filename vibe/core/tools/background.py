@@ -149,23 +149,20 @@ class BackgroundCommands:
         try:
             await command.read()
         finally:
-            self._announce_end(command)
+            if self._sink is not None:
+                self._sink.publish(self._end_of(command))
 
-    def _announce_end(self, command: _Command) -> None:
-        if self._sink is None:
-            return
+    def _end_of(self, command: _Command) -> BackgroundEndedEvent:
         result = command.running.result()
         status = "lost" if result.lost else "timeout" if result.timed_out else command.status
-        self._sink.publish(
-            BackgroundEndedEvent(
-                handle=command.handle,
-                command=self._masked(command.line),
-                status=status,
-                exit_code=None if result.lost else result.exit_code,
-                duration_s=command.duration or 0.0,
-                output=self._masked(command.last),
-                output_files=tuple(map(str, result.output_files)),
-            )
+        return BackgroundEndedEvent(
+            handle=command.handle,
+            command=self._masked(command.line),
+            status=status,
+            exit_code=None if result.lost else result.exit_code,
+            duration_s=command.duration or 0.0,
+            output=self._masked(command.last),
+            output_files=tuple(map(str, result.output_files)),
         )
 
     async def report(self, handle: str, *, wait_seconds: float = 0.0) -> BackgroundReport:

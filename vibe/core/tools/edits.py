@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from difflib import unified_diff
 from pathlib import Path
@@ -17,6 +18,8 @@ from vibe.core.tools.ports import CallOutlook
 from vibe.core.tools.workspace import Workspace
 
 CONTEXT = 3
+LINE_NUMBER = re.compile(r"(?<=[-+])\d+")
+"""In the head of a hunk: where it begins in the old text, and in the new."""
 MOST_COMPARED = 4_000_000
 """Pairs of lines: beyond them a diff is not worth its time."""
 MOST_LINES = 400
@@ -40,9 +43,13 @@ def file_diff(name: str, before: str, after: str) -> FileDiff:
     if gone * come > MOST_COMPARED:
         return FileDiff("", come, gone)
     left = max(start - CONTEXT, 0)
+
+    def moved(number: re.Match[str]) -> str:
+        return str(int(number[0]) + left)
+
     right = max(end - CONTEXT, 0)
     lines = unified_diff(old[left : len(old) - right], new[left : len(new) - right], name, name, n=CONTEXT, lineterm="")
-    shown = [_moved(line, left) if line.startswith("@@") else line for line in lines]
+    shown = [LINE_NUMBER.sub(moved, line, 2) if line.startswith("@@") else line for line in lines]
     first = [line[:1] for line in shown[2:]]  # after the names of the files
     return FileDiff(_bounded(shown), first.count("+"), first.count("-"))
 
@@ -51,17 +58,6 @@ def _same(one: list[str], other: list[str]) -> int:
     """Return how many lines both begin with."""
     shorter = min(len(one), len(other))
     return next((index for index in range(shorter) if one[index] != other[index]), shorter)
-
-
-def _moved(header: str, by: int) -> str:
-    """The head of a hunk whose lines stand ``by`` lines further down."""
-    marks, old, new, end = header.split(" ")
-    return " ".join((marks, _range(old, by), _range(new, by), end))
-
-
-def _range(text: str, by: int) -> str:
-    start, comma, count = text[1:].partition(",")
-    return f"{text[0]}{int(start) + by}{comma}{count}"
 
 
 def _bounded(lines: list[str]) -> str:

@@ -175,13 +175,8 @@ def _listed(subject: CallSubject, own: ToolPermission | None, unread: tuple[str,
     denied = any(_denies(a, config.denylist if a.write else (*config.denylist, *unread)) for a in subject.accesses)
     if denied or own is ToolPermission.NEVER:
         return ToolPermission.NEVER
-    if (
-        own is not ToolPermission.ASK
-        and subject.accesses
-        and all(_covers(access, config.allowlist) for access in subject.accesses)
-    ):
-        return ToolPermission.ALWAYS
-    return own
+    covered = bool(subject.accesses) and all(_covers(access, config.allowlist) for access in subject.accesses)
+    return ToolPermission.ALWAYS if covered and own is not ToolPermission.ASK else own
 
 
 def _denies(access: ResolvedAccess, globs: Sequence[str]) -> bool:

@@ -256,30 +256,27 @@ def _schemas(tools: ToolSurvey) -> tuple[ToolSchema, ...]:
     )
 
 
-class _Selection:
+class _ToolPatterns(NamePatterns):
     """Patterns over tool names; a tool is also matched by the name others use for it."""
 
-    def __init__(self, patterns: Iterable[str], key: str) -> None:
-        self._patterns = NamePatterns(patterns, key=key)
-
     def matches(self, name: str) -> bool:
-        return any(self._patterns.matches(spelling) for spelling in tool_spellings(name))
+        return any(map(super().matches, tool_spellings(name)))
 
     def unmatched(self, names: Iterable[str]) -> tuple[str, ...]:
-        return self._patterns.unmatched(spelling for name in names for spelling in tool_spellings(name))
+        return super().unmatched(spelling for name in names for spelling in tool_spellings(name))
 
 
 def _unmatched(known: Iterable[str], seen: Iterable[str], **selections: Sequence[str]) -> Iterator[ToolWarning]:
     """A warning for each pattern that matches no known tool, with a hint at those that are seen."""
     for key, patterns in selections.items():
-        for pattern in _Selection(patterns, key).unmatched(known):
+        for pattern in _ToolPatterns(patterns, key=key).unmatched(known):
             message = f"{key}: {pattern!r} matches no tool; {_hint(pattern, seen)}"
             yield ToolWarning(code="tool_pattern", message=message)
 
 
 def _choose(names: Iterable[str], allowed: Sequence[str] | None, denied: Sequence[str]) -> tuple[str, ...]:
-    keep = None if allowed is None else _Selection(allowed, "allowed_tools")
-    drop = _Selection(denied, "denied_tools")
+    keep = None if allowed is None else _ToolPatterns(allowed, key="allowed_tools")
+    drop = _ToolPatterns(denied, key="denied_tools")
     return tuple(sorted(name for name in names if (keep is None or keep.matches(name)) and not drop.matches(name)))
 
 
@@ -407,10 +404,7 @@ def _overlaid(config: BaseToolConfig, table: Mapping[str, Any], *, may_widen: bo
     if config.permission is ToolPermission.NEVER:
         wanted = ToolPermission.NEVER
     merged["permission"] = wanted if may_widen else max(config.permission, wanted, key=LEVELS.index)
-    merged["denylist"] = [
-        *config.denylist,
-        *(entry for entry in table.get("denylist", ()) if entry not in config.denylist),
-    ]
+    merged["denylist"] = list(dict.fromkeys((*config.denylist, *table.get("denylist", ()))))
     if "allowlist" in table and not may_widen:
         merged["allowlist"] = [entry for entry in config.allowlist if entry in table["allowlist"]]
     try:

@@ -276,7 +276,8 @@ async def fetch(url: WebUrl, network: NetworkAccess, *, max_bytes: int) -> Respo
 
 
 async def _get(pool: Any, url: WebUrl, max_bytes: int) -> Response:
-    headers = {"Host": _authority(url), "User-Agent": USER_AGENT, "Accept": ACCEPT, "Accept-Encoding": "identity"}
+    host = str(url).split("/", 3)[2]
+    headers = {"Host": host, "User-Agent": USER_AGENT, "Accept": ACCEPT, "Accept-Encoding": "identity"}
     async with pool.stream("GET", str(url), headers=headers) as answer:
         received = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.headers}
         location = received.get("location")
@@ -309,10 +310,6 @@ def _unpacker(encoding: str, url: WebUrl) -> Any:
     if word in {"gzip", "x-gzip", "deflate"}:
         return zlib.decompressobj(zlib.MAX_WBITS | 32)
     raise ToolError(f"{url} sent a body packed with {word[:40]!r}, which was not asked for")
-
-
-def _authority(url: WebUrl) -> str:
-    return str(url).split("/", 3)[2]
 
 
 def _checked_backend(network: NetworkAccess) -> Any:
@@ -361,12 +358,6 @@ _DROPPED = ("script", "style", "noscript", "template", "svg", "iframe", "object"
 def media_type(content_type: str) -> str:
     """The type without its parameters, in lower case."""
     return content_type.partition(";")[0].strip().lower()
-
-
-def is_text(content_type: str, body: bytes) -> bool:
-    """Return whether a body can be read as text; without a type, a NUL byte says no."""
-    kind = media_type(content_type)
-    return bool(TEXT_TYPES.fullmatch(kind)) if kind else b"\0" not in body
 
 
 def decode(content_type: str, body: bytes) -> str:
@@ -504,7 +495,7 @@ async def _as_result(response: Response) -> WebFetchResult:
     if response.status >= 400:
         raise ToolError(f"{url} answered with status {response.status}; check the address")
     kind = media_type(response.content_type)
-    if not is_text(kind, response.body):
+    if not TEXT_TYPES.fullmatch(kind) if kind else b"\0" in response.body:
         raise ToolError(f"{url} is {kind or 'binary'}, not text; it can't be shown")
     return WebFetchResult(
         url=str(url),

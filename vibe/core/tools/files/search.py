@@ -140,7 +140,7 @@ async def search_with_ripgrep(ripgrep: str, query: Query) -> Found:
         if (query.root / query.ignores.file).is_file():
             ignoring.append(f"--ignore-file={query.ignores.file}")
     own = (place.relative_to(query.root).as_posix() for place in query.own if place.is_relative_to(query.root))
-    ignoring += [f"--glob=!/{GLOB_SIGN.sub(_escaped, name)}" for name in own]
+    ignoring += ["--glob=!/" + GLOB_SIGN.sub(r"\\\g<0>", name) for name in own]
     where = query.start.relative_to(query.root) if query.start.is_relative_to(query.root) else query.start
     patterns = [query.pattern] if PLAIN.fullmatch(query.pattern) else [query.pattern, NOT_UTF8]
     argv = [*ignoring, *(f"--regexp={pattern}" for pattern in patterns), "--", str(where)]
@@ -161,10 +161,6 @@ def _is_binary(path: Path) -> bool:
             return False
         return b"\0" in head or any(b"\0" in chunk for chunk in iter(partial(file.read, CHUNK_BYTES), b""))
     return False
-
-
-def _escaped(sign: re.Match[str]) -> str:
-    return f"\\{sign[0]}"
 
 
 def _place(match: Match) -> tuple[list[str], int]:

@@ -84,7 +84,8 @@ def endpoint_of(config: McpServerConfig, environ: Mapping[str, str], cwd: Path) 
     headers = {
         name: _expanded(config.name, f"headers.{name}", text, known).strip() for name, text in config.headers.items()
     }
-    if config.api_key_env and config.api_key_header.lower() not in {name.lower() for name in headers}:
+    given = {name.lower() for name in headers}
+    if config.api_key_env and config.api_key_header.lower() not in given:
         key = environ.get(config.api_key_env)
         if not key:
             raise ServerSettingError(config.name, f"needs the environment variable {config.api_key_env}: set it")
@@ -92,9 +93,7 @@ def endpoint_of(config: McpServerConfig, environ: Mapping[str, str], cwd: Path) 
     url = _expanded(config.name, "url", config.url, known).strip()
     if not url.startswith(ADDRESSES):
         raise ServerSettingError(config.name, "needs a url that begins with http:// or https://: correct its variables")
-    has_key = bool(config.api_key_env or urlsplit(url).username) or any(
-        name.lower() == "authorization" for name in headers
-    )
+    has_key = bool(config.api_key_env or urlsplit(url).username) or "authorization" in given
     return Endpoint(url=url, headers=headers, has_key=has_key)
 
 

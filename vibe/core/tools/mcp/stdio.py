@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -220,7 +220,7 @@ async def server_process(launch: Launch, log: ServerLog) -> AsyncGenerator[tuple
             pumps.start_soon(process.log_stderr)
             pumps.start_soon(process.send, from_session)
             try:
-                yield process, _transport(inbox, outbox)
+                yield process, nullcontext((inbox, outbox))
             finally:
                 inbox.close()
                 outbox.close()
@@ -228,13 +228,6 @@ async def server_process(launch: Launch, log: ServerLog) -> AsyncGenerator[tuple
                 pumps.cancel_scope.cancel()
     finally:
         await process.release()
-
-
-@asynccontextmanager
-async def _transport(inbox: Any, outbox: Any) -> AsyncGenerator[tuple[Any, Any]]:
-    """The two streams in the shape the client wants; they belong to ``server_process``."""
-    with inbox, outbox:
-        yield inbox, outbox
 
 
 async def _start(launch: Launch, log: ServerLog) -> ServerProcess:

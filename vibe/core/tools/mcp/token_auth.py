@@ -142,9 +142,8 @@ def revocation_problem(sign_in: SignIn) -> str | None:
             if answer.is_error:
                 return f"its server answered HTTP {answer.status_code}"
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        return (
-            f"its server can't be reached ({shortened(plain_line(str(error)) or type(error).__name__, PROBLEM_LENGTH)})"
-        )
+        why = shortened(plain_line(str(error)) or type(error).__name__, PROBLEM_LENGTH)
+        return f"its server can't be reached ({why})"
     return ""
 
 
