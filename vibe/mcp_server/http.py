@@ -98,8 +98,15 @@ class TokenGuard:
             return message
 
         session = headers.get(SESSION_HEADER.encode(), b"").decode("latin-1")
-        with self._asking(session):
+        self._open[session] += 1
+        self._quiet_since.pop(session, None)
+        try:
             await self._application(scope, heard, send)
+        finally:
+            self._open[session] -= 1
+            if not self._open[session]:
+                del self._open[session]
+                self._quiet_since[session] = current_time()
         if scope["method"] == "DELETE" and session:  # without one it would end what others began without one
             self._end(session)
 
@@ -110,18 +117,6 @@ class TokenGuard:
             latest = current_time() - self._idle_seconds
             for session in [session for session, since in self._quiet_since.items() if since <= latest]:
                 self._end(session)
-
-    @contextmanager
-    def _asking(self, session: str) -> Generator[None]:
-        self._open[session] += 1
-        self._quiet_since.pop(session, None)
-        try:
-            yield
-        finally:
-            self._open[session] -= 1
-            if not self._open[session]:
-                del self._open[session]
-                self._quiet_since[session] = current_time()
 
     def _end(self, session: str) -> None:
         self._quiet_since.pop(session, None)

@@ -6,7 +6,7 @@ The library is loaded here, and the runtime during the handshake.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -123,7 +123,7 @@ def load_server(runtime: LazyRuntime) -> Server[Any]:
     """Load the library and return its server for our tools; the engine is made ready once a client has seen them."""
     load_library()
     from mcp.server import Server
-    from mcp_types import ListToolsResult, Tool  # noqa: PLC0415  as the line above
+    from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool  # noqa: PLC0415  as the line above
 
     listed = [Tool.model_validate(tool.listed(), by_name=False) for tool in TOOLS]
 
@@ -133,7 +133,15 @@ def load_server(runtime: LazyRuntime) -> Server[Any]:
 
     async def call_tool(context: RequestContext, call: CallToolRequestParams) -> CallToolResult:
         caller = Caller(context)
-        return _result(await _while_wanted(caller, partial(runtime.call, call.name, call.arguments or {}, caller)))
+        work = partial(runtime.call, call.name, call.arguments or {}, caller)
+        # It is given up when its client hangs up: what it came to could not be fetched any more.
+        answers = [await work()] if caller.gone is None else await unless(caller.gone.wait, work)
+        answer = answers[0] if answers else ToolAnswer(text="the client hung up", is_error=True)
+        return CallToolResult(
+            content=[TextContent(type="text", text=answer.text)],
+            structured_content=dict(answer.data),
+            is_error=answer.is_error,
+        )
 
     return Server(
         SERVER_NAME,
@@ -142,22 +150,4 @@ def load_server(runtime: LazyRuntime) -> Server[Any]:
         instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-    )
-
-
-async def _while_wanted(caller: Caller, call: Callable[[], Awaitable[ToolAnswer]]) -> ToolAnswer:
-    """Make a call, and give it up when its client hangs up: what it came to could not be fetched any more."""
-    if caller.gone is None:
-        return await call()
-    answers = await unless(caller.gone.wait, call)
-    return answers[0] if answers else ToolAnswer(text="the client hung up", is_error=True)
-
-
-def _result(answer: ToolAnswer) -> CallToolResult:
-    from mcp_types import CallToolResult, TextContent  # noqa: PLC0415  loaded with the server
-
-    return CallToolResult(
-        content=[TextContent(type="text", text=answer.text)],
-        structured_content=dict(answer.data),
-        is_error=answer.is_error,
     )
