@@ -14,11 +14,10 @@ from msgspec.structs import replace
 
 from ipc.errors import IpcError
 from vibe.acp.content import ContentBlock, GivenServer, folder_of, server_of
-from vibe.acp.handshake import SETUP_METHOD, abilities_of, initialize_result
 from vibe.acp.history import NOT_FOUND, SavedSessions
 from vibe.acp.session import MODE, EditorSession, change_of, modes_of, options_of
 from vibe.acp.slash import EditorTalk
-from vibe.acp.transport import DELETE, LineTransport
+from vibe.acp.transport import DELETE, SETUP_METHOD, LineTransport, abilities_of, initialize_result
 from vibe.app.conversation.opening import Opening
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.host import Host

@@ -21,7 +21,7 @@ from anyio import CancelScope, from_thread, move_on_after, sleep, to_thread
 from anyio.lowlevel import checkpoint
 from pydantic import ValidationError
 
-from vibe.acp.handshake import EditorAbilities
+from vibe.acp.transport import EditorAbilities
 from vibe.acp.updates import SessionChannel, reason_of
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.files.text_files import DISK, LARGEST_WHOLE_BYTES, BinaryFileError, FileAccessError, decode

@@ -8,8 +8,7 @@ from functools import partial
 
 from anyio import create_task_group, to_thread
 
-from vibe.acp.handshake import answer_to_initialize, capabilities_in
-from vibe.acp.transport import LineTransport
+from vibe.acp.transport import LineTransport, answer_to_initialize, capabilities_in
 from vibe.app.engine.host import Host
 from vibe.system.line_wire import Wire
 from vibe.system.racing import unless

@@ -18,8 +18,8 @@ from msgspec import Struct, convert, field
 from ipc.events import ApprovalRequestEvent, ConversationConfiguredEvent, Event, ToolServerEvent
 from vibe.acp.content import ContentBlock, prompt_of
 from vibe.acp.editor import EditorFiles, EditorTerminals
-from vibe.acp.handshake import EditorAbilities
 from vibe.acp.history import replayed
+from vibe.acp.transport import EditorAbilities
 from vibe.acp.updates import (
     SessionChannel,
     as_code,

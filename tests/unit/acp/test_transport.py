@@ -11,8 +11,7 @@ from acp.schema import NewSessionRequest
 from anyio import create_task_group, fail_after
 
 from vibe.acp.content import server_of
-from vibe.acp.handshake import EditorAbilities, abilities_of, answer_to_initialize
-from vibe.acp.transport import LineTransport
+from vibe.acp.transport import EditorAbilities, LineTransport, abilities_of, answer_to_initialize
 from vibe.system.errors import UsageError
 from vibe.system.line_wire import Wire
 
