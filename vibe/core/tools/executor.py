@@ -237,7 +237,8 @@ class ToolExecutor:
         try:
             status, content = await self._outcome(item)
         except WorkspaceLockedError as error:
-            status, content = "error", self._put_off(item, error)
+            self._deny(item, CallRefusal(by=BUSY, reason=str(error)))
+            status, content = "error", f"The call was not run: {error}"
         except Exception as error:  # noqa: BLE001  the door of a tool call: whatever it raises is its result
             status, content = "error", _failure(item.name, error)
             item.display = self._displayed(error.display) if isinstance(error, ToolError) else None
@@ -337,12 +338,6 @@ class ToolExecutor:
 
     def _tell_wait(self, message: str) -> None:
         self._sink.publish(WarningEvent(code=WAITS, message=message))
-
-    def _put_off(self, item: _Pending, error: WorkspaceLockedError) -> str:
-        """Note a call that was not run while others wrote; the text is for the model."""
-        summary = redact(item.summary, self._context.environ)
-        item.denial = Denial(tool=item.name, summary=summary, reason=str(error), by=BUSY)
-        return f"The call was not run: {error}"
 
     def _displayed(self, display: Display | None) -> Display | None:
         """A display without secrets, in text that can be sent."""

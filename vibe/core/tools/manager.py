@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from vibe.core.agents.manager import BrokenAgentError
 from vibe.core.agents.models import AgentProfile, AgentSafety
@@ -285,15 +285,8 @@ def _unsandboxed(cls: ToolClass) -> ToolClass:
     arguments = cls.unsandboxed_arguments
     if arguments is None:
         return cls
-
-    def args_model(_: ToolClass) -> type[BaseModel]:
-        return arguments
-
-    members: dict[str, Any] = {
-        "__doc__": cls.__doc__,
-        "__module__": cls.__module__,
-        "args_model": classmethod(args_model),
-    }
+    members: dict[str, Any] = {"__doc__": cls.__doc__, "__module__": cls.__module__}
+    members["args_model"] = classmethod(lambda _: arguments)
     return cast("ToolClass", type(cls.__name__, (cls,), members))
 
 

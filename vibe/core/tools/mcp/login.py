@@ -158,7 +158,8 @@ async def _through_the_flow(flow: _Flow) -> SignIn:
             status, session = response.status_code, response.headers.get("Mcp-Session-Id")
         sign_in = _sign_in_of(provider, endpoint.url)
         if sign_in is None:
-            raise SignInError(f"it does not ask for that ({_answered(status)}); `vibe mcp list` connects to it")
+            answered = "it answers without" if status < 400 else f"HTTP {status}"
+            raise SignInError(f"it does not ask for that ({answered}); `vibe mcp list` connects to it")
         if status in REFUSALS:
             raise SignInError(f"it gave a token, and refuses it (HTTP {status}): see what your account may do")
         if session:
@@ -194,10 +195,6 @@ def _sign_in_of(provider: OAuthClientProvider, url: str) -> SignIn | None:
         expires_at=None if tokens.expires_in is None else time.time() + tokens.expires_in,
         scope=tokens.scope,
     )
-
-
-def _answered(status: int) -> str:
-    return "it answers without" if status < 400 else f"HTTP {status}"
 
 
 def _why(error: BaseException, url: str, way: SignInWay) -> str:
