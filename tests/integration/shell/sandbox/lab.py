@@ -142,7 +142,7 @@ def attempt() -> None:
     """Run the lines that standard input names."""
     import anyio  # noqa: PLC0415  the processes on the way here need none of it
 
-    from tests.integration.shell.sandbox.conftest import Cell  # noqa: PLC0415
+    from tests.integration.shell.sandbox.cell import Cell  # noqa: PLC0415
     from vibe.shell.sandbox.settings import SandboxConfig  # noqa: PLC0415
 
     work = json.load(sys.stdin)

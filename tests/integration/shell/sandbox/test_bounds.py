@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.shell.sandbox.conftest import Cell
+from tests.integration.shell.sandbox.cell import Cell
 from vibe.shell.sandbox.port import ResourceLimits, bounded
 from vibe.shell.sandbox.settings import SandboxConfig
 

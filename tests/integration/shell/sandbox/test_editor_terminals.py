@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from tests.fakes.editor import ScriptedTerminals, SystemTerminals
-from tests.integration.shell.sandbox.conftest import Cell
+from tests.integration.shell.sandbox.cell import Cell
 from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.builtins.bash import Bash, BashArgs, BashConfig, BashResult, BashState
 from vibe.core.tools.workspace import ReadTracker, Workspace

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.waiting import until
-from tests.integration.shell.sandbox.conftest import Cell
+from tests.integration.shell.sandbox.cell import Cell
 from tests.integration.shell.sandbox.plain import run_plain
 from vibe.shell.sandbox.records import put_back_abandoned, records_of
 
@@ -19,7 +19,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 import anyio
-from tests.integration.shell.sandbox.conftest import Cell
+from tests.integration.shell.sandbox.cell import Cell
 anyio.run(Cell(Path(sys.argv[1]), sys.argv[2]).run, f"setsid sleep {sys.argv[3]} & sleep {sys.argv[3]}; :")
 """
 
@@ -39,7 +39,7 @@ AT_AN_INSTANT = """
 import sys
 from pathlib import Path
 import anyio
-from tests.integration.shell.sandbox.conftest import Cell
+from tests.integration.shell.sandbox.cell import Cell
 async def main():
     cell = Cell(Path(sys.argv[1]), sys.argv[2])
     await cell.run(":")
@@ -69,7 +69,7 @@ CHANGING = """
 import sys
 from pathlib import Path
 import anyio
-from tests.integration.shell.sandbox.conftest import Cell
+from tests.integration.shell.sandbox.cell import Cell
 from tests.fakes.waiting import until
 line = "echo evil > .git/config; echo evil > .git/hooks/pre-commit; echo evil > AGENTS.md; mv .vibe v; mkdir .vibe; "
 line += "echo evil > .vibe/config.toml; touch changed; sleep 600; :"

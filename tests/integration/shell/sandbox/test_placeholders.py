@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.integration.shell.sandbox.conftest import Cell
+from tests.integration.shell.sandbox.cell import Cell
 from tests.integration.shell.sandbox.plain import run_plain
 from vibe.shell.sandbox.confinement import Place, remove_abandoned_placeholders
 from vibe.shell.sandbox.records import records_of

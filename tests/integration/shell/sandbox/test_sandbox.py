@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.shell.sandbox.conftest import Cell
+from tests.integration.shell.sandbox.cell import Cell
 from vibe.shell.sandbox.confinement import Confinement
 from vibe.shell.sandbox.records import records_of
 from vibe.shell.sandbox.settings import Network, SandboxConfig, SandboxMode

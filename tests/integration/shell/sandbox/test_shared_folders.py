@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from anyio import to_thread
 
-from tests.integration.shell.sandbox.conftest import Cell
+from tests.integration.shell.sandbox.cell import Cell
 from tests.integration.shell.sandbox.lab import tried
 from tests.integration.shell.sandbox.plain import run_plain
 from vibe.shell.sandbox.settings import Network, SandboxConfig

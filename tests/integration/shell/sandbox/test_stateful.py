@@ -7,7 +7,7 @@ from typing import Any
 from anyio import to_thread
 from msgspec.structs import replace
 
-from tests.integration.shell.sandbox.conftest import Cell
+from tests.integration.shell.sandbox.cell import Cell
 from tests.unit.core.tools.builtins.calling import Caller, make
 from vibe.core.tools.base import InvokeContext, ToolStreamLine
 from vibe.core.tools.builtins.bash import Bash

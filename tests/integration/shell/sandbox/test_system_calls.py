@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.integration.shell.sandbox.conftest import Cell
+from tests.integration.shell.sandbox.cell import Cell
 from tests.integration.shell.sandbox.lab import tried
 
 pytestmark = [

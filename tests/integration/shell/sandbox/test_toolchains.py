@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.shell.sandbox.conftest import Cell
+from tests.integration.shell.sandbox.cell import Cell
 from tests.integration.shell.sandbox.plain import run_plain
 
 SERVER = """

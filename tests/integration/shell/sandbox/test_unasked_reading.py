@@ -13,7 +13,7 @@ import pytest
 from ipc.events import ApprovalDecisionEvent, ApprovalRequestEvent
 from ipc.sink import MemorySink
 from tests.fakes.tools import ScriptedApprover, call
-from tests.integration.shell.sandbox.conftest import Cell
+from tests.integration.shell.sandbox.cell import Cell
 from vibe.core.config.models import VibeConfig
 from vibe.core.messages import ToolMessage
 from vibe.core.session.write_turn import Tell
