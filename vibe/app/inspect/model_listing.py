@@ -29,10 +29,11 @@ MOST_PAGES = 20
 
 
 class ConfiguredModel(Struct, frozen=True, kw_only=True):
-    """A model of the configuration."""
+    """A model of the configuration; ``name`` is what its provider calls it."""
 
-    model: ModelConfig
-    provider: ProviderConfig | None
+    alias: str
+    name: str
+    provider: str
     active: bool
     missing: str | None
     """The reason why it can't be used, if there is one."""
@@ -96,10 +97,11 @@ def list_models(host: Host, workdir: Path, *, trust: bool, online: bool, only: s
     active = config.find_model(config.active_model)
     configured = [
         ConfiguredModel(
-            model=model,
-            provider=(provider := config.find_provider(model.provider)),
+            alias=model.key,
+            name=model.name,
+            provider=model.provider,
             active=model == active,
-            missing=_missing(model, provider, config, environ),
+            missing=_missing(model, config, environ),
         )
         for model in config.models
         if not only or model.provider == only
@@ -112,9 +114,8 @@ def list_models(host: Host, workdir: Path, *, trust: bool, online: bool, only: s
     return ModelListing(configured=tuple(configured), offers=tuple(offers), warnings=tuple(loaded.warnings))
 
 
-def _missing(
-    model: ModelConfig, provider: ProviderConfig | None, config: VibeConfig, environ: Mapping[str, str]
-) -> str | None:
+def _missing(model: ModelConfig, config: VibeConfig, environ: Mapping[str, str]) -> str | None:
+    provider = config.find_provider(model.provider)
     if provider is None:
         return f"unknown provider {model.provider!r}"
     if provider.backend is BackendKind.LOCAL:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
@@ -21,14 +21,15 @@ def run(args: Arguments, env: CliEnvironment) -> int:
     from vibe.app.inspect.model_listing import list_models
 
     listing = list_models(env, args.workdir, trust=args.trust, online=args.online, only=args.provider)
-    env.answer(args, _document(listing), _lines(listing))
+    document = {"configured": to_builtins(listing.configured), "offers": to_builtins(listing.offers)}
+    env.answer(args, document, _lines(listing))
     for warning in listing.warnings:
         env.stderr.write(f"vibe: {one_line(warning, LONGEST)}\n")
     return ExitCode.ENVIRONMENT if any(offer.problem for offer in listing.offers) else ExitCode.DONE
 
 
 def _lines(listing: ModelListing) -> list[str]:
-    width = max((len(entry.model.key) for entry in listing.configured), default=0)
+    width = max((len(entry.alias) for entry in listing.configured), default=0)
     lines = [_configured_line(entry, width) for entry in listing.configured]
     for offer in listing.offers:
         lines += [""] * bool(lines) + _offer_lines(offer)
@@ -36,11 +37,10 @@ def _lines(listing: ModelListing) -> list[str]:
 
 
 def _configured_line(entry: ConfiguredModel, width: int) -> str:
-    model = entry.model
-    named = "" if model.name == model.key else f" as {model.name}"
+    named = "" if entry.name == entry.alias else f" as {entry.name}"
     missing = f"  ({entry.missing})" if entry.missing else ""
-    about = one_line(f"{model.provider}{named}{missing}", LONGEST)
-    return f"{'*' if entry.active else ' '} {one_line(model.key, LONGEST):<{width}}  {about}"
+    about = one_line(f"{entry.provider}{named}{missing}", LONGEST)
+    return f"{'*' if entry.active else ' '} {one_line(entry.alias, LONGEST):<{width}}  {about}"
 
 
 def _offer_lines(offer: ModelOffer) -> list[str]:
@@ -49,19 +49,3 @@ def _offer_lines(offer: ModelOffer) -> list[str]:
     if not offer.models:
         return [one_line(f"{offer.provider} offers no model", LONGEST)]
     return [f"{one_line(offer.provider, LONGEST)} offers:", *(f"  {one_line(name, LONGEST)}" for name in offer.models)]
-
-
-def _document(listing: ModelListing) -> dict[str, Any]:
-    return {
-        "configured": [
-            {
-                "alias": entry.model.key,
-                "name": entry.model.name,
-                "provider": entry.model.provider,
-                "active": entry.active,
-                "missing": entry.missing,
-            }
-            for entry in listing.configured
-        ],
-        "offers": [to_builtins(offer) for offer in listing.offers],
-    }
