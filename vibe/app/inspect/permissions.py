@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from msgspec import Struct
-
 from ipc.sink import MemorySink
 from vibe.app.engine.build import EngineRequest, build_engine
 from vibe.app.engine.host import Host
@@ -20,18 +18,6 @@ from vibe.core.tools.permissions import ApprovalMode, PermissionDecision, Ruling
 from vibe.system.errors import UsageError
 
 
-class CheckRequest(Struct, frozen=True, kw_only=True):
-    """The tool, and the agent whose calls are to be decided."""
-
-    tool: str
-    workdir: Path
-    extra_roots: tuple[Path, ...] = ()
-    agent: str = ""
-    """Its profile; empty: the default one."""
-    auto_approve: bool = False
-    trust: bool = False
-
-
 class PermissionCheck:
     """Decides about calls of one tool, without making them. Reads files for each decision."""
 
@@ -41,25 +27,25 @@ class PermissionCheck:
         self._first = next(iter(tool.get_parameters().get("properties", {})), None)
 
     @classmethod
-    def of(cls, request: CheckRequest, host: Host) -> PermissionCheck:
+    def of(
+        cls, tool: str, wanted: EngineRequest, host: Host, *, extra_roots: tuple[Path, ...], auto_approve: bool
+    ) -> PermissionCheck:
         """Return the check of a tool as a new run would have it; reads files.
 
         Raises:
             UsageError: the configuration is wrong, or there is no such agent or tool.
         """
-        wanted = EngineRequest(workdir=request.workdir, agent=request.agent, trust=request.trust)
         engine = build_engine(host, wanted)
         profile = engine.chosen
-        unasked = request.auto_approve or engine.config.auto_approve or profile.auto_approve
-        workspace = engine.workspace(request.workdir, extra_roots=request.extra_roots)
+        unasked = auto_approve or engine.config.auto_approve or profile.auto_approve
+        workspace = engine.workspace(wanted.workdir, extra_roots=extra_roots)
         workspace = workspace.not_reading(closed_to_reading(engine.tools))  # as in a conversation
         approvals = engine.approvals(ApprovalMode.ALL if unasked else ApprovalMode.ASK, None)
         gate = Gate(workspace, approvals, MemorySink(), engine.confinement)
         try:
-            tool: AnyTool = profile_view(engine.tools, profile, may_widen=True).get(request.tool)
+            return cls(profile_view(engine.tools, profile, may_widen=True).get(tool), gate)
         except NoSuchToolError as error:
             raise UsageError(f"{error} (agent {profile.name!r})") from error
-        return cls(tool, gate)
 
     def decide(self, given: str | Mapping[str, Any]) -> PermissionDecision:
         """Return the decision about a call with these arguments; a text stands for the tool's first one.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, TextIO, cast
 
-from vibe.app.inspect.permissions import CheckRequest, PermissionCheck, given_arguments
+from vibe.app.engine.build import EngineRequest
+from vibe.app.inspect.permissions import PermissionCheck, given_arguments
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.parser import CommandLineError
 from vibe.core.tools.errors import ToolArgumentsError
@@ -15,7 +16,8 @@ from vibe.front.listings import decision_line
 
 def run_explain(args: Arguments, env: CliEnvironment) -> None:
     """Print the decision, or one a line of stdin."""
-    check = PermissionCheck.of(CheckRequest(**args.named_in(CheckRequest)), env)
+    wanted, extra_roots = EngineRequest(**args.named_in(EngineRequest)), args.extra_roots
+    check = PermissionCheck.of(args.tool, wanted, env, extra_roots=extra_roots, auto_approve=args.auto_approve)
     if args.arguments == "-":
         _answer_lines(check, env)
         return
