@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -28,8 +30,8 @@ from vibe.app.engine.host import Hold, Host
 from vibe.app.engine.tool_servers import ToolServers
 from vibe.core.agent_loop import ActResult, AgentLoop
 from vibe.core.guidance import AgentPlace
-from vibe.core.llm.factory import ModelCatalog
 from vibe.core.messages import Image, total_of
+from vibe.core.middleware.file_history import FileHistory
 from vibe.core.outcome import Outcome
 from vibe.core.session.write_turn import WriteTurn
 from vibe.core.skills.command_files import NoSuchCommandError
@@ -42,40 +44,11 @@ from vibe.core.turn import AgentKit
 from vibe.system.errors import EnvironmentFailure, UsageError
 
 
-class Lifetime:
-    """The time a conversation is open: it asks for its end, and its owner tells when its parts are closed."""
-
-    def __init__(self) -> None:
-        self._ending, self._ended = anyio.Event(), anyio.Event()
-        self._error: Exception | None = None
-
-    @property
-    def is_ending(self) -> bool:
-        """True once its end was asked for."""
-        return self._ending.is_set()
-
-    async def until_ending(self) -> None:
-        """Wait until the end is asked for."""
-        await self._ending.wait()
-
-    async def end(self) -> None:
-        """Ask for the end and wait for it; raises what went wrong with that."""
-        self._ending.set()
-        await self._ended.wait()
-        if self._error is not None:
-            raise self._error
-
-    def ended(self, error: Exception | None) -> None:
-        """Say that all has ended, and what went wrong."""
-        self._error = error
-        self._ending.set()
-        self._ended.set()
-
-
 class ConversationParts(Struct, kw_only=True):
-    """The parts of an open conversation, which end with it. ``catalogs`` are the models it has used.
+    """The parts of an open conversation, which end with it, as ``closing`` says.
 
-    ``setup`` is the one in force; the other parts stay when the agent goes.
+    ``setup`` is the one in force; the other parts stay when the agent goes. ``ending`` is set to ask for the end;
+    ``ended`` once all is closed, with the ``error`` that this came to.
     """
 
     host: Host
@@ -86,10 +59,12 @@ class ConversationParts(Struct, kw_only=True):
     servers: ToolServers
     background: BackgroundCommands
     control: ConversationControl
-    catalogs: list[ModelCatalog]
+    closing: AsyncExitStack
     hold: Hold
     turn: WriteTurn
-    lifetime: Lifetime = field(default_factory=Lifetime)
+    ending: anyio.Event = field(default_factory=anyio.Event)
+    ended: anyio.Event = field(default_factory=anyio.Event)
+    error: Exception | None = None
 
 
 class ConversationAgent(Struct, frozen=True, kw_only=True):
@@ -133,6 +108,7 @@ class ConversationAgent(Struct, frozen=True, kw_only=True):
             user_input=seat.user_input,
         )
         spawner = setup.pool.below(session.session_id, context, session.folder.path / "subagents")
+        history = FileHistory(partial(session.snapshots, engine.environ, engine.own_places), parts.turn)
         kit = agent_kit(
             context,
             AgentParts(
@@ -147,7 +123,7 @@ class ConversationAgent(Struct, frozen=True, kw_only=True):
                 profile=setup.profile,
                 taught=taught,
                 subagents=spawner,
-                middleware=setup.middleware(session, parts.turn),
+                middleware=(history,) if setup.writes else (),
                 fork=session.fork,
                 keeps_partial=True,
             ),

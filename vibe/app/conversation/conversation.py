@@ -268,7 +268,7 @@ class Conversation:
                 opening = replace(opening, model=None)  # the agent may have one of its own
             attended = parts.seat.user_input is not None
             made = parts.setup = await to_thread.run_sync(partial(set_up, parts.host, opening, attended=attended))
-            parts.catalogs.append(made.engine.models)
+            parts.closing.push_async_callback(made.engine.models.aclose)
             await self.servers.move_to(made.engine)
             self._agent = None
             is_other = made.profile.auto_approve != former.profile.auto_approve
@@ -299,7 +299,7 @@ class Conversation:
         Raises:
             EnvironmentFailure, ipc.errors.IpcError: its end could not be published.
         """
-        if not self._parts.lifetime.is_ending and not self._is_closing:
+        if not self._parts.ending.is_set() and not self._is_closing:
             self._is_closing = True
             if self.is_busy and outcome is Outcome.COMPLETED:
                 outcome = Outcome.INTERRUPTED
@@ -307,7 +307,10 @@ class Conversation:
                 await self._rested.wait()
             self._sink.publish(SessionEndedEvent(outcome=outcome.value, exit_code=exit_code))
             await to_thread.run_sync(self.session.close, outcome)
-        await self._parts.lifetime.end()
+        self._parts.ending.set()
+        await self._parts.ended.wait()
+        if self._parts.error is not None:
+            raise self._parts.error
 
     def _announce(self) -> None:
         """Publish the first events."""
@@ -357,7 +360,7 @@ class Conversation:
         )
 
     def _check_idle(self) -> None:
-        if self._is_closing or self._parts.lifetime.is_ending:
+        if self._is_closing or self._parts.ending.is_set():
             raise UsageError(f"the conversation is closed: resume session {self.session_id}")
         if self.is_busy:
             raise BusyError

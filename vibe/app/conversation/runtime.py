@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from types import TracebackType
@@ -18,13 +17,12 @@ from vibe.app.conversation.answering import ConversationParts
 from vibe.app.conversation.control import ConversationControl
 from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import Opening, Seat
-from vibe.app.conversation.session import ChatSession, SessionOpening
+from vibe.app.conversation.session import ChatSession
 from vibe.app.conversation.setup import Setup, set_up
 from vibe.app.engine.event_publishing import publishing
 from vibe.app.engine.host import Host
 from vibe.app.engine.tool_servers import ToolServers, tool_servers
 from vibe.core.config.paths import VibePaths
-from vibe.core.llm.factory import ModelCatalog
 from vibe.core.outcome import Outcome
 from vibe.core.tools.background import background_commands
 from vibe.system.errors import EnvironmentFailure, UsageError
@@ -94,7 +92,7 @@ class Runtime:
                     stack.callback(beside.cancel_scope.cancel)
                     beside.start_soon(_connect, parts)
                 task_status.started(conversation)
-                await parts.lifetime.until_ending()
+                await parts.ending.wait()
         except Exception as raised:
             if parts is None:
                 raise
@@ -103,7 +101,9 @@ class Runtime:
             with CancelScope(shield=True):
                 await to_thread.run_sync(session.release)
             if parts is not None:
-                parts.lifetime.ended(error)
+                parts.error = error
+                parts.ending.set()
+                parts.ended.set()
 
     async def _parts(
         self, host: Host, setup: Setup, session: ChatSession, seat: Seat, stack: AsyncExitStack
@@ -112,8 +112,7 @@ class Runtime:
         opening, config = setup.opening, setup.engine.config
         seat, board = seat.with_board()
         control = ConversationControl(board, seat.prompted)
-        catalogs = [setup.engine.models]
-        stack.push_async_callback(_close_all, catalogs)
+        stack.push_async_callback(setup.engine.models.aclose)
         attended = seat.user_input is not None
         started = tool_servers(setup.engine, host, opening.workdir, opening.servers, attended=attended)
         # Who only looks has no server: it is a program that does as it likes.
@@ -146,7 +145,7 @@ class Runtime:
             servers=servers,
             background=background,
             control=control,
-            catalogs=catalogs,
+            closing=stack,
         )
 
 
@@ -159,12 +158,7 @@ async def _connect(parts: ConversationParts) -> None:
         sink.publish(ErrorEvent(code="mcp", message=str(error)))
 
 
-async def _close_all(catalogs: Sequence[ModelCatalog]) -> None:
-    for models in catalogs:
-        await models.aclose()
-
-
 def _open_session(host: Host, setup: Setup) -> ChatSession:
     kept = setup.engine.config.session_logging.enabled
-    wanted = SessionOpening(opening=setup.opening, model=setup.model.key, agent=setup.profile.name, kept=kept)
-    return ChatSession.open(VibePaths(host.home), wanted)
+    opening = replace(setup.opening, model=setup.model.key, agent=setup.profile.name)
+    return ChatSession.open(VibePaths(host.home), opening, kept=kept)

@@ -52,16 +52,6 @@ GENERATIONS = 50
 """Ancestors of a session that are looked for."""
 
 
-class SessionOpening(Struct, frozen=True, kw_only=True):
-    """The session to open."""
-
-    opening: Opening
-    model: str
-    agent: str
-    kept: bool = True
-    """False: nothing of the conversation stays on disk, and a session that is resumed stays as it was."""
-
-
 class ChatSession:
     """A session that this process alone continues, until ``release``. ``open`` and ``close`` block.
 
@@ -89,8 +79,10 @@ class ChatSession:
         self._unlogged = [] if kept else [folder.path]
 
     @classmethod
-    def open(cls, paths: VibePaths, opening: SessionOpening) -> ChatSession:
+    def open(cls, paths: VibePaths, opening: Opening, *, kept: bool = True) -> ChatSession:
         """Begin a session or continue one.
+
+        ``kept`` false: nothing of the conversation stays on disk, and a session that is resumed stays as it was.
 
         Raises:
             UsageError: the session asked for is not there, or can't be understood.
@@ -98,7 +90,7 @@ class ChatSession:
         """
         locks = ExitStack()
         try:
-            return cls._opened(paths, opening, locks)
+            return cls._opened(paths, opening, locks, kept=kept)
         except BaseException:
             locks.close()
             raise
@@ -233,32 +225,32 @@ class ChatSession:
         )
 
     @classmethod
-    def _opened(cls, paths: VibePaths, wanted: SessionOpening, locks: ExitStack) -> ChatSession:
-        opening, sessions, earlier = wanted.opening, paths.sessions, None
+    def _opened(cls, paths: VibePaths, opening: Opening, locks: ExitStack, *, kept: bool) -> ChatSession:
+        sessions, earlier = paths.sessions, None
         if opening.resume is not None:
             loader = SessionLoader(sessions)
             earlier = loader.find(opening.resume) if opening.resume else loader.last_of(opening.workdir)
-        if not wanted.kept:
+        if not kept:
             sessions = paths.unlogged
             _remove_unlogged(sessions)
         elif earlier is not None and not opening.fork and not earlier.meta.origin:  # another program's file stays
-            return cls._take_up(sessions, wanted, locks, earlier)
-        return cls._begin(sessions, wanted, locks, earlier)
+            return cls._take_up(sessions, opening, locks, earlier)
+        return cls._begin(sessions, opening, locks, earlier, kept=kept)
 
     @classmethod
     def _begin(
-        cls, sessions: Path, wanted: SessionOpening, locks: ExitStack, earlier: SavedSession | None
+        cls, sessions: Path, opening: Opening, locks: ExitStack, earlier: SavedSession | None, *, kept: bool
     ) -> ChatSession:
         """Begin a session, with the conversation of an ``earlier`` one, which stays as it is."""
-        workspace = wanted.opening.workdir
+        workspace = opening.workdir
         commit, branch = git_head(workspace)
         meta = SessionMeta(
             version=VERSION,
             session_id=uuid4().hex,
             workspace=str(workspace),
-            model=wanted.model,
-            agent=wanted.agent,
-            title=wanted.opening.title,
+            model=opening.model or "",
+            agent=opening.agent or "",
+            title=opening.title,
             parent_id=None if earlier is None else earlier.meta.session_id,
             started=time.time(),
             git_commit=commit,
@@ -271,18 +263,18 @@ class ChatSession:
             transcript = Transcript.peek(earlier.folder.transcript)
             transcript.restart(transcript.messages, folder.transcript)
             repaired = _repairs(transcript.dropped_bytes, transcript.close_dangling_calls(), earlier.lost)
-        session = cls(sessions, meta, folder, transcript, locks, kept=wanted.kept)
+        session = cls(sessions, meta, folder, transcript, locks, kept=kept)
         session.repaired = repaired
         return session
 
     @classmethod
-    def _take_up(cls, sessions: Path, wanted: SessionOpening, locks: ExitStack, saved: SavedSession) -> ChatSession:
+    def _take_up(cls, sessions: Path, opening: Opening, locks: ExitStack, saved: SavedSession) -> ChatSession:
         locks.callback(lock_session(saved.folder).release)
         transcript = Transcript.open(saved.folder.transcript)
         closed = transcript.close_dangling_calls()
-        place = saved.meta.workspace or str(wanted.opening.workdir)
+        place = saved.meta.workspace or str(opening.workdir)
         meta = structs.replace(
-            saved.meta, workspace=place, model=wanted.model, agent=wanted.agent, ended=None, outcome=None
+            saved.meta, workspace=place, model=opening.model or "", agent=opening.agent or "", ended=None, outcome=None
         )
         session = cls(sessions, meta, saved.folder, transcript, locks)
         with suppress(OSError):  # until it ends again, it is under way

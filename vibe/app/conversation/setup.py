@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from msgspec import Struct
 
 from subagents.agent.spawner import SpawnPool
@@ -14,9 +12,6 @@ from vibe.app.engine.host import Host
 from vibe.core.agents.models import AgentProfile, AgentSafety
 from vibe.core.config.models import ModelConfig
 from vibe.core.llm.factory import ModelCatalog
-from vibe.core.middleware.file_history import FileHistory
-from vibe.core.middleware.port import Middleware
-from vibe.core.session.write_turn import WriteTurn
 from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.executor import closed_to_reading
 from vibe.core.tools.manager import ToolManager, observing, profile_view, unattended
@@ -63,12 +58,6 @@ class Setup(Struct, frozen=True, kw_only=True):
             return frozenset()
         every, own = self.engine.tools.available, self.tools.available
         return frozenset(name for name, tool in every.items() if name not in own and not tool.read_only)
-
-    def middleware(self, session: ChatSession, turn: WriteTurn) -> tuple[Middleware, ...]:
-        """Return the rules of the agent besides those of every agent."""
-        if not self.writes:
-            return ()
-        return (FileHistory(partial(session.snapshots, self.engine.environ, self.engine.own_places), turn),)
 
 
 def set_up(host: Host, opening: Opening, *, attended: bool) -> Setup:

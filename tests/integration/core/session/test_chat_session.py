@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.core.session.repository import ENVIRON, repository, write
 from vibe.app.conversation.opening import Opening
-from vibe.app.conversation.session import ChatSession, SessionOpening, before_summary
+from vibe.app.conversation.session import ChatSession, before_summary
 from vibe.core.compactor import stand_in
 from vibe.core.config.paths import VibePaths
 from vibe.core.messages import UserMessage
@@ -19,8 +19,8 @@ from vibe.core.session.transcript import TranscriptError
 from vibe.system.errors import EnvironmentFailure, UsageError
 
 
-def opening(workspace: Path, *, resume: str | None = None) -> SessionOpening:
-    return SessionOpening(opening=Opening(workdir=workspace, prompt="t", resume=resume), model="m", agent="default")
+def opening(workspace: Path, *, resume: str | None = None) -> Opening:
+    return Opening(workdir=workspace, prompt="t", resume=resume, model="m", agent="default")
 
 
 def begun(home: Path, workspace: Path) -> ChatSession:
