@@ -197,10 +197,14 @@ def _confinement(host: Host, loaded: LoadedConfig, workdir: Path) -> Confinement
     confinement = Confinement(loaded.config.sandbox, loaded.environ, host.home, keys=keys)
     if confinement.required:
         confinement.choice()
-    # This run may never confine a command, and so never look.
-    remove_abandoned(loaded.environ.get("TMPDIR"))
-    remove_abandoned_placeholders(workdir)
+    remove_remains(loaded.environ, workdir)  # this run may never confine a command, and so never look
     return confinement
+
+
+def remove_remains(environ: Mapping[str, str], workdir: Path) -> None:
+    """Remove what runs that were killed left of their commands' confinement; writes in both places."""
+    remove_abandoned(environ.get("TMPDIR"))
+    remove_abandoned_placeholders(workdir)
 
 
 def _confines(confinement: Confinement) -> bool:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import anyio
 import anyio.to_thread
+import msgspec
 from anyio import from_thread
 from msgspec import Raw
 
@@ -37,7 +38,7 @@ from subagents.step_result import ENVIRONMENT_REASON
 from vibe.app.engine.build import Engine, build_engine
 from vibe.app.engine.host import Host
 from vibe.app.engine.tool_servers import tool_servers
-from vibe.app.plan.step_context import StepDocument, decode_document, step_context
+from vibe.app.plan.step_context import StepDocument, step_context
 from vibe.core.agents.manager import AgentManager
 from vibe.core.budget import BudgetExhaustedError
 from vibe.core.config.models import ModelConfig, SubagentsConfig
@@ -98,7 +99,7 @@ async def _serve(link: StepLink) -> None:
     prepare = await link.receive()
     if not isinstance(prepare, protocol.Prepare):
         return
-    document = decode_document(bytes(prepare.document))
+    document = msgspec.json.decode(bytes(prepare.document), type=StepDocument, dec_hook=lambda kind, text: kind(text))
     engine = await anyio.to_thread.run_sync(_engine, link, document)
     begin = await link.receive()
     if not isinstance(begin, protocol.Begin):

@@ -45,8 +45,6 @@ class CommandRefusedError(UsageError):
 
     def __init__(self, plan_id: str, reply: Reply) -> None:
         super().__init__(f"plan {plan_id}: {reply.message}")
-        self.plan_id = plan_id
-        self.reply = reply
 
 
 class Done(Struct, frozen=True, kw_only=True):

@@ -32,16 +32,14 @@ from vibe.system.errors import UsageError, VibeError
 
 
 class DraftVersion(Struct, frozen=True, kw_only=True):
-    """One version of a proposed plan: its ``number``, from 1, and the sentence that asked for it (``wished``).
+    """One version of a proposed plan: its ``number``, from 1, and its bounds.
 
-    That is blank for the first and for documents. ``repairs`` say what was put right in the model's own words.
-    ``estimate`` are its bounds.
+    ``repairs`` say what was put right in the model's own words.
     """
 
     number: int
     loaded: LoadedPlan
     estimate: Estimate
-    wished: str = ""
     repairs: tuple[str, ...] = ()
 
 
@@ -102,7 +100,7 @@ class PlanDraft(Struct, kw_only=True):
         """
         self.acted = None
         planner = PlannerAgent(self.context, self.limits)
-        return await self._take(await planner.plan(self.goal, piped=self.piped), "")
+        return await self._take(await planner.plan(self.goal, piped=self.piped))
 
     async def revise(self, sentence: str) -> DraftVersion | None:
         """Have the proposal changed as a sentence says; None: it stays as it is, and ``acted`` says why.
@@ -113,7 +111,7 @@ class PlanDraft(Struct, kw_only=True):
         """
         self.acted = None
         planner = PlannerAgent(self.context, self.limits)
-        return await self._take(await planner.redraft(self.loaded.plan, sentence), sentence)
+        return await self._take(await planner.redraft(self.loaded.plan, sentence))
 
     async def replace(self, document: LoadedPlan | bytes | str) -> DraftVersion:
         """Take a person's own document as the next version.
@@ -125,17 +123,15 @@ class PlanDraft(Struct, kw_only=True):
             document = await to_thread.run_sync(partial(load_plan, document, where="the plan"))
         return await self._propose(document)
 
-    async def _take(self, draft: Draft, wished: str) -> DraftVersion | None:
+    async def _take(self, draft: Draft) -> DraftVersion | None:
         self.acted = draft.acted
         plan = draft.plan
-        return None if plan is None else await self._propose(plan.loaded, wished, plan.repairs)
+        return None if plan is None else await self._propose(plan.loaded, plan.repairs)
 
-    async def _propose(self, loaded: LoadedPlan, wished: str = "", repairs: tuple[str, ...] = ()) -> DraftVersion:
+    async def _propose(self, loaded: LoadedPlan, repairs: tuple[str, ...] = ()) -> DraftVersion:
         self.goal = loaded.plan.goal
         found = await to_thread.run_sync(self._bounds, loaded)
-        version = DraftVersion(
-            number=len(self.versions) + 1, loaded=loaded, estimate=found, wished=wished, repairs=repairs
-        )
+        version = DraftVersion(number=len(self.versions) + 1, loaded=loaded, estimate=found, repairs=repairs)
         self.versions.append(version)
         self.context.sink.publish(self._proposed(version))
         return version

@@ -32,7 +32,7 @@ from planner.store.folder import (
     plans_folder,
 )
 from planner.store.store import PlanStore
-from vibe.app.engine.build import Engine, EngineRequest, build_engine, network_flags
+from vibe.app.engine.build import Engine, EngineRequest, build_engine, network_flags, remove_remains
 from vibe.app.engine.host import Host
 from vibe.app.plan.command_consent import check_accepted, is_by_model
 from vibe.app.plan.preflight import check_answers, check_decisions, check_surroundings
@@ -40,8 +40,6 @@ from vibe.app.plan.replanning import check_replans, with_decision_timeout
 from vibe.app.plan.reuse import starting_point, variables_of, write_start
 from vibe.app.plan.step_executor import DEFAULT_EXECUTOR, check_executor
 from vibe.app.plan.worktrees import check_worktrees
-from vibe.shell.sandbox.confinement import remove_abandoned_placeholders
-from vibe.shell.sandbox.temporary import remove_abandoned
 from vibe.system.errors import EnvironmentFailure, UsageError
 
 _PREFIX = "vibe-sample-"
@@ -162,8 +160,7 @@ def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> Prep
     folder = find_plan(host.home, reference)
     state = folder.state()
     # What a run that was killed could not take with it, even at its end.
-    remove_abandoned(host.environ.get("TMPDIR"))
-    remove_abandoned_placeholders(Path(folder.settings().workspace))
+    remove_remains(host.environ, Path(folder.settings().workspace))
     Registry(host.home, host.runtime_dir).sweep()
     if state.status not in RESUMABLE:
         raise PlanOverError(folder.plan_id, state.status)

@@ -25,15 +25,17 @@ from planner.store.store import PlanStore
 from subagents.agent.budget import Account
 from subagents.agent.steering import Steering
 from subagents.step_result import ENVIRONMENT_REASON
+from vibe.app.conversation.opening import PromptResult
 from vibe.app.engine.event_publishing import Publishing, publishing
 from vibe.app.engine.host import Host
-from vibe.app.engine.result_record import ENVIRONMENT_EXIT, RunRecord, exit_code_of
+from vibe.app.engine.result_record import RunRecord, exit_code_of
 from vibe.app.engine.tool_servers import tool_servers
 from vibe.app.plan.control_handler import plan_router
 from vibe.app.plan.dispatch import Audience, HeldRun, dispatch_steps
 from vibe.app.plan.prepare import PreparedRun, prepare_new, prepare_resumed
 from vibe.app.plan.step_executor import plan_limits
 from vibe.app.plan.usage_history import earlier_spending, removed_from, revision_agents
+from vibe.core.agent_loop import ActResult
 from vibe.core.messages import Spending, Spent
 from vibe.core.outcome import Outcome
 from vibe.system.errors import EnvironmentFailure
@@ -208,19 +210,11 @@ def broken_off_record(
 
     How the steps stand is on disk.
     """
-    return RunRecord(
-        outcome=Outcome.FAILED,
-        exit_code=ENVIRONMENT_EXIT,
-        reason=ENVIRONMENT_REASON,
-        detail=str(error),
-        session_id=channel.session_id,
-        plan_id=plan_id,
-        result=str(error),
-        usage=spent.usage,
-        cost_usd=spent.cost_usd,
-        duration_s=0.0,
-        warnings=channel.warnings(warnings),
+    acted = ActResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error), text=str(error))
+    ended = PromptResult(
+        acted=acted, usage=spent.usage, cost_usd=spent.cost_usd, duration_s=0.0, environment_failed=True
     )
+    return replace(ended.record(channel.session_id, channel, warnings), plan_id=plan_id)
 
 
 def _removed(store: PlanStore) -> list[tuple[RemovedStep, Spending]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -55,7 +54,7 @@ def step_context(engine: Engine, place: StepPlace, services: RunServices) -> Age
 
 
 class StepDocument(Struct, frozen=True, kw_only=True):
-    """The document that a step's process builds its engine from, by the ``request`` of the run's own.
+    """The document that a step's process builds its engine from, by the ``request`` of the run's.
 
     ``steps`` is the folder of the steps' folders. ``limits`` are the plan's.
     """
@@ -66,17 +65,3 @@ class StepDocument(Struct, frozen=True, kw_only=True):
     approvals: ApprovalMode
     place: StepPlace
     limits: Limits = Limits()
-
-
-def encode_document(document: StepDocument) -> bytes:
-    """The document as JSON, paths as text."""
-    return msgspec.json.encode(document, enc_hook=str)
-
-
-def decode_document(body: bytes) -> StepDocument:
-    """The document in some JSON.
-
-    Raises:
-        msgspec.DecodeError: the JSON is invalid.
-    """
-    return msgspec.json.decode(body, type=StepDocument, dec_hook=lambda kind, text: kind(text))

@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
+import msgspec
 from msgspec import Struct
 
 from planner.plan.model import Plan
@@ -18,7 +19,7 @@ from subagents.step.local_executor import LocalExecutor
 from subagents.step.tamper_guard import RunClaims
 from vibe.app.engine.build import Engine
 from vibe.app.engine.host import Host
-from vibe.app.plan.step_context import StepDocument, StepPlace, encode_document, step_context
+from vibe.app.plan.step_context import StepDocument, StepPlace, step_context
 from vibe.core import extensions
 from vibe.core.extensions import extension_names, make_extension
 from vibe.core.tools.permissions import ApprovalMode
@@ -116,7 +117,7 @@ def _capabilities(services: RunServices) -> tuple[str, ...]:
 
 
 def _document(steps: PlanSteps) -> bytes:
-    return encode_document(
+    return msgspec.json.encode(
         StepDocument(
             home=steps.host.home,
             steps=steps.store.folder.step_folder("-").parent,
@@ -124,7 +125,8 @@ def _document(steps: PlanSteps) -> bytes:
             approvals=steps.services.approvals.mode,
             place=steps.place,
             limits=plan_limits(steps.plan),
-        )
+        ),
+        enc_hook=str,  # paths
     )
 
 
