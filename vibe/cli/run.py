@@ -33,7 +33,6 @@ SERVED_BY = {
     "plan_edit": ("edit",),
     "plan_clean": ("clean",),
     "mcp_serve": ("serve",),
-    "mcp_login": ("login", "logout"),
 }
 """Modules that carry out some commands below one; in a module, ``run_NAME`` is that of one of them, else ``run``."""
 

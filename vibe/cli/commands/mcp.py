@@ -1,17 +1,20 @@
-"""``vibe mcp list|add|remove|import``: the servers whose tools agents have here, and their settings."""
+"""``vibe mcp list|add|remove|import|login|logout``: the servers whose tools agents have here, and their settings."""
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, cast
 
 import anyio
+from anyio import to_thread
 from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
@@ -22,12 +25,21 @@ from vibe.app.engine.tool_servers import servers_of
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
+from vibe.cli.signals import cancelled_by_signals
+from vibe.core.config.loader import LoadedConfig
+from vibe.core.config.models import McpServerConfig, McpTransport
+from vibe.core.config.paths import VibePaths
+from vibe.core.config.writer import ConfigWriter
 from vibe.core.schemas import table_of
-from vibe.core.tools.mcp.connection import ServerState, ServerStatus
-from vibe.core.tools.mcp.settings import ONLY_EDITORS, REFERENCE
+from vibe.core.tools.mcp.connection import ServerState
+from vibe.core.tools.mcp.login import SignInWay, signed_in
+from vibe.core.tools.mcp.settings import ONLY_EDITORS, REFERENCE, endpoint_of
+from vibe.core.tools.mcp.sign_ins import SignInStore
 from vibe.front.event_text import one_line
 from vibe.front.listings import NO_SERVERS, PROBLEM_LENGTH, server_lines
 from vibe.system.errors import UsageError
+from vibe.system.keyring import keyring_problem
+from vibe.system.programs import guarded, open_browser
 
 GROUP = "mcp_servers"
 TABLES = ("mcpServers", "servers", "context_servers")
@@ -50,48 +62,28 @@ class ForeignServer(Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-class ServerSettings:
-    """The servers in the user's settings file, or in the project's. Blocks."""
+def _add(servers: ConfigWriter, name: str, entry: Mapping[str, Any]) -> None:
+    """Add a server to a settings file; it is not started.
 
-    def __init__(self, settings: Settings, *, project: bool) -> None:
-        self.label = settings.label(settings.path(project=project))
-        self._settings = settings
-        self._project = project
+    Raises:
+        UsageError: there is one of that name.
+        ConfigError, EnvironmentFailure: the file or the entry is wrong, or the disk refuses.
+    """
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{name[:80]!r} is not a server name: use letters, digits, `_`, `.` and `-`, at most 64")
+    if name in _names(servers):
+        other = f"run `vibe mcp remove {name}` first, or choose another name"
+        raise UsageError(f"{servers.label} already has a server {name!r}: {other}")
+    servers.add_entry(GROUP, {"name": name, **entry})
 
-    def add(self, name: str, entry: Mapping[str, Any]) -> None:
-        """Add a server; it is not started.
 
-        Raises:
-            UsageError: there is one of that name.
-            ConfigError, EnvironmentFailure: the file or the entry is wrong, or the disk refuses.
-        """
-        if not _NAME.fullmatch(name):
-            raise UsageError(f"{name[:80]!r} is not a server name: use letters, digits, `_`, `.` and `-`, at most 64")
-        if name in self._names():
-            other = f"run `vibe mcp remove {name}` first, or choose another name"
-            raise UsageError(f"{self.label} already has a server {name!r}: {other}")
-        writer = self._settings.writer(project=self._project, key=GROUP)
-        writer.add_entry(GROUP, {"name": name, **entry})
-
-    def remove(self, name: str) -> None:
-        """Take a server out.
-
-        Raises:
-            UsageError: there is none of that name.
-            ConfigError, EnvironmentFailure: the file is wrong, or the disk refuses.
-        """
-        known = self._names()
-        if name not in known:
-            raise UsageError(f"{self.label} has no server {name!r}; it has {', '.join(known) or 'none'}")
-        self._settings.writer(project=self._project, key=GROUP).remove_entry(GROUP, name)
-
-    def _names(self) -> list[str]:
-        try:
-            document = tomllib.loads(self._settings.writer(project=self._project).text())
-        except tomllib.TOMLDecodeError:  # the next change of it says so, with the line
-            return []
-        entries = cast("list[Any]", document.get(GROUP, []))
-        return [str(cast("dict[str, Any]", entry).get("name")) for entry in entries if isinstance(entry, dict)]
+def _names(servers: ConfigWriter) -> list[str]:
+    try:
+        document = tomllib.loads(servers.text())
+    except tomllib.TOMLDecodeError:  # the next change of it says so, with the line
+        return []
+    entries = cast("list[Any]", document.get(GROUP, []))
+    return [str(cast("dict[str, Any]", entry).get("name")) for entry in entries if isinstance(entry, dict)]
 
 
 def read_servers(text: str, label: str) -> Iterator[ForeignServer]:
@@ -179,37 +171,30 @@ async def _connected(engine: Engine, host: Host) -> list[ServerState]:
     servers = servers_of(engine, host, engine.request.workdir, engine.config.mcp_servers)
     async with servers.running():
         await servers.wait_ready(strict=False)
-        states = {state.name: state for state in servers.states()}
-    found: list[ServerState] = []
-    for config in engine.config.mcp_servers:
-        disabled = ServerState(
-            name=config.name,
-            transport=config.transport.value,
-            status=ServerStatus.DISABLED,
-            required=config.required,
-        )
-        origin = engine.loaded.origins.get(f"mcp_servers[{config.name}].name", "")
-        found.append(replace(states.get(config.name, disabled), origin=origin))
-    return found
+        states, origins = servers.states(), engine.loaded.origins
+    return [replace(state, origin=origins.get(f"mcp_servers[{state.name}].name", "")) for state in states]
 
 
 def run_add(args: Arguments, env: CliEnvironment) -> None:
     """Add a server."""
-    servers = _settings(args, env)
-    servers.add(args.name, _entry(args))
+    servers = _file(args, env)
+    _add(servers, args.name, _entry(args))
     env.stdout.write(f"{servers.label}: {one_line(args.name)} added; `vibe mcp list` connects to it\n")
 
 
 def run_remove(args: Arguments, env: CliEnvironment) -> None:
     """Remove a server."""
-    servers = _settings(args, env)
-    servers.remove(args.name)
+    servers = _file(args, env)
+    known = _names(servers)
+    if args.name not in known:
+        raise UsageError(f"{servers.label} has no server {args.name!r}; it has {', '.join(known) or 'none'}")
+    servers.remove_entry(GROUP, args.name)
     env.stdout.write(f"{servers.label}: {one_line(args.name)} removed\n")
 
 
 def run_import(args: Arguments, env: CliEnvironment) -> int:
     """Add the servers of another agent's file, and say what was changed; exit code 1 if one was left out."""
-    servers, name = _settings(args, env), args.file
+    servers, name = _file(args, env), args.file
     path = env.cwd / Path(name).expanduser()
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -221,7 +206,7 @@ def run_import(args: Arguments, env: CliEnvironment) -> int:
         problem = found.problem
         if not problem:
             try:
-                servers.add(found.name, found.entry)
+                _add(servers, found.name, found.entry)
             except UsageError as error:
                 problem = str(error)
         if problem:
@@ -233,8 +218,8 @@ def run_import(args: Arguments, env: CliEnvironment) -> int:
     return ExitCode.FAILED if left_out else ExitCode.DONE
 
 
-def _settings(args: Arguments, env: CliEnvironment) -> ServerSettings:
-    return ServerSettings(Settings(env, args.workdir), project=args.project)
+def _file(args: Arguments, env: CliEnvironment) -> ConfigWriter:
+    return Settings(env, args.workdir).writer(project=args.project, key=GROUP)
 
 
 def _entry(args: Arguments) -> dict[str, object]:
@@ -264,3 +249,102 @@ def _pairs(flag: str, given: Sequence[str]) -> dict[str, str]:
             raise CommandLineError(f"{flag} {name}: write it as {flag} NAME=VALUE")
         found[name] = value
     return found
+
+
+# --- signing in to servers on the network, and out
+
+DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
+
+
+def run_login(args: Arguments, env: CliEnvironment) -> int:
+    """Sign in to a server in a browser."""
+    return anyio.run(_login, args, env)
+
+
+def run_logout(args: Arguments, env: CliEnvironment) -> int:
+    """Delete the tokens of a server, have it revoke them, and say what became of them."""
+    _, config = _server(args, env)
+    sign_in, name = _store(env).drop(config.url), one_line(args.name)
+    if sign_in is None:
+        raise _no_sign_in(args.name, "is not signed in: nothing to forget")
+    from vibe.core.tools.mcp.token_auth import revocation_problem  # noqa: PLC0415  it loads httpx2
+
+    problem = revocation_problem(sign_in)
+    became = {"": "revoked", None: "forgotten here; it revokes none, so they end by themselves"}
+    env.stdout.write(f"signed out of {name}: its tokens are {became.get(problem, 'forgotten here')}\n")
+    if not problem:
+        return ExitCode.DONE
+    env.stderr.write(
+        f"vibe: the tokens of {name} are not revoked: {one_line(problem, LINE_LENGTH)}; they end by themselves, or in "
+        "your account there\n"
+    )
+    return ExitCode.ENVIRONMENT
+
+
+async def _login(args: Arguments, env: CliEnvironment) -> int:
+    name = one_line(args.name)
+    environ = guarded(env.environ, [args.workdir])
+
+    async def show(address: str) -> None:
+        env.stdout.write(f"To sign in to {name}, open this address in a browser on this machine:\n\n  {address}\n\n")
+        env.stdout.flush()
+        if not args.no_browser and _has_browser(environ):
+            await to_thread.run_sync(open_browser, address, environ, abandon_on_cancel=True)
+
+    def notice(sentence: str) -> None:
+        env.stderr.write(f"vibe: {one_line(sentence, LINE_LENGTH)}\n")
+        env.stderr.flush()
+
+    way = SignInWay(show=show, notice=notice, client_id=args.client_id, port=args.port, patience_seconds=args.timeout)
+    kept = ""
+    async with cancelled_by_signals(env) as signals:
+        kept = await _signed_in(args, env, way)
+    if not kept:
+        notice(f"not signed in to {name}: it was interrupted")
+        return signals.exit_code or ExitCode.INTERRUPTED
+    place = one_line(kept, LINE_LENGTH)
+    env.stdout.write(f"signed in to {name}; its tokens are kept {place}\n`vibe mcp list` connects to it\n")
+    return ExitCode.DONE
+
+
+async def _signed_in(args: Arguments, env: CliEnvironment, way: SignInWay) -> str:
+    """Have the user sign in, and return where that is kept; a sign-in from before is there until then."""
+    store, (loaded, config) = _store(env), await to_thread.run_sync(_server, args, env)
+    endpoint = endpoint_of(config, loaded.environ, args.workdir)
+    if endpoint.has_key:
+        raise _no_sign_in(args.name, "has its own key: remove api_key_env or the Authorization header first")
+    await to_thread.run_sync(store.find, endpoint.url)  # a file that is damaged is told before, not after
+    sign_in = await signed_in(args.name, endpoint, way)
+    problem = await to_thread.run_sync(keyring_problem)
+    await to_thread.run_sync(partial(store.put, endpoint.url, sign_in, in_keyring=problem is None))
+    return f"in {store.path}, for you alone to read ({problem})" if problem else "in the keyring"
+
+
+def _store(env: CliEnvironment) -> SignInStore:
+    return SignInStore(VibePaths(env.home).sign_ins)
+
+
+def _server(args: Arguments, env: CliEnvironment) -> tuple[LoadedConfig, McpServerConfig]:
+    """The settings of the folder, and those of the server that is named.
+
+    Raises:
+        UsageError: there is no such server, or it is none on the network.
+    """
+    loaded = Settings(env, args.workdir, trust=args.trust).load()
+    configs = {config.name: config for config in loaded.config.mcp_servers}
+    config = configs.get(args.name)
+    if config is None:
+        there = f"there are: {', '.join(configs)}" if configs else "none are; add one with `vibe mcp add`"
+        raise _no_sign_in(args.name, f"is not configured; {there}")
+    if config.transport is McpTransport.STDIO:
+        raise _no_sign_in(args.name, "is a command on this machine, which needs no sign-in")
+    return loaded, config
+
+
+def _no_sign_in(server: str, problem: str) -> UsageError:
+    return UsageError(f"MCP server {server!r} {problem}")
+
+
+def _has_browser(environ: Mapping[str, str]) -> bool:
+    """Return whether a browser has a screen to open on, so that none opens in the terminal we write to."""
+    return sys.platform == "darwin" or any(environ.get(variable) for variable in DISPLAYS)

@@ -115,7 +115,7 @@ class ConfigWriter:
 
     def __init__(self, path: Path, label: str, check: Callable[[Path], object]) -> None:
         self._path = Path(os.path.realpath(path))  # a link to a user's own folder of settings stays a link
-        self._label = label
+        self.label = label
         self._check = check
 
     def set(self, key: str, value: Any) -> None:
@@ -125,7 +125,7 @@ class ConfigWriter:
             ConfigError: the file, the key or the value is wrong; nothing was written.
             ConfigWriteError: the disk refuses.
         """
-        with changing_document(self._path, self._label, self._put) as document:
+        with changing_document(self._path, self.label, self._put) as document:
             table, name = self._table_of(document, parse_key(key))
             table[name] = _item(value)
 
@@ -135,14 +135,14 @@ class ConfigWriter:
         Raises:
             ConfigError, ConfigWriteError: as ``set``.
         """
-        with changing_document(self._path, self._label, self._put) as document:
+        with changing_document(self._path, self.label, self._put) as document:
             table, name = self._table_of(document, parse_key(key))
             current: Any = table.get(name)
             if current is None:
                 table[name] = _item([*start, *(entry for entry in entries if entry not in start)])
                 return
             if not hasattr(current, "append"):
-                raise ConfigError(self._label, key, "must be a list to add to, correct it first")
+                raise ConfigError(self.label, key, "must be a list to add to, correct it first")
             for entry in entries:
                 if entry not in current:
                     current.append(entry)
@@ -155,12 +155,12 @@ class ConfigWriter:
         """
         import tomlkit
 
-        with changing_document(self._path, self._label, self._put) as document:
+        with changing_document(self._path, self.label, self._put) as document:
             table, name = self._table_of(document, parse_key(key))
             if name not in table:
                 table[name] = tomlkit.aot()
             if not hasattr(table[name], "append"):
-                raise ConfigError(self._label, key, "must be a list of tables to add to, correct it first")
+                raise ConfigError(self.label, key, "must be a list of tables to add to, correct it first")
             table[name].append(tomlkit.item(dict(entry)))
 
     def remove_entry(self, key: str, name: str) -> None:
@@ -169,12 +169,12 @@ class ConfigWriter:
         Raises:
             ConfigError, ConfigWriteError: as ``set``; the file has no such table.
         """
-        with changing_document(self._path, self._label, self._put) as document:
+        with changing_document(self._path, self.label, self._put) as document:
             table, group = self._table_of(document, parse_key(key))
             entries: Any = table.get(group, ())
             names = [entry.get("name") for entry in entries] if hasattr(entries, "append") else []
             if name not in names:
-                raise ConfigError(self._label, f"{key}[{name}]", "is not set in this file")
+                raise ConfigError(self.label, f"{key}[{name}]", "is not set in this file")
             del entries[names.index(name)]
             if not entries:
                 del table[group]
@@ -185,7 +185,7 @@ class ConfigWriter:
         Raises:
             ConfigError, ConfigWriteError: as ``set``.
         """
-        with changing_alone(self._path, self._label):
+        with changing_alone(self._path, self.label):
             self._put(text)
 
     def text(self) -> str:
@@ -194,7 +194,7 @@ class ConfigWriter:
         Raises:
             ConfigError: it can't be read.
         """
-        return read_text(self._path, self._label) or ""
+        return read_text(self._path, self.label) or ""
 
     def _table_of(self, document: Any, key: Key) -> tuple[Any, str]:
         """The table a key stands in, made where it is missing, and its name there."""
@@ -213,7 +213,7 @@ class ConfigWriter:
             table = table[part]
             if not hasattr(table, "append") and not hasattr(table, "items"):
                 where = ".".join(key[: position + 1])
-                raise ConfigError(self._label, where, "is not a table, correct it first")
+                raise ConfigError(self.label, where, "is not a table, correct it first")
         return table, key[-1]
 
     def _entry(self, entries: Any, key: Key) -> Any:
@@ -225,15 +225,15 @@ class ConfigWriter:
 
     def _missing_entry(self, key: Key) -> ConfigError:
         problem = f"is not set in this file, add it with `vibe config edit` as a whole [[{written(key[:-1])}]]"
-        return ConfigError(self._label, written(key), problem)
+        return ConfigError(self.label, written(key), problem)
 
     def _put(self, text: str) -> None:
         try:
             with trial_file(self._path, text.encode()) as draft:
                 self._check(draft)
         except OSError as error:
-            raise ConfigWriteError(self._label, error) from error
-        put_settings(self._path, self._label, text)
+            raise ConfigWriteError(self.label, error) from error
+        put_settings(self._path, self.label, text)
 
 
 def _item(value: Any) -> Any:

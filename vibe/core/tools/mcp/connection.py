@@ -154,6 +154,8 @@ class ServerConnection:
     def __init__(self, config: McpServerConfig, place: ServerPlace) -> None:
         self.config, self.name = config, config.name
         self.state = ServerState(name=config.name, transport=config.transport.value, required=config.required)
+        if not config.in_use:
+            self.state.status = ServerStatus.DISABLED
         self.tools: tuple[RemoteTool, ...] = ()
         self.prompts: tuple[RemotePrompt, ...] = ()
         self.instructions = ""
@@ -185,7 +187,8 @@ class ServerConnection:
         What goes wrong ends in ``status`` and ``problem``, never in an exception.
         """
         try:
-            await self._keep_up()
+            if self.config.in_use:
+                await self._keep_up()
         finally:
             self.finished.set()
 

@@ -278,10 +278,10 @@ CLOSE_SECONDS = 6.0
 
 
 class McpServers:
-    """The servers of one process. ``taken`` are tool names that no server may use."""
+    """The servers of one process; disabled ones are not started. ``taken`` are tool names that no server may use."""
 
     def __init__(self, configs: Iterable[McpServerConfig], place: ServerPlace, taken: Iterable[str] = ()) -> None:
-        self._connections = tuple(ServerConnection(config, place) for config in configs if config.in_use)
+        self._connections = tuple(ServerConnection(config, place) for config in configs)
         self._taken = frozenset(taken)
         self._classes: dict[tuple[str, RemoteTool, str], ToolClass] = {}
 
