@@ -82,7 +82,7 @@ MAY_BLOCK = (
     ("vibe/shell/sandbox/temporary.py", {"_end"}),
     # A line in the log, where something went wrong; and the events that --output-dir keeps, on their way to the disk.
     ("vibe/cli/log_file.py", {"emit", "_make_room"}),
-    ("vibe/cli/output_folder.py", {"publish"}),
+    ("vibe/cli/commands/one_prompt.py", {"publish"}),
     # What a step's process says is with the run before it goes on: it may die the moment after. The other two tell the
     # system not to wait.
     ("subagents/process/transport.py", {"post", "send", "receive"}),
