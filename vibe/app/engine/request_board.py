@@ -234,8 +234,7 @@ class RequestBoard:
 
     async def answer_approval(self, command: Approve) -> Reply:
         """Take an answer about a call, or refuse it with the reason."""
-        await self._announced_are_asked()
-        key = self._meant(command.request_id, APPROVAL)
+        key = await self._meant(command.request_id, APPROVAL)
         if isinstance(key, Reply):
             return key
         asked, scope = self._asked.get(key), ApprovalScope(command.scope if command.allow else "once")
@@ -247,8 +246,7 @@ class RequestBoard:
 
     async def answer_question(self, command: AnswerQuestion) -> Reply:
         """Take the answers to an agent's questions, or refuse them with the reason."""
-        await self._announced_are_asked()
-        key = self._meant(command.request_id, QUESTION)
+        key = await self._meant(command.request_id, QUESTION)
         if isinstance(key, Reply):
             return key
         asked = self._asked.get(key)
@@ -261,8 +259,9 @@ class RequestBoard:
                 return refusal("refused", str(error))
         return self._taken(key, asked, _Replies(answers or None, command.by))
 
-    def _meant(self, given: str, kind: str) -> str | Reply:
+    async def _meant(self, given: str, kind: str) -> str | Reply:
         """Return the id of the request that is meant, or why it can't be answered so."""
+        await self._announced_are_asked()
         kinds = {request.request_id: request.kind for request in self.open}
         known = {*kinds, *self._answered}
         found = (

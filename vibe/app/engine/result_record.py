@@ -99,10 +99,7 @@ class RunRecord(Struct, frozen=True, kw_only=True):
             ],
             **_spent(self),
             "duration_s": round(self.duration_s, 3),
-            "denied": [
-                {"tool": denial.tool, "summary": denial.summary, "reason": denial.reason, "by": denial.by}
-                for denial in self.denied
-            ],
+            "denied": [structs.asdict(denial) for denial in self.denied],
             "warnings": list(self.warnings),
         }
         if self.plan_id is not None:

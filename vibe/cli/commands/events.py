@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
 
 import anyio
@@ -92,21 +91,21 @@ def _subscription(
 def _source(args: Arguments, env: CliEnvironment) -> str:
     """The run that is meant, as ``subscribe`` takes it."""
     source: str = args.source or _only_source(env)
-    return str(env.cwd / source) if _is_file(source, env) else source
+    return str(env.cwd / source) if "://" not in source and (env.cwd / source).is_file() else source
 
 
 def _tail(args: Arguments, env: CliEnvironment) -> int:
     source = _source(args, env)
-    write = partial(_write_body if args.output == "json" else _write_line, env.stdout)
+    words = _text if args.output == "json" else _line
     after = "now" if args.first is None else args.first - 1
     # A journal without a publisher has no "now": all of it is wanted.
     if args.first is None and "/" in source and "://" not in source:
         after = 0
-    return anyio.run(_follow, source, after, tuple(args.topic), write, env)
+    return anyio.run(_follow, source, after, tuple(args.topic), words, env)
 
 
 async def _follow(
-    source: str, after: int | str, topics: tuple[str, ...], write: Callable[[EventRecord], None], env: CliEnvironment
+    source: str, after: int | str, topics: tuple[str, ...], words: Callable[[EventRecord], str], env: CliEnvironment
 ) -> int:
     """Write every record until the publisher ends or a signal comes, and return the exit code.
 
@@ -119,7 +118,7 @@ async def _follow(
     subscription = _subscription(source, "now" if isinstance(after, str) else after, topics, env)
     forgive(env.stdout)
     async with cancelled_by_signals(env) as signals:
-        await _write_all(subscription, write, env.stdout)
+        await _write_all(subscription, words, env.stdout)
     if signals.exit_code is not None:
         return signals.exit_code
     if subscription.ended is not None:
@@ -127,31 +126,25 @@ async def _follow(
     return ExitCode.FAILED if subscription.ended is EndReason.DIED else ExitCode.DONE
 
 
-async def _write_all(subscription: Subscription, write: Callable[[EventRecord], None], stdout: TextIO) -> None:
+async def _write_all(subscription: Subscription, words: Callable[[EventRecord], str], stdout: TextIO) -> None:
     """Write every record, no faster than the reader takes them, until they or the reader end."""
     async with subscription as records:
         async for record in records:
-            write(record)
+            stdout.write(f"{words(record)}\n")
+            stdout.flush()
             while waiting(stdout) > MOST_WAITING:  # noqa: ASYNC110  its reader is another process
                 await anyio.sleep(READER_SECONDS)
             if has_failed(stdout):
                 return
 
 
-def _write_body(stdout: TextIO, record: EventRecord) -> None:
-    stdout.write(_text(record) + "\n")
-    stdout.flush()
-
-
-def _write_line(stdout: TextIO, record: EventRecord) -> None:
+def _line(record: EventRecord) -> str:
     event = record.event
     tag, _, _ = record.topic.partition("|")
     if event is None:
-        stdout.write(f"{record.seq:>7}  {one_line(tag):<18} (of a newer version) {one_line(_text(record))}\n")
-    else:
-        clock = time.strftime("%H:%M:%S", time.localtime(event.ts))
-        stdout.write(f"{record.seq:>7}  {clock}  {tag:<18} {step_of(event)}{describe(event)}\n")
-    stdout.flush()
+        return f"{record.seq:>7}  {one_line(tag):<18} (of a newer version) {one_line(_text(record))}"
+    clock = time.strftime("%H:%M:%S", time.localtime(event.ts))
+    return f"{record.seq:>7}  {clock}  {tag:<18} {step_of(event)}{describe(event)}"
 
 
 def _text(record: EventRecord) -> str:
@@ -167,10 +160,6 @@ def _only_source(env: CliEnvironment) -> str:
             running,
         )
     return running[0]
-
-
-def _is_file(source: str, env: CliEnvironment) -> bool:
-    return "://" not in source and (env.cwd / source).is_file()
 
 
 # --- answering

@@ -115,8 +115,7 @@ def _markdown(saved: SavedSession, messages: list[Message]) -> Iterator[str]:
 
 
 def _document(saved: SavedSession) -> dict[str, Any]:
-    meta: dict[str, Any] = {name: getattr(saved.meta, name) for name in saved.meta.__struct_fields__}
-    return {**meta, "usage": msgspec.to_builtins(saved.meta.usage), "updated": saved.updated}
+    return {**msgspec.to_builtins(saved.meta), "updated": saved.updated}
 
 
 def run_rewind(args: Arguments, env: CliEnvironment) -> int:

@@ -280,8 +280,9 @@ def _tell_end(view: View, subscription: Subscription, env: CliEnvironment) -> in
     if plan is not None and plan.ended_at is not None and plan.source == source:
         env.stdout.write(_plan_end(plan) + "\n")
         outcome = plan.outcome
-        known = outcome in Outcome.__members__.values()
-        return EXIT_CODES[Outcome(outcome)] if known else _code_of(plan.status)
+        if outcome in Outcome.__members__.values():
+            return EXIT_CODES[Outcome(outcome)]
+        return ExitCode.DONE if plan.status == "completed" else ExitCode.FAILED
     lose(view, source)
     why = "its process died" if subscription.ended == "died" else f"its events {subscription.ended}"
     go_on = f"; `vibe plan resume {plan.id}` continues its plan" if plan is not None and plan.id else ""
@@ -295,7 +296,3 @@ def _plan_end(plan: PlanView) -> str:
     return one_line(
         f"plan {plan.id} {how}: {plan.done} of {counted(plan.total, 'step')} done in {plan.elapsed(0.0):.1f} s{spent}"
     )
-
-
-def _code_of(status: str) -> int:
-    return ExitCode.DONE if status == "completed" else ExitCode.FAILED
