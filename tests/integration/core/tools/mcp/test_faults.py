@@ -188,7 +188,7 @@ async def test_a_required_server_that_fails_is_fatal(tmp_path: Path) -> None:
 
 async def test_a_disabled_server_is_not_started(tmp_path: Path) -> None:
     async with running(tmp_path, over_stdio("off", "no-such-command", required=True, enabled=False)) as rig:
-        assert rig.servers.states() == ()
+        assert [state.status for state in rig.servers.states()] == ["disabled"]
 
 
 @pytest.mark.parametrize("fault", ["slow", "slow-restart"])
@@ -213,7 +213,7 @@ async def test_a_restart_that_fails_is_tried_again(tmp_path: Path) -> None:
 async def test_a_server_is_turned_off_by_either_key(keys: dict[str, bool], tmp_path: Path) -> None:
     off = over_stdio("off", "no-such-command", required=True, **keys)
     async with running(tmp_path, off, faulty("none")) as rig:
-        assert [state.name for state in rig.servers.states()] == ["none"]
+        assert [(state.name, state.status) for state in rig.servers.states()] == [("off", "disabled"), ("none", "ready")]
 
 
 @pytest.mark.parametrize("pattern", ["look", "none_look", "l*", "re:(none_)?look"])
