@@ -99,6 +99,14 @@ class Settings:
 
         return ConfigWriter(path, self.label(path), check)
 
+    def overruling(self, key: str, *, project: bool) -> str:
+        """Return what sets a key above one of the files; blank: nothing does, or other settings are wrong."""
+        try:
+            origin = self.load().origins.get(key, "")
+        except ConfigError:
+            return ""  # what is wrong was wrong before, and every other command says it
+        return "" if origin.startswith(self.label(self.path(project=project))) else origin
+
     def problems(self, drafts: Mapping[Path, Path] | None = None) -> tuple[ConfigError, ...]:
         """Everything that is wrong with the settings, the tools' own included."""
         try:

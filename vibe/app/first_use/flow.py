@@ -22,7 +22,7 @@ from vibe.core.config.loader import ENVIRONMENT, KEYRING, SERVICE, LoadedConfig,
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
 from vibe.core.config.paths import VibePaths
 from vibe.core.config.presets import PRESETS
-from vibe.system.errors import ConfigError, UsageError
+from vibe.system.errors import UsageError
 from vibe.system.keyring import KeyringError, delete_secret, write_secret
 from vibe.system.plain_text import closest, did_you_mean
 
@@ -255,8 +255,11 @@ class FirstUse:
             self._add("providers", choice.provider.model_dump(mode="json", exclude_defaults=True))
         if model not in config.models:
             self._add("models", model.model_dump(mode="json", exclude_defaults=True))
-        self._settings.writer(project=False, key=ACTIVE_MODEL).set(ACTIVE_MODEL, model.key)
-        return (*told, f"{ACTIVE_MODEL} is {model.key!r} in {self._label}", *self._overruled(ACTIVE_MODEL))
+        writer = self._settings.writer(project=False, key=ACTIVE_MODEL)
+        writer.set(ACTIVE_MODEL, model.key)
+        origin = self._settings.overruling(ACTIVE_MODEL, project=False)
+        overruled = (f"{origin} sets {ACTIVE_MODEL} too, and wins here",) if origin else ()
+        return (*told, f"{ACTIVE_MODEL} is {model.key!r} in {writer.label}", *overruled)
 
     def forget_key(self, choice: ProviderChoice) -> tuple[str, ...]:
         """Remove the key of a provider from wherever it is kept, and return sentences about it.
@@ -312,10 +315,6 @@ class FirstUse:
         names = list(dict.fromkeys(variables))
         self._settings.writer(project=False, key=KEYS_IN_KEYRING).set(KEYS_IN_KEYRING, names)
 
-    @property
-    def _label(self) -> str:
-        return self._settings.label(self._settings.path(project=False))
-
     def _add(self, group: str, entry: dict[str, object]) -> None:
         self._settings.writer(project=False, key=group).add_entry(group, entry)
 
@@ -324,14 +323,6 @@ class FirstUse:
         if not key and choice.key_place == KEYRING:
             self._loaded = with_keyring(self._loaded)
         return {**self._loaded.environ, **({choice.variable: key} if key and choice.variable else {})}
-
-    def _overruled(self, key: str) -> tuple[str, ...]:
-        """Return a sentence where something above the user's file sets the key, too."""
-        try:
-            origin = self._settings.load().origins.get(key, "")
-        except ConfigError:
-            return ()  # other settings were wrong before, and every other command says so
-        return () if origin.startswith(self._label) else (f"{origin} sets {key} too, and wins here",)
 
 
 def _model_of(selection: SetupSelection, config: VibeConfig) -> ModelConfig:

@@ -45,11 +45,8 @@ def run_set(args: Arguments, env: CliEnvironment) -> None:
     value = settings.value_of(args.key, args.value)
     settings.writer(project=args.project, key=args.key).set(args.key, value)
     label = settings.label(settings.path(project=args.project))
-    try:
-        origin = settings.load().origins.get(args.key, "")
-    except ConfigError:
-        return  # what is wrong was wrong before, and every other command says it
-    if not origin.startswith(label) and not args.key.startswith("tools."):
+    origin = settings.overruling(args.key, project=args.project)
+    if origin and not args.key.startswith("tools."):
         why = (
             f"{origin} also sets it, and takes precedence"
             if origin != "default"
