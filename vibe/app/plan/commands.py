@@ -24,7 +24,7 @@ from planner.store.folder import PlanFolder, RunSettings, find_plan
 from planner.store.store import PlanStore
 from vibe.app.engine.host import Host
 from vibe.app.plan.clean import give_up, what_is_left
-from vibe.app.plan.control_handler import ACTED
+from vibe.app.plan.control_handler import ACTED, decided
 from vibe.app.plan.prepare import RESUMABLE, engine_of_resume
 from vibe.system.errors import EnvironmentFailure, UsageError, VibeError
 
@@ -90,8 +90,8 @@ def _in_folder(host: Host, command: RunCommand, store: PlanStore) -> Done:
             message = "cancelled; it was not running"
         case Decide():
             store.take(command)
-            message = f"decided {command.decision_id!r}: {', '.join(command.selections)}"
-            data = {"decision_id": command.decision_id, "selections": list(command.selections)}
+            reply = decided(command)
+            message, data = reply.message, reply.data
         case Act(action=StepAction.RETRY):
             data = {"steps": list(store.reset([command.step_id]))}
             message = f"will run again: {', '.join(data['steps'])}"

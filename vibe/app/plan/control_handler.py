@@ -73,13 +73,7 @@ class _PlanCommands:
         return Reply(ok=True, message="cancelling: running steps are stopped now")
 
     async def decide(self, command: Decide) -> Reply:
-        chosen = ", ".join(command.selections)
-        done = Reply(
-            ok=True,
-            message=f"decided {command.decision_id!r}: {chosen}",
-            data={"decision_id": command.decision_id, "selections": list(command.selections)},
-        )
-        return await self._verdict(done, command)
+        return await self._verdict(decided(command), command)
 
     async def revise(self, command: Revise) -> Reply:
         try:
@@ -127,6 +121,12 @@ class _PlanCommands:
         if problem is None:
             return done
         return refusal("ended" if problem == TOO_LATE else "refused", problem)
+
+
+def decided(command: Decide) -> Reply:
+    """Return the answer to a decision that was taken."""
+    data = {"decision_id": command.decision_id, "selections": list(command.selections)}
+    return Reply(ok=True, message=f"decided {command.decision_id!r}: {', '.join(command.selections)}", data=data)
 
 
 def _late(seconds: float) -> Reply:
