@@ -213,7 +213,10 @@ async def test_a_restart_that_fails_is_tried_again(tmp_path: Path) -> None:
 async def test_a_server_is_turned_off_by_either_key(keys: dict[str, bool], tmp_path: Path) -> None:
     off = over_stdio("off", "no-such-command", required=True, **keys)
     async with running(tmp_path, off, faulty("none")) as rig:
-        assert [(state.name, state.status) for state in rig.servers.states()] == [("off", "disabled"), ("none", "ready")]
+        assert [(state.name, state.status) for state in rig.servers.states()] == [
+            ("off", "disabled"),
+            ("none", "ready"),
+        ]
 
 
 @pytest.mark.parametrize("pattern", ["look", "none_look", "l*", "re:(none_)?look"])
