@@ -33,10 +33,10 @@ from ipc.events import Event, WarningEvent
 from ipc.journal import Journal
 from ipc.places import (
     JOURNAL_NAME,
+    TCP,
     Addresses,
     addresses_from,
     addresses_in,
-    is_guarded,
     make_run_folder,
     refuse_files_in_the_way,
 )
@@ -95,13 +95,12 @@ class EventBus:
         self.warnings: list[WarningEvent] = []
         """Of the bus itself, which it can't record."""
         self._closed = self._ending = False
-        self._guarded = is_guarded(addresses.events)
+        # Any user of the machine can connect there: then only a holder of the run's token may read.
+        self._guarded = addresses.events.startswith(TCP)
         self.journal = Journal(folder / JOURNAL_NAME)
         self.entry = Entry(
             source=source,
-            events=addresses.events,
-            replay=addresses.replay,
-            control=addresses.control,
+            **msgspec.structs.asdict(addresses),
             journal=str(self.journal.path),
             pid=os.getpid(),
             started=time.time(),
@@ -237,12 +236,7 @@ class EventBus:
 
     def _answer(self, request: ReplayRequest) -> bytes:
         if self._guarded and not self.entry.allows(request.token):
-            return encode_answer(
-                ReplayHeader(
-                    version=WIRE_VERSION, source="", seq=0, end=False, first=0, count=0, journal="", refused=True
-                ),
-                [],
-            )
+            return encode_answer(ReplayHeader(version=WIRE_VERSION, refused=True), [])
         head = self.journal.head
         bodies: list[bytes] = []
         first = max(request.first, 1) if request.first is not None else 0

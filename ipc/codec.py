@@ -11,7 +11,7 @@ any user of the machine can connect, sends heartbeats alone, one after each even
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import msgspec
@@ -72,12 +72,12 @@ class ReplayHeader(Struct, frozen=True, gc=False, rename={"first": "from"}):
     """
 
     version: int
-    source: str
-    seq: int
-    end: bool
-    first: int
-    count: int
-    journal: str
+    source: str = ""
+    seq: int = 0
+    end: bool = False
+    first: int = 0
+    count: int = 0
+    journal: str = ""
     refused: bool = False
 
 
@@ -92,28 +92,22 @@ _header_decoder = msgspec.json.Decoder(ReplayHeader)
 class EventRecord:
     """One event as a subscriber gets it: ``seq`` and ``body`` as published, the rest read from it when asked for."""
 
-    __slots__ = ("_event", "_topic", "body", "seq", "source")
-
     def __init__(self, seq: int, source: str, body: bytes, topic: str | None = None) -> None:
         self.seq = seq
         self.source = source
         self.body = body
-        self._topic = topic
-        self._event: Event | bool | None = False
+        if topic is not None:
+            vars(self)["topic"] = topic
 
-    @property
+    @cached_property
     def topic(self) -> str:
         """``<tag>|<plan_id or ->|<step_id or ->``."""
-        if self._topic is None:
-            self._topic = decode_head(self.body).topic
-        return self._topic
+        return decode_head(self.body).topic
 
-    @property
+    @cached_property
     def event(self) -> Event | None:
         """The event, or None if this version does not know its type."""
-        if isinstance(self._event, bool):
-            self._event = decode_event(self.body)
-        return self._event
+        return decode_event(self.body)
 
 
 def encode_event(event: Event) -> bytes:

@@ -64,11 +64,6 @@ def addresses_from(events: str) -> Addresses:
     )
 
 
-def is_guarded(address: str) -> bool:
-    """Return whether any user of the machine can connect there: then only a holder of the run's token may read."""
-    return address.startswith(TCP)
-
-
 def folder_name(source: str) -> str:
     """The 8 hex digits that name the folder of a source."""
     return hashlib.blake2b(source.encode(), digest_size=4).hexdigest()

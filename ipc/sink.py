@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypedDict, Unpack
 
 from msgspec import structs
 
@@ -43,30 +43,24 @@ class StampingSink:
         )
 
 
+class Tags(TypedDict, total=False):
+    """Fields of events that say whose they are; the session may become another one meanwhile."""
+
+    session_id: str | Callable[[], str]
+    plan_id: str | None
+    subagent_id: str | None
+    subagent_step_id: str | None
+    conversation_id: str
+
+
 class TaggingSink:
     """Marks each event with whose it is; what an inner sink marked already stays.
 
     A ``session_id`` that may change is asked for; ``conversation_id`` is for the events that have one.
     """
 
-    def __init__(
-        self,
-        sink: EventSink,
-        *,
-        session_id: str | Callable[[], str] = "",
-        plan_id: str | None = None,
-        subagent_id: str | None = None,
-        subagent_step_id: str | None = None,
-        conversation_id: str = "",
-    ) -> None:
+    def __init__(self, sink: EventSink, **tags: Unpack[Tags]) -> None:
         self._sink = sink
-        tags = {
-            "session_id": session_id,
-            "plan_id": plan_id,
-            "subagent_id": subagent_id,
-            "subagent_step_id": subagent_step_id,
-            "conversation_id": conversation_id,
-        }
         self._tags = {name: value for name, value in tags.items() if value}
 
     def publish(self, event: Event) -> None:

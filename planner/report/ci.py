@@ -44,7 +44,7 @@ def github_annotations(report: PlanReport, masked: Mask) -> Iterator[str]:
     for step in report.steps:
         if step.status == "failed":
             level = "warning" if step.tolerated else "error"
-            title = _property(f"{step.id} failed: {_text(step.title, masked)}")
+            title = _data(f"{step.id} failed: {_text(step.title, masked)}").replace(":", "%3A").replace(",", "%2C")
             printed = f"\n{step.printed}" if step.printed else ""
             yield f"::{level} title={title}::{_data(_text(_why(step) + printed, masked))}"
     yield from (f"::warning::{_data(_text(warning, masked))}" for warning in report.warnings)
@@ -60,7 +60,3 @@ def _text(text: str, masked: Mask) -> str:
 
 def _data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")

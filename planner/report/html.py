@@ -26,7 +26,7 @@ from planner.report.formatting import (
     when,
 )
 from planner.report.graph_svg import Shown, inline_svg, style_sheet
-from planner.report.model import PlanReport, Span, StepReportLine
+from planner.report.model import DecisionReport, PlanReport, Span, StepReportLine
 
 MAX_ROWS = 1_000
 """Steps in the timeline: the first that ran; beyond it a page gets heavy and says no more."""
@@ -59,7 +59,7 @@ def report_html(report: PlanReport, plan: Plan, dag: Dag) -> str:
         *_list("Warnings", "warnings", (escaped(warning) for warning in report.warnings)),
         *_graph(report, plan, dag),
         *_timeline(report),
-        *_decisions(report),
+        *_list("Decisions", "", map(_decision, report.decisions)),
         *_revisions(report),
         *_pairs("No longer part of the plan", removed_steps(report)),
         *_pairs("Other spending", other_spending(report)),
@@ -145,18 +145,13 @@ def _span(step: StepReportLine, span: Span, whole: float) -> str:
     return f'<i class="is-{escaped(span.ended)}" style="{style}" title="{escaped_line(words)}"></i>'
 
 
-def _decisions(report: PlanReport) -> Iterator[str]:
-    if not report.decisions:
-        return
-    yield "<section><h2>Decisions</h2><ul>"
-    for each in report.decisions:
-        answer = ", ".join(each.selections)
-        taken = f"<strong>{escaped_line(answer)}</strong>" if answer else '<span class="note">undecided</span>'
-        by = f" by {escaped_line(each.by)}" if each.by else ""
-        at = f", {escaped(when(each.at))}" if each.at else ""
-        offered = f' <span class="note">({escaped_line(" / ".join(each.options))})</span>' if each.options else ""
-        yield f"<li>{escaped(each.question)}{offered} → {taken}{by}{at}</li>"
-    yield "</ul></section>"
+def _decision(each: DecisionReport) -> str:
+    answer = ", ".join(each.selections)
+    taken = f"<strong>{escaped_line(answer)}</strong>" if answer else '<span class="note">undecided</span>'
+    by = f" by {escaped_line(each.by)}" if each.by else ""
+    at = f", {escaped(when(each.at))}" if each.at else ""
+    offered = f' <span class="note">({escaped_line(" / ".join(each.options))})</span>' if each.options else ""
+    return f"{escaped(each.question)}{offered} → {taken}{by}{at}"
 
 
 def _revisions(report: PlanReport) -> Iterator[str]:

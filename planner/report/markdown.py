@@ -39,8 +39,8 @@ def _lines(report: PlanReport, plan: Plan) -> Iterator[str]:
     yield f"\n**{markdown_line(ending(report))}**\n"
     yield from _table(("", ""), facts(report))
     used = ((limit.unit, amount(limit, limit.used), amount(limit, limit.most)) for limit in report.limits)
-    yield from _titled_table("Budget", ("of", "used", "at most"), used)
-    yield from _list("Warnings", (markdown_line(warning) for warning in report.warnings))
+    yield from _titled("Budget", _table(("of", "used", "at most"), used))
+    yield from _titled("Warnings", (f"- {markdown_line(warning)}" for warning in report.warnings))
     yield "\n## Steps\n"
     yield from _table(("", "step", "status", "time", "tokens", "attempts", "what"), map(_row, report.steps))
     if len(plan.steps) <= MERMAID_STEPS:
@@ -49,16 +49,16 @@ def _lines(report: PlanReport, plan: Plan) -> Iterator[str]:
     taken = (
         (each.question, ", ".join(each.selections) or "undecided", each.by, when(each.at)) for each in report.decisions
     )
-    yield from _titled_table("Decisions", ("question", "answer", "by", "when"), taken)
-    yield from _revisions(report)
-    yield from _titled_table("No longer part of the plan", ("step", "was"), removed_steps(report))
-    yield from _titled_table("Other spending", ("on", "took"), other_spending(report))
+    yield from _titled("Decisions", _table(("question", "answer", "by", "when"), taken))
+    yield from _titled("Revisions", _revisions(report))
+    yield from _titled("No longer part of the plan", _table(("step", "was"), removed_steps(report)))
+    yield from _titled("Other spending", _table(("on", "took"), other_spending(report)))
     denied = (
-        f"{markdown_line(each.step_id)}: {markdown_line(call_text(each), 300)}: {markdown_line(each.reason)}"
+        f"- {markdown_line(each.step_id)}: {markdown_line(call_text(each), 300)}: {markdown_line(each.reason)}"
         for each in report.denied
     )
-    yield from _list("Denied calls", denied)
-    yield from _list("Files changed", (markdown_line(file) for file in report.files_changed))
+    yield from _titled("Denied calls", denied)
+    yield from _titled("Files changed", (f"- {markdown_line(file)}" for file in report.files_changed))
     for step in report.steps:
         if step.attempts or step.summary or step.reason or step.reused_from:
             yield from _step(step)
@@ -77,8 +77,6 @@ def _row(step: StepReportLine) -> tuple[str, ...]:
 
 
 def _revisions(report: PlanReport) -> Iterator[str]:
-    if report.revisions:
-        yield "\n## Revisions\n"
     for revision in report.revisions:
         by = f" by {markdown_line(revision.by)}" if revision.by else ""
         why = f": {markdown_line(revision.reason)}" if revision.reason else ""
@@ -120,22 +118,15 @@ def _block(text: str) -> Iterator[str]:
     yield from ("", f"{fence}text", text, fence)
 
 
-def _list(title: str, lines: Iterable[str]) -> Iterator[str]:
+def _titled(title: str, lines: Iterable[str]) -> Iterator[str]:
     lines = list(lines)
     if lines:
         yield f"\n## {title}\n"
-        yield from (f"- {line}" for line in lines)
-
-
-def _titled_table(title: str, head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    rows = list(rows)
-    if rows:
-        yield f"\n## {title}\n"
-        yield from _table(head, rows)
+        yield from lines
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    yield f"| {' | '.join(head)} |"
-    yield f"|{'---|' * len(head)}"
-    for row in rows:
-        yield f"| {' | '.join(markdown_line(value) for value in row)} |"
+    """A table; nothing if it has no rows."""
+    lines = [f"| {' | '.join(map(markdown_line, row))} |" for row in rows]
+    if lines:
+        yield from (f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *lines)

@@ -9,7 +9,6 @@ from typing import TypeAlias
 
 import anyio.from_thread
 import anyio.lowlevel
-from msgspec import Struct
 
 from ipc.commands import Cancel, Pause
 from planner.state.changes import TOO_LATE
@@ -40,13 +39,6 @@ class Request:
             tell(problem)
 
 
-class PlanStop(Struct):
-    """The stop signal that running steps look at between turns; it cannot be taken back within a run."""
-
-    requested: bool = False
-    """True if the step is to stop at the end of the current turn."""
-
-
 class PlanControl:
     """Takes commands for one run of a plan, from any thread.
 
@@ -54,7 +46,8 @@ class PlanControl:
     """
 
     def __init__(self) -> None:
-        self.stop = PlanStop()
+        self.requested = False
+        """True if steps are to stop at the end of the current turn; it can't be taken back within a run."""
         self._early: deque[Request] | None = deque()
         self._deliver: Callable[[Request], None] | None = None
         self._served: list[Request] = []
@@ -64,7 +57,7 @@ class PlanControl:
     def submit(self, command: Asked, on_verdict: OnVerdict | None = None) -> None:
         """Have the run carry a command out, when its turn comes."""
         if isinstance(command, Pause | Cancel):
-            self.stop.requested = True
+            self.requested = True
         request = Request(command, on_verdict)
         if self._early is not None:
             self._early.append(request)

@@ -137,7 +137,7 @@ class Dispatcher:
             StoreWriteError: the plan's folder can't be written any more; running steps were cancelled.
         """
         started = self._clock()
-        self._stop = control.stop
+        self._stop = control
         try:
             async with anyio.create_task_group() as self._tasks:
                 self._tasks.start_soon(

@@ -10,9 +10,7 @@ from msgspec import Struct, field
 from subagents.agent.run_context import AgentContext
 from vibe.core.agents.manager import AgentManager
 from vibe.core.agents.models import AgentProfile
-from vibe.core.config.models import ModelConfig
 from vibe.core.guidance import AgentPrompt
-from vibe.core.middleware.port import Middleware
 from vibe.core.middleware.reminders import todo_reminders
 from vibe.core.middleware.taught import Taught, taught_reminders
 from vibe.core.session.transcript import Transcript
@@ -20,11 +18,10 @@ from vibe.core.tools.background import BackgroundCommands
 from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.executor import ToolExecutor
 from vibe.core.tools.guidance import CallGuidance
-from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.ports import SubagentSpawner
 from vibe.core.tools.workspace import ReadTracker
-from vibe.core.turn import SUMMARY_PROMPT, AgentKit, Fork, in_place
+from vibe.core.turn import SUMMARY_PROMPT, AgentKit, AgentTraits
 
 TASK_TOOL = "task"
 
@@ -45,14 +42,12 @@ class AgentState(Struct, frozen=True, kw_only=True):
     """The files it has seen already."""
 
 
-class AgentParts(Struct, frozen=True, kw_only=True):
+class AgentParts(AgentTraits, frozen=True, kw_only=True):
     """The parts of an agent beside its context; see ``AgentKit`` for what is not explained here."""
 
     state: AgentState
-    model: ModelConfig
     profile: AgentProfile | None
     taught: CallGuidance
-    caller: str = "main"
     base_prompt: str | None = None
     """The beginning of its system prompt; None: as its profile or the run says."""
     role: str = ""
@@ -61,11 +56,6 @@ class AgentParts(Struct, frozen=True, kw_only=True):
     """Its prompt tells nothing of files and git."""
     subagents: SubagentSpawner | None = None
     """None: it starts none."""
-    middleware: tuple[Middleware, ...] = ()
-    """Comes before what it was taught."""
-    fork: Fork = in_place
-    hand_in: HandIn | None = None
-    keeps_partial: bool = False
 
 
 def agent_kit(context: AgentContext, own: AgentParts) -> AgentKit:
@@ -74,8 +64,10 @@ def agent_kit(context: AgentContext, own: AgentParts) -> AgentKit:
     Raises:
         UsageError: the profile's prompt can't be had.
     """
+    traits = {name: getattr(own, name) for name in AgentTraits.__struct_fields__}
+    traits["middleware"] = (*own.middleware, Taught(own.taught))
     return AgentKit(
-        model=own.model,
+        **traits,
         backend=context.models.backend(own.model),
         tools=_executor(context, own),
         offered=context.tools.schemas,
@@ -84,15 +76,10 @@ def agent_kit(context: AgentContext, own: AgentParts) -> AgentKit:
         transcript=own.state.conversation,
         sink=context.sink,
         budget=context.account,
-        caller=own.caller,
         session_id=own.state.agent_id,
         context_warnings=context.models.warns_of_context,
-        middleware=(*own.middleware, Taught(own.taught)),
         reminders=taught_reminders(own.taught, todo_reminders(context.tools, own.state.conversation)),
-        fork=own.fork,
         summarising=partial(context.guidance.library.load, SUMMARY_PROMPT),
-        hand_in=own.hand_in,
-        keeps_partial=own.keeps_partial,
     )
 
 

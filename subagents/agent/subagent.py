@@ -21,7 +21,7 @@ from vibe.core.agent_loop import ActResult, AgentLoop
 from vibe.core.agents.models import AgentProfile
 from vibe.core.config.models import ModelConfig
 from vibe.core.guidance import AgentPlace
-from vibe.core.messages import AssistantMessage, Spending, Spent, total_of
+from vibe.core.messages import AssistantMessage, Spent, total_of
 from vibe.core.modes import MODE_CATALOG, ExecutionMode
 from vibe.core.outcome import NeverStop, StopSignal
 from vibe.core.session.transcript import Transcript, TranscriptError
@@ -75,10 +75,11 @@ class SubAgent:
         self._tools = self._choose_tools()
         self._offered = self._tools if config.hand_in is None else self._tools.with_tool(config.hand_in.tool_class())
         self._taught = context.guidance.for_agent(self._place())
+        before = earlier_subagents(state.subagents, "") if state.subagents else ()
         account = context.account.open(
             f"step {config.step_id!r}" if config.step_id else f"subagent {config.caller!r}",
             Limits(max_tokens=config.max_tokens, max_price=config.max_price),
-            spent=self._spent_before(),
+            spent=total_of((self.conversation, *before)),
         )
         self._context = replace(self._context, account=account, tools=self._tools)
         self._spawner = self._spawner_of_its_own()
@@ -122,11 +123,6 @@ class SubAgent:
         own = _usage(self.subagent_id, self.conversation, self.config.parent_id, agent)
         return (own, *(self._spawner.agents if self._spawner else ()))
 
-    @property
-    def spent(self) -> Spending:
-        """The usage and cost of it and the agents it started, added up."""
-        return total_of(self.agents)
-
     def last_words(self) -> str:
         """The last thing it said."""
         said = (
@@ -164,11 +160,6 @@ class SubAgent:
             subagent=named,
             conversation=self.conversation.messages,
         )
-
-    def _spent_before(self) -> Spending:
-        """Return what an earlier run spent on the conversation so far, subagents included."""
-        folder = self._state.subagents
-        return total_of((self.conversation, *(earlier_subagents(folder, "") if folder else ())))
 
     def _spawner_of_its_own(self) -> ChildSpawner | None:
         context, folder = self._context, self._state.subagents

@@ -117,7 +117,7 @@ class AgentStep:
             printed=self._printed,
             output=acted.output if acted.outcome is Outcome.COMPLETED else None,
             files_changed=tuple(self._files_changed),
-            **structs.asdict(self._agent.spent),
+            **structs.asdict(total_of(self._agent.agents)),
             turns=self._agent.conversation.turns,
             denied=acted.denied,
             agent_id=self._agent.subagent_id,

@@ -246,7 +246,7 @@ class AgentLoop:
 
     def _too_long(self, text: str, images: tuple[Image, ...] = ()) -> str:
         """Return why the model can't take a prompt whole, whatever else is left out; empty: it can, as far as known."""
-        tokens, model = self._turns.least(UserMessage(text, images)), self._kit.model
+        tokens, model = self._turns.estimate(UserMessage(text, images)), self._kit.model
         if tokens <= model.context_size:
             return ""
         return (

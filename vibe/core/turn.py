@@ -20,7 +20,7 @@ from vibe.core.llm.history import PromptHistory
 from vibe.core.llm.port import Completion, FinishReason, ModelBackend, ModelRequest, ToolSchema
 from vibe.core.llm.pricing import configured_cost
 from vibe.core.llm.tokens import estimate_messages, estimate_tools
-from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, Usage, UserMessage
+from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, Usage
 from vibe.core.middleware.port import Middleware, Reminders, TurnContext
 from vibe.core.session.transcript import CANCELLED_RESULT, Transcript
 from vibe.core.tools.executor import ToolBatch, ToolExecutor
@@ -56,17 +56,30 @@ async def in_place(restart: Restart) -> None:
     await to_thread.run_sync(restart, None)
 
 
-class AgentKit(Struct, frozen=True, kw_only=True):
-    """Parts one agent works with. ``caller`` is the name scripts and logs know it by.
+class AgentTraits(Struct, frozen=True, kw_only=True):
+    """How an agent works, whatever it works with. ``caller`` is the name scripts and logs know it by.
 
-    ``offered`` is asked before each turn, since the tools may become others meanwhile.
-    ``middleware`` is asked after the loop's own. After the conversation was summarised, ``reminders`` are put into it
-    and ``fork`` says where it goes on; ``summarising`` reads what the model is told to do for that. ``hand_in`` is what
-    it must end with, beside the ``tools``. ``keeps_partial``: an answer that a cancellation breaks off stays in the
-    conversation as far as it was given, and the model is told; else it is as if it had never been asked for.
+    ``middleware`` is asked after the loop's own. ``fork`` says where the conversation goes on after it was summarised.
+    ``hand_in`` is what the agent must end with, beside its tools. ``keeps_partial``: an answer that a cancellation
+    breaks off stays in the conversation as far as it was given, and the model is told; else it is as if it had never
+    been asked for.
     """
 
     model: ModelConfig
+    caller: str = "main"
+    middleware: tuple[Middleware, ...] = ()
+    fork: Fork = in_place
+    hand_in: HandIn | None = None
+    keeps_partial: bool = False
+
+
+class AgentKit(AgentTraits, frozen=True, kw_only=True):
+    """Parts one agent works with.
+
+    ``offered`` is asked before each turn, since the tools may become others meanwhile. After the conversation was
+    summarised, ``reminders`` are put into it; ``summarising`` reads what the model is told to do for that.
+    """
+
     backend: ModelBackend
     tools: ToolExecutor
     offered: Callable[[], tuple[ToolSchema, ...]]
@@ -75,15 +88,10 @@ class AgentKit(Struct, frozen=True, kw_only=True):
     transcript: Transcript
     sink: EventSink
     budget: Budget
-    caller: str = "main"
     session_id: str = ""
     context_warnings: bool = True
-    middleware: tuple[Middleware, ...] = ()
     reminders: Reminders = tuple
-    fork: Fork = in_place
     summarising: Callable[[], str]
-    hand_in: HandIn | None = None
-    keeps_partial: bool = False
 
 
 class TurnResult(Struct, frozen=True, kw_only=True):
@@ -130,9 +138,10 @@ class TurnRunner:
         """The names of the tools that the model may call."""
         return frozenset(schema.name for schema in self._kit.offered())
 
-    def least(self, message: UserMessage) -> int:
+    def estimate(self, *messages: Message) -> int:
         """Return about how many tokens a prompt has in which nothing but this was said yet."""
-        return self._whole_estimate(message)
+        prompt = estimate_messages([SystemMessage(self._kit.system_prompt), *messages])
+        return prompt + estimate_tools(self._kit.offered())
 
     def context(self) -> TurnContext:
         """The conversation as middleware sees it."""
@@ -191,11 +200,7 @@ class TurnRunner:
         messages = self._transcript.messages
         if self._known_prompt and messages is self._counted:
             return self._known_prompt + estimate_messages(messages[self._known_messages :])
-        return self._whole_estimate(*messages)
-
-    def _whole_estimate(self, *messages: Message) -> int:
-        prompt = estimate_messages([SystemMessage(self._kit.system_prompt), *messages])
-        return prompt + estimate_tools(self._kit.offered())
+        return self.estimate(*messages)
 
     def _take(self, message: AssistantMessage, usage: Usage, message_id: str, finish_reason: str) -> None:
         """Put an answer into the conversation and say so."""

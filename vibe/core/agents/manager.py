@@ -87,28 +87,21 @@ class AgentManager:
     def __init__(self, sources: AgentSources) -> None:
         self._sources = sources
         self._profiles: dict[str, AgentProfile] = dict(BUILTIN_AGENTS)
-        self._broken: dict[str, BrokenAgentError] = {}
+        self.broken: dict[str, BrokenAgentError] = {}
+        """The names that can't be used because of a file, and why."""
         self._warnings: list[str] = []
         for path in _files(sources.folders, self._warnings):
             self._load(path)
-        known = (*self._profiles, *self._broken)
+        known = (*self._profiles, *self.broken)
         self._left_out = left_out("agent", known, sources.enabled, sources.disabled, self._warnings, sources.places)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
+        self.warnings = tuple(self._warnings)
         """Sentences about files and patterns."""
-        return tuple(self._warnings)
-
-    @property
-    def broken(self) -> Mapping[str, BrokenAgentError]:
-        """The names that can't be used because of a file, and why."""
-        return MappingProxyType(self._broken)
 
     @property
     def profiles(self) -> Mapping[str, AgentProfile]:
         """The profiles that can be used, by name."""
         names = sorted(self._profiles, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
-        usable = (name for name in names if name not in self._broken and name not in self._left_out)
+        usable = (name for name in names if name not in self.broken and name not in self._left_out)
         return MappingProxyType({name: self._profiles[name] for name in usable})
 
     def get(self, name: str) -> AgentProfile:
@@ -117,8 +110,8 @@ class AgentManager:
         Raises:
             AgentError: there is none that can be used.
         """
-        if name in self._broken:
-            raise BrokenAgentError(name, self._broken[name].problems)
+        if name in self.broken:
+            raise BrokenAgentError(name, self.broken[name].problems)
         if name in self._left_out:
             key = self._left_out[name]
             where = self._sources.places.get(key, "the configuration")
@@ -189,7 +182,7 @@ class AgentManager:
         self._profiles[profile.name] = profile
 
     def _refuse(self, path: Path, problems: Sequence[ConfigError]) -> None:
-        self._broken[path.stem] = BrokenAgentError(path.stem, problems)
+        self.broken[path.stem] = BrokenAgentError(path.stem, problems)
         self._warnings.extend(f"{problem} (the agent {path.stem!r} can't be used)" for problem in problems)
 
 

@@ -202,7 +202,7 @@ async def test_pause_and_cancel_are_answered_at_once() -> None:
 
     assert (await commands(Pause(grace_seconds=0))).ok
     assert (await commands(Cancel())).ok
-    assert control.stop.requested
+    assert control.requested
 
 
 async def test_what_is_said_to_a_step_is_refused_where_no_agent_hears_it() -> None:

@@ -51,11 +51,11 @@ async def test_a_wish_for_a_run_that_never_began_is_answered() -> None:
 async def test_pause_and_cancel_raise_the_stop_signal_and_a_decision_does_not() -> None:
     paused, cancelled = PlanControl(), PlanControl()
     paused.submit(Decide(decision_id="d", selections=("x",)))
-    assert not paused.stop.requested
+    assert not paused.requested
     paused.submit(Pause())
     cancelled.submit(Cancel())
-    assert paused.stop.requested
-    assert cancelled.stop.requested
+    assert paused.requested
+    assert cancelled.requested
 
 
 async def test_a_wish_from_another_thread_is_served_in_the_threads_of_the_run() -> None:

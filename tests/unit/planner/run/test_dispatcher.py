@@ -298,7 +298,7 @@ async def test_the_plans_time_ends_running_steps_and_fails_it_as_a_limit(tmp_pat
     async def wait(control: PlanControl) -> None:
         await executor.until_running("a")
         clock.advance(61)
-        assert not control.stop.requested
+        assert not control.requested
 
     outcome = await bench.run(executor, wait, clock=clock)
     assert (outcome.status, outcome.outcome, outcome.reason) == (PlanStatus.FAILED, Outcome.LIMIT, "budget")
