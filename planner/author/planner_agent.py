@@ -27,8 +27,8 @@ from planner.plan.revision import Proposal, ProviderRefused, RevisionRequest, al
 from planner.plan_state import PlanState, PlanStep
 from planner.state.changes import FIXED_STATUSES, fixed_steps
 from planner.state.state import State
-from subagents.agent.reader import ReaderLimits, ReadOnlyAgent
 from subagents.agent.run_context import AgentContext
+from subagents.agent.subagent import ReaderLimits, ReadOnlyAgent
 from subagents.executor import KeptBy, KeptWork
 from vibe.core.agent_loop import ActResult
 from vibe.core.modes import MODE_CATALOG

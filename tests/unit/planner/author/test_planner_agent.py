@@ -19,8 +19,8 @@ from planner.author.planner_agent import NoPlanError, PlannerAgent, PlanningLimi
 from planner.plan.operations import plain_operations
 from planner.plan.revision import ProviderRefused, RevisionRequest
 from subagents.agent.budget import Account, Limits
-from subagents.agent.reader import ReadOnlyAgent
 from subagents.agent.run_context import AgentContext, RunContext
+from subagents.agent.subagent import ReadOnlyAgent
 from subagents.executor import KeptBy, KeptWork, StepResult
 from tests.fakes.engine import BUILTIN_TOOLS
 from tests.fakes.models import MODEL, FakeModel, answer, calling
