@@ -11,8 +11,7 @@ from subagents.agent.run_context import AgentContext
 from vibe.core.agents.manager import AgentManager
 from vibe.core.agents.models import AgentProfile
 from vibe.core.guidance import AgentPrompt
-from vibe.core.middleware.reminders import todo_reminders
-from vibe.core.middleware.taught import Taught, taught_reminders
+from vibe.core.middleware.reminders import Taught, taught_reminders, todo_reminders
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.background import BackgroundCommands
 from vibe.core.tools.base import InvokeContext

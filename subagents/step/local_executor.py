@@ -310,7 +310,7 @@ def _bounded(context: AgentContext, task: StepTask, guard: TamperGuard) -> Agent
     """``context`` with the step's own claim on files as its boundary."""
     claim = None if task.step.writes is None else tuple(task.step.writes)
     workspace = replace(
-        context.workspace, writes=claim, protected=guard.protected, check_config=guard.config_paths
+        context.workspace, writes=claim, protected=guard.protected, configures_checks=guard.configures
     ).granting([Path(file) for file in result_files(task)], write=False)
     accepted = claim is not None and context.run.accepted_writes.issuperset(claim)
     approvals = context.approvals.at_least(ApprovalMode.EDITS) if accepted else context.approvals

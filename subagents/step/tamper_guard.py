@@ -14,7 +14,7 @@ import hashlib
 import os
 import re
 import shlex
-from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from pathlib import Path
@@ -35,7 +35,6 @@ from subagents.step.config_files import (
     is_looked_at,
     names_file,
 )
-from subagents.step_model import Step
 from vibe.core.modes import ExecutionMode
 from vibe.system.errors import shortage
 from vibe.system.files import replace_file
@@ -232,10 +231,16 @@ class TamperGuard:
         """The files the checks consist of, resolved."""
         return frozenset(Path(os.path.realpath(self._root / name)) for name in self._known.files)
 
-    @property
-    def config_paths(self) -> Container[Path]:
-        """The resolved paths that configure the checks, existing or not."""
-        return _ConfigPaths(self._step, self._root) if self._known.config is not None else ()
+    def configures(self, path: Path) -> bool:
+        """Return whether a resolved path, existing or not, is of the checks' configuration, by its name alone."""
+        root = Path(os.path.realpath(self._root))
+        if self._known.config is None or not path.is_relative_to(root):
+            return False
+        name = path.relative_to(root).as_posix()
+        return not names_file(name, self._step.writes) and (
+            (is_config_file(name) and is_looked_at(name))
+            or (not path.exists() and hides_module(path, module_folders(self._step.verify, root)))
+        )
 
     def changed(self) -> tuple[str, ...]:
         """Return the changed files, of checks and of their configuration. Blocks."""
@@ -302,23 +307,6 @@ class TamperGuard:
 
 def _built(found: Sequence[ConfigChange]) -> list[str]:
     return [one.name for one in found if one.is_new and one.name.rpartition("/")[2].lower() in BUILT_FILES]
-
-
-class _ConfigPaths:
-    """Resolved paths, by their names alone."""
-
-    def __init__(self, step: Step, root: Path) -> None:
-        self._step = step
-        self._root = Path(os.path.realpath(root))
-
-    def __contains__(self, path: object) -> bool:
-        if not isinstance(path, Path) or not path.is_relative_to(self._root):
-            return False
-        name = path.relative_to(self._root).as_posix()
-        return not names_file(name, self._step.writes) and (
-            (is_config_file(name) and is_looked_at(name))
-            or (not path.exists() and hides_module(path, module_folders(self._step.verify, self._root)))
-        )
 
 
 def record_name(task: StepTask) -> str:

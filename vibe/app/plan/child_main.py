@@ -14,7 +14,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -176,7 +176,7 @@ async def _do(link: StepLink, document: StepDocument, engine: Engine, begin: pro
             limiter_of=engine.models.limiter,
             user_input=partial(linked_input, link) if link.can(protocol.QUESTIONS) else None,
             steering=link.steering,
-            turns=partial(linked_turn, link),
+            turns=lambda tell: link.leased(protocol.TurnToWrite(), tell, WorkspaceLockedError),
         )
         local = LocalExecutor(
             step_context(engine, place, services), lambda step_id: _folder(document, step_id), LinkedClaims(link)
@@ -439,11 +439,6 @@ class LinkedLimiter:
     def pause(self, seconds: float) -> None:
         """Let no call of the run begin for so long."""
         self._link.send(protocol.Paused(self._provider, seconds))
-
-
-def linked_turn(link: StepLink, tell: Tell) -> AbstractAsyncContextManager[object]:
-    """Have one of the run's turns to write; see ``vibe.core.session.write_turn.Turns``."""
-    return link.leased(protocol.TurnToWrite(), tell, WorkspaceLockedError)
 
 
 class LinkedSpawnPool(SpawnPool):

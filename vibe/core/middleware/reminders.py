@@ -1,4 +1,8 @@
-"""Reminders an agent gets when its conversation is shortened or continued: its list of things to do."""
+"""Notices of an agent beside its prompts.
+
+Its list of things to do, where its conversation is shortened or continued; between its turns, those of hooks and of
+folders' instructions about its work.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,11 @@ from collections.abc import Sequence
 from pydantic import TypeAdapter, ValidationError
 
 from vibe.core.messages import AssistantMessage, ToolMessage
-from vibe.core.middleware.port import Reminders
+from vibe.core.middleware.port import Middleware, Notice, Reminders, TurnContext, Verdict, Warn
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.builtins.todo import Todo, TodoAction, TodoItem, TodoResult
 from vibe.core.tools.errors import ToolError
+from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.schema import parse_arguments
 
@@ -72,3 +77,38 @@ def _written(arguments: str, tool: Todo) -> list[TodoItem] | None:
     except ToolError:
         return None
     return list(args.todos or ()) if args.action is TodoAction.WRITE else None
+
+
+MAX_RETURNS = 3
+"""The times in a row that hooks may send an agent back to work that believes it is done."""
+
+
+def taught_reminders(guidance: CallGuidance, others: Reminders) -> Reminders:
+    """Reminds an agent of what it was taught, besides what ``others`` remind it of."""
+    return lambda: (*others(), *guidance.reminders())
+
+
+class Taught(Middleware):
+    """Passes on what ``guidance`` has gathered from the calls of one agent, and asks its hooks before it ends."""
+
+    def __init__(self, guidance: CallGuidance) -> None:
+        self._guidance = guidance
+        self._returns = 0
+
+    async def before_turn(self, context: TurnContext) -> Sequence[Verdict]:  # noqa: ARG002
+        """Return what was said about the calls of the turn before."""
+        return [Notice(text) for text in self._guidance.take_notices()]
+
+    async def before_end(self, context: TurnContext, answer: str) -> Sequence[Notice | Warn]:  # noqa: ARG002
+        """Return what hooks send back to an agent that believes it is done."""
+        hooks = self._guidance.hooks
+        text = await hooks.post_agent_turn(answer, again=self._returns) if hooks is not None else None
+        if text is None:
+            self._returns = 0
+            return ()
+        if self._returns == MAX_RETURNS:
+            self._returns = 0
+            message = f"{text} (the agent was sent back {MAX_RETURNS} times already, and ends now)"
+            return [Warn(code="hook", message=message)]
+        self._returns += 1
+        return [Notice(text)]

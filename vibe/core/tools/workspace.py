@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import unicodedata
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -30,10 +30,10 @@ class Workspace(Struct, frozen=True, kw_only=True):
 
     ``extra_roots`` are as good as ``root``; below ``read_roots`` nothing may be written. ``writes`` are the globs
     of what may be written, relative to ``root`` (see ``vibe.system.globs``); None: anything inside.
-    ``protected`` are resolved files that may not be written even so: the work is checked with them. ``check_config``
-    are resolved paths, existing or not, that configure these checks. ``bounds`` are the places on the user's
-    machine that stay closed, inside or not. ``stands_for`` is the folder that ``root`` is a copy of, for as long as a
-    step works in it. ``files`` reads and writes them: an editor has unsaved text, a copy has them on disk.
+    ``protected`` are resolved files that may not be written even so: the work is checked with them.
+    ``configures_checks`` tells resolved paths, existing or not, that configure these checks. ``bounds`` are the places
+    on the user's machine that stay closed, inside or not. ``stands_for`` is the folder that ``root`` is a copy of, for
+    as long as a step works in it. ``files`` reads and writes them: an editor has unsaved text, a copy has them on disk.
     ``own_places`` are vibe's own, which no search shows unless one is named.
     Paths are resolved at the moment of use. A hard link can't be told from the file it shares, so a link that someone
     made inside the root to a file outside it counts as inside.
@@ -44,7 +44,7 @@ class Workspace(Struct, frozen=True, kw_only=True):
     writes: tuple[str, ...] | None = None
     read_roots: tuple[Path, ...] = ()
     protected: frozenset[Path] = frozenset()
-    check_config: Container[Path] = ()
+    configures_checks: Callable[[Path], bool] = lambda _path: False
     bounds: Bounds = field(default_factory=Bounds)
     stands_for: Path | None = None
     files: Files = DISK
@@ -114,7 +114,7 @@ class Workspace(Struct, frozen=True, kw_only=True):
         """Return why what was written as ``path`` may not be written by this agent, inside or not; None: it may."""
         if resolved in self.protected:
             return PathError(path, HELD)
-        if resolved in self.check_config:
+        if self.configures_checks(resolved):
             return PathError(path, CONFIGURES_CHECKS)
         if self.writes is None or matches_any(self.relative(resolved), self._claims()):
             return None

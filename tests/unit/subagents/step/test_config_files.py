@@ -205,7 +205,7 @@ def test_a_module_that_was_there_from_the_start_may_be_worked_on(root: Path) -> 
     put(root, "calendar.py", "other")
 
     assert found(checks) == {}
-    assert root / "calendar.py" not in checks.config_paths
+    assert not checks.configures(root / "calendar.py")
 
 
 def test_what_writes_names_is_the_steps_own(root: Path) -> None:
@@ -223,7 +223,7 @@ def test_checks_that_only_look_are_configured_by_nothing(root: Path) -> None:
     put(root, "pyproject.toml")
 
     assert found(checks) == {}
-    assert root / "pyproject.toml" not in checks.config_paths
+    assert not checks.configures(root / "pyproject.toml")
 
 
 def test_what_a_neighbour_claimed_is_its_to_change(root: Path) -> None:
@@ -265,10 +265,10 @@ def test_names_that_are_no_utf_8_are_told_all_the_same(root: Path) -> None:
 @pytest.mark.parametrize("name", ["conftest.py", "sub/Makefile", "json.py", "pytest.ini"])
 def test_the_file_tools_may_not_write_them(root: Path, name: str) -> None:
     checks = verification(root)
-    workspace = Workspace(root=root, check_config=checks.config_paths)
+    workspace = Workspace(root=root, configures_checks=checks.configures)
 
     with pytest.raises(PathError, match=f"{name}.*configures the checks of this step.*`writes` names it"):
         workspace.writable(name)
 
-    named = verification(root, writes=(name,)).config_paths
-    assert Workspace(root=root, writes=(name,), check_config=named).writable(name) == root / name
+    named = verification(root, writes=(name,)).configures
+    assert Workspace(root=root, writes=(name,), configures_checks=named).writable(name) == root / name
