@@ -4,6 +4,7 @@
 
 The installed ``vibe`` in a pseudo terminal of 120 by 36. Its start is measured turn about with a bare Textual application
 that has one line to type on: from exec to the first key that is drawn, typed before the program was there. Key latency is
+import msgspec
 from a write to the terminal to the drawn character, at rest, and while a model streams 200 tokens a second into the chat and
 a plan's eight agents work beside it. A bound that is broken makes the exit code 1.
 """
@@ -28,9 +29,11 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
+import msgspec
+
 from tests.fakes.model_server import ModelServer, Received, Reply
 from tests.fakes.terminal import Terminal
-from vibe.core.messages import AssistantMessage, UserMessage, encode_message
+from vibe.core.messages import AssistantMessage, UserMessage
 
 VIBE = Path(sysconfig.get_path("scripts")) / "vibe"
 BARE = """
@@ -198,13 +201,13 @@ def sessions(figures: Figures, folder: Path, messages: int, rounds: int) -> None
     with at_terminal(VIBE, "-p", "begin", folder=home) as (person, _):
         person.process.wait()
     (session,) = (home / "home").rglob("messages.jsonl")
-    short = session.read_bytes() + encode_message(AssistantMessage(content="last words")) + b"\n"
+    short = session.read_bytes() + msgspec.json.encode(AssistantMessage(content="last words")) + b"\n"
     pieces = [short]
     for number in range(messages // 2):
         answer = f"The answer to {number} is **{number}**.\n\n```python\nprint({number})\n```\n" * 3
-        pieces += (encode_message(UserMessage(content=f"question {number}")), b"\n")
-        pieces += (encode_message(AssistantMessage(content=answer)), b"\n")
-    pieces += (encode_message(AssistantMessage(content="last words")), b"\n")
+        pieces += (msgspec.json.encode(UserMessage(content=f"question {number}")), b"\n")
+        pieces += (msgspec.json.encode(AssistantMessage(content=answer)), b"\n")
+    pieces += (msgspec.json.encode(AssistantMessage(content="last words")), b"\n")
     for _ in range(rounds):
         for name, data in (("3", short), (f"{messages}", b"".join(pieces))):
             session.write_bytes(data)

@@ -144,11 +144,3 @@ class ToolMessage(Struct, frozen=True, omit_defaults=True, tag="tool", tag_field
 
 
 Message: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolMessage
-
-
-_encoder = msgspec.json.Encoder()
-
-
-def encode_message(message: Message) -> bytes:
-    """One line of ``messages.jsonl``, without the newline."""
-    return _encoder.encode(message)

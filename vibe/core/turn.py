@@ -57,7 +57,7 @@ async def in_place(restart: Restart) -> None:
 
 
 class AgentTraits(Struct, frozen=True, kw_only=True):
-    """How an agent works, whatever it works with. ``caller`` is the name scripts and logs know it by.
+    """Traits of an agent, whatever it works with. ``caller`` is the name scripts and logs know it by.
 
     ``middleware`` is asked after the loop's own. ``fork`` says where the conversation goes on after it was summarised.
     ``hand_in`` is what the agent must end with, beside its tools. ``keeps_partial``: an answer that a cancellation

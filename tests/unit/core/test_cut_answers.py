@@ -19,7 +19,6 @@ from vibe.core.messages import (
     ToolMessage,
     Usage,
     UserMessage,
-    encode_message,
 )
 from vibe.core.middleware.port import HOST_NOTICE
 from vibe.core.outcome import Outcome
@@ -138,7 +137,7 @@ async def test_a_cut_answer_is_gone_on_with_by_another_process(tmp_path: Path) -
         UserMessage(CONTINUE),
         AssistantMessage("two, ", cut=True),
     ]
-    kept = [msgspec.json.decode(encode_message(message), type=Message) for message in said]
+    kept = [msgspec.json.decode(msgspec.json.encode(message), type=Message) for message in said]
 
     bench = Bench(root=tmp_path, answers=[answer("three")], transcript=Transcript(kept))
     result = await bench.loop.resume()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from enum import StrEnum
 from functools import partial
@@ -130,7 +130,19 @@ class MemoryStore(Struct, frozen=True, kw_only=True):
             for scope in MemoryScope
             for entry in self.entries(scope)
         ]
-        return _section(lines)
+        kept: list[str] = []
+        room = MAX_SECTION
+        for _, line in sorted(lines, reverse=True):
+            room -= len(line) + 1
+            if room < 0:
+                break
+            kept.append(line)
+        if not kept:
+            return ""
+        left_out = len(lines) - len(kept)
+        head = "# Memory\n\nKept from earlier conversations; check what may be out of date before you rely on it."
+        note = f"\n({left_out} older entries are left out)" if left_out else ""
+        return f"{head}\n" + "\n".join(reversed(kept)) + note
 
     def _path(self, scope: MemoryScope) -> Path:
         if scope is MemoryScope.GLOBAL:
@@ -170,23 +182,6 @@ class MemoryStore(Struct, frozen=True, kw_only=True):
                 lock.release()
         except OSError as error:
             raise MemoryFileError(path, f"can't be written ({error.strerror})") from error
-
-
-def _section(lines: Sequence[tuple[float, str]]) -> str:
-    """The newest lines that fit, oldest first."""
-    kept: list[str] = []
-    room = MAX_SECTION
-    for _, line in sorted(lines, reverse=True):
-        room -= len(line) + 1
-        if room < 0:
-            break
-        kept.append(line)
-    if not kept:
-        return ""
-    left_out = len(lines) - len(kept)
-    head = "# Memory\n\nKept from earlier conversations; check what may be out of date before you rely on it."
-    note = f"\n({left_out} older entries are left out)" if left_out else ""
-    return f"{head}\n" + "\n".join(reversed(kept)) + note
 
 
 class AgentMemory:

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from ipc.errors import INVALID_JSON
-from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage, encode_message
+from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage
 from vibe.core.schemas import table_of, text_in
 from vibe.system.errors import EnvironmentFailure, remedy
 from vibe.system.files import append_all
@@ -106,7 +106,7 @@ class Transcript:
             TranscriptError: the disk refuses.
         """
         if self.path is not None:
-            _add_line(self.path, encode_message(message))
+            _add_line(self.path, _encoder.encode(message))
         self._remember(message)
 
     def restart(self, messages: Sequence[Message], path: Path | None = None) -> None:

@@ -25,7 +25,7 @@ from vibe.core.llm.errors import (
     ModelRequestError,
 )
 from vibe.core.llm.port import Completion, FinishReason
-from vibe.core.messages import AssistantMessage, Usage, UserMessage, encode_message
+from vibe.core.messages import AssistantMessage, Usage, UserMessage
 
 Calls = list[tuple[str, str]]
 
@@ -393,7 +393,7 @@ async def test_what_gemini_signs_goes_back_beside_the_call_to_the_same_model_alo
     chunks = (gemini_call("a", '{"x":1}', SIGNED), gemini_call("b", '{"x":2}', None))
     text: Chunk = {"google": {"thought_signature": "of the text"}}
     answer = await read(wire(delta({"content": "hm", "extra_content": text}), *chunks, delta({}, "tool_calls")))
-    again = msgspec.json.decode(encode_message(answer.message), type=AssistantMessage)
+    again = msgspec.json.decode(msgspec.json.encode(answer.message), type=AssistantMessage)
     encoder = PayloadEncoder()
     own, other = (
         json.loads(encoder.encode(request(UserMessage("hi"), again, model=ModelConfig(name=name, provider="p"))))

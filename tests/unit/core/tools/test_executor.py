@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import Any, ClassVar
 
 import anyio
+import msgspec
 import pytest
 
 from ipc.events import (
@@ -24,7 +25,7 @@ from ipc.events import (
     WarningEvent,
 )
 from tests.fakes.tools import ExecutorRig, Peek, Save, ScriptedApprover, Traffic, call, passing_tools
-from vibe.core.messages import ToolCall, encode_message
+from vibe.core.messages import ToolCall
 from vibe.core.outcome import Denial
 from vibe.core.tools import base, gate
 from vibe.core.tools.approvals import ALL_EDITS, Approvals
@@ -276,7 +277,7 @@ async def test_text_that_no_wire_takes_is_made_to_fit(tmp_path: Path) -> None:
     rigged = await rig(tmp_path, loud("half \ud83d pair"))
     batch = await rigged.executor.run_all([call("c", "say", path="-")], rigged.record)
     assert batch.messages[0].content == "half ? pair"
-    assert encode_message(batch.messages[0])
+    assert msgspec.json.encode(batch.messages[0])
 
 
 async def test_a_call_is_announced_streamed_and_closed(tmp_path: Path) -> None:
