@@ -157,17 +157,24 @@ def test_acpx_creates_new_files_in_two_sessions_of_one_folder_at_once(vibe: Vibe
 
 
 def test_acpx_sees_the_prompts_of_mcp_servers_as_commands(vibe: VibeCommand) -> None:
-    script(vibe, {"text": "slowly " * 40, "delay_seconds": 6, "chunk_size": 7})
+    script(vibe, {"text": "slowly " * 400, "delay_seconds": 60, "chunk_size": 7})
     program = str(ROOT / "tests" / "fakes" / "mcp_server.py")
     config = vibe.home / "config.toml"
     server = f'[[mcp_servers]]\nname = "own"\ntransport = "stdio"\ncommand = [{json.dumps(sys.executable)}, '
     config.write_text(f'{config.read_text()}\n{server}{json.dumps(program)}, "stdio"]\n')
 
     process = acpx(vibe, "--approve-all")
-    heard = updates([json.loads(line) for line in process.communicate(timeout=120)[0].splitlines()])
+    assert process.stdout is not None
+    offered: list[str] = []
+    while not any(name.startswith("own:") for name in offered):
+        line = process.stdout.readline()
+        assert line, f"it has ended, and offered {offered}"
+        for one in updates([json.loads(line)]):
+            if one["sessionUpdate"] == "available_commands_update":
+                offered = [command["name"] for command in one["availableCommands"]]
 
-    offered = [one["availableCommands"] for one in heard if one["sessionUpdate"] == "available_commands_update"]
-    assert any(command["name"].startswith("own:") for command in offered[-1])
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
 
 
 def test_acpx_stops_a_turn(vibe: VibeCommand) -> None:
