@@ -2,65 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from ipc import events as e
 from vibe.system.plain_text import plain_line, shortened
 
 LINE_LENGTH = 160
 
-_Conversation: TypeAlias = (
-    e.UserMessageEvent
-    | e.AssistantDeltaEvent
-    | e.ReasoningDeltaEvent
-    | e.AssistantEvent
-    | e.ConversationConfiguredEvent
-    | e.ConversationClearedEvent
-    | e.ConversationRewoundEvent
-)
-_Bounds: TypeAlias = e.PromptStartedEvent | e.PromptEndedEvent | e.ModelStartedEvent | e.ModelEndedEvent
-_Tools: TypeAlias = (
-    e.ToolCallEvent
-    | e.ToolArgumentsEvent
-    | e.ToolQueuedEvent
-    | e.ToolStreamEvent
-    | e.ToolResultEvent
-    | e.BackgroundStartedEvent
-    | e.BackgroundEndedEvent
-)
-_Requests: TypeAlias = (
-    e.ApprovalRequestEvent | e.ApprovalDecisionEvent | e.QuestionEvent | e.AnswerEvent | e.RequestWithdrawnEvent
-)
-_Plans: TypeAlias = e.PlanProposedEvent | e.PlanWaitingEvent | e.WorktreeEvent
-_Stopping: TypeAlias = e.PlanStoppingEvent | e.PlanActEvent | e.PlanPausedEvent | e.PlanCompletedEvent | e.PlanLeftEvent
-_Redone: TypeAlias = e.PlanAttemptEvent | e.PlanRetryEvent | e.PlanEditedEvent | e.PlanResetEvent | e.PlanReusedEvent
-_Work: TypeAlias = (
-    e.SubAgentStartedEvent | e.SubAgentFinishedEvent | e.MemoryEntryEvent | e.CompactStartEvent | e.CompactEndEvent
-)
-_Session: TypeAlias = (
-    e.SessionStartedEvent | e.SessionEndedEvent | e.ToolServerEvent | e.UsageEvent | e.WarningEvent | e.ErrorEvent
-)
-
 
 def describe(event: e.Event, limit: int = LINE_LENGTH) -> str:
     """Return the event in one line of at most ``limit`` characters."""
-    if isinstance(event, _Conversation):
-        text = _conversation(event)
-    elif isinstance(event, _Bounds):
-        text = _bounds(event)
-    elif isinstance(event, _Tools):
-        text = _tools(event)
-    elif isinstance(event, _Requests):
-        text = _requests(event)
-    elif isinstance(event, _Plans):
-        text = _around_plans(event)
-    elif isinstance(event, _Work):
-        text = _work(event)
-    elif isinstance(event, _Session):
-        text = _session(event)
-    else:
-        text = _planning(event)
-    return one_line(text, limit)
+    return one_line(_WORDS[type(event)](event), limit)
 
 
 def trouble(event: e.WarningEvent | e.ErrorEvent) -> str:
@@ -85,112 +38,81 @@ def step_of(event: e.Event) -> str:
     return f"[{one_line(event.subagent_step_id)}] " if event.subagent_step_id else ""
 
 
-def _conversation(event: _Conversation) -> str:
-    match event:
-        case e.UserMessageEvent():
-            return f"user: {event.text}"
-        case e.AssistantDeltaEvent():
-            return f"… {event.text}"
-        case e.ReasoningDeltaEvent():
-            return f"(thinking) {event.text}"
-        case e.AssistantEvent():
-            calls = f" [{event.tool_calls} tool calls]" if event.tool_calls else ""
-            return f"assistant{calls}{' (interrupted)' if event.interrupted else ''}: {event.text}"
-        case e.ConversationConfiguredEvent():
-            modes = ", ".join(filter(None, (event.thinking, event.approvals)))
-            return f"conversation continues: {event.agent} with {event.model}{_because(modes)}"
-        case e.ConversationClearedEvent():
-            return "conversation cleared"
-        case e.ConversationRewoundEvent():
-            return f"conversation rewound to message {event.message_index}{_because(', '.join(event.files))}"
+def _answer(event: e.AssistantEvent) -> str:
+    calls = f" [{event.tool_calls} tool calls]" if event.tool_calls else ""
+    return f"assistant{calls}{' (interrupted)' if event.interrupted else ''}: {event.text}"
 
 
-def _bounds(event: _Bounds) -> str:
-    match event:
-        case e.PromptStartedEvent():
-            return f"prompt {event.prompt_id} started ({event.origin})"
-        case e.PromptEndedEvent():
-            tokens = event.usage.total_tokens
-            used = f"{tokens} tokens, {event.turns} turns, {event.duration_s:.1f} s{_cost(event.cost_usd)}"
-            return f"prompt {event.prompt_id} {event.outcome} ({used}){_because(event.reason)}"
-        case e.ModelStartedEvent():
-            room = f" of {event.context_limit}" if event.context_limit else ""
-            return f"{event.model} asked ({event.purpose}): about {event.context_tokens}{room} tokens"
-        case e.ModelEndedEvent():
-            first = "" if event.first_token_s is None else f", first token after {event.first_token_s:.1f} s"
-            again = f", attempt {event.attempt}" if event.attempt > 1 else ""
-            return f"{event.model} {event.status} after {event.duration_s:.1f} s{first}{again}"
+def _configured(event: e.ConversationConfiguredEvent) -> str:
+    modes = ", ".join(filter(None, (event.thinking, event.approvals)))
+    return f"conversation continues: {event.agent} with {event.model}{_because(modes)}"
 
 
-def _tools(event: _Tools) -> str:
-    match event:
-        case e.ToolCallEvent():
-            return f"{event.tool} called: {event.summary or event.raw or event.arguments}"
-        case e.ToolArgumentsEvent():
-            return f"{event.tool} … {event.text}"
-        case e.ToolQueuedEvent():
-            return f"{event.tool} queued ({event.waits_for}): {event.summary}"
-        case e.ToolStreamEvent():
-            return f"{event.tool}: {event.text}"
-        case e.ToolResultEvent():
-            files = f", changed {', '.join(event.files_changed)}" if event.files_changed else ""
-            return f"{event.tool} {event.status} after {event.duration_s:.1f} s{files}: {event.content}"
-        case e.BackgroundStartedEvent():
-            return f"background command {event.handle} started: {event.command}"
-        case e.BackgroundEndedEvent():
-            how = f"{event.status} with exit code {event.exit_code} after {event.duration_s:.1f} s"
-            return f"background command {event.handle} {how}: {event.command}"
+def _prompt_ended(event: e.PromptEndedEvent) -> str:
+    tokens = event.usage.total_tokens
+    used = f"{tokens} tokens, {event.turns} turns, {event.duration_s:.1f} s{_cost(event.cost_usd)}"
+    return f"prompt {event.prompt_id} {event.outcome} ({used}){_because(event.reason)}"
 
 
-def _requests(event: _Requests) -> str:
-    match event:
-        case e.ApprovalRequestEvent():
-            call = event.summary or event.arguments
-            return f"approval needed for {event.tool} ({event.rule}): {call}{_because(event.reason)}"
-        case e.ApprovalDecisionEvent():
-            return (
-                f"approval {event.request_id}: {event.decision} by {event.by} ({event.scope}){_because(event.reason)}"
-            )
-        case e.QuestionEvent():
-            return "question: " + " / ".join(str(item.get("question", "")) for item in event.questions)
-        case e.AnswerEvent():
-            return "question cancelled" if event.cancelled else f"answered: {list(event.answers)}"
-        case e.RequestWithdrawnEvent():
-            return f"{event.kind} {event.request_id} withdrawn{_because(event.reason)}"
+def _model_started(event: e.ModelStartedEvent) -> str:
+    room = f" of {event.context_limit}" if event.context_limit else ""
+    return f"{event.model} asked ({event.purpose}): about {event.context_tokens}{room} tokens"
 
 
-def _around_plans(event: _Plans) -> str:
-    match event:
-        case e.PlanProposedEvent():
-            draft = f" (draft {event.draft})" if event.draft > 1 else ""
-            return f"plan proposed{draft}: {event.goal} ({counted(len(event.steps), 'step')})"
-        case e.PlanWaitingEvent():
-            whom = f" of {', '.join(event.step_ids)}" if event.step_ids else ""
-            still = "" if event.seconds is None else f" for {event.seconds:.1f} s"
-            return f"step {event.step_id} waits: {event.waits_for}{whom}{still}"
-        case e.WorktreeEvent():
-            files = f" ({counted(len(event.files), 'file')})" if event.files else ""
-            return f"worktree {event.branch} {event.status}{files}{_because(event.detail)}"
+def _model_ended(event: e.ModelEndedEvent) -> str:
+    first = "" if event.first_token_s is None else f", first token after {event.first_token_s:.1f} s"
+    again = f", attempt {event.attempt}" if event.attempt > 1 else ""
+    return f"{event.model} {event.status} after {event.duration_s:.1f} s{first}{again}"
 
 
-def _planning(event: e.Fact) -> str:
-    match event:
-        case e.PlanStartedEvent():
-            note = f"; {event.note}" if event.note else ""
-            return f"plan started: {event.goal} ({len(event.steps)} steps, {event.max_parallel_steps} at once){note}"
-        case e.PlanStepUpdateEvent():
-            again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
-            why = _because(": ".join(filter(None, (event.reason, event.detail))))
-            return f"step {event.step_id} {event.previous} → {event.status}{again}: {event.title}{why}"
-        case e.PlanDecisionEvent():
-            return _decision(event)
-        case e.PlanRevisedEvent():
-            number = f" (revision {event.number})" if event.number else ""
-            return f"plan revised{number}: {counted(len(event.operations), 'change')}{_because(event.reason)}"
-        case e.PlanResumedEvent():
-            return f"plan resumed: {event.goal} ({event.done} of {len(event.steps)} steps done)"
-        case _:
-            return _stopping(event) if isinstance(event, _Stopping) else _redone(event)
+def _result(event: e.ToolResultEvent) -> str:
+    files = f", changed {', '.join(event.files_changed)}" if event.files_changed else ""
+    return f"{event.tool} {event.status} after {event.duration_s:.1f} s{files}: {event.content}"
+
+
+def _background_ended(event: e.BackgroundEndedEvent) -> str:
+    how = f"{event.status} with exit code {event.exit_code} after {event.duration_s:.1f} s"
+    return f"background command {event.handle} {how}: {event.command}"
+
+
+def _approval(event: e.ApprovalRequestEvent) -> str:
+    call = event.summary or event.arguments
+    return f"approval needed for {event.tool} ({event.rule}): {call}{_because(event.reason)}"
+
+
+def _approval_decided(event: e.ApprovalDecisionEvent) -> str:
+    return f"approval {event.request_id}: {event.decision} by {event.by} ({event.scope}){_because(event.reason)}"
+
+
+def _question(event: e.QuestionEvent) -> str:
+    return "question: " + " / ".join(str(item.get("question", "")) for item in event.questions)
+
+
+def _proposed(event: e.PlanProposedEvent) -> str:
+    draft = f" (draft {event.draft})" if event.draft > 1 else ""
+    return f"plan proposed{draft}: {event.goal} ({counted(len(event.steps), 'step')})"
+
+
+def _waiting(event: e.PlanWaitingEvent) -> str:
+    whom = f" of {', '.join(event.step_ids)}" if event.step_ids else ""
+    still = "" if event.seconds is None else f" for {event.seconds:.1f} s"
+    return f"step {event.step_id} waits: {event.waits_for}{whom}{still}"
+
+
+def _worktree(event: e.WorktreeEvent) -> str:
+    files = f" ({counted(len(event.files), 'file')})" if event.files else ""
+    return f"worktree {event.branch} {event.status}{files}{_because(event.detail)}"
+
+
+def _started(event: e.PlanStartedEvent) -> str:
+    note = f"; {event.note}" if event.note else ""
+    return f"plan started: {event.goal} ({len(event.steps)} steps, {event.max_parallel_steps} at once){note}"
+
+
+def _step(event: e.PlanStepUpdateEvent) -> str:
+    again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
+    why = _because(": ".join(filter(None, (event.reason, event.detail))))
+    return f"step {event.step_id} {event.previous} → {event.status}{again}: {event.title}{why}"
 
 
 def _decision(event: e.PlanDecisionEvent) -> str:
@@ -201,69 +123,36 @@ def _decision(event: e.PlanDecisionEvent) -> str:
     return f"decision {event.decision_id} open: {event.question} ({', '.join(event.options)})"
 
 
-def _stopping(event: _Stopping) -> str:
-    match event:
-        case e.PlanStoppingEvent():
-            return f"plan is being {event.status}{_because(event.reason)}"
-        case e.PlanActEvent():
-            return f"step {event.step_id} is being {event.status} (by {event.by}): its attempt is stopped"
-        case e.PlanPausedEvent():
-            return f"plan paused{_because(event.reason)}"
-        case e.PlanCompletedEvent():
-            counts = ", ".join(f"{count} {status}" for status, count in event.counts.items())
-            return f"plan {event.status} after {event.duration_s:.1f} s: {counts}{_because(event.reason)}"
-        case e.PlanLeftEvent():
-            return f"plan left its workspace at commit {event.commit}"
+def _revised(event: e.PlanRevisedEvent) -> str:
+    number = f" (revision {event.number})" if event.number else ""
+    return f"plan revised{number}: {counted(len(event.operations), 'change')}{_because(event.reason)}"
 
 
-def _redone(event: _Redone) -> str:
-    match event:
-        case e.PlanAttemptEvent():
-            return f"step {event.step_id} attempt {event.attempt} ended{_because(event.left)}"
-        case e.PlanRetryEvent():
-            return f"step {event.step_id} starts attempt {event.attempt}"
-        case e.PlanEditedEvent():
-            return "plan changed by a command"
-        case e.PlanResetEvent():
-            return f"steps will run again: {', '.join(event.step_ids)}"
-        case e.PlanReusedEvent():
-            return f"step {event.step_id} reused from plan {event.from_plan}"
+def _completed(event: e.PlanCompletedEvent) -> str:
+    counts = ", ".join(f"{count} {status}" for status, count in event.counts.items())
+    return f"plan {event.status} after {event.duration_s:.1f} s: {counts}{_because(event.reason)}"
 
 
-def _work(event: _Work) -> str:
-    match event:
-        case e.SubAgentStartedEvent():
-            limits = f"{event.max_tokens} tokens, {event.max_turns} turns"
-            return f"subagent started ({event.mode}, {event.model}, {limits}): {event.title}"
-        case e.SubAgentFinishedEvent():
-            used = f"{event.tokens} tokens, {event.turns} turns, {event.duration_s:.1f} s{_cost(event.cost_usd)}"
-            return f"subagent {event.outcome} ({used}){_because(event.reason)}"
-        case e.MemoryEntryEvent():
-            return f"memory {event.entry_id} {event.action}: {event.text}"
-        case e.CompactStartEvent():
-            return f"compacting {event.context_tokens} tokens (threshold {event.threshold})"
-        case e.CompactEndEvent():
-            return f"compacted {event.tokens_before} to {event.tokens_after} tokens"
+def _subagent_started(event: e.SubAgentStartedEvent) -> str:
+    limits = f"{event.max_tokens} tokens, {event.max_turns} turns"
+    return f"subagent started ({event.mode}, {event.model}, {limits}): {event.title}"
 
 
-def _session(event: _Session) -> str:
-    match event:
-        case e.SessionStartedEvent():
-            return f"session started: {event.agent} with {event.model} in {event.workspace}"
-        case e.SessionEndedEvent():
-            return f"session {event.outcome} (exit code {event.exit_code})"
-        case e.UsageEvent():
-            cached = f", {event.cached_tokens} cached" if event.cached_tokens else ""
-            tokens = f"{event.prompt_tokens} + {event.completion_tokens} tokens{cached}"
-            return f"{event.model}: {tokens}{_cost(event.cost_usd)}"
-        case e.ToolServerEvent():
-            detail = event.detail or counted(event.tools, "tool")
-            said = "" if event.status == "starting" else f": {detail}"
-            return f"MCP server {event.server} ({event.transport}) {event.status}{said}"
-        case e.WarningEvent():
-            return f"warning {event.code}: {event.message}"
-        case e.ErrorEvent():
-            return f"error {event.code}: {event.message}"
+def _subagent_finished(event: e.SubAgentFinishedEvent) -> str:
+    used = f"{event.tokens} tokens, {event.turns} turns, {event.duration_s:.1f} s{_cost(event.cost_usd)}"
+    return f"subagent {event.outcome} ({used}){_because(event.reason)}"
+
+
+def _usage(event: e.UsageEvent) -> str:
+    cached = f", {event.cached_tokens} cached" if event.cached_tokens else ""
+    tokens = f"{event.prompt_tokens} + {event.completion_tokens} tokens{cached}"
+    return f"{event.model}: {tokens}{_cost(event.cost_usd)}"
+
+
+def _server(event: e.ToolServerEvent) -> str:
+    detail = event.detail or counted(event.tools, "tool")
+    said = "" if event.status == "starting" else f": {detail}"
+    return f"MCP server {event.server} ({event.transport}) {event.status}{said}"
 
 
 def _because(reason: str | None) -> str:
@@ -272,3 +161,64 @@ def _because(reason: str | None) -> str:
 
 def _cost(cost_usd: float | None) -> str:
     return "" if cost_usd is None else f", ${cost_usd:.4f}"
+
+
+_WORDS: Final[Mapping[type[e.BaseEvent], Callable[[Any], str]]] = {
+    e.UserMessageEvent: lambda event: f"user: {event.text}",
+    e.AssistantDeltaEvent: lambda event: f"… {event.text}",
+    e.ReasoningDeltaEvent: lambda event: f"(thinking) {event.text}",
+    e.AssistantEvent: _answer,
+    e.ConversationConfiguredEvent: _configured,
+    e.ConversationClearedEvent: lambda _: "conversation cleared",
+    e.ConversationRewoundEvent: lambda event: (
+        f"conversation rewound to message {event.message_index}{_because(', '.join(event.files))}"
+    ),
+    e.PromptStartedEvent: lambda event: f"prompt {event.prompt_id} started ({event.origin})",
+    e.PromptEndedEvent: _prompt_ended,
+    e.ModelStartedEvent: _model_started,
+    e.ModelEndedEvent: _model_ended,
+    e.ToolCallEvent: lambda event: f"{event.tool} called: {event.summary or event.raw or event.arguments}",
+    e.ToolArgumentsEvent: lambda event: f"{event.tool} … {event.text}",
+    e.ToolQueuedEvent: lambda event: f"{event.tool} queued ({event.waits_for}): {event.summary}",
+    e.ToolStreamEvent: lambda event: f"{event.tool}: {event.text}",
+    e.ToolResultEvent: _result,
+    e.BackgroundStartedEvent: lambda event: f"background command {event.handle} started: {event.command}",
+    e.BackgroundEndedEvent: _background_ended,
+    e.ApprovalRequestEvent: _approval,
+    e.ApprovalDecisionEvent: _approval_decided,
+    e.QuestionEvent: _question,
+    e.AnswerEvent: lambda event: "question cancelled" if event.cancelled else f"answered: {list(event.answers)}",
+    e.RequestWithdrawnEvent: lambda event: f"{event.kind} {event.request_id} withdrawn{_because(event.reason)}",
+    e.PlanProposedEvent: _proposed,
+    e.PlanWaitingEvent: _waiting,
+    e.WorktreeEvent: _worktree,
+    e.PlanStartedEvent: _started,
+    e.PlanResumedEvent: lambda event: f"plan resumed: {event.goal} ({event.done} of {len(event.steps)} steps done)",
+    e.PlanStepUpdateEvent: _step,
+    e.PlanDecisionEvent: _decision,
+    e.PlanRevisedEvent: _revised,
+    e.PlanStoppingEvent: lambda event: f"plan is being {event.status}{_because(event.reason)}",
+    e.PlanActEvent: lambda event: (
+        f"step {event.step_id} is being {event.status} (by {event.by}): its attempt is stopped"
+    ),
+    e.PlanPausedEvent: lambda event: f"plan paused{_because(event.reason)}",
+    e.PlanCompletedEvent: _completed,
+    e.PlanLeftEvent: lambda event: f"plan left its workspace at commit {event.commit}",
+    e.PlanAttemptEvent: lambda event: f"step {event.step_id} attempt {event.attempt} ended{_because(event.left)}",
+    e.PlanRetryEvent: lambda event: f"step {event.step_id} starts attempt {event.attempt}",
+    e.PlanEditedEvent: lambda _: "plan changed by a command",
+    e.PlanResetEvent: lambda event: f"steps will run again: {', '.join(event.step_ids)}",
+    e.PlanReusedEvent: lambda event: f"step {event.step_id} reused from plan {event.from_plan}",
+    e.SubAgentStartedEvent: _subagent_started,
+    e.SubAgentFinishedEvent: _subagent_finished,
+    e.MemoryEntryEvent: lambda event: f"memory {event.entry_id} {event.action}: {event.text}",
+    e.CompactStartEvent: lambda event: f"compacting {event.context_tokens} tokens (threshold {event.threshold})",
+    e.CompactEndEvent: lambda event: f"compacted {event.tokens_before} to {event.tokens_after} tokens",
+    e.SessionStartedEvent: lambda event: f"session started: {event.agent} with {event.model} in {event.workspace}",
+    e.SessionEndedEvent: lambda event: f"session {event.outcome} (exit code {event.exit_code})",
+    e.UsageEvent: _usage,
+    e.ToolServerEvent: _server,
+    e.WarningEvent: lambda event: f"warning {event.code}: {event.message}",
+    e.ErrorEvent: lambda event: f"error {event.code}: {event.message}",
+}
+"""What is said of each kind of event."""
