@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from io import StringIO
 from types import MappingProxyType
 
 from acp import schema
-from anyio import create_task_group, to_thread
-from anyio.abc import TaskGroup
+from anyio import create_task_group
 
-from ipc.errors import IpcError
 from ipc.events import PlanDecisionEvent
 from planner.plan.loader import LoadedPlan
 from planner.report.graph_text import tree
@@ -27,9 +25,9 @@ from vibe.front.event_text import one_line
 from vibe.front.plan_summary import write_summary
 from vibe.front.slash.command import SlashCommand, Typed
 from vibe.front.slash.plan_proposal import propose
-from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
+from vibe.front.slash.plan_talk import HeldTalk, PlanTalk, PlanVerdict, VerdictKind
 from vibe.front.slash.table import SlashTable
-from vibe.system.errors import UsageError, VibeError
+from vibe.system.errors import UsageError
 from vibe.system.plain_text import plain
 
 LINE_LENGTH = 400
@@ -39,20 +37,17 @@ NOT_HERE = frozenset({"copy", "exit", "resume"})
 """Commands for which an editor has its own ways."""
 
 
-class EditorTalk(SessionCommands):
+class EditorTalk(HeldTalk, SessionCommands):
     """The ``Talk`` of one session. What a command begins belongs to its turn, and ends with it."""
 
     def __init__(self, session: EditorSession) -> None:
-        self.runtime = session.runtime
-        self.opening = session.opening
-        self.seat = session.seat
-        self.commands = SlashTable({
+        plans = PlanTalk(accept=self._accept, audience=self._audience, ended=self._ended)
+        commands = SlashTable({
             name: SlashCommand(name=name, about="the editor's own", handler=_refuse) for name in NOT_HERE
         })
-        self.plans = PlanTalk(accept=self._accept, audience=self._audience, ended=self._ended)
+        super().__init__(session.runtime, session.opening, session.seat, plans, commands)
         self.keys: Sequence[str] = ()
         self._session, self._person = session, session.person
-        self._tasks: TaskGroup
         self._open_plan: LoadedPlan | None = None  # the next prompt says how it is to be changed
 
     @property
@@ -62,10 +57,7 @@ class EditorTalk(SessionCommands):
 
     async def renew(self) -> list[schema.AvailableCommand]:
         """Return the commands there are now; reads files."""
-        for warning in await to_thread.run_sync(
-            self.commands.renew, self.conversation.setup.engine.guidance, self.conversation.servers
-        ):
-            self.say(f"warning: {one_line(warning, LINE_LENGTH)}")
+        await super().refresh()
         offered = (one for one in self.commands.values() if one.name not in NOT_HERE)
         return [_offered(one) for one in offered]
 
@@ -83,7 +75,7 @@ class EditorTalk(SessionCommands):
         else:
             return False
         async with create_task_group() as self._tasks:
-            await self._guarded(work)
+            await self.guarded(work)
         return True
 
     async def stop(self) -> None:
@@ -94,9 +86,9 @@ class EditorTalk(SessionCommands):
         """Show lines of ours."""
         self._session.say(plain(text))
 
-    def begin(self, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
-        """Do something until the turn ends; what goes wrong with it is said."""
-        self._tasks.start_soon(self._guarded, partial(work, *arguments))
+    def warn(self, warning: str) -> None:
+        """Show what is wrong with something that the conversation brings."""
+        self.say(f"warning: {one_line(warning, LINE_LENGTH)}")
 
     async def reopen(self, opening: Opening) -> None:
         """Refuse to continue another conversation: a session of an editor is one.
@@ -109,9 +101,6 @@ class EditorTalk(SessionCommands):
     async def send(self, prompt: str) -> None:
         """Have the agent answer a prompt, in this turn."""
         self.begin(self._session.answer, prompt)
-
-    def suggest(self, prompt: str) -> None:
-        """An editor has no line to put a prompt in."""
 
     async def refresh(self) -> None:
         """Offer the commands that the conversation brings as it is now."""
@@ -140,12 +129,6 @@ class EditorTalk(SessionCommands):
             UsageError: always.
         """
         raise UsageError("close the session in the editor")
-
-    async def _guarded(self, work: Callable[[], Awaitable[None]]) -> None:
-        try:
-            await work()
-        except (VibeError, IpcError) as error:
-            self.say(f"vibe: {error}")
 
     async def _revise(self, plan: LoadedPlan, change: str) -> None:
         propose(self, plan.plan.goal, plan, change)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 
-from anyio import CancelScope, create_task_group, to_thread
-from anyio.abc import TaskGroup
+from anyio import CancelScope, to_thread
 from msgspec import Struct
 
-from ipc.errors import IpcError
-from vibe.app.conversation.conversation import BusyError, Conversation
+from vibe.app.conversation.conversation import BusyError
 from vibe.app.conversation.opening import NO_LIMITS, Opening, PromptLimits, PromptResult, Seat
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.inspect.updates import look_for_update
@@ -21,9 +18,10 @@ from vibe.core.outcome import Outcome
 from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.front.event_text import counted, one_line
 from vibe.front.slash.command import UserCommand, user_command
+from vibe.front.slash.plan_talk import HeldTalk
 from vibe.front.slash.table import SlashTable
 from vibe.front.slash.wording import SHOWN_ID
-from vibe.system.errors import UsageError, VibeError
+from vibe.system.errors import UsageError
 from vibe.system.plain_text import plain
 
 IDLE_PROMPT = ">"
@@ -48,24 +46,19 @@ class LineTerminal(Struct, frozen=True, kw_only=True):
     edited: Callable[[str, str], str]
 
 
-class PlainChat:
+class PlainChat(HeldTalk):
     """One person's conversation after another in this process, until they leave; a ``Talk`` for slash commands.
 
     A command that is not in the table is the conversation's to understand.
     """
 
     def __init__(self, runtime: Runtime, opening: Opening, seat: Seat, terminal: LineTerminal) -> None:
-        self.runtime = runtime
-        self.opening = opening
-        self.seat = seat
-        self.commands = SlashTable()
+        plans = PlanLines(terminal.lines, terminal.desk, terminal.edited).talk()
+        super().__init__(runtime, opening, seat, plans, SlashTable())
         self.keys: Sequence[str] = KEYS
-        self.plans = PlanLines(terminal.lines, terminal.desk, terminal.edited).talk()
-        self.conversation: Conversation
         self._lines = terminal.lines
         self._desk = terminal.desk
         self._edited = terminal.edited
-        self._tasks: TaskGroup
         self._limits = NO_LIMITS
         self._reading = CancelScope()
         self._is_leaving = False
@@ -77,21 +70,10 @@ class PlainChat:
             UsageError, EnvironmentFailure, ipc.errors.IpcError: it could not be opened, or not be closed.
         """
         self._limits = limits
-        self.conversation = await self.runtime.open_conversation(self.opening, self.seat)
+        self._conversation = await self.runtime.open_conversation(self.opening, self.seat)
         self.say(f"session {self.conversation.session_id[:SHOWN_ID]}; /help lists commands, Ctrl-D quits")
         await self.refresh()
-        was_at_work = False
-        async with create_task_group() as self._tasks:
-            self.begin(look_for_update, self.runtime.host, self.conversation.setup.engine.config.updates, self.say)
-            if self.opening.prompt:
-                self.begin(self._send, self.opening.prompt)
-            with self._reading:
-                while not self._is_leaving:
-                    await self._take()
-            await self.plans.stop()
-            was_at_work = self.conversation.interrupt()
-            self._tasks.cancel_scope.cancel()
-        await self.conversation.aclose(Outcome.INTERRUPTED if was_at_work else Outcome.COMPLETED)
+        await self.stay(self._take_lines)
         shown = self.conversation.session_id[:SHOWN_ID]
         self.say(f"saved; continue with: vibe --plain --resume {shown}")
         self._lines.flush()
@@ -105,19 +87,14 @@ class PlainChat:
         """Print a sentence of ours."""
         self._lines.write(f"{plain(text)}\n")
 
-    def begin(self, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
-        """Do something while lines are read; what goes wrong is said."""
-        self._tasks.start_soon(self._guarded, work, arguments)
-
     async def reopen(self, opening: Opening) -> None:
         """Close the conversation and go on with another.
 
         Raises:
             UsageError, EnvironmentFailure, ipc.errors.IpcError: the other could not be opened: this one goes on.
         """
-        following = await self.runtime.open_conversation(opening, self.seat)
-        before, self.conversation = self.conversation, following
-        await before.aclose()
+        await super().reopen(opening)
+        following = self.conversation
         self.say(f"session {following.session_id[:SHOWN_ID]}: {counted(len(following.messages), 'message')}")
         await self.refresh()
 
@@ -130,16 +107,6 @@ class PlainChat:
         if self.conversation.is_busy:
             raise BusyError
         self.begin(self._send, prompt)
-
-    def suggest(self, prompt: str) -> None:
-        """There is no line to put a prompt in."""
-
-    async def refresh(self) -> None:
-        """Offer the commands that the conversation brings, and say what is wrong with them."""
-        for warning in await to_thread.run_sync(
-            self.commands.renew, self.conversation.setup.engine.guidance, self.conversation.servers
-        ):
-            self.say(f"warning: {one_line(warning, REASON_LENGTH)}")
 
     def copy(self, text: str) -> None:
         """Ask the terminal to put text on the clipboard, which works over ssh, too.
@@ -164,6 +131,15 @@ class PlainChat:
         """The text before the line that is being typed."""
         return self._desk.prompt or (BUSY_PROMPT if self.conversation.is_busy else IDLE_PROMPT)
 
+    async def _take_lines(self) -> None:
+        """Have the first prompt answered, if there is one, and take lines until the person leaves."""
+        self.begin(look_for_update, self.runtime.host, self.conversation.setup.engine.config.updates, self.say)
+        if self.opening.prompt:
+            self.begin(self._send, self.opening.prompt)
+        with self._reading:
+            while not self._is_leaving:
+                await self._take()
+
     async def _take(self) -> None:
         """Take one line, or key, and do what it says."""
         try:
@@ -181,7 +157,7 @@ class PlainChat:
         called = self.commands.called(line)
         if called is not None:
             command, typed = called
-            await self._guarded(partial(command.handler, self, typed), ())
+            await self.guarded(command.handler, self, typed)
         elif (shell := user_command(line)) is not None:
             self.begin(self._shell, shell)
         else:
@@ -201,11 +177,9 @@ class PlainChat:
         else:
             self.say("the agent is about to finish: send that again when it has")
 
-    async def _guarded(self, work: Callable[..., Awaitable[None]], arguments: tuple[object, ...]) -> None:
-        try:
-            await work(*arguments)
-        except (VibeError, IpcError) as error:
-            self.say(f"vibe: {error}")
+    async def guarded(self, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
+        """Do something, and show the prompt that is due afterwards; what goes wrong is said."""
+        await super().guarded(work, *arguments)
         self._lines.refresh()
 
     async def _send(self, prompt: str) -> None:

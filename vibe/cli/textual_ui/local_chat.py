@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from io import StringIO
 from pathlib import Path
 
-from anyio import Event, create_task_group, sleep, to_thread
-from anyio.abc import TaskGroup
+from anyio import Event, sleep, to_thread
 from msgspec.structs import replace
 
 from ipc.errors import IpcError
@@ -32,13 +31,12 @@ from vibe.core.agents.models import AgentType
 from vibe.core.config.paths import CONFIG_FILE, VibePaths, project_lineage, shown
 from vibe.core.config.trust import TrustStore
 from vibe.core.messages import Message
-from vibe.core.outcome import Outcome
 from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.files.images import images_in
 from vibe.core.tools.questions import Choice, Question
 from vibe.front.event_text import one_line
 from vibe.front.plan_summary import write_summary
-from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
+from vibe.front.slash.plan_talk import HeldTalk, PlanTalk, PlanVerdict, VerdictKind
 from vibe.front.slash.table import WORDS
 from vibe.system.errors import ConfigError, UsageError, VibeError
 from vibe.system.own_places import user_home_of
@@ -104,30 +102,28 @@ KEYS = (
 )
 
 
-class LocalTalk:
+class LocalTalk(HeldTalk):
     """One conversation after another, until the person leaves; the ``Talk`` that slash commands see.
 
     ``stage`` is the screen, ``commands`` are those of the conversation, ``limits`` those of each prompt.
     """
 
+    ERROR_SIGN = ""
+
     def __init__(self, runtime: Runtime, opening: Opening, limits: PromptLimits, stage: ChatScreen) -> None:
-        self.runtime = runtime
-        self.opening = opening
         planner = PlannerController(stage)
         accept, audience = planner.accept, planner.audience
-        self.plans = PlanTalk(accept=accept, audience=audience, ended=planner.end, begun=planner.begin)
-        self.seat = Seat(
+        plans = PlanTalk(accept=accept, audience=audience, ended=planner.end, begun=planner.begin)
+        seat = Seat(
             listeners=[stage.store, planner],
             approver=stage.requests,
             user_input=stage.requests.user_input,
             prompted=stage.hear,
         )
-        self.commands = stage.commands
+        super().__init__(runtime, opening, seat, plans, stage.commands)
         self.keys: Sequence[str] = KEYS
-        self.conversation: Conversation
         self._limits = limits
         self._stage = stage
-        self._tasks: TaskGroup
         self._leaving = Event()
 
     async def hold(self) -> None:
@@ -136,22 +132,20 @@ class LocalTalk:
         Raises:
             UsageError, EnvironmentFailure, ipc.errors.IpcError: it could not be opened, or not be closed.
         """
-        self.conversation = await self._opened()
-        was_at_work = False
-        async with create_task_group() as self._tasks:
-            self._stage.opened(LocalChat(self, self._stage, self._limits), self.opening.prompt)
-            if self.conversation.setup.missing_key is not None:
-                self._stage.say(f"{self.conversation.setup.missing_key}; here: /setup", "warning")
-            self.begin(self.refresh)
-            self.begin(self._tell_of_paused_plan)
-            self.begin(look_for_update, self.runtime.host, self.conversation.setup.engine.config.updates, self.say)
-            await self._leaving.wait()
-            if self.plans.session is not None:
-                self.say("quitting once the plan is paused")
-            await self.plans.stop()
-            was_at_work = self.conversation.interrupt()
-            self._tasks.cancel_scope.cancel()
-        await self.conversation.aclose(Outcome.INTERRUPTED if was_at_work else Outcome.COMPLETED)
+        self._conversation = await self._opened()
+        await self.stay(self._on_stage)
+
+    async def _on_stage(self) -> None:
+        """Have the conversation on the stage until the person leaves."""
+        self._stage.opened(LocalChat(self, self._stage, self._limits), self.opening.prompt)
+        if self.conversation.setup.missing_key is not None:
+            self._stage.say(f"{self.conversation.setup.missing_key}; here: /setup", "warning")
+        self.begin(self.refresh)
+        self.begin(self._tell_of_paused_plan)
+        self.begin(look_for_update, self.runtime.host, self.conversation.setup.engine.config.updates, self.say)
+        await self._leaving.wait()
+        if self.plans.session is not None:
+            self.say("quitting once the plan is paused")
 
     async def _tell_of_paused_plan(self) -> None:
         """Say so if the last plan of the folder was left before its end."""
@@ -187,9 +181,9 @@ class LocalTalk:
         """Show a sentence of ours."""
         self._stage.say(text)
 
-    def begin(self, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
-        """Do something beside what else goes on; what goes wrong is said."""
-        self._tasks.start_soon(self._guarded, work, arguments)
+    def warn(self, warning: str) -> None:
+        """Show what is wrong with something that the conversation brings."""
+        self._stage.say(warning, "warning")
 
     async def send(self, prompt: str) -> None:
         """Have the agent answer a prompt, now or once it has time."""
@@ -198,13 +192,6 @@ class LocalTalk:
     def suggest(self, prompt: str) -> None:
         """Have a prompt in the input, to be changed and sent, if that is empty."""
         self._stage.give_back(prompt)
-
-    async def refresh(self) -> None:
-        """Offer the commands that the conversation brings as it is now, and say what is wrong with them."""
-        for warning in await to_thread.run_sync(
-            self.commands.renew, self.conversation.setup.engine.guidance, self.conversation.servers
-        ):
-            self._stage.say(warning, "warning")
 
     def copy(self, text: str) -> None:
         """Ask the terminal to put text on the clipboard, which works over ssh, too."""
@@ -224,17 +211,9 @@ class LocalTalk:
         Raises:
             UsageError, EnvironmentFailure, ipc.errors.IpcError: the other could not be opened: this one goes on.
         """
-        following = await self.runtime.open_conversation(replace(opening, prompt=""), self.seat)
-        before, self.conversation = self.conversation, following
-        await before.aclose()
+        await super().reopen(opening)
         self._stage.opened(LocalChat(self, self._stage, self._limits), "")
         self.begin(self.refresh)
-
-    async def _guarded(self, work: Callable[..., Awaitable[None]], arguments: tuple[object, ...]) -> None:
-        try:
-            await work(*arguments)
-        except (VibeError, IpcError) as error:
-            self.say(f"{error}")
 
 
 class LocalChat:

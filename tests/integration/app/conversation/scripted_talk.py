@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 
-from anyio import create_task_group, to_thread
+from anyio import create_task_group
 
 from tests.fakes.model_server import Reply
 from tests.integration.app.conversation.conftest import Rig
-from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import Opening, Seat
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.drafting import PlanDraft
-from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
+from vibe.front.slash.plan_talk import HeldTalk, PlanTalk, PlanVerdict, VerdictKind
 from vibe.front.slash.table import SlashTable
 from vibe.system.errors import VibeError
 
@@ -23,14 +22,12 @@ async def drop(_draft: PlanDraft) -> PlanVerdict:
     return PlanVerdict(VerdictKind.DROP)
 
 
-class ScriptedTalk:
+class ScriptedTalk(HeldTalk):
     """A front end that writes down what commands do with it."""
 
     def __init__(self, runtime: Runtime, opening: Opening, seat: Seat) -> None:
-        self.runtime, self.opening, self.seat = runtime, opening, seat
-        self.conversation: Conversation
-        self.commands = SlashTable()
-        self.plans = PlanTalk(accept=drop, audience=Audience, ended=lambda _run: None)
+        plans = PlanTalk(accept=drop, audience=Audience, ended=lambda _run: None)
+        super().__init__(runtime, opening, seat, plans, SlashTable())
         self.said: list[str] = []
         self.keys: Sequence[str] = ()
         self.sent: list[str] = []
@@ -38,6 +35,9 @@ class ScriptedTalk:
         self.suggested = ""
         self.is_gone = False
         self.begun: list[Callable[[], Coroutine[None, None, None]]] = []
+
+    async def open(self) -> None:
+        self._conversation = await self.runtime.open_conversation(self.opening, self.seat)
 
     async def do(self, line: str) -> str:
         """Carry a line out, with what it begins; what was said."""
@@ -66,11 +66,6 @@ class ScriptedTalk:
 
         self.begun.append(begun)
 
-    async def reopen(self, opening: Opening) -> None:
-        following = await self.runtime.open_conversation(opening, self.seat)
-        await self.conversation.aclose()
-        self.conversation = following
-
     async def send(self, prompt: str) -> None:
         self.sent.append(prompt)
         await self.conversation.send(prompt)
@@ -78,10 +73,8 @@ class ScriptedTalk:
     def suggest(self, prompt: str) -> None:
         self.suggested = prompt
 
-    async def refresh(self) -> None:
-        self.said += await to_thread.run_sync(
-            self.commands.renew, self.conversation.setup.engine.guidance, self.conversation.servers
-        )
+    def warn(self, warning: str) -> None:
+        self.said.append(warning)
 
     def copy(self, text: str) -> None:
         self.clipboard = text
@@ -99,7 +92,7 @@ async def talking(rig: Rig, *replies: str, trust: bool = False) -> AsyncGenerato
     rig.server.enqueue(*(Reply(text=text) for text in replies))
     async with Runtime(rig.host) as runtime:
         talk = ScriptedTalk(runtime, rig.opening(trust=trust), rig.seat)
-        talk.conversation = await runtime.open_conversation(talk.opening, talk.seat)
+        await talk.open()
         for number in range(len(replies)):
             await talk.conversation.send(f"prompt {number + 1}")
         yield talk
