@@ -87,6 +87,7 @@ def _found(home: Path, workdir: Path, reference: str) -> PlanFolder:
     raise UsageError("no plan has been run in this folder: /plan GOAL proposes one")
 
 
+GOES_ON = "; /plan resume continues it"
 DOES = {StepAction.CANCEL: "being cancelled", StepAction.SKIP: "skipped", StepAction.RETRY: "trying again"}
 
 
@@ -112,9 +113,7 @@ async def cancel(talk: Talk, step_id: str) -> None:
         talk.say("cancelling: running steps are stopped")
     elif not talk.plans.interrupt():
         talk.plans.check_free()  # else what is meant is the plan that is proposed
-        folder = await plan_meant(talk)
-        done = await give(talk.runtime.host, folder.plan_id, Cancel())
-        talk.say(f"plan {folder.plan_id}: {done.message}")
+        await _order(talk, Cancel(), "")
 
 
 async def retry(talk: Talk, step_id: str) -> None:
@@ -137,26 +136,26 @@ async def retry(talk: Talk, step_id: str) -> None:
 
 async def act(talk: Talk, step_id: str, action: StepAction) -> None:
     """Cancel a step, skip it, or have it done again."""
-    session, command = talk.plans.session, Act(step_id=step_id, action=action)
-    if session is not None:
-        session.control.submit(command, _told(talk, f"{step_id}: {DOES[action]}"))
-        return
-    folder = await plan_meant(talk)
-    done = await give(talk.runtime.host, folder.plan_id, command)
-    goes_on = "" if action is StepAction.RETRY else "; /plan resume continues it"
-    talk.say(f"plan {folder.plan_id}: {done.message}{goes_on}")
+    goes_on = "" if action is StepAction.RETRY else GOES_ON
+    await _order(talk, Act(step_id=step_id, action=action), f"{step_id}: {DOES[action]}", goes_on)
 
 
 async def decide(talk: Talk, rest: str) -> None:
     """Take a decision of the plan."""
     decision, *selections = rest.replace(",", " ").split()
-    session, command = talk.plans.session, Decide(decision_id=decision, selections=tuple(selections))
+    command = Decide(decision_id=decision, selections=tuple(selections))
+    await _order(talk, command, f"decision {decision!r} taken: {', '.join(selections)}", GOES_ON)
+
+
+async def _order(talk: Talk, command: Act | Cancel | Decide, done: str, goes_on: str = "") -> None:
+    """Give a command to the plan that runs here, which says ``done``, or else to the last one of the folder."""
+    session = talk.plans.session
     if session is not None:
-        session.control.submit(command, _told(talk, f"decision {decision!r} taken: {', '.join(selections)}"))
+        session.control.submit(command, _told(talk, done))
         return
     folder = await plan_meant(talk)
-    done = await give(talk.runtime.host, folder.plan_id, command)
-    talk.say(f"plan {folder.plan_id}: {done.message}; /plan resume continues it")
+    reply = await give(talk.runtime.host, folder.plan_id, command)
+    talk.say(f"plan {folder.plan_id}: {reply.message}{goes_on}")
 
 
 async def edit(talk: Talk, reference: str) -> None:
