@@ -35,7 +35,7 @@ from vibe.app.first_use.flow import FirstUse
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.textual_ui.app import VibeApp
 from vibe.cli.textual_ui.controllers.app_controller import ChatAbout
-from vibe.cli.textual_ui.input.completion_popup import CompletionPopup
+from vibe.cli.textual_ui.input.prompt_input import CompletionPopup
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.cli.textual_ui.presenters.chat_presenter import SavedPart
 from vibe.cli.textual_ui.screen_commands import SessionPicker

@@ -15,8 +15,8 @@ from tests.unit.cli.textual_ui.controllers.test_app_controller import ScriptedCh
 from tests.unit.cli.textual_ui.panels.stage import request
 from tests.unit.cli.textual_ui.scenes import made_app
 from vibe.cli.textual_ui.app import VibeApp
-from vibe.cli.textual_ui.input.completion_popup import CompletionPopup
 from vibe.cli.textual_ui.input.prompt_area import PromptArea
+from vibe.cli.textual_ui.input.prompt_input import CompletionPopup
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.core.tools.ports import ApprovalAnswer
 

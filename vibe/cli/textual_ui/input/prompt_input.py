@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
-from urllib.parse import unquote
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -19,20 +18,320 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
-from vibe.cli.textual_ui.input.completion_popup import (
-    Candidate,
-    CommandRow,
-    Completer,
-    CompletionPopup,
-    KeyMeaning,
-)
-from vibe.cli.textual_ui.input.file_index import FileIndex
+from vibe.cli.textual_ui.input.file_index import FileIndex, cost
 from vibe.cli.textual_ui.input.history import HistoryFile, HistoryWalk
-from vibe.cli.textual_ui.input.prompt_area import ROWS, PromptArea
+from vibe.cli.textual_ui.input.prompt_area import ROWS, Attachments, PromptArea
 from vibe.system.plain_text import plain, plain_line
 
 if TYPE_CHECKING:
     from textual.app import App
+
+
+_COMMAND = re.compile(r"/(\S*)$")
+_ARGUMENT = re.compile(r"/(\S+)\s+((?:.*\s)?(\S*))$")
+_FILE = re.compile(r'(?<!\S)@(?:"(?P<quoted>[^"]*)|(?P<plain>[^\s"]*))$')
+_NEEDS_QUOTES = re.compile(r"\s|[.,;:!?)\]}]$")
+
+
+class CompletionKind(Enum):
+    """The kinds of words that can be completed."""
+
+    COMMAND = "command"
+    ARGUMENT = "argument"
+    FILE = "file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletedWord:
+    """A word before the cursor: ``length`` counts its characters, ``typed`` are those to look for.
+
+    For an argument, ``command`` is the command's name, and ``text`` all that follows it.
+    """
+
+    kind: CompletionKind
+    typed: str
+    length: int
+    command: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """Something to put in for the word; ``label`` and ``about`` are shown."""
+
+    insert: str
+    label: str
+    about: str = ""
+
+
+def word_at(line: str, *, is_first: bool, is_shell: bool) -> CompletedWord | None:
+    """Return the word at the end of a line up to the cursor that can be completed.
+
+    Commands stand at the beginning of the first line; a line for the shell has no completion.
+    """
+    if is_shell:
+        return None
+    if found := _FILE.search(line):
+        typed = found["plain"] if found["quoted"] is None else found["quoted"]
+        return CompletedWord(kind=CompletionKind.FILE, typed=typed, length=len(found.group()))
+    if not is_first:
+        return None
+    if found := _COMMAND.match(line):
+        return CompletedWord(kind=CompletionKind.COMMAND, typed=found[1], length=len(line))
+    if found := _ARGUMENT.match(line):
+        kind = CompletionKind.ARGUMENT
+        return CompletedWord(kind=kind, typed=found[3], length=len(found[3]), command=found[1], text=found[2])
+    return None
+
+
+def mention_of(path: str) -> str:
+    """Return a path as prompts mention it."""
+    return f'@"{path}"' if _NEEDS_QUOTES.search(path) else f"@{path}"
+
+
+def best(typed: str, names: Sequence[str]) -> list[int]:
+    """Return the places of the names that fit, the best first, equals in their order; all fit nothing."""
+    if not typed:
+        return list(range(len(names)))
+    wanted = typed.lower()
+    costs = ((cost(wanted, name.lower()), place) for place, name in enumerate(names))
+    return [place for _, place in sorted((found, place) for found, place in costs if found is not None)]
+
+
+MOST = 50
+"""The most that is offered."""
+
+CommandRow = tuple[str, str, str]
+"""The name of a command, its usage, and what it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completer:
+    """Knows what there is; ``files`` may still have to be listed.
+
+    ``arguments`` is given the name of a command, without its slash, and the text behind it, in a thread, and returns
+    the words that may stand where its last word is.
+    """
+
+    rows: Callable[[], Iterable[CommandRow]]
+    arguments: Callable[[str, str], Iterable[str]]
+    files: FileIndex
+
+    def commands(self, word: CompletedWord) -> list[Candidate]:
+        """The commands that fit."""
+        rows = [[plain_line(part) for part in row] for row in self.rows()]
+        names = [name.removeprefix("/") for name, _, _ in rows]
+        found: list[Candidate] = []
+        for place in best(word.typed, names)[:MOST]:
+            _, usage, about = rows[place]
+            shown = usage.removeprefix("/").removeprefix(names[place]).strip()
+            label = f"/{names[place]} {shown}".rstrip()
+            found.append(Candidate(insert=f"/{names[place]} ", label=label, about=about))
+        return found
+
+    def find(self, word: CompletedWord, is_stale: Callable[[], bool]) -> list[Candidate] | None:
+        """The arguments or files that fit; None: the question is outdated. Blocks."""
+        if word.kind is CompletionKind.ARGUMENT:
+            names = [plain_line(name) for name in self.arguments(word.command, word.text)]
+            return [Candidate(insert=names[place], label=names[place]) for place in best(word.typed, names)[:MOST]]
+        paths = self.files.search(word.typed, MOST, is_stale)
+        return None if paths is None else [Candidate(insert=f"{mention_of(path)} ", label=path) for path in paths]
+
+    def is_answer(self, word: CompletedWord, selected: Candidate, offered: Iterable[Candidate]) -> bool:
+        """Return whether Enter means the selected candidate although the person did not move to it."""
+        match word.kind:
+            case CompletionKind.ARGUMENT:
+                return False  # the text behind a command may be words of the person's own
+            case CompletionKind.COMMAND:
+                return all(candidate.insert.strip() != f"/{word.typed}" for candidate in offered)
+            case CompletionKind.FILE:
+                return selected.label != word.typed
+
+
+class KeyMeaning(Enum):
+    """The meaning of Tab or Enter for a list: ``LATER``, when what it is for is still looked for."""
+
+    TAKE = "take"
+    LATER = "later"
+    NONE = "none"
+
+
+class CompletionPopup(Static):
+    """Follows the text of the input, and finds candidates in threads; those of an older text are dropped.
+
+    It shows them, one a row, the selected one marked; as many as there is room for above the input. ``picked`` is
+    called when the person clicked one, which is selected then, ``ready`` when those for the text as it is are there.
+    """
+
+    DEFAULT_CSS = """
+    CompletionPopup {
+        display: none; overlay: screen; constrain: none inside; width: 100%; height: auto;
+        background: $surface; color: $foreground;
+    }
+    """
+
+    def __init__(self, picked: Callable[[], object], ready: Callable[[], object]) -> None:
+        super().__init__("")
+        self._picked = picked
+        self._ready = ready
+        self.candidates: Sequence[Candidate] = ()
+        """All that is offered."""
+        self._selected = 0
+        self._top = 0
+        self._rows = ROWS
+        self.was_moved = False
+        self.completer: Completer | None = None
+        """Finds candidates; None: none are offered yet."""
+        self.word: CompletedWord | None = None
+        """The text before the cursor that can be completed; None: there is none."""
+        self._place = (0, 0)
+        self._declined: tuple[int, int] | None = None
+        self._asked = 0
+        self._is_finding = False
+        self._is_over = False
+
+    @property
+    def is_open(self) -> bool:
+        """True while there is something to choose."""
+        return bool(self.candidates)
+
+    @property
+    def selected(self) -> Candidate | None:
+        """The candidate that is marked."""
+        return self.candidates[self._selected] if self.candidates else None
+
+    def offer(self, candidates: Sequence[Candidate]) -> None:
+        """Show these, with the first one selected; none closes the list."""
+        self.candidates = candidates
+        self._selected = self._top = 0
+        self.was_moved = False
+        self._rows = max(1, min(ROWS, self._room(), len(candidates)))
+        self.display = bool(candidates)
+        if candidates:
+            self.styles.offset = (0, -self._rows)
+            self._draw()
+
+    def move(self, step: int) -> None:
+        """Select another; from the last one to the first."""
+        self._selected = (self._selected + step) % len(self.candidates)
+        self._top = min(max(self._top, self._selected - self._rows + 1), self._selected)
+        self.was_moved = True
+        self._draw()
+
+    def on_click(self, event: events.Click) -> None:
+        """Take the one that was clicked."""
+        event.stop()
+        if self._top + event.y < len(self.candidates):
+            self._selected = self._top + event.y
+            self._picked()
+
+    def on_resize(self) -> None:
+        """Cut the rows anew."""
+        if self.is_open:
+            self._draw()
+
+    def _room(self) -> int:
+        """Return how many rows there are above the input."""
+        return self.parent.region.y if isinstance(self.parent, Widget) else ROWS
+
+    def _draw(self) -> None:
+        shown = range(self._top, min(self._top + self._rows, len(self.candidates)))
+        self.update(Content("\n").join(self._row(place) for place in shown))
+
+    def _row(self, place: int) -> Content:
+        candidate = self.candidates[place]
+        is_selected = place == self._selected
+        row = Content.assemble(
+            "▸ " if is_selected else "  ",
+            (candidate.label, "bold" if is_selected else ""),
+            (f"  {candidate.about}" if candidate.about else "", "$foreground-muted"),
+        )
+        return row.truncate(max(1, self.size.width or self.screen.size.width), ellipsis=True)
+
+    # --- what there is
+
+    def follow(self, area: PromptArea) -> None:
+        """Offer what the word before the cursor can be completed to."""
+        row, column = area.cursor_location
+        is_shell = area.document.get_line(0).startswith("!")
+        self.word = word_at(area.before_cursor, is_first=row == 0, is_shell=is_shell)
+        if self.word is not None:
+            self._place = (
+                row,
+                column - (self.word.length if self.word.kind is not CompletionKind.ARGUMENT else column),
+            )
+        if self.word is None or self._place != self._declined:
+            self._declined = None
+        self._find()
+
+    def forget(self) -> None:
+        """Close the list until the text changes."""
+        self.word = None
+        self._find()
+
+    def decline(self) -> None:
+        """Close the list until another word is begun."""
+        self._declined = self._place
+        self._find()
+
+    def meaning(self, *, of_enter: bool) -> KeyMeaning:
+        """Say what Tab means, or Enter: the selected one, unless the text is fine as it is."""
+        if self.word is None or self.completer is None:
+            return KeyMeaning.NONE
+        if self._is_finding:
+            is_waited_for = not of_enter or self.word.kind is CompletionKind.FILE
+            return KeyMeaning.LATER if is_waited_for and self._is_quick(self.completer) else KeyMeaning.NONE
+        if self.selected is None:
+            return KeyMeaning.NONE
+        is_fine = of_enter and not self.was_moved
+        is_meant = not is_fine or self.completer.is_answer(self.word, self.selected, self.candidates)
+        return KeyMeaning.TAKE if is_meant else KeyMeaning.NONE
+
+    def take(self, area: PromptArea) -> None:
+        """Put the selected one in the place of the word."""
+        if self.word is not None and self.selected is not None:
+            area.replace_before_cursor(self.word.length, self.selected.insert)
+
+    def on_unmount(self) -> None:
+        """Let threads end."""
+        self._is_over = True
+
+    def _is_quick(self, completer: Completer) -> bool:
+        """Return whether there will be candidates before long."""
+        return self.word is None or self.word.kind is not CompletionKind.FILE or completer.files.is_ready
+
+    def _find(self) -> None:
+        self._asked += 1
+        self._is_finding = False
+        word, completer = self.word, self.completer
+        if completer is None or word is None or self._declined is not None:
+            self.offer(())
+        elif word.kind is CompletionKind.COMMAND:
+            self.offer(completer.commands(word))
+        else:
+            self._is_finding = True
+            find = partial(self._find_in_thread, completer, word, self._asked)
+            self.run_worker(find, thread=True, group="completion", exit_on_error=False)
+
+    def _find_in_thread(self, completer: Completer, word: CompletedWord, number: int) -> None:
+        found = completer.find(word, lambda: self._is_over or self._asked != number)
+        if found is not None:
+            self.call_later(self._show, number, found)
+        if word.kind is CompletionKind.FILE and completer.files.refresh(lambda: self._is_over):
+            self.call_later(self._look_again)
+
+    def _show(self, number: int, candidates: list[Candidate]) -> None:
+        """Offer what was found for the word that was asked for under a number."""
+        if number == self._asked:
+            self._is_finding = False
+            self.offer(candidates)
+            self._ready()
+
+    def _look_again(self) -> None:
+        """The files were listed anew."""
+        if self.word is not None and self.word.kind is CompletionKind.FILE and not self.was_moved:
+            self._find()
+
 
 READY_MARK = ">"
 SHELL_MARK = "!"
@@ -91,7 +390,7 @@ class PromptInput(Widget):
         self._draft: str | None = None
         self._is_replacing = False
         self._shown = "", ""
-        self._popup = CompletionPopup()
+        self._popup = CompletionPopup(self._take_picked, self._act_late)
         self._mark = Static("", id="mark")
         self._area = PromptArea(self._take_key, self._pasted, self._on_edit)
         self._keys: dict[str, Callable[[], bool]] = {
@@ -170,16 +469,12 @@ class PromptInput(Widget):
         """Leave room for the rest of a small screen."""
         self._area.styles.max_height = max(1, min(ROWS, self.screen.size.height // 2))
 
-    @on(CompletionPopup.Picked)
-    def _take_picked(self, event: CompletionPopup.Picked) -> None:
-        event.stop()
+    def _take_picked(self) -> None:
         self._take()
         self.focus()
 
-    @on(CompletionPopup.Ready)
-    def _act_late(self, event: CompletionPopup.Ready) -> None:
+    def _act_late(self) -> None:
         """Let the key act that waited for candidates."""
-        event.stop()
         held, self._held = self._held, None
         if held is not None:
             held()
@@ -205,12 +500,13 @@ class PromptInput(Widget):
         return True
 
     def _enter(self) -> bool:
-        if not self._meant(self._popup.enter(), self._enter):
+        if not self._meant(self._popup.meaning(of_enter=True), self._enter):
             self._send_or_break()
         return True
 
     def _tab(self) -> bool:
-        return self._meant(self._popup.tab(), self._tab) or self._popup.has_word
+        is_meant = self._meant(self._popup.meaning(of_enter=False), self._tab)
+        return is_meant or self._popup.word is not None
 
     def _escape(self) -> bool:
         if self._draft is not None:
@@ -336,91 +632,3 @@ class PromptInput(Widget):
 
     def _load(self, file: HistoryFile) -> None:
         self.call_later(self._walk.put_before, [plain(entry) for entry in file.load()])
-
-
-# --- what stands behind the markers of a prompt
-
-LARGE_CHARACTERS = 2_000
-LARGE_LINES = 20
-IMAGES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp"})
-LONGEST_PATHS = 4_096
-_MARKER = re.compile(r"\[(?:pasted|image) \d+: [^\[\]\n]*\]")
-
-
-class Attachments:
-    """Keeps what was pasted for as long as the program runs: a marker may come back out of the history."""
-
-    def __init__(self) -> None:
-        self._pastes: dict[str, str] = {}
-        self._images: dict[str, Path] = {}
-
-    def taken(self, pasted: str, root: Path | None) -> str:
-        """Return what to put in for a paste: cleaned text, or markers for much of it and for paths of images.
-
-        Relative paths are those of ``root``.
-        """
-        if len(pasted) <= LONGEST_PATHS and (images := _image_files(pasted, root)):
-            return " ".join(self._image_marker(image) for image in images)
-        return self.folded(plain(pasted.replace("\r\n", "\n").replace("\r", "\n")))
-
-    def folded(self, text: str) -> str:
-        """Return the text, or a marker for one that is large."""
-        lines = text.count("\n") + (not text.endswith("\n"))
-        if len(text) <= LARGE_CHARACTERS and lines <= LARGE_LINES:
-            return text
-        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
-        marker = f"[pasted {len(self._pastes) + 1}: {size}]"
-        self._pastes[marker] = text
-        return marker
-
-    def expanded(self, text: str) -> str:
-        """Return the text with the pastes in the place of their markers."""
-        return _MARKER.sub(lambda match: self._pastes.get(match.group(), match.group()), text)
-
-    def images(self, text: str) -> tuple[Path, ...]:
-        """Return the images whose markers are in the text, in their order, each once."""
-        names = dict.fromkeys(match.group() for match in _MARKER.finditer(text))
-        return tuple(self._images[name] for name in names if name in self._images)
-
-    def marker_before(self, line: str) -> str:
-        """Return the marker at the end of a line, to be deleted as a whole; empty if there is none."""
-        start = line.rfind("[") if line.endswith("]") else -1
-        marker = line[start:] if start >= 0 else ""
-        return marker if marker in self._pastes or marker in self._images else ""
-
-    def _image_marker(self, image: Path) -> str:
-        for marker, known in self._images.items():
-            if known == image:
-                return marker
-        name = re.sub(r"[\[\]]", "_", plain_line(image.name))
-        marker = f"[image {len(self._images) + 1}: {name}]"
-        self._images[marker] = image
-        return marker
-
-
-def _image_files(pasted: str, root: Path | None) -> list[Path]:
-    """The files that a paste names, if it names nothing but image files that exist."""
-    whole = _image_file(pasted.strip(), root)
-    if whole is not None:
-        return [whole]
-    try:
-        words = shlex.split(pasted)
-    except ValueError:
-        return []
-    files = [_image_file(word, root) for word in words]
-    found = [file for file in files if file is not None]
-    return found if len(found) == len(files) else []
-
-
-def _image_file(name: str, root: Path | None) -> Path | None:
-    if name.startswith("file://"):
-        name = unquote(name.removeprefix("file://").removeprefix("localhost"))
-    if "\n" in name or "\0" in name or Path(name).suffix.lower() not in IMAGES:
-        return None
-    try:
-        path = Path(name).expanduser()
-        if root is not None:
-            path = root / path
-        return path if path.is_absolute() and path.is_file() else None
-    except (OSError, RuntimeError):
-        return None

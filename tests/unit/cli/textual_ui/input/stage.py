@@ -8,9 +8,8 @@ from textual import events
 from textual.app import App, ComposeResult
 from textual.widgets import Static
 
-from vibe.cli.textual_ui.input.completion_popup import CompletionPopup
 from vibe.cli.textual_ui.input.prompt_area import PromptArea
-from vibe.cli.textual_ui.input.prompt_input import PromptInput
+from vibe.cli.textual_ui.input.prompt_input import CompletionPopup, PromptInput
 
 
 class InputStage(App[None]):

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from vibe.cli.textual_ui.input.prompt_input import Attachments
+from vibe.cli.textual_ui.input.prompt_area import Attachments
 
 LINES = "".join(f"line {number}\n" for number in range(5_000))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vibe.app.conversation.mentions import with_mentioned_files
-from vibe.cli.textual_ui.input.completion_popup import CompletedWord, CompletionKind, mention_of, word_at
+from vibe.cli.textual_ui.input.prompt_input import CompletedWord, CompletionKind, mention_of, word_at
 from vibe.core.tools.workspace import Workspace
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from vibe.cli.textual_ui.input import file_index
-from vibe.cli.textual_ui.input.completion_popup import best
 from vibe.cli.textual_ui.input.file_index import FileIndex, workspace_files
+from vibe.cli.textual_ui.input.prompt_input import best
 
 PATHS = ["README.md", "src/main.py", "src/mainly/other.py", "tests/test_main.py", "src/map_in.py"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe.cli.textual_ui.input.completion_popup import best
 from vibe.cli.textual_ui.input.file_index import cost, letters
+from vibe.cli.textual_ui.input.prompt_input import best
 
 
 def order(query: str, *paths: str) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.unit.cli.textual_ui.input.stage import InputStage
-from vibe.cli.textual_ui.input.completion_popup import CommandRow
+from vibe.cli.textual_ui.input.prompt_input import CommandRow
 
 COMMANDS: list[CommandRow] = [
     ("help", "", "say what there is"),
