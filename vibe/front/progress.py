@@ -7,42 +7,35 @@ from typing import TextIO, get_args
 from ipc import events as e
 from subagents.step.failing_lines import failing_line
 from vibe.front.event_text import LINE_LENGTH, counted, describe, one_line, step_of, trouble
-from vibe.front.output import SENTENCE_LENGTH, TROUBLE
+from vibe.front.output import SENTENCE_LENGTH, TROUBLE, EventLines
 from vibe.system.plain_text import plain
 from vibe.view.agent_view import CHECK, HOST_TOOL
 from vibe.view.plan_view import StepView
 from vibe.view.view import PASSING, SUMMARISED, View, apply
 
 
-class ProgressLines:
+class ProgressLines(EventLines):
     """Writes a line for each event of interest while a plan runs; the summary has the rest.
 
     ``output``: and what commands print, line by line.
     """
 
     def __init__(self, out: TextIO, *, output: bool = False) -> None:
-        self._out = out
+        super().__init__(out, self._text)
         self._output = output
         self._view = View()
 
-    def publish(self, event: e.Event) -> None:
-        """Write a line if the event is of interest."""
+    def _text(self, event: e.Event) -> str:
+        """Return a whole line, or those of what a command printed; blank: the event is of no interest."""
         if isinstance(event, e.ToolStreamEvent):
-            self._stream(event)
-            return
+            lines = event.text.splitlines() if self._output else ()
+            return "".join(f"{step_of(event)}| {plain(line)}\n" for line in lines)
         if isinstance(event, _FOLDED):
             apply(self._view, event)
         line = self._line(event)
-        if line:
-            prefix = f"[{one_line(event.step_id)}] " if isinstance(event, e.PlanStepUpdateEvent) else step_of(event)
-            limit = SENTENCE_LENGTH if isinstance(event, (*TROUBLE, e.PlanStartedEvent)) else LINE_LENGTH
-            self._out.write(f"{prefix}{one_line(line, limit)}\n")
-            self._out.flush()
-
-    def _stream(self, event: e.ToolStreamEvent) -> None:
-        if self._output:
-            self._out.writelines(f"{step_of(event)}| {plain(line)}\n" for line in event.text.splitlines())
-            self._out.flush()
+        prefix = f"[{one_line(event.step_id)}] " if isinstance(event, e.PlanStepUpdateEvent) else step_of(event)
+        limit = SENTENCE_LENGTH if isinstance(event, (*TROUBLE, e.PlanStartedEvent)) else LINE_LENGTH
+        return f"{prefix}{one_line(line, limit)}\n" if line else ""
 
     def _line(self, event: e.Event) -> str:
         match event:

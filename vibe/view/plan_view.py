@@ -258,14 +258,6 @@ class PlanView(Struct, kw_only=True, eq=False):
             case _:
                 return [self.key]
 
-    def step_waits(self, event: e.PlanWaitingEvent) -> list[Key]:
-        """A step that could start waits for something."""
-        step = self.steps.get(event.step_id)
-        if step is None:
-            return []
-        step.waits = event
-        return [step.key]
-
     def sort(self, step: StepView) -> None:
         """Have a step among those it belongs to now."""
         for shown, belongs in (

@@ -483,7 +483,11 @@ def _proposed(view: View, run: RunView, event: e.PlanProposedEvent) -> Changed:
 
 def _step_waits(view: View, _: RunView, event: e.PlanWaitingEvent) -> Changed:
     plan = view.plans.get(event.plan_id or "")
-    return () if plan is None else tuple(plan.step_waits(event))
+    step = None if plan is None else plan.steps.get(event.step_id)
+    if step is None:
+        return ()
+    step.waits = event
+    return (step.key,)
 
 
 def _worktree(view: View, _: RunView, event: e.WorktreeEvent) -> Changed:

@@ -6,14 +6,15 @@ from base64 import b64encode
 from collections.abc import Awaitable, Callable, Sequence
 
 from anyio import CancelScope, to_thread
-from msgspec import Struct
 
 from vibe.app.conversation.conversation import BusyError
 from vibe.app.conversation.opening import NO_LIMITS, Opening, PromptLimits, PromptResult, Seat
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.inspect.updates import look_for_update
+from vibe.cli.plain.chat_lines import ChatLines
 from vibe.cli.plain.line_desk import LineDesk, LineInput
 from vibe.cli.plain.plan_lines import PlanLines
+from vibe.cli.terminal.person import TerminalPerson
 from vibe.core.outcome import Outcome
 from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.front.event_text import counted, one_line
@@ -35,30 +36,21 @@ KEYS = (
 )
 
 
-class LineTerminal(Struct, frozen=True, kw_only=True):
-    """The terminal of a conversation: its lines, and the questions asked there.
-
-    ``edited`` has a text changed in the person's editor, as a file of a name; blocks.
-    """
-
-    lines: LineInput
-    desk: LineDesk
-    edited: Callable[[str, str], str]
-
-
 class PlainChat(HeldTalk):
     """One person's conversation after another in this process, until they leave; a ``Talk`` for slash commands.
 
-    A command that is not in the table is the conversation's to understand.
+    A command that is not in the table is the conversation's to understand. ``edited`` has a text changed in the
+    person's editor, as a file of a name; blocks.
     """
 
-    def __init__(self, runtime: Runtime, opening: Opening, seat: Seat, terminal: LineTerminal) -> None:
-        plans = PlanLines(terminal.lines, terminal.desk, terminal.edited).talk()
-        super().__init__(runtime, opening, seat, plans, SlashTable())
+    def __init__(self, runtime: Runtime, opening: Opening, lines: LineInput, edited: Callable[[str, str], str]) -> None:
+        self._desk = LineDesk(lines.write, lines.refresh)
+        person = TerminalPerson(self._desk)
+        seat = Seat(listeners=[ChatLines(lines.write)], approver=person, user_input=person.answer, prompted=self.hear)
+        super().__init__(runtime, opening, seat, PlanLines(lines, self._desk, edited).talk(), SlashTable())
         self.keys: Sequence[str] = KEYS
-        self._lines = terminal.lines
-        self._desk = terminal.desk
-        self._edited = terminal.edited
+        self._lines = lines
+        self._edited = edited
         self._limits = NO_LIMITS
         self._reading = CancelScope()
         self._is_leaving = False

@@ -7,16 +7,14 @@ from signal import SIGINT, Signals
 
 import anyio
 
-from vibe.app.conversation.opening import Opening, PromptLimits, Seat
+from vibe.app.conversation.opening import Opening, PromptLimits
 from vibe.app.conversation.runtime import Runtime
 from vibe.cli.editor import edited
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.plain.chat import LineTerminal, PlainChat
-from vibe.cli.plain.chat_lines import ChatLines
-from vibe.cli.plain.line_desk import LineDesk, open_lines
+from vibe.cli.plain.chat import PlainChat
+from vibe.cli.plain.line_desk import open_lines
 from vibe.cli.signals import handled_signals
-from vibe.cli.terminal.person import TerminalPerson
 from vibe.system.awake_loop import run_awake
 
 HISTORY_FILE = "history"
@@ -40,17 +38,7 @@ async def _chat(opening: Opening, limits: PromptLimits, env: CliEnvironment) -> 
     talk: PlainChat | None = None
     with open_lines(env.home / HISTORY_FILE, prompt) as lines, anyio.CancelScope() as scope:
         async with Runtime(env) as runtime, handled_signals(env, on_signal) as signals:
-            desk = LineDesk(lines.write, lines.refresh)
-            person = TerminalPerson(desk)
-            seat = Seat(
-                listeners=[ChatLines(lines.write)],
-                approver=person,
-                user_input=person.answer,
-                prompted=lambda text: talk and talk.hear(text),
-            )
-            talk = PlainChat(
-                runtime, opening, seat, LineTerminal(lines=lines, desk=desk, edited=partial(edited, env=env))
-            )
+            talk = PlainChat(runtime, opening, lines, partial(edited, env=env))
             await talk.run(limits)
         return signals.exit_code or ExitCode.DONE
     return ExitCode.INTERRUPTED

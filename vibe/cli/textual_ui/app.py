@@ -200,7 +200,7 @@ class VibeApp(App[None]):
         self._uncoloured = [Uncoloured()]
         self.settings = read_settings(env.home)
         self._env = env
-        self.store = UIStateStore(self._show_soon)
+        self.store = UIStateStore(lambda: self.call_later(self._refresher.wish))  # the change may be of another task
         self.controller = AppController(self.store, leave)
         commands = screen_commands(self, partial(choice_of, self), self.switch, self._find)
         self.chat_screen = ChatScreen(env, self.store, self.controller, SlashTable(commands), clock)
@@ -337,10 +337,6 @@ class VibeApp(App[None]):
             self._driver.write(f"\x1b]9;{words}\x07")
         elif self.settings.notify == "bell":
             self.bell()
-
-    def _show_soon(self) -> None:
-        """Show what changed, in a task of Textual's: the change may come from another."""
-        self.call_later(self._refresher.wish)
 
     def _fatal_error(self) -> None:
         """Show no picture of the stack: the command says what broke, and how to go on."""

@@ -99,7 +99,7 @@ class ChatScreen(Screen[None]):
         self.requests = RequestQueue(self._step_of)
         self.commands = commands
         self.log_view = ChatLog(id="log")
-        self.prompt = PromptInput(history=env.home / HISTORY_FILE, placeholder=HINT)
+        self.prompt = PromptInput(history=env.home / HISTORY_FILE, placeholder=HINT, scroll=self.log_view.scroll_by_key)
         self._env = env
         self._controller = controller
         self._queued = QueuedList(store)
@@ -292,10 +292,6 @@ class ChatScreen(Screen[None]):
         self.log_view.to_end()
         take = self._controller.steer if message.steers else self._controller.submit
         take(message.text, message.images)
-
-    @on(PromptInput.ScrollWanted)
-    def _scroll(self, message: PromptInput.ScrollWanted) -> None:
-        self.log_view.scroll_by_key(message.key)
 
     @on(ChatLog.OlderWanted)
     def _show_older(self) -> None:

@@ -78,11 +78,6 @@ class PasteStream:
         """True while keys are held back."""
         return self._within not in {_Within.PASTE, _Within.REPORT} and bool(self._held)
 
-    @property
-    def is_pasting(self) -> bool:
-        """True while the end of a paste is awaited."""
-        return self._within is _Within.PASTE
-
     def feed(self, text: str) -> Iterator[str | Pasted]:
         """Take what was read, and yield what is complete."""
         rest, self._held = self._held + text, ""
@@ -120,7 +115,7 @@ class PasteStream:
         """Yield a paste as far as it came: its end does not come, and what is typed now are keys again."""
         if self._within is _Within.REPORT:
             self._within, self._held = _Within.KEYS, ""
-        if self.is_pasting:
+        if self._within is _Within.PASTE:
             yield self._taken(_Within.LOST_PASTE)
 
     def _keys(self, text: str) -> tuple[str, str]:

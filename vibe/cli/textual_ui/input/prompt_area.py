@@ -56,15 +56,10 @@ class PromptArea(TextArea):
         row, column = self.cursor_location
         return self.document.get_line(row)[:column]
 
-    @property
-    def is_in_first_row(self) -> bool:
-        """True where Up has nowhere to go."""
-        return self.navigator.is_first_wrapped_line(self.cursor_location)
-
-    @property
-    def is_in_last_row(self) -> bool:
-        """True where Down has nowhere to go."""
-        return self.navigator.is_last_wrapped_line(self.cursor_location)
+    def ends(self, *, above: bool) -> bool:
+        """Return True where Up, or Down, has nowhere to go."""
+        is_edge = self.navigator.is_first_wrapped_line if above else self.navigator.is_last_wrapped_line
+        return is_edge(self.cursor_location)
 
     def replace_before_cursor(self, length: int, text: str) -> None:
         """Put ``text`` in for so many characters of the line before the cursor."""

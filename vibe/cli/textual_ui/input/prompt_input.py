@@ -347,6 +347,8 @@ MOST_FOUND = 50
 class PromptInput(Widget):
     """Takes a text of one or more lines and sends it; the file ``history`` keeps what was sent.
 
+    ``scroll`` is called with a key that scrolls the chat.
+
     The mark before the text is ``>`` while keys come here, ``!`` for a line to the shell, and another otherwise.
     """
 
@@ -373,14 +375,11 @@ class PromptInput(Widget):
 
         text: str
 
-    @dataclass
-    class ScrollWanted(Message):
-        """The person pressed a key that scrolls the chat."""
-
-        key: str
-
-    def __init__(self, *, history: Path | None = None, placeholder: str = "", id: str | None = None) -> None:  # noqa: A002  as in Textual
-        super().__init__(id=id)
+    def __init__(
+        self, *, history: Path | None = None, placeholder: str = "", scroll: Callable[[str], object] = bool
+    ) -> None:
+        super().__init__()
+        self._scroll_chat = scroll
         self._file = HistoryFile(history) if history is not None else None
         self._walk = HistoryWalk()
         self._placeholder = placeholder
@@ -521,7 +520,7 @@ class PromptInput(Widget):
         """Go up in the list, or to an older prompt; or down, to a newer one."""
         if self._popup.is_open:
             self._popup.move(-by)
-        elif not (self._area.is_in_first_row if by > 0 else self._area.is_in_last_row):
+        elif not self._area.ends(above=by > 0):
             return False
         elif (entry := self._walk.go(by, self.text)) is not None:
             self._replace_all(entry)
@@ -531,7 +530,8 @@ class PromptInput(Widget):
         return self.post_message(self.EditorWanted(self.text))
 
     def _scroll(self, key: str) -> bool:
-        return self.post_message(self.ScrollWanted(key))
+        self._scroll_chat(key)
+        return True
 
     def _scroll_to_end(self) -> bool:
         return not self.text and self._scroll("ctrl+end")

@@ -77,11 +77,6 @@ class BottomPanel(Vertical):
 
     # --- what is shown
 
-    def show_request(self) -> None:
-        """Show the request that is looked at, if one waits; else the proposal, if there is one."""
-        self._aside.clear()
-        self._settle()
-
     def show_proposal(self, event: PlanProposedEvent, before: PlanProposedEvent | None = None) -> None:
         """Show a proposed plan in place of the one before, once no request waits.
 
@@ -117,10 +112,11 @@ class BottomPanel(Vertical):
         self._settle()
 
     def action_look(self, step: int) -> None:
-        """Look at the next request, or the one before."""
+        """Look at the next request, or the one before; from the prompt at what waits, or else at the proposal."""
         self.guard.finished()  # who asks for a panel means the keys for it
         if self.shown is self._prompt:
-            self.show_request()
+            self._aside.clear()
+            self._settle()
         else:
             self._aside.difference_update(self._queue.pending)
             self._queue.look(step)

@@ -306,7 +306,8 @@ class PanelFrame(Vertical):
 
     def redraw(self, *, reveal: str = "", from_top: bool = False) -> None:
         """Show the lines and the keys as they are now."""
-        self._view.show([*self._noticed(), *self.lines()], reveal=reveal, from_top=from_top or bool(self._notice))
+        notice = [Line(text=self._notice, style="bold $text-error")] if self._notice else []
+        self._view.show([*notice, *self.lines()], reveal=reveal, from_top=from_top or bool(self._notice))
         self._draw_keys()
 
     def tell(self, notice: str) -> None:
@@ -435,9 +436,6 @@ class PanelFrame(Vertical):
     def _watch_more(self) -> None:
         waiting = f" · {self.more} more wait{'s' if self.more == 1 else ''} (Ctrl+N)" if self.more else ""
         self.border_title = self.TITLE + waiting
-
-    def _noticed(self) -> list[Line]:
-        return [Line(text=self._notice, style="bold $text-error")] if self._notice else []
 
     def _draw_keys(self) -> None:
         if self.asleep:
