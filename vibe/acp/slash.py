@@ -17,7 +17,6 @@ from vibe.acp.session import EditorSession, SessionCommands
 from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import Opening
 from vibe.app.plan.command_consent import model_commands
-from vibe.app.plan.decision_prompter import DecisionPrompter
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.drafting import PlanDraft
 from vibe.app.plan.run import PlanRun
@@ -151,9 +150,8 @@ class EditorTalk(HeldTalk, SessionCommands):
 
     def _audience(self) -> Audience:
         """Return the person as the audience of one run of a plan."""
-        decider = DecisionPrompter(self._decide)
         person = self._person
-        return Audience(listeners=[self._session.channel, decider], approver=person, user_input=person, decider=decider)
+        return Audience(listeners=[self._session.channel], approver=person, user_input=person, decide=self._decide)
 
     async def _decide(self, decision: PlanDecisionEvent) -> Sequence[str] | None:
         """Return the option that the person picks; None: not now."""

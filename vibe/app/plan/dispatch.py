@@ -31,7 +31,7 @@ from vibe import __version__
 from vibe.app.engine.event_publishing import Publishing
 from vibe.app.engine.host import Host, steps_at_once
 from vibe.app.engine.request_board import Company
-from vibe.app.plan.decision_prompter import DecisionPrompter
+from vibe.app.plan.decision_prompter import DecisionAsker, DecisionPrompter
 from vibe.app.plan.prepare import PreparedRun
 from vibe.app.plan.replanning import replan_policy
 from vibe.app.plan.reuse import note_commit
@@ -44,12 +44,12 @@ from vibe.core.session.write_turn import WriteTurn
 
 
 class Audience(Company, frozen=True, kw_only=True):
-    """Audience of a plan's run; ``decider`` takes decisions of the plan (None: absent).
+    """Audience of a plan's run; ``decide`` takes decisions of the plan (None: absent).
 
     ``waits``: decisions and approvals are waited for in any case; they are given over the control address.
     """
 
-    decider: DecisionPrompter | None = None
+    decide: DecisionAsker | None = None
     waits: bool = False
 
 
@@ -59,6 +59,7 @@ class HeldRun(Struct, frozen=True, kw_only=True):
     prepared: PreparedRun
     host: Host
     audience: Audience
+    decider: DecisionPrompter | None
     store: PlanStore
     channel: Publishing
     account: Account
@@ -91,8 +92,8 @@ async def dispatch_steps(
         sink=sink,
         options=_dispatch_options(run, steps, watchdog, worktrees.kept),
     )
-    if run.audience.decider is not None:
-        await stack.enter_async_context(run.audience.decider.at_work(control))
+    if run.decider is not None:
+        await stack.enter_async_context(run.decider.at_work(control))
     if before_start is not None:
         before_start()
     outcome = await dispatcher.run(control)
@@ -144,7 +145,7 @@ def _dispatch_options(run: HeldRun, steps: PlanSteps, watchdog: Watchdog, kept_b
     return DispatchOptions(
         watchdog=watchdog,
         step_limits=usual_limits(steps.engine.config),
-        attended=run.audience.waits or run.audience.decider is not None,
+        attended=run.audience.waits or run.decider is not None,
         version=__version__,
         replanning=_replanning(steps, kept_by),
         spent_by=lambda step_id, attempt: attempt_spending(store.folder.step_folder(step_id), attempt),

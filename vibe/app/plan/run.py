@@ -31,6 +31,7 @@ from vibe.app.engine.host import Host
 from vibe.app.engine.result_record import RunRecord, exit_code_of
 from vibe.app.engine.tool_servers import tool_servers
 from vibe.app.plan.control_handler import plan_router
+from vibe.app.plan.decision_prompter import DecisionPrompter
 from vibe.app.plan.dispatch import Audience, HeldRun, dispatch_steps
 from vibe.app.plan.prepare import PreparedRun, prepare_new, prepare_resumed
 from vibe.app.plan.step_executor import plan_limits
@@ -91,12 +92,13 @@ class PlanSession:
         """
         run, host, control = self._prepared, self._host, self.control
         audience, board = self._audience.with_board(waits=self._audience.waits)
+        decider = None if audience.decide is None else DecisionPrompter(audience.decide)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(run.engine.models.aclose)
             opened = await stack.enter_async_context(
                 publishing(
                     host,
-                    audience.listeners,
+                    [*audience.listeners, *([] if decider is None else [decider])],
                     address=run.bus_address,
                     named=run.engine.config.ipc.listeners,
                     control=plan_router(control, board, self.steering),
@@ -123,6 +125,7 @@ class PlanSession:
                     prepared=run,
                     host=host,
                     audience=audience,
+                    decider=decider,
                     store=store,
                     channel=channel,
                     account=account,

@@ -182,16 +182,14 @@ def _audience(args: Arguments, env: CliEnvironment) -> Generator[Audience]:
         and env.stdin.isatty()
         and env.environ.get("TERM", "dumb") != "dumb"
     ):
-        from vibe.app.plan.decision_prompter import DecisionPrompter  # noqa: PLC0415  for people alone
-        from vibe.cli.terminal.live_tree import LiveTree  # noqa: PLC0415  as above
+        from vibe.cli.terminal.live_tree import LiveTree  # noqa: PLC0415  for people alone
         from vibe.cli.terminal.person import TerminalPerson
         from vibe.cli.terminal.prompt_queue import PromptQueue
 
         with LiveTree(env.stdout, environ=env.environ) as tree:
             queue = PromptQueue(env, tree)
             person = TerminalPerson(queue, tree.asking_step, tree.questioned_step)
-            decider = DecisionPrompter(person.decide)
-            yield Audience(listeners=[tree, decider, queue], approver=person, user_input=person.answer, decider=decider)
+            yield Audience(listeners=[tree, queue], approver=person, user_input=person.answer, decide=person.decide)
     else:
         hints = [EventLines(env.stdout, hint)] if args.wait else []
         yield Audience(listeners=[ProgressLines(env.stdout, output=args.show_output), *hints], waits=args.wait)

@@ -1,4 +1,4 @@
-"""PlainChat: a conversation by lines; what is typed goes to an open question, to the agent, or is a command."""
+"""PlainChat: a conversation by lines; ChatLines: what happens in it, as lines of plain text."""
 
 from __future__ import annotations
 
@@ -7,23 +7,99 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from anyio import CancelScope, to_thread
 
+from ipc import events as e
 from vibe.app.conversation.conversation import BusyError
 from vibe.app.conversation.opening import NO_LIMITS, Opening, PromptLimits, PromptResult, Seat
 from vibe.app.conversation.runtime import Runtime
+from vibe.app.conversation.user_shell import SHELL
 from vibe.app.inspect.updates import look_for_update
-from vibe.cli.plain.chat_lines import ChatLines
 from vibe.cli.plain.line_desk import LineDesk, LineInput
 from vibe.cli.plain.plan_lines import PlanLines
 from vibe.cli.terminal.person import TerminalPerson
 from vibe.core.outcome import Outcome
 from vibe.core.skills.command_files import NoSuchCommandError
-from vibe.front.event_text import counted, one_line
+from vibe.front.event_text import counted, describe, one_line, trouble
 from vibe.front.slash.command import UserCommand, user_command
 from vibe.front.slash.plan_talk import HeldTalk
 from vibe.front.slash.table import SlashTable
 from vibe.front.slash.wording import SHOWN_ID
 from vibe.system.errors import UsageError
 from vibe.system.plain_text import plain
+
+RESULT_LENGTH = 200
+INDENT = "  "
+TOLD = (e.CompactEndEvent, e.SubAgentStartedEvent, e.SubAgentFinishedEvent)
+"""Events that are said as everywhere else."""
+
+
+class ChatLines:
+    """An ``EventSink``. Answers are printed as they come, calls and their ends as one line each; ``write`` prints."""
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        self._write = write
+        self._open = ""
+        """The message whose text is being printed."""
+        self._column = 0
+
+    def publish(self, event: e.Event) -> None:
+        """Print it, if a person should know."""
+        if isinstance(event, e.AssistantDeltaEvent):
+            self._stream(event)
+        elif isinstance(event, e.AssistantEvent):
+            if not event.subagent_id:
+                self._end_line()
+                self._open = ""
+        elif isinstance(event, e.ToolStreamEvent):
+            if event.tool == SHELL:
+                self._write(plain(event.text))
+        elif line := _line(event):
+            self._end_line()
+            indent = INDENT if event.subagent_id else ""
+            self._write(f"{indent}{line}\n")
+
+    def _stream(self, event: e.AssistantDeltaEvent) -> None:
+        if event.subagent_id:
+            return
+        key = f"{event.message_id} {event.attempt}"
+        if key != self._open and self._open.startswith(event.message_id):
+            self._end_line()
+            self._write("(connection lost: retrying)\n")
+        self._open = key
+        text = plain(event.text)
+        self._column = len(text) if "\n" in text else self._column + len(text)
+        if text.endswith("\n"):
+            self._column = 0
+        self._write(text)
+
+    def _end_line(self) -> None:
+        if self._column:
+            self._write("\n")
+            self._column = 0
+
+
+def _line(event: e.Event) -> str:
+    """The event in a line; empty: it goes without saying."""
+    if isinstance(event, e.WarningEvent | e.ErrorEvent):
+        return one_line(trouble(event), 1_000)
+    if isinstance(event, e.ToolCallEvent):
+        return "" if event.tool == SHELL else f"* {one_line(event.summary or event.tool)}"
+    if isinstance(event, e.ToolResultEvent):
+        return _result(event)
+    if isinstance(event, e.ToolServerEvent):
+        return describe(event) if event.status == "failed" else ""
+    return describe(event) if isinstance(event, TOLD) else ""
+
+
+def _result(event: e.ToolResultEvent) -> str:
+    if event.tool == SHELL:
+        return f"{INDENT}{event.status}" if event.status != "ok" else ""
+    if event.status != "ok":
+        return f"{INDENT}{event.status}: {one_line(event.content, RESULT_LENGTH)}"
+    if isinstance(event.display, e.CommandDisplay) and event.display.exit_code:
+        last = event.content.rstrip().rpartition("\n")[2]
+        return f"{INDENT}exit code {event.display.exit_code}: {one_line(last, RESULT_LENGTH)}"
+    return f"{INDENT}changed {one_line(', '.join(event.files_changed))}" if event.files_changed else ""
+
 
 IDLE_PROMPT = ">"
 BUSY_PROMPT = "(working) >"
@@ -44,9 +120,10 @@ class PlainChat(HeldTalk):
     """
 
     def __init__(self, runtime: Runtime, opening: Opening, lines: LineInput, edited: Callable[[str, str], str]) -> None:
-        self._desk = LineDesk(lines.write, lines.refresh)
+        self._desk = LineDesk(lines.out.write, lines.refresh)
         person = TerminalPerson(self._desk)
-        seat = Seat(listeners=[ChatLines(lines.write)], approver=person, user_input=person.answer, prompted=self.hear)
+        printed = ChatLines(lines.out.write)
+        seat = Seat(listeners=[printed], approver=person, user_input=person.answer, prompted=self.hear)
         super().__init__(runtime, opening, seat, PlanLines(lines, self._desk, edited).talk(), SlashTable())
         self.keys: Sequence[str] = KEYS
         self._lines = lines
@@ -68,7 +145,7 @@ class PlainChat(HeldTalk):
         await self.stay(self._take_lines)
         shown = self.conversation.session_id[:SHOWN_ID]
         self.say(f"saved; continue with: vibe --plain --resume {shown}")
-        self._lines.flush()
+        self._lines.out.flush()
 
     def leave(self) -> None:
         """End the conversation, from wherever this is called."""
@@ -77,7 +154,7 @@ class PlainChat(HeldTalk):
 
     def say(self, text: str) -> None:
         """Print a sentence of ours."""
-        self._lines.write(f"{plain(text)}\n")
+        self._lines.out.write(f"{plain(text)}\n")
 
     async def reopen(self, opening: Opening) -> None:
         """Close the conversation and go on with another.
@@ -108,7 +185,7 @@ class PlainChat(HeldTalk):
         """
         if self.runtime.host.environ.get("TERM", "dumb") == "dumb":
             raise UsageError("this terminal has no clipboard (TERM is dumb): select the text with the mouse")
-        self._lines.write(CLIPBOARD.format(b64encode(text.encode()).decode()))
+        self._lines.out.write(CLIPBOARD.format(b64encode(text.encode()).decode()))
 
     async def edit(self, text: str, name: str) -> str:
         """Have the person change a text in their editor.

@@ -22,21 +22,9 @@ class LineInput:
 
     def __init__(self, session: PromptSession[str], out: StdoutProxy, prompt: Callable[[], str]) -> None:
         self._session = session
-        self._out = out
+        self.out = cast("TextIO", out)
+        """Takes text that is safe to print; what has no end of line yet waits for it."""
         self._prompt = prompt
-
-    @property
-    def out(self) -> TextIO:
-        """The same as a stream."""
-        return cast("TextIO", self._out)
-
-    def write(self, text: str) -> None:
-        """Print text that is safe to print; what has no end of line yet waits for it."""
-        self._out.write(text)
-
-    def flush(self) -> None:
-        """Flush the output."""
-        self._out.flush()
 
     def refresh(self) -> None:
         """Show the prompt that is due now."""

@@ -7,16 +7,15 @@ from functools import partial
 
 from planner.report.graph_text import tree
 from vibe.app.plan.command_consent import model_commands
-from vibe.app.plan.decision_prompter import DecisionPrompter
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.drafting import DraftVersion, PlanDraft
 from vibe.app.plan.run import PlanRun
 from vibe.cli.plain.line_desk import LineDesk, LineInput
 from vibe.cli.terminal.person import TerminalPerson
 from vibe.front.event_text import one_line
+from vibe.front.plan_listing import version_lines
 from vibe.front.plan_summary import write_summary
 from vibe.front.progress import ProgressLines
-from vibe.front.revision_text import version_lines
 from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.system.errors import VibeError
 from vibe.system.plain_text import plain
@@ -64,20 +63,15 @@ class PlanLines:
         try:
             changed = await self._lines.aside(partial(self._edited, document, USUAL_FILE))
         except VibeError as error:
-            self._lines.write(f"vibe: {plain(str(error))}\n")
+            self._lines.out.write(f"vibe: {plain(str(error))}\n")
             return ""
         return changed if changed.strip() != document.strip() else ""
 
     def audience(self) -> Audience:
         """Return the person as the audience of one run of a plan."""
         person = TerminalPerson(self._desk)
-        decider = DecisionPrompter(person.decide)
-        return Audience(
-            listeners=[ProgressLines(self._lines.out), decider],
-            approver=person,
-            user_input=person.answer,
-            decider=decider,
-        )
+        lines = ProgressLines(self._lines.out)
+        return Audience(listeners=[lines], approver=person, user_input=person.answer, decide=person.decide)
 
     def end(self, run: PlanRun) -> None:
         """Print the summary of a run."""
@@ -94,7 +88,7 @@ class PlanLines:
             f"  would run in {one.step_id}: {one_line(one.command, LINE_LENGTH)}" for one in model_commands(loaded.plan)
         ]
         lines += [f"note: {one_line(note, LINE_LENGTH)}" for note in draft.notes]
-        self._lines.write("\n".join(lines) + "\n")
+        self._lines.out.write("\n".join(lines) + "\n")
 
 
 def _verdict(said: str) -> PlanVerdict:

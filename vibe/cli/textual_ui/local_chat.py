@@ -20,7 +20,6 @@ from vibe.app.conversation.session import before_summary, begins_with_summary
 from vibe.app.engine.host import Host
 from vibe.app.first_use.flow import FirstUse
 from vibe.app.inspect.updates import look_for_update
-from vibe.app.plan.decision_prompter import DecisionPrompter
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.drafting import PlanDraft
 from vibe.app.plan.run import PlanRun
@@ -74,12 +73,9 @@ class PlannerController:
 
     def audience(self) -> Audience:
         """Return the person as the audience of one run of a plan."""
-        decider = DecisionPrompter(self._stage.requests.decider)
+        asks = self._stage.requests
         return Audience(
-            listeners=[self._stage.store, decider, self],
-            approver=self._stage.requests,
-            user_input=self._stage.requests.user_input,
-            decider=decider,
+            listeners=[self._stage.store, self], approver=asks, user_input=asks.user_input, decide=asks.decider
         )
 
     def end(self, run: PlanRun) -> None:
