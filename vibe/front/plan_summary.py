@@ -10,7 +10,7 @@ from planner.state.state import REUSED_REASON, StepState
 from vibe.app.plan.run import PlanRun
 from vibe.front.event_text import counted, one_line
 from vibe.front.next_command import decision_lines, try_again
-from vibe.front.revision_text import removed_lines
+from vibe.front.plan_listing import removed_lines
 
 WHY_LENGTH = 800
 """Characters of why a step did not complete."""

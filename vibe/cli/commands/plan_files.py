@@ -23,7 +23,7 @@ from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.front.event_text import counted, one_line
 from vibe.front.next_command import decision_documents, decision_lines
-from vibe.front.revision_text import revision_documents, revision_lines
+from vibe.front.plan_listing import revision_documents, revision_lines
 from vibe.system.errors import EnvironmentFailure, UsageError
 from vibe.system.plain_text import plain
 
