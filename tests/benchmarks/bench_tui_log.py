@@ -16,6 +16,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from textual import events
@@ -152,7 +153,7 @@ async def bench(count: int, *, with_markdown: bool) -> dict[str, Any]:
         gc.collect()
         gc.freeze()
         gc.set_threshold(5000, 20, 100)
-        figures["page up"] = await timed(pilot, 40, chat.action_page_up)
+        figures["page up"] = await timed(pilot, 40, partial(chat.action_move, 1, -1))
         chat.to_end()
         figures["append"] = await timed(pilot, 40, lambda: chat.append(entry(random.random())))
         calls = [each for each in chat.entries if each.kind == "call"]

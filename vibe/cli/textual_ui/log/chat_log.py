@@ -49,12 +49,7 @@ class ChatLog(PaintedSheet, can_focus=True):
     ChatLog > .chat-log--more { background: $primary; color: $text; text-style: bold; }
     """
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "chat-log--user",
-        "chat-log--code",
-        "chat-log--added",
-        "chat-log--removed",
-        "chat-log--more",
-        "chat-log--muted",
+        f"chat-log--{part}" for part in ("user", "code", "added", "removed", "more", "muted")
     }
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("k,ctrl+up", "mark(-1)", "Entry above", show=False),

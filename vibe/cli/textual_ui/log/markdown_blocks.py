@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from textual.content import Content, Span
 from textual.style import Style
 
-from vibe.cli.textual_ui.log.clean import clean
+from vibe.cli.textual_ui.log.entry import clean
 from vibe.cli.textual_ui.log.rows import LogBlock
 
 if TYPE_CHECKING:

@@ -116,17 +116,13 @@ class Sheet:
             if old is not new and old.glue == new.glue and old.strip == new.strip:
                 rows[number] = old
 
-    def estimate_all(self) -> None:
-        """Know no height any more."""
-        for entry in self.entries:
-            self._estimate(entry)
-        self._sum_up(0)
-
     def reflow(self, cols: int) -> None:
         """Have another width."""
         self.cols = cols
         self.repaint()
-        self.estimate_all()
+        for entry in self.entries:
+            self._estimate(entry)
+        self._sum_up(0)
 
     def repaint(self) -> None:
         """Make all rows again when they are wanted; their number is the same."""
@@ -195,10 +191,10 @@ class SheetView(ScrollView):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "scroll_up", "Up", show=False),
-        Binding("down", "scroll_down", "Down", show=False),
-        Binding("pageup", "page_up", "Page up", show=False),
-        Binding("pagedown", "page_down", "Page down", show=False),
+        Binding("up", "move(-1)", "Up", show=False),
+        Binding("down", "move(1)", "Down", show=False),
+        Binding("pageup", "move(1, -1)", "Page up", show=False),
+        Binding("pagedown", "move(-1, 1)", "Page down", show=False),
         Binding("home,ctrl+home", "scroll_home", "First", show=False),
         Binding("end,ctrl+end", "scroll_end", "Last", show=False),
     ]
@@ -352,24 +348,17 @@ class SheetView(ScrollView):
 
     def scroll_by_key(self, key: str) -> None:
         """Scroll as a key of the line below says."""
-        moves = {"pageup": self.action_page_up, "pagedown": self.action_page_down, "ctrl+home": self.action_scroll_home}
-        moves.get(key, self.action_scroll_end)()
+        pages = {"pageup": -1, "pagedown": 1}.get(key, 0)
+        if pages:
+            self.action_move(-pages, pages)
+        elif key == "ctrl+home":
+            self.action_scroll_home()
+        else:
+            self.to_end()
 
-    def action_scroll_up(self) -> None:
-        """A row up."""
-        self._move(-1)
-
-    def action_scroll_down(self) -> None:
-        """A row down."""
-        self._move(1)
-
-    def action_page_up(self) -> None:
-        """A page up."""
-        self._move(1 - self._rows_shown)
-
-    def action_page_down(self) -> None:
-        """A page down."""
-        self._move(self._rows_shown - 1)
+    def action_move(self, rows: int, pages: int = 0) -> None:
+        """So many rows and pages down, or up."""
+        self._move(rows + pages * self._rows_shown)
 
     def action_scroll_home(self) -> None:
         """The first row."""
@@ -387,11 +376,6 @@ _ROWS: Final = 1 << 20
 def row_y(index: int, row: int) -> int:
     """The line of a selection that a row of an entry is."""
     return index * _ROWS + row
-
-
-def row_of(y: int) -> tuple[int, int]:
-    """The entry and the row that a line of a selection is."""
-    return divmod(y, _ROWS)
 
 
 def copied(selection: Selection, entries: Iterable[tuple[int, Sequence[Row]]]) -> str:
@@ -563,8 +547,8 @@ class PaintedSheet(SheetView):
             return "\n\n".join(entry.text.rstrip("\n") for entry in self._sheet.entries), "\n"
         if not self._sheet.entries:
             return None
-        first = 0 if selection.start is None else row_of(selection.start.y)[0]
-        last = len(self._sheet.entries) - 1 if selection.end is None else row_of(selection.end.y)[0]
+        first = 0 if selection.start is None else selection.start.y // _ROWS
+        last = len(self._sheet.entries) - 1 if selection.end is None else selection.end.y // _ROWS
         entries = self._sheet.entries[first : last + 1]
         return copied(selection, ((entry.index, self._sheet.rows(entry)) for entry in entries)), "\n"
 

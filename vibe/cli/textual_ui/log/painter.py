@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.style import Style
 from textual.widget import Widget
 
-from vibe.cli.textual_ui.log.clean import clean, clean_line, middle_cut
+from vibe.cli.textual_ui.log.entry import clean, clean_line, middle_cut
 from vibe.cli.textual_ui.log.markdown_blocks import CODE, PIECE, MarkdownBlocks, TopBlock
 from vibe.cli.textual_ui.log.rows import GUTTER, LogBlock, Row, lay_out, styled
 from vibe.core.told_files import told_parts
@@ -336,11 +336,8 @@ def _call(entry: LogEntry) -> Iterator[LogBlock]:
     if entry.diff:
         yield from diff_blocks(entry.diff)
     if entry.text.strip() and (not entry.diff or entry.status != "ok"):
-        head, hidden, tail = middle_cut(_text_lines(entry), ALL_LINES if entry.whole else MOST_LINES)
-        yield from _lines(head)
-        if hidden:
-            yield LogBlock(_hidden(hidden, entry))
-            yield from _lines(tail)
+        for part in _parts(entry):
+            yield from _lines(part) if isinstance(part, list) else [part]
 
 
 def _shell(entry: LogEntry) -> Iterator[LogBlock]:
@@ -349,13 +346,11 @@ def _shell(entry: LogEntry) -> Iterator[LogBlock]:
     mark = styled("!", "$foreground-muted")
     if entry.title:
         yield LogBlock(styled(clean_line(entry.title), "bold"), mark=mark)
-    head, hidden, tail = middle_cut(_text_lines(entry), ALL_LINES if entry.whole else MOST_LINES)
-    for lines in (head, tail):
-        if any(lines):
-            coloured = Content.from_rich_text(Text.from_ansi("\n".join(lines)))
-            yield LogBlock(coloured)
-        if hidden and lines is head:
-            yield LogBlock(_hidden(hidden, entry))
+    for part in _parts(entry):
+        if isinstance(part, LogBlock):
+            yield part
+        elif any(part):
+            yield LogBlock(Content.from_rich_text(Text.from_ansi("\n".join(part))))
     if detail := clean_line(entry.detail):
         yield LogBlock(styled(detail, "$text-error"))
 
@@ -371,8 +366,11 @@ def _lines(lines: list[str]) -> Iterator[LogBlock]:
         yield LogBlock(styled("\n".join(lines), "$foreground-muted"), "│ ", "│ ")
 
 
-def _text_lines(entry: LogEntry) -> list[str]:
-    return entry.text.rstrip("\n").split("\n")
+def _parts(entry: LogEntry) -> list[list[str] | LogBlock]:
+    """The lines that a call printed; if not all are shown, the first, what stands for the others, and the last."""
+    lines = entry.text.rstrip("\n").split("\n")
+    head, hidden, tail = middle_cut(lines, ALL_LINES if entry.whole else MOST_LINES)
+    return [head, LogBlock(_hidden(hidden, entry)), tail] if hidden else [head]
 
 
 def _hidden(count: int, entry: LogEntry) -> Content:

@@ -16,7 +16,7 @@ from textual.dom import DOMNode
 from textual.timer import Timer
 from textual.widget import Widget
 
-from vibe.cli.textual_ui.log.clean import clean_coloured
+from vibe.cli.textual_ui.log.entry import clean_coloured
 from vibe.front.event_text import one_line
 from vibe.front.plan_words import SPINNER, clock, cut, short, took, totals_line
 from vibe.view.agent_view import AgentView, Key

@@ -191,7 +191,7 @@ async def test_of_a_long_log_that_was_paged_through_but_some_rows_are_kept() -> 
     async with page.run_test(size=(60, 30)) as pilot:
         await pilot.pause()
         while page.log_view.scroll_offset.y:
-            page.log_view.action_page_up()
+            page.log_view.action_move(1, -1)
         assert "first of 0" in page.text()
         assert 100 < rows_kept() - before < 1_100
 
@@ -201,7 +201,7 @@ async def test_styles_that_never_come_again_are_not_remembered() -> None:
     async with page.run_test(size=(60, 30)) as pilot:
         await pilot.pause()
         while page.log_view.scroll_offset.y:
-            page.log_view.action_page_up()
+            page.log_view.action_move(1, -1)
             for y in range(page.log_view.size.height):
                 page.log_view.render_line(y).render(page.console)  # as for a terminal
         remembered = Strip.render_ansi.cache_info().currsize

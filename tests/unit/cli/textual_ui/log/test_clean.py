@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe.cli.textual_ui.log.clean import clean, clean_coloured, middle_cut
-from vibe.cli.textual_ui.log.entry import LogEntry
+from vibe.cli.textual_ui.log.entry import LogEntry, clean, clean_coloured, middle_cut
 
 HOSTILE = st.lists(
     st.sampled_from([

@@ -76,7 +76,7 @@ async def test_a_storm_of_resizes_loses_nothing_and_keeps_the_place() -> None:
             shown += [line for line in page.lines() if "of" in line]
             if log.scroll_offset.y >= log.max_scroll_y:
                 break
-            log.action_page_down()
+            log.action_move(-1, 1)
         for number in range(40):
             assert any(f"first of {number}" in line for line in shown)
             assert any(f"last of {number}" in line for line in shown)
