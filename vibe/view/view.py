@@ -193,8 +193,7 @@ def _seen(view: View, agent: AgentView, entry: EntryView | None = None) -> Chang
     step = view.step_of(agent)
     if step is not None:
         step.seen(agent)
-        return (agent.key, step.key) if entry is None else (agent.key, step.key, entry.key)
-    return (agent.key,) if entry is None else (agent.key, entry.key)
+    return tuple(part.key for part in (agent, step, entry) if part is not None)
 
 
 def _lighten(view: View, busy: AgentView | None) -> Changed:

@@ -237,11 +237,11 @@ class VibeApp(App[None]):
             problem = problem or f"[ui] theme {self.settings.theme!r} is none: /theme lists them"
         if problem:
             self.chat_screen.say(problem, "warning")
-        self.store.add(Attention(self._sign, self.settings.notify_after_seconds))
+        self.store.add(Attention(self._sign, self.settings.notify_after_seconds).present)
         if self.settings.status_line.strip():
             chat, env = self.chat_screen, self._env
             line = StatusLine(chat.ticker, self.settings.status_line, env.environ, env.cwd, chat.say)
-            self.store.add(line)
+            self.store.add(line.present)
 
     @on(ChatLog.LinkClicked)
     def _open_link(self, message: ChatLog.LinkClicked) -> None:

@@ -129,7 +129,7 @@ class ChatScreen(Screen[None]):
     def on_mount(self) -> None:
         """Show the state, and tell once the first frame is drawn."""
         for presenter in (self.presenter, self._side, self.ticker, self._queued):
-            self.store.add(presenter)
+            self.store.add(presenter.present)
         self.prompt.focus()
         self.call_after_refresh(self.is_drawn.set)
 
@@ -328,19 +328,12 @@ class ChatScreen(Screen[None]):
         """Show a transcript over the chat, until it is left."""
         chat = self._controller.chat
         if chat is not None:
-            opened = TranscriptScreen(
-                self.store.view,
-                read=self._read,
-                on_steer=chat.tell_agent,
-                on_act=chat.act_on_step,
-                agent_id=message.agent_id,
-                step=message.step,
-            )
-            self.store.add(opened)
+            opened = TranscriptScreen(self.store.view, chat, self._read, agent_id=message.agent_id, step=message.step)
+            self.store.add(opened.present)
             self._our_app.push_screen(opened, lambda _: self._close(opened))
 
     def _close(self, opened: TranscriptScreen) -> None:
-        self.store.remove(opened)
+        self.store.remove(opened.present)
         self._our_app.clear_notifications()  # all of it is in the chat, too
 
     def _step_of(self, request_id: str) -> str:

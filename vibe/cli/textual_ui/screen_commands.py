@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from anyio import to_thread
 from msgspec.structs import replace
@@ -178,12 +178,12 @@ def _saying(rows: Sequence[SavedSession], text: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def screen_commands(
-    app: App[Any],
-    ask: Callable[[Screen[Any]], Awaitable[Any]],
-    switch: Callable[[Hold], object],
-    find: Callable[[str], Awaitable[bool]],
-) -> Mapping[str, SlashCommand]:
+Ask: TypeAlias = Callable[[Screen[Any]], Awaitable[Any]]
+Switch: TypeAlias = Callable[[Hold], object]
+Find: TypeAlias = Callable[[str], Awaitable[bool]]
+
+
+def screen_commands(app: App[Any], ask: Ask, switch: Switch, find: Find) -> Mapping[str, SlashCommand]:
     """Return the commands that show something on ``app``, by name.
 
     ``ask`` opens a screen over it, ``switch`` has it show another chat, and ``find`` scrolls up to a text.
@@ -202,7 +202,7 @@ def screen_commands(
     }
 
 
-async def _attach(switch: Callable[[Hold], object], talk: Talk, typed: Typed) -> None:
+async def _attach(switch: Switch, talk: Talk, typed: Typed) -> None:
     from ipc.registry import Registry  # noqa: PLC0415  after the first frame
     from vibe.cli.textual_ui.remote_chat import hold_attached  # noqa: PLC0415  as above
 
@@ -216,21 +216,21 @@ async def _attach(switch: Callable[[Hold], object], talk: Talk, typed: Typed) ->
     switch(partial(hold_attached, host, typed.rest, ""))
 
 
-async def _find(find: Callable[[str], Awaitable[bool]], _talk: Talk, typed: Typed) -> None:
+async def _find(find: Find, _talk: Talk, typed: Typed) -> None:
     if not typed.rest:
         raise UsageError("/find WORDS: say what to look for")
     if not await find(typed.rest):
         raise UsageError("/find: not found in this conversation")
 
 
-async def _resume(ask: Callable[[Screen[Any]], Awaitable[Any]], talk: Talk, typed: Typed) -> None:
+async def _resume(ask: Ask, talk: Talk, typed: Typed) -> None:
     load = partial(_sessions, talk.runtime.host.home, talk.conversation.session_id)
     chosen = typed.rest or await ask(SessionPicker(load, str(talk.opening.workdir)))
     if chosen:
         await talk.reopen(replace(talk.opening, resume=chosen, prompt=""))
 
 
-async def _set_up(ask: Callable[[Screen[Any]], Awaitable[Any]], talk: Talk, typed: Typed) -> None:
+async def _set_up(ask: Ask, talk: Talk, typed: Typed) -> None:
     if typed.rest:
         raise too_much(typed)
     from vibe.app.first_use.flow import FirstUse  # noqa: PLC0415  after the first frame

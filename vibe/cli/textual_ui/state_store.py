@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum, auto
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -42,12 +42,8 @@ class ScreenState(Struct, frozen=True, kw_only=True):
     queued: tuple[QueuedLine, ...] = ()
 
 
-class Presenter(Protocol):
-    """Puts a part of the state into widgets."""
-
-    def present(self, view: View, changed: frozenset[Key]) -> None:
-        """Show what changed; called in the order in which presenters were added."""
-        ...
+Present: TypeAlias = Callable[[View, frozenset[Key]], object]
+"""Puts a part of the state into widgets, as far as it changed; called in the order in which such were added."""
 
 
 class UIStateStore:
@@ -60,16 +56,16 @@ class UIStateStore:
         self.view = View()
         self.screen = ScreenState()
         self._wake = wake
-        self._presenters: list[Presenter] = []
+        self._presenters: list[Present] = []
         self._changed: set[Key] = set()
 
-    def add(self, presenter: Presenter) -> None:
-        """Have one more presenter show what changes from now on."""
-        self._presenters.append(presenter)
+    def add(self, present: Present) -> None:
+        """Have one more show what changes from now on."""
+        self._presenters.append(present)
 
-    def remove(self, presenter: Presenter) -> None:
+    def remove(self, present: Present) -> None:
         """Have one show nothing any more."""
-        self._presenters.remove(presenter)
+        self._presenters.remove(present)
 
     def publish(self, event: Event) -> None:
         """Take one event."""
@@ -84,8 +80,8 @@ class UIStateStore:
         """Show all that changed since the last time."""
         changed, self._changed = frozenset(self._changed), set()
         if changed:
-            for presenter in self._presenters:
-                presenter.present(self.view, changed)
+            for present in self._presenters:
+                present(self.view, changed)
 
     def restart(self) -> None:
         """Forget what ran; for a run elsewhere that is looked at from here on."""

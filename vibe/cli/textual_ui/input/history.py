@@ -17,45 +17,40 @@ MOST_ENTRIES = 5_000
 LOCK_SECONDS = 2.0
 
 
-class HistoryFile:
-    """The file of prompts, in the format of prompt_toolkit's ``FileHistory``: every process of the user's adds to it.
+def load_prompts(path: Path) -> list[str]:
+    """The prompts, oldest first, without those that repeat the one before; none where there is no file. Blocks.
 
-    An entry is a comment line with the time, then its lines, each behind a ``+``. All methods block.
+    The file has the format of prompt_toolkit's ``FileHistory``: an entry is a comment line with the time, then its
+    lines, each behind a ``+``.
+
+    Raises:
+        OSError: the file can't be read.
     """
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - MOST_BYTES))
+            if size > MOST_BYTES:
+                # the rest of an entry whose beginning is not read
+                next((line for line in file if not line.strip()), b"")
+            entries = [entry for entry, _ in groupby(_entries(file)) if entry.strip()]
+    except FileNotFoundError:
+        return []
+    return entries[-MOST_ENTRIES:]
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
 
-    def load(self) -> list[str]:
-        """The prompts, oldest first, without those that repeat the one before; none where there is no file.
+def keep_prompt(path: Path, text: str) -> None:
+    """Write a prompt behind those that any process of the user's wrote; the file is the user's alone. Blocks.
 
-        Raises:
-            OSError: the file can't be read.
-        """
-        try:
-            with self._file.open("rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(max(0, size - MOST_BYTES))
-                if size > MOST_BYTES:
-                    # the rest of an entry whose beginning is not read
-                    next((line for line in file if not line.strip()), b"")
-                entries = [entry for entry, _ in groupby(_entries(file)) if entry.strip()]
-        except FileNotFoundError:
-            return []
-        return entries[-MOST_ENTRIES:]
-
-    def append(self, text: str) -> None:
-        """Write a prompt down; the file is made if it is missing, and is the user's alone.
-
-        Raises:
-            OSError: the disk is full or refuses.
-        """
-        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lines = "".join(f"+{line}\n" for line in text.split("\n"))
-        data = f"\n# {datetime.now().astimezone().replace(tzinfo=None)}\n{lines}".encode(errors="replace")
-        with opened(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as descriptor:
-            wait_for_lock(descriptor, LOCK_SECONDS)  # one that is held for long is no reason to lose the prompt
-            write_all(descriptor, data)
+    Raises:
+        OSError: the disk is full or refuses.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lines = "".join(f"+{line}\n" for line in text.split("\n"))
+    data = f"\n# {datetime.now().astimezone().replace(tzinfo=None)}\n{lines}".encode(errors="replace")
+    with opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as descriptor:
+        wait_for_lock(descriptor, LOCK_SECONDS)  # one that is held for long is no reason to lose the prompt
+        write_all(descriptor, data)
 
 
 class HistoryWalk:

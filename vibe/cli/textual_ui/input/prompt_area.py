@@ -131,15 +131,14 @@ class Attachments:
     """Keeps what was pasted for as long as the program runs: a marker may come back out of the history."""
 
     def __init__(self) -> None:
+        self.root: Path | None = None
+        """The folder whose files are meant by relative paths; None: none are."""
         self._pastes: dict[str, str] = {}
         self._images: dict[str, Path] = {}
 
-    def taken(self, pasted: str, root: Path | None) -> str:
-        """Return what to put in for a paste: cleaned text, or markers for much of it and for paths of images.
-
-        Relative paths are those of ``root``.
-        """
-        if len(pasted) <= LONGEST_PATHS and (images := _image_files(pasted, root)):
+    def taken(self, pasted: str) -> str:
+        """Return what to put in for a paste: cleaned text, or markers for much of it and for paths of images."""
+        if len(pasted) <= LONGEST_PATHS and (images := _image_files(pasted, self.root)):
             return " ".join(self._image_marker(image) for image in images)
         return self.folded(plain(pasted.replace("\r\n", "\n").replace("\r", "\n")))
 

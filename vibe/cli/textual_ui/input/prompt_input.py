@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -19,7 +19,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from vibe.cli.textual_ui.input.file_index import FileIndex, cost
-from vibe.cli.textual_ui.input.history import HistoryFile, HistoryWalk
+from vibe.cli.textual_ui.input.history import HistoryWalk, keep_prompt, load_prompts
 from vibe.cli.textual_ui.input.prompt_area import ROWS, Attachments, PromptArea
 from vibe.system.plain_text import plain, plain_line
 
@@ -103,30 +103,27 @@ MOST = 50
 
 CommandRow = tuple[str, str, str]
 """The name of a command, its usage, and what it does."""
+FindCommands: TypeAlias = Callable[[], Iterable[CommandRow]]
+FindArguments: TypeAlias = Callable[[str, str], Iterable[str]]
+"""Given the name of a command and the text behind it, in a thread, returns the words that may stand at its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completer:
-    """Knows what there is; ``files`` may still have to be listed.
+    """Knows what there is; ``files`` may still have to be listed."""
 
-    ``arguments`` is given the name of a command, without its slash, and the text behind it, in a thread, and returns
-    the words that may stand where its last word is.
-    """
-
-    rows: Callable[[], Iterable[CommandRow]]
-    arguments: Callable[[str, str], Iterable[str]]
+    rows: FindCommands
+    arguments: FindArguments
     files: FileIndex
 
     def commands(self, word: CompletedWord) -> list[Candidate]:
         """The commands that fit."""
         rows = [[plain_line(part) for part in row] for row in self.rows()]
-        names = [name.removeprefix("/") for name, _, _ in rows]
+        names = [name for name, _, _ in rows]
         found: list[Candidate] = []
         for place in best(word.typed, names)[:MOST]:
-            _, usage, about = rows[place]
-            shown = usage.removeprefix("/").removeprefix(names[place]).strip()
-            label = f"/{names[place]} {shown}".rstrip()
-            found.append(Candidate(insert=f"/{names[place]} ", label=label, about=about))
+            name, usage, about = rows[place]
+            found.append(Candidate(insert=f"/{name} ", label=f"/{name} {usage}".rstrip(), about=about))
         return found
 
     def find(self, word: CompletedWord, is_stale: Callable[[], bool]) -> list[Candidate] | None:
@@ -380,10 +377,9 @@ class PromptInput(Widget):
     ) -> None:
         super().__init__()
         self._scroll_chat = scroll
-        self._file = HistoryFile(history) if history is not None else None
+        self._file = history
         self._walk = HistoryWalk()
         self._placeholder = placeholder
-        self._root: Path | None = None
         self._attachments = Attachments()
         self._held: Callable[[], bool] | None = None
         self._draft: str | None = None
@@ -391,7 +387,7 @@ class PromptInput(Widget):
         self._shown = "", ""
         self._popup = CompletionPopup(self._take_picked, self._act_late)
         self._mark = Static("", id="mark")
-        self._area = PromptArea(self._take_key, self._pasted, self._on_edit)
+        self._area = PromptArea(self._take_key, self._attachments.taken, self._on_edit)
         self._keys: dict[str, Callable[[], bool]] = {
             "enter": self._enter,
             "tab": self._tab,
@@ -423,15 +419,9 @@ class PromptInput(Widget):
         """The text as it is shown, with markers in the place of what was pasted."""
         return self._area.text
 
-    def complete_with(
-        self,
-        *,
-        commands: Callable[[], Iterable[CommandRow]],
-        arguments: Callable[[str, str], Iterable[str]],
-        root: Path,
-    ) -> None:
+    def complete_with(self, *, commands: FindCommands, arguments: FindArguments, root: Path) -> None:
         """Complete commands, their arguments and files below ``root`` from now on; see ``Completer``."""
-        self._root = root
+        self._attachments.root = root
         self._popup.completer = Completer(commands, arguments, FileIndex(root))
 
     def set_text(self, text: str) -> None:
@@ -569,12 +559,9 @@ class PromptInput(Widget):
         whole = self._attachments.expanded(text)
         if self._walk.add(text) and self._file is not None:
             kept = whole if len(whole) <= LONGEST_KEPT else text
-            self._in_thread(partial(self._file.append, kept), "the prompt was not saved to the history")
+            self._in_thread(partial(keep_prompt, self._file, kept), "the prompt was not saved to the history")
         self.set_text("")
         self.post_message(self.Sent(whole, self._attachments.images(text), steers))
-
-    def _pasted(self, text: str) -> str:
-        return self._attachments.taken(text, self._root)
 
     def _replace_all(self, text: str) -> None:
         """Show another text without completing its last word."""
@@ -630,5 +617,5 @@ class PromptInput(Widget):
 
         self.run_worker(guarded, thread=True, group="history", exit_on_error=False)
 
-    def _load(self, file: HistoryFile) -> None:
-        self.call_later(self._walk.put_before, [plain(entry) for entry in file.load()])
+    def _load(self, file: Path) -> None:
+        self.call_later(self._walk.put_before, [plain(entry) for entry in load_prompts(file)])

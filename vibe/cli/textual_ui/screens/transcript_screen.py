@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -12,6 +11,7 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
+from vibe.cli.textual_ui.controllers.app_controller import Chat
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.overview.side_panel import STYLES, agent_name
 from vibe.cli.textual_ui.overview.ticker import Refresher, pressure
@@ -21,11 +21,6 @@ from vibe.front.plan_words import cut, mark, mode_icon, short
 from vibe.view.agent_view import AgentView, Key
 from vibe.view.plan_view import StepView
 from vibe.view.view import View
-
-Steer: TypeAlias = Callable[[str, str], object]
-"""Told the id of an agent and the text for it."""
-Act: TypeAlias = Callable[[str, str, str], object]
-"""Told ``cancel``, ``skip`` or ``retry``, the id of a plan and that of its step."""
 
 NOTHING_YET = "nothing here yet"
 LOG_KEYS = "Esc back · s talk to it · Enter fold"
@@ -50,7 +45,7 @@ class TranscriptLog(ChatLog):
 class TranscriptScreen(Screen[None]):
     """Shows one agent, or with ``step_id`` the agents of a step, of which left and right choose one.
 
-    ``on_steer`` and ``on_act`` carry out the person's wishes, ``read`` finds what the view does not keep. Its
+    ``chat`` carries out the person's wishes, ``read`` finds what the view does not keep. Its
     owner passes each change to ``present``.
     """
 
@@ -69,22 +64,14 @@ class TranscriptScreen(Screen[None]):
     AUTO_FOCUS: ClassVar[str | None] = "TranscriptLog"
 
     def __init__(
-        self,
-        view: View,
-        *,
-        on_steer: Steer,
-        on_act: Act,
-        agent_id: str = "",
-        step: tuple[str, str] = ("", ""),
-        read: ReadJournals | None = None,
+        self, view: View, chat: Chat, read: ReadJournals | None, *, agent_id: str = "", step: tuple[str, str] = ("", "")
     ) -> None:
         """``step`` is the id of a plan and that of its step; blank: the screen is about ``agent_id`` alone."""
         super().__init__()
         self.agent_id = agent_id
         self.plan_id, self.step_id = step
         self._view = view
-        self._on_steer = on_steer
-        self._on_act = on_act
+        self._chat = chat
         self._head = Static(classes="head", markup=False)
         self._log = TranscriptLog()
         self._input = Input(placeholder="talk to it", select_on_focus=False)
@@ -129,7 +116,7 @@ class TranscriptScreen(Screen[None]):
     def action_act(self, action: str) -> None:
         """Stop or skip the step, or have it done again."""
         if self.step_id:
-            self._on_act(action, self.plan_id, self.step_id)
+            self._chat.act_on_step(action, self.plan_id, self.step_id)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Tell whether a key counts: in the line, none that is a letter does."""
@@ -154,7 +141,7 @@ class TranscriptScreen(Screen[None]):
         text = message.value.strip()
         if text and self.agent_id:
             self._input.clear()
-            self._on_steer(self.agent_id, text)
+            self._chat.tell_agent(self.agent_id, text)
 
     def _open(self, agent: AgentView) -> None:
         self.agent_id = agent.id

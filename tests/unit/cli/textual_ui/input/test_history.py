@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from prompt_toolkit.history import FileHistory
 
-from vibe.cli.textual_ui.input.history import MOST_BYTES, HistoryFile, HistoryWalk
+from vibe.cli.textual_ui.input.history import MOST_BYTES, HistoryWalk, keep_prompt, load_prompts
 
 TEXTS = ["one", "two\nlines", "\n\nblank lines\n\nwithin\n", "+plus\n# no comment", "ünïcödé ✓", "  indented"]
 
@@ -26,7 +26,7 @@ def toolkit(file: Path) -> list[str]:
 
 def test_prompt_toolkit_reads_what_is_appended(file: Path) -> None:
     for text in TEXTS:
-        HistoryFile(file).append(text)
+        keep_prompt(file, text)
 
     assert toolkit(file) == TEXTS
 
@@ -36,21 +36,21 @@ def test_what_prompt_toolkit_wrote_is_read(file: Path) -> None:
     for text in TEXTS:
         FileHistory(str(file)).store_string(text)
 
-    assert HistoryFile(file).load() == TEXTS
+    assert load_prompts(file) == TEXTS
 
 
 def test_both_add_to_one_file(file: Path) -> None:
-    HistoryFile(file).append("ours")
+    keep_prompt(file, "ours")
     FileHistory(str(file)).store_string("theirs")
-    HistoryFile(file).append("ours again")
+    keep_prompt(file, "ours again")
 
-    assert HistoryFile(file).load() == toolkit(file) == ["ours", "theirs", "ours again"]
+    assert load_prompts(file) == toolkit(file) == ["ours", "theirs", "ours again"]
 
 
 def test_the_file_is_the_users_alone(file: Path) -> None:
     before = os.umask(0)
     try:
-        HistoryFile(file).append("secret")
+        keep_prompt(file, "secret")
     finally:
         os.umask(before)
 
@@ -59,7 +59,7 @@ def test_the_file_is_the_users_alone(file: Path) -> None:
 
 def test_many_at_once_lose_and_mix_nothing(file: Path) -> None:
     texts = {f"{number}\n" + "x" * 20_000 for number in range(16)}
-    threads = [threading.Thread(target=HistoryFile(file).append, args=(text,)) for text in texts]
+    threads = [threading.Thread(target=keep_prompt, args=(file, text)) for text in texts]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -69,30 +69,29 @@ def test_many_at_once_lose_and_mix_nothing(file: Path) -> None:
 
 
 def test_no_file_is_no_history(file: Path) -> None:
-    assert HistoryFile(file).load() == []
+    assert load_prompts(file) == []
 
 
 def test_what_is_not_utf8_is_read_too(file: Path) -> None:
     file.parent.mkdir()
     file.write_bytes(b"\n# then\n+caf\xe9\n")
 
-    assert HistoryFile(file).load() == ["caf\ufffd"]
+    assert load_prompts(file) == ["caf\ufffd"]
 
 
 def test_repeats_are_left_out(file: Path) -> None:
     for text in ["a", "a", "b", "a"]:
-        HistoryFile(file).append(text)
+        keep_prompt(file, text)
 
-    assert HistoryFile(file).load() == ["a", "b", "a"]
+    assert load_prompts(file) == ["a", "b", "a"]
 
 
 def test_of_a_huge_file_the_newest_whole_entries_are_read(file: Path) -> None:
-    history = HistoryFile(file)
-    history.append("old " * (MOST_BYTES // 4))
-    history.append("new")
-    history.append("newest")
+    keep_prompt(file, "old " * (MOST_BYTES // 4))
+    keep_prompt(file, "new")
+    keep_prompt(file, "newest")
 
-    assert history.load() == ["new", "newest"]
+    assert load_prompts(file) == ["new", "newest"]
 
 
 def test_the_walk_keeps_its_place_when_older_prompts_arrive() -> None:

@@ -12,7 +12,7 @@ from textual import events
 from textual.pilot import Pilot
 
 from tests.unit.cli.textual_ui.input.stage import InputStage
-from vibe.cli.textual_ui.input.history import HistoryFile
+from vibe.cli.textual_ui.input.history import keep_prompt, load_prompts
 
 
 async def pressed(pilot: Pilot[None], *keys: str) -> None:
@@ -180,7 +180,7 @@ async def test_up_and_down_move_inside_a_text_of_several_rows_first() -> None:
 
 async def test_the_history_of_earlier_times_is_read_and_written(tmp_path: Path) -> None:
     file = tmp_path / "history"
-    await to_thread.run_sync(HistoryFile(file).append, "from before\nof two lines")
+    await to_thread.run_sync(keep_prompt, file, "from before\nof two lines")
     async with (app := InputStage(history=file)).run_test() as pilot:
         await history_done(pilot)
         await pressed(pilot, *"now", "enter")
@@ -189,7 +189,7 @@ async def test_the_history_of_earlier_times_is_read_and_written(tmp_path: Path) 
         await pressed(pilot, "up", "up")
 
         assert app.prompt.text == "from before\nof two lines"
-    assert await to_thread.run_sync(HistoryFile(file).load) == ["from before\nof two lines", "now"]
+    assert await to_thread.run_sync(load_prompts, file) == ["from before\nof two lines", "now"]
 
 
 async def test_a_history_that_cannot_be_written_is_said_and_the_text_is_sent(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ class QueueStage(App[None]):
         super().__init__()
         self.store = UIStateStore(lambda: None)
         self.listed = QueuedList(self.store)
-        self.store.add(self.listed)
+        self.store.add(self.listed.present)
 
     def compose(self) -> ComposeResult:
         yield self.listed

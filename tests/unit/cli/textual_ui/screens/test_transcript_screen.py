@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from textual.app import App
@@ -11,6 +11,7 @@ from textual.widgets import Input, Static
 
 from ipc import events as e
 from tests.unit.cli.textual_ui.overview.views import HOSTILE, SURVEYED, TALKED, WHO, give, moved, until, view_of
+from vibe.cli.textual_ui.controllers.app_controller import Chat
 from vibe.cli.textual_ui.screens.transcript_screen import TranscriptLog, TranscriptScreen
 from vibe.view.view import View
 
@@ -22,12 +23,12 @@ class OpeningApp(App[None]):
         super().__init__()
         self.view = view
         self.wished: list[tuple[str, ...]] = []
-        self.opened = TranscriptScreen(view, on_steer=self.steer, on_act=self.act, **what)
+        self.opened = TranscriptScreen(view, cast("Chat", self), None, **what)
 
-    def steer(self, *wish: str) -> None:
+    def tell_agent(self, *wish: str) -> None:
         self.wished.append(("steer", *wish))
 
-    def act(self, *wish: str) -> None:
+    def act_on_step(self, *wish: str) -> None:
         self.wished.append(wish)
 
     async def on_mount(self) -> None:
