@@ -62,7 +62,6 @@ def test_a_paste_whose_end_never_comes_is_given_up_and_keys_are_keys_again() -> 
     stream = PasteStream()
 
     assert fed(stream, f"{BEGIN}half of it\x1b[20") == []
-    assert stream.is_pasting
     assert list(stream.give_up()) == [Pasted("half of it\x1b[20")]
     assert fed(stream, "\x03") == ["\x03"]
     assert fed(stream, "typed by a fast hand, all at once, and more") == ["typed by a fast hand, all at once, and more"]
