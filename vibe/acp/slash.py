@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from io import StringIO
 from types import MappingProxyType
 
 from acp import schema
@@ -21,7 +20,7 @@ from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.drafting import PlanDraft
 from vibe.app.plan.run import PlanRun
 from vibe.front.event_text import one_line
-from vibe.front.plan_summary import write_summary
+from vibe.front.plan_summary import summary_text
 from vibe.front.slash.command import SlashCommand, Typed
 from vibe.front.slash.plan_proposal import propose
 from vibe.front.slash.plan_talk import HeldTalk, PlanTalk, PlanVerdict, VerdictKind
@@ -163,9 +162,7 @@ class EditorTalk(HeldTalk, SessionCommands):
 
     def _ended(self, run: PlanRun) -> None:
         """Say how a run ended."""
-        told = StringIO()
-        write_summary(run, told)
-        self._session.say(plain(told.getvalue()), is_code=True)
+        self._session.say(plain(summary_text(run)), is_code=True)
 
 
 def _offered(command: SlashCommand) -> schema.AvailableCommand:

@@ -84,10 +84,6 @@ def _approval_decided(event: e.ApprovalDecisionEvent) -> str:
     return f"approval {event.request_id}: {event.decision} by {event.by} ({event.scope}){_because(event.reason)}"
 
 
-def _question(event: e.QuestionEvent) -> str:
-    return "question: " + " / ".join(str(item.get("question", "")) for item in event.questions)
-
-
 def _proposed(event: e.PlanProposedEvent) -> str:
     draft = f" (draft {event.draft})" if event.draft > 1 else ""
     return f"plan proposed{draft}: {event.goal} ({counted(len(event.steps), 'step')})"
@@ -186,7 +182,7 @@ _WORDS: Final[Mapping[type[e.BaseEvent], Callable[[Any], str]]] = {
     e.BackgroundEndedEvent: _background_ended,
     e.ApprovalRequestEvent: _approval,
     e.ApprovalDecisionEvent: _approval_decided,
-    e.QuestionEvent: _question,
+    e.QuestionEvent: lambda event: "question: " + " / ".join(str(one.get("question", "")) for one in event.questions),
     e.AnswerEvent: lambda event: "question cancelled" if event.cancelled else f"answered: {list(event.answers)}",
     e.RequestWithdrawnEvent: lambda event: f"{event.kind} {event.request_id} withdrawn{_because(event.reason)}",
     e.PlanProposedEvent: _proposed,

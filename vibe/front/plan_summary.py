@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TextIO
 
 from planner.plan.status import MARKS, REUSED_MARK, PlanStatus, StepStatus, paused_text
 from planner.state.state import REUSED_REASON, StepState
@@ -21,8 +20,8 @@ FAILED_LINES = 15
 MAX_INDENT = 12
 
 
-def write_summary(ended: PlanRun, out: TextIO, *, in_chat: bool = False) -> None:
-    """Write the steps with their results, changed files, usage, and the next commands, as ``try_again``."""
+def summary_text(ended: PlanRun, *, in_chat: bool = False) -> str:
+    """Return the steps with their results, changed files, usage, and the next commands, as ``try_again``."""
     record = ended.record
     lines = ["", *_table(record.steps or ()), *removed_lines([step for step, _ in record.removed_steps])]
     own = [step for step in record.steps or () if step.reason != REUSED_REASON]
@@ -33,7 +32,7 @@ def write_summary(ended: PlanRun, out: TextIO, *, in_chat: bool = False) -> None
     lines += [f"warning: {one_line(warning, 400)}" for warning in record.warnings]
     lines += [f"denied: {one_line(denial.summary)}: {one_line(denial.reason)}" for denial in record.denied]
     lines += ["", _verdict(ended), *_next_commands(ended, in_chat), *_sample(ended)]
-    out.write("\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
 
 
 def _table(steps: Sequence[StepState]) -> list[str]:

@@ -28,7 +28,7 @@ from vibe.cli.signals import handled_signals
 from vibe.cli.streams import forgive
 from vibe.front.next_command import hint
 from vibe.front.output import TROUBLE, EventLines, json_line, line_of, write_record
-from vibe.front.plan_summary import write_summary
+from vibe.front.plan_summary import summary_text
 from vibe.front.progress import ProgressLines
 from vibe.system.awake_loop import run_awake
 
@@ -68,7 +68,7 @@ def run(args: Arguments, env: CliEnvironment) -> int:
                 return ExitCode.BLOCKED
             ended = _run(loaded, replace(options, accepted=True), args, env)
     if args.output == "text":
-        write_summary(ended, env.stdout)
+        env.stdout.write(summary_text(ended))
     else:
         write_record(ended.record, env.stdout, indent=2 if args.output == "json" else None)
     if ended.record.plan_id is not None:

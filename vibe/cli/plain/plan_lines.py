@@ -14,7 +14,7 @@ from vibe.cli.plain.line_desk import LineDesk, LineInput
 from vibe.cli.terminal.person import TerminalPerson
 from vibe.front.event_text import one_line
 from vibe.front.plan_listing import version_lines
-from vibe.front.plan_summary import write_summary
+from vibe.front.plan_summary import summary_text
 from vibe.front.progress import ProgressLines
 from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.system.errors import VibeError
@@ -75,7 +75,7 @@ class PlanLines:
 
     def end(self, run: PlanRun) -> None:
         """Print the summary of a run."""
-        write_summary(run, self._lines.out, in_chat=True)
+        self._lines.out.write(summary_text(run, in_chat=True))
 
     def _show(self, draft: PlanDraft) -> None:
         loaded = draft.loaded

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from io import StringIO
 from pathlib import Path
 
 from anyio import Event, sleep, to_thread
@@ -34,7 +33,7 @@ from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.files.images import images_in
 from vibe.core.tools.questions import Choice, Question
 from vibe.front.event_text import one_line
-from vibe.front.plan_summary import write_summary
+from vibe.front.plan_summary import summary_text
 from vibe.front.slash.plan_talk import HeldTalk, PlanTalk, PlanVerdict, VerdictKind
 from vibe.front.slash.table import WORDS
 from vibe.system.errors import ConfigError, UsageError, VibeError
@@ -80,9 +79,8 @@ class PlannerController:
 
     def end(self, run: PlanRun) -> None:
         """Show the summary of a run."""
-        out = StringIO()
-        write_summary(run, out, in_chat=True)
-        self._stage.say(f"{HEADINGS.get(run.status.value, 'Plan paused')}\n{out.getvalue().strip()}")
+        summary = summary_text(run, in_chat=True).strip()
+        self._stage.say(f"{HEADINGS.get(run.status.value, 'Plan paused')}\n{summary}")
 
 
 STEERED_LENGTH = 200

@@ -10,17 +10,7 @@ from anyio import Event, create_task_group, fail_after, to_thread
 from anyio.abc import TaskGroup
 from msgspec import structs
 
-from ipc.commands import (
-    Act,
-    Cancel,
-    GivePrompt,
-    Interrupt,
-    Pause,
-    Reply,
-    RunCommand,
-    Steer,
-    StepAction,
-)
+from ipc.commands import Act, Cancel, GivePrompt, Interrupt, Pause, Reply, RunCommand, Steer, StepAction
 from ipc.control import send_command
 from ipc.errors import IpcError
 from ipc.events import Event as BusEvent

@@ -21,16 +21,14 @@ from textual.widgets.option_list import Option
 
 from vibe.cli.textual_ui.chat_screen import Hold
 from vibe.front.slash.command import ArgumentChoice, SlashCommand, Talk, Typed
-from vibe.front.slash.wording import too_much
+from vibe.front.slash.wording import SHOWN_ID, TITLE_LENGTH, too_much
 from vibe.system.errors import UsageError
 from vibe.system.plain_text import plain_line, shortened
 
 if TYPE_CHECKING:  # after the first frame
     from vibe.core.session.folder import SavedSession
 
-SHOWN_ID = 8
 MOST_SHOWN = 500
-TITLE_LENGTH = 70
 FOLDER_LENGTH = 40
 WEEK_SECONDS = 7 * 86_400
 TEXT_FROM = 3
