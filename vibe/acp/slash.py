@@ -22,8 +22,9 @@ from vibe.app.plan.run import PlanRun
 from vibe.front.event_text import one_line
 from vibe.front.plan_summary import summary_text
 from vibe.front.slash.command import SlashCommand, Typed
+from vibe.front.slash.held_talk import HeldTalk
 from vibe.front.slash.plan_proposal import propose
-from vibe.front.slash.plan_talk import HeldTalk, PlanTalk, PlanVerdict, VerdictKind
+from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.front.slash.table import SlashTable
 from vibe.system.errors import UsageError
 from vibe.system.plain_text import plain

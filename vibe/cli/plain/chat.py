@@ -20,7 +20,7 @@ from vibe.core.outcome import Outcome
 from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.front.event_text import counted, describe, one_line, trouble
 from vibe.front.slash.command import UserCommand, user_command
-from vibe.front.slash.plan_talk import HeldTalk
+from vibe.front.slash.held_talk import HeldTalk
 from vibe.front.slash.table import SlashTable
 from vibe.front.slash.wording import SHOWN_ID
 from vibe.system.errors import UsageError

@@ -34,7 +34,8 @@ from vibe.core.tools.files.images import images_in
 from vibe.core.tools.questions import Choice, Question
 from vibe.front.event_text import one_line
 from vibe.front.plan_summary import summary_text
-from vibe.front.slash.plan_talk import HeldTalk, PlanTalk, PlanVerdict, VerdictKind
+from vibe.front.slash.held_talk import HeldTalk
+from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.front.slash.table import WORDS
 from vibe.system.errors import ConfigError, UsageError, VibeError
 from vibe.system.own_places import user_home_of

@@ -13,7 +13,8 @@ from vibe.app.conversation.opening import Opening, Seat
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.drafting import PlanDraft
-from vibe.front.slash.plan_talk import HeldTalk, PlanTalk, PlanVerdict, VerdictKind
+from vibe.front.slash.held_talk import HeldTalk
+from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.front.slash.table import SlashTable
 from vibe.system.errors import VibeError
 
