@@ -237,7 +237,11 @@ class LocalChat:
     @property
     def is_busy(self) -> bool:
         """True while a prompt is being answered."""
-        return self._talk.conversation.is_busy
+        return self._conversation.is_busy
+
+    @property
+    def _conversation(self) -> Conversation:
+        return self._talk.conversation
 
     def send(self, prompt: str, images: tuple[Path, ...] = ()) -> None:
         """Have a prompt answered, with the images in these files."""
@@ -245,14 +249,14 @@ class LocalChat:
 
     def steer(self, text: str) -> bool:
         """Say something to the agent at work; False: it is not at work."""
-        is_heard = self._talk.conversation.steer(text)
+        is_heard = self._conversation.steer(text)
         if is_heard:
             self._stage.say(f"will be delivered before the next step: {one_line(text, STEERED_LENGTH)}")
         return is_heard
 
     def interrupt(self) -> bool:
         """Stop the agent, or else the model that plans, at once; False: neither is at work."""
-        return self._talk.conversation.interrupt() or self._talk.plans.interrupt()
+        return self._conversation.interrupt() or self._talk.plans.interrupt()
 
     def shell(self, command: str, *, tell_model: bool) -> None:
         """Run the person's own command line."""
@@ -281,15 +285,15 @@ class LocalChat:
             heard = await session.steering.tell(step_id, text)
         else:
             main = self._stage.store.view.main
-            heard = main is not None and main.id == agent_id and self._talk.conversation.steer(text)
+            heard = main is not None and main.id == agent_id and self._conversation.steer(text)
         self._talk.say("will be delivered before its next step" if heard else "not sent: this agent is not working")
 
     async def _next_agent(self) -> None:
-        setup = self._talk.conversation.setup
+        setup = self._conversation.setup
         profiles = setup.engine.agents.profiles.values()
         names = [profile.name for profile in profiles if profile.agent_type is not AgentType.SUBAGENT]
         at = names.index(setup.profile.name) if setup.profile.name in names else -1
-        await self._talk.conversation.configure(AgentChange(agent=names[(at + 1) % len(names)]))
+        await self._conversation.configure(AgentChange(agent=names[(at + 1) % len(names)]))
 
     def leave(self) -> None:
         """End it."""
@@ -298,7 +302,7 @@ class LocalChat:
     async def _send(self, prompt: str, files: tuple[Path, ...] = ()) -> None:
         try:
             images = await to_thread.run_sync(images_in, files)
-            await self._talk.conversation.send(prompt, images=images, limits=self._limits)
+            await self._conversation.send(prompt, images=images, limits=self._limits)
         except NoSuchCommandError as error:
             self._stage.give_back(prompt, f"{error.among(self._talk.commands)}")
         except VibeError as error:
@@ -308,7 +312,7 @@ class LocalChat:
 
     async def _shell(self, command: str, tell_model: bool) -> None:  # noqa: FBT001  handed on as it is
         try:
-            await self._talk.conversation.shell(command, tell_model=tell_model, in_colour=True)
+            await self._conversation.shell(command, tell_model=tell_model, in_colour=True)
         except VibeError as error:
             self._stage.give_back(f"{'!' if tell_model else '!!'}{command}", f"{error}")
         finally:
