@@ -150,7 +150,7 @@ class Lab:
         completed = Counter(
             fact.step_id
             for fact in folder.journal().facts
-            if isinstance(fact, PlanAttemptEvent) and bytes(fact.result).startswith(b'{"outcome":"completed"')
+            if isinstance(fact, PlanAttemptEvent) and json.loads(bytes(fact.result))["outcome"] == "completed"
         )
         statuses = {step_id: step.status.value for step_id, step in folder.state().steps.items()}
         wanted = {step_id: int(status == "completed") for step_id, status in statuses.items()}
