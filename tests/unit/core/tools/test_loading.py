@@ -494,7 +494,7 @@ def test_a_stream_without_a_result_is_an_error(tools: Path) -> None:
     tool = manager(tools).get("t")
     shown: list[ToolStreamLine] = []
     with pytest.raises(ToolError, match="t ended without a result"):
-        anyio.run(tool.execute, tool.parse({"x": 1}), None, shown.append)
+        anyio.run(tool.execute, tool.parse({"x": 1}), context(tools), shown.append)
 
 
 def test_helpers_and_hidden_folders_are_left_alone_and_subfolders_are_not(tools: Path) -> None:
