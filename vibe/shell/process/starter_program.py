@@ -149,9 +149,9 @@ class Service:
                 _become(wanted, descriptors, lambda: _launch.main(wanted.argv[len(self._prefix) :]))
             for one in (stdout, stderr, *report):
                 os.close(one)
-            watch.add(child, status, line, is_confined=True)
+            command = watch.add(child, status, line, is_confined=True)
             watch.keep()
-            under_way.end()
+            under_way.end(abandoned=command.is_abandoned)
             code = 0
         except BaseException as error:  # noqa: BLE001  a fork of the program never goes back into its loop
             tell(status, f"error {getattr(error, 'errno', 0) or 0}")

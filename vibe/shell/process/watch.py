@@ -46,6 +46,8 @@ class Command:
         self.patience = GRACE_SECONDS
         self.signalled: set[int] = set()
         self.ends_daemons = False
+        self.is_abandoned = False
+        """Who wanted it is gone."""
         self.look_at = 0.0
         self.poll = FIRST_POLL_SECONDS
         self._is_told = False
@@ -109,11 +111,12 @@ class Watch:
                 if command.ending_since is not None and command.look_at <= now:
                     self._look(command, now, command.ending_since)
 
-    def add(self, leader: int, status: int, line: int, *, is_confined: bool) -> None:
+    def add(self, leader: int, status: int, line: int, *, is_confined: bool) -> Command:
         """Watch over one from now on, and tell that it runs."""
         command = Command(leader, status, line, is_confined=is_confined)
         self._running[leader] = self._commands[line] = command
         self._poll.register(line, select.POLLIN)
+        return command
 
     def leave_to(self, watcher: int) -> None:
         """Somebody else watches over one: a child of this process, and no part of what is watched here."""
@@ -147,6 +150,7 @@ class Watch:
             command.end(patience=0.0 if AT_ONCE in said else None)
         else:
             self._poll.unregister(command.line)
+            command.is_abandoned = True
             command.end(patience=0.0)
 
     def _reap(self) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import weakref
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from vibe.system.locks import opened, try_lock, wait_for_lock
+from vibe.system.locks import POLL_SECONDS, opened, try_lock, wait_for_lock
 
 UNFINISHED = ".new"
 GLANCE_SECONDS = 0.1
@@ -80,11 +81,18 @@ class UnderWay:
             self._lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
             wait_for_lock(self._lock, LOCK_SECONDS, shared=True)
 
-    def end(self) -> None:
-        """The command has ended: put back what it changed, if who would have done so was killed."""
+    def end(self, *, abandoned: bool) -> None:
+        """The command has ended: put back what it changed, if who would have done so was killed.
+
+        ``abandoned``: that one is gone, or about to be: a process that is killed may lose its sockets before its locks.
+        """
         if self._lock >= 0:
             os.close(self._lock)
-            put_back_abandoned(self._folder, seconds=0)
+            seconds = LOCK_SECONDS if abandoned else 0
+            deadline = time.monotonic() + seconds
+            while _all_held(self._folder) and time.monotonic() < deadline:
+                time.sleep(POLL_SECONDS)
+            put_back_abandoned(self._folder, seconds)
 
 
 def put_back_abandoned(folder: Path, seconds: float = LOCK_SECONDS) -> str:
@@ -97,6 +105,14 @@ def put_back_abandoned(folder: Path, seconds: float = LOCK_SECONDS) -> str:
         if any(map(_is_abandoned, folder.iterdir())) and wait_for_lock(lock, seconds):
             notes = [note for path in sorted(folder.iterdir()) for note in _put_back(path)]
     return "\n".join(filter(None, notes))
+
+
+def _all_held(folder: Path) -> bool:
+    """Return whether there are records, and none of them is abandoned."""
+    with suppress(OSError):
+        records = [*folder.iterdir()]
+        return bool(records) and not any(map(_is_abandoned, records))
+    return False
 
 
 def _is_abandoned(path: Path) -> bool:
