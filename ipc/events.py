@@ -162,7 +162,7 @@ class ModelStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="model.started
     """A model is asked. ``message_id`` is its answer's, and that of ``model.ended``.
 
     ``context_tokens`` estimates what it is sent, ``context_limit`` is what its window holds (None: not configured).
-    ``purpose``: ``turn``, or ``compact`` for a summary of the conversation.
+    ``purpose``: ``turn``, or ``compact`` for a summary of the conversation. ``provider`` is the configured one's name.
     """
 
     message_id: str
@@ -170,6 +170,7 @@ class ModelStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="model.started
     context_tokens: int = 0
     context_limit: int | None = None
     purpose: str = "turn"
+    provider: str = ""
 
 
 class ModelEndedEvent(BaseEvent, frozen=True, kw_only=True, tag="model.ended"):
@@ -481,7 +482,8 @@ class WorktreeEvent(BaseEvent, frozen=True, kw_only=True, tag="worktree.state"):
 
     ``status``: ``created`` (or resumed), ``conflict`` (in ``files``; a subagent resolves it, the ``round``-th one),
     ``resolved``, ``merged`` (``files`` were changed in the workspace) or ``kept`` (on its branch: it was not merged,
-    ``detail`` says why). ``left_out``: files that were merged but not committed.
+    ``detail`` says why). ``left_out``: files that were merged but not committed. ``base`` is the commit it began at,
+    ``commit`` the one that holds its work, once there is one.
     """
 
     status: str
@@ -492,6 +494,8 @@ class WorktreeEvent(BaseEvent, frozen=True, kw_only=True, tag="worktree.state"):
     left_out: tuple[str, ...] = ()
     round: int = 0
     detail: str = ""
+    base: str = ""
+    commit: str = ""
 
 
 MOST_CHARACTERS = 4_000
@@ -576,7 +580,8 @@ class PlanStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.started")
     """A plan began to run; ``steps`` outlines the whole DAG.
 
     ``note`` says which steps the run is about, if not all; ``reused_from`` is the plan whose results were reused.
-    ``max_tokens`` is the whole plan's budget (None: no limit). ``pid`` and ``version`` are those of the process.
+    ``max_tokens`` is the whole plan's budget (None: no limit). ``pid`` and ``version`` are those of the process,
+    ``workspace`` the folder it works in.
     """
 
     goal: str
@@ -587,6 +592,7 @@ class PlanStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.started")
     max_tokens: int | None = None
     pid: int = 0
     version: str = ""
+    workspace: str = ""
 
 
 class PlanStepUpdateEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.step"):
@@ -706,8 +712,8 @@ class PlanPausedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.paused"):
 class PlanResumedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.resumed"):
     """A plan was resumed after a pause or the end of its process; ``done`` counts the steps already final.
 
-    ``tokens`` of ``max_tokens`` (None: no limit) were recorded as spent before. ``pid`` and ``version`` are the
-    process's.
+    ``tokens`` of ``max_tokens`` (None: no limit) were recorded as spent before. ``pid``, ``version`` and ``workspace``
+    as in ``plan.started``.
     """
 
     goal: str
@@ -717,6 +723,7 @@ class PlanResumedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.resumed")
     max_tokens: int | None = None
     pid: int = 0
     version: str = ""
+    workspace: str = ""
 
 
 class PlanCompletedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.completed"):

@@ -31,6 +31,7 @@ class Start(Struct, frozen=True, kw_only=True):
     reused_from: str | None = None
     pid: int = 0
     version: str = ""
+    workspace: str = ""
 
 
 class SortSteps(Struct, frozen=True):

@@ -287,6 +287,7 @@ def _start(state: State, command: c.Start, at: float) -> Decided:
         "max_tokens": plan.budget.max_tokens if plan.budget else None,
         "pid": command.pid,
         "version": command.version,
+        "workspace": command.workspace,
     }
     began: e.Fact
     if state.attached:

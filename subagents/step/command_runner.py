@@ -13,7 +13,7 @@ from uuid import uuid4
 from anyio import CancelScope, move_on_after, to_thread
 from msgspec.structs import replace
 
-from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent, WarningEvent
+from ipc.events import CommandDisplay, ToolCallEvent, ToolResultEvent, ToolStreamEvent, WarningEvent
 from ipc.sink import TaggingSink
 from subagents.executor import StepResult, StepTask
 from subagents.step.failing_lines import failing_line, failing_part
@@ -152,6 +152,12 @@ class HostCommands:
                 status="ok" if result.is_success else "error",
                 content=self.masked(output_of(result))[-MAX_EVENT_OUTPUT:],
                 duration_s=result.duration_s,
+                display=CommandDisplay(
+                    command=command,
+                    exit_code=None if result.timed_out or result.lost else result.exit_code,
+                    duration_s=result.duration_s,
+                    timed_out=result.timed_out,
+                ),
             )
         )
         return result

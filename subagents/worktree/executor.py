@@ -353,6 +353,8 @@ class WorktreeExecutor:
                 folder=record.folder,
                 branch=record.branch,
                 round=record.rounds,
+                base=record.base.commit,
+                commit=record.work or "",
                 **told,
             )
         )

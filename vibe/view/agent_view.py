@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from ipc import events as e
 from ipc.events import CommandDisplay
+from vibe.view.figures import dollars, short, took
 
 MOST_ENTRIES = 400
 """Of one agent."""
@@ -23,6 +24,17 @@ _SHORT, _FEW = 1_000, 50
 _OVERHEAD = 200
 """Characters that an entry counts for besides its texts."""
 
+VERBS = {
+    "read_file": "read",
+    "write_file": "write",
+    "search_replace": "edit",
+    "grep": "search",
+    "glob": "find",
+    "list_dir": "list",
+    "web_fetch": "fetch",
+    "ask_user_question": "ask",
+}
+"""Our tools in words a person would use."""
 HOST_TOOL = "command"
 """The host's own commands: a step's ``command`` and its checks."""
 CHECK = "verify"
@@ -39,8 +51,8 @@ class EntryView(Struct, kw_only=True, eq=False):
     ``kind``: ``user`` (told to the agent), ``answer``, ``reasoning``, ``call`` or ``note``. ``name`` is the origin of
     what it was told, or the code of a note; ``status`` is ``streaming``, ``done``, ``interrupted``, for a note
     ``note``, ``warning`` or ``error``, and for a call as ``CallView`` says. ``cut`` characters of it are not kept.
-    ``until`` is when the last piece of what streams came. ``kept_from``, in the note on a summary, is the first message
-    that was kept word for word, as counted before it.
+    ``until`` is when the last piece of what streams came, or when a call ended. ``kept_from``, in the note on a
+    summary, is the first message that was kept word for word, as counted before it.
     """
 
     number: int
@@ -221,7 +233,7 @@ class TranscriptView:
         """A call waits its turn."""
         call = self._known_call(event.tool_call_id, event.tool) or self._begun_call(event, "queued")
         call.status, call.waits_for, call.last = "queued", event.waits_for, event.seq
-        call.words = event.summary or call.words or event.tool
+        call.words = in_verbs(event.tool, event.summary) or call.words or event.tool
         return call
 
     def called(self, event: e.ToolCallEvent) -> CallView:
@@ -239,7 +251,7 @@ class TranscriptView:
         call = self._calls.get(event.tool_call_id)
         if call is None or not call.is_open:
             return None
-        call.last = event.seq
+        call.last, call.until = event.seq, event.ts
         if call.status == "queued":
             call.status, call.waits_for = "running", ""
         call.cut += event.dropped_bytes
@@ -251,7 +263,7 @@ class TranscriptView:
         call = self._calls.get(event.tool_call_id)
         if call is None or not call.is_open:
             return None
-        call.last, call.status, call.duration_s = event.seq, event.status, event.duration_s
+        call.last, call.status, call.duration_s, call.until = event.seq, event.status, event.duration_s, event.ts
         self._live.pop(call.number, None)
         call.display, call.files_changed, call.images = event.display, event.files_changed, event.images
         self._set(call, event.content[:TEXT_CHARACTERS], max(0, len(event.content) - TEXT_CHARACTERS))
@@ -368,11 +380,16 @@ class TranscriptView:
         self._kept.count += more
 
 
+def in_verbs(tool: str, words: str) -> str:
+    """A call in words that begin with a verb in place of the tool's name."""
+    return VERBS[tool] + words.removeprefix(tool) if tool in VERBS and words.startswith(tool) else words
+
+
 def called(event: e.ToolCallEvent) -> str:
     """Return the call in words; the host's own commands as a shell shows them."""
     command = event.arguments.get("command") if event.tool == HOST_TOOL else None
     if command is None:
-        return event.summary or event.tool
+        return in_verbs(event.tool, event.summary or event.tool)
     return f"{'check' if event.arguments.get('purpose') == CHECK else '$'} {command}"
 
 
@@ -436,6 +453,43 @@ class Totals(Struct, kw_only=True):
         self.cost_usd = None if self.cost_usd is None or event.cost_usd is None else self.cost_usd + event.cost_usd
 
 
+class TurnView(Struct, kw_only=True):
+    """The work on a prompt, added up. ``seconds``, ``tokens`` and ``cost_usd`` (None: unknown) are known at its end."""
+
+    calls: int = 0
+    files: dict[str, None] = field(default_factory=dict[str, None])
+    added: int = 0
+    removed: int = 0
+    seconds: float | None = None
+    tokens: int = 0
+    cost_usd: float | None = None
+
+    def add(self, event: e.ToolResultEvent) -> None:
+        """A call ended."""
+        self.calls += 1
+        self.files.update(dict.fromkeys(event.files_changed))
+        for file in event.display.files if isinstance(event.display, e.DiffDisplay) else ():
+            self.added, self.removed = self.added + file.added, self.removed + file.removed
+
+    def end(self, event: e.PromptEndedEvent) -> None:
+        """The work is over."""
+        self.seconds, self.cost_usd = event.duration_s, event.cost_usd
+        self.tokens = event.usage.total_tokens
+
+    @property
+    def words(self) -> str:
+        """All of it in a line, as ``36 s · 4 calls · 12k tok · $0.03``."""
+        files = f"{len(self.files)} file{'s' * (len(self.files) != 1)} (+{self.added} −{self.removed})"  # noqa: RUF001
+        parts = [
+            took(self.seconds or 0.0),
+            f"{self.calls} call{'s' * (self.calls != 1)}" if self.calls else "",
+            files if self.files else "",
+            f"{short(self.tokens)} tok" if self.tokens else "",
+            dollars(self.cost_usd) if self.cost_usd is not None else "",
+        ]
+        return " · ".join(filter(None, parts))
+
+
 class RequestView(Struct, kw_only=True, eq=False):
     """Something that a person is asked; it leaves once it is answered, withdrawn or of no use any more.
 
@@ -463,7 +517,9 @@ class AgentView(Struct, kw_only=True, eq=False):
 
     ``id`` is the subagent's, else the session's, else the step's with its plan's before it. ``budget_used`` of
     ``max_tokens`` are its own; ``context_tokens`` of ``context_limit`` is what its model was last sent. ``prompt`` is
-    the one that it works on. ``background`` are its commands that run on, by handle.
+    the one that it works on, ``turn`` the sum of the work on it, or on the last. ``background`` are its commands that
+    run on, by handle. Its model was asked last at ``asked_at``, and ``streamed`` that many characters from
+    ``first_byte_at`` to ``last_byte_at`` (unix seconds; None: not yet).
     """
 
     id: str
@@ -498,6 +554,11 @@ class AgentView(Struct, kw_only=True, eq=False):
     activity: str = ""
     is_asking: bool = False
     """A call to its model is open."""
+    asked_at: float | None = None
+    first_byte_at: float | None = None
+    last_byte_at: float | None = None
+    streamed: int = 0
+    turn: TurnView | None = None
     open_calls: dict[str, CallView] = field(default_factory=dict[str, CallView])
     requests: dict[str, RequestView] = field(default_factory=dict[str, RequestView])
     writing: EntryView | None = None
@@ -532,6 +593,28 @@ class AgentView(Struct, kw_only=True, eq=False):
             return f"writes: {lines[-1]}" if lines else "writes"
         return self.activity
 
+    @property
+    def heard_at(self) -> float | None:
+        """When its command or its model was heard of last, in unix seconds; None: it waits for neither."""
+        running = [call for call in self.open_calls.values() if call.status == "running"]
+        if running:
+            return max(max(call.until, call.ts) for call in running)
+        return (self.last_byte_at or self.asked_at) if self.is_asking else None
+
+    def asks(self, event: e.ModelStartedEvent | e.ModelEndedEvent) -> None:
+        """Its model is asked, or has answered."""
+        self.is_asking = isinstance(event, e.ModelStartedEvent)
+        if isinstance(event, e.ModelStartedEvent):
+            self.model, self.context_tokens, self.context_limit = event.model, event.context_tokens, event.context_limit
+            self.asked_at, self.first_byte_at, self.last_byte_at, self.streamed = event.ts, None, None, 0
+            if event.purpose == "turn":
+                self.does("waiting for the model")
+
+    def _streams(self, text: str, ts: float) -> None:
+        self.first_byte_at = self.first_byte_at or ts
+        self.last_byte_at = ts
+        self.streamed += len(text)
+
     def does(self, activity: str) -> None:
         """It does something else now."""
         self.activity, self.writing = activity, None
@@ -563,6 +646,7 @@ class AgentView(Struct, kw_only=True, eq=False):
     def piece(self, event: e.AssistantDeltaEvent | e.ReasoningDeltaEvent) -> EntryView | None:
         """A piece of an answer or a reasoning came; returns the entry it belongs to."""
         entry = self.transcript.piece(event)
+        self._streams(event.text, event.ts)
         if entry is None:
             return None
         if entry.kind == "answer":
@@ -582,6 +666,7 @@ class AgentView(Struct, kw_only=True, eq=False):
         self.writing = None
         if isinstance(event, e.ToolArgumentsEvent):
             call = self.transcript.writes_call(event)
+            self._streams(event.text, event.ts)
             if call is not None:
                 self.activity = f"writes: {call.tool}"
             return call
@@ -594,6 +679,8 @@ class AgentView(Struct, kw_only=True, eq=False):
     def result(self, event: e.ToolResultEvent) -> EntryView | None:
         """A call ended; returns its entry."""
         call = self.transcript.ended(event)
+        if self.turn is not None:
+            self.turn.add(event)
         self.open_calls.pop(event.tool_call_id, None)
         words = (call.words if call is not None else event.tool)[:LINE_CHARACTERS]
         self.does(f"{words}: {'done' if event.status == 'ok' else event.status}")

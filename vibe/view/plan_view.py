@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
+from hashlib import blake2b
 from typing import Any, cast
 
 from msgspec import Struct, field
@@ -12,12 +14,81 @@ from ipc import events as e
 from planner.plan.status import StepStatus
 from planner.state.evolve import FactInvalidError, evolve
 from planner.state.state import REUSED_REASON, State, StepState
+from subagents.step.failing_lines import failing_line
 from vibe.view.agent_view import AgentView, Key, Totals
 
 FINAL = frozenset({"completed", "failed", "skipped", "cancelled"})
 WAITING = frozenset({"pending", "blocked", "needs_decision"})
 RUNNING = "in_progress"
 MOST_FILES = 1_000
+MOST_SPANS, MOST_CHANGES, MOST_SAMPLES = 64, 200, 240
+"""Kept of a step's times and changes of status, and of what a plan had spent by when."""
+_NUMBER_OR_PATH = re.compile(r"\S*/\S*|0x[0-9a-f]+|\d+")
+
+
+class Span(Struct, kw_only=True, eq=False):
+    """A time in a step, on the clock of its plan (seconds); ``end`` None: it goes on.
+
+    ``kind``: ``work``, ``ask`` (it waits for a person), ``merge`` (of changes that conflict), or ``check``, which lies
+    within one of the others and is ``ok`` or not (None: it was stopped).
+    """
+
+    kind: str
+    start: float
+    end: float | None = None
+    ok: bool | None = None
+
+
+class CheckView(Struct, kw_only=True, eq=False):
+    """A check of a step. ``status``: ``none``, ``running``, ``passed``, ``failed`` or ``cancelled``.
+
+    ``runs`` counts how often it ran, ``failures`` how often it failed, ``same_failure`` how often in a row with the
+    same output but for numbers and paths. ``why`` is what it printed when it failed last, in a line; ``ended_at`` is in
+    unix seconds.
+    """
+
+    command: str
+    status: str = "none"
+    runs: int = 0
+    failures: int = 0
+    same_failure: int = 0
+    exit_code: int | None = None
+    seconds: float = 0.0
+    ended_at: float | None = None
+    why: str = ""
+    digest: str = ""
+
+    def end(self, event: e.ToolResultEvent) -> None:
+        """A run of it ended."""
+        failed = event.status == "error"
+        self.status = "failed" if failed else "passed" if event.status == "ok" else "cancelled"
+        self.seconds, self.ended_at = event.duration_s, event.ts
+        self.exit_code = event.display.exit_code if isinstance(event.display, e.CommandDisplay) else None
+        if failed:
+            digest = blake2b(
+                _NUMBER_OR_PATH.sub("", event.content).encode("utf-8", "replace"), digest_size=8
+            ).hexdigest()
+            self.same_failure = self.same_failure + 1 if digest == self.digest else 1
+            self.failures, self.digest = self.failures + 1, digest
+            self.why = failing_line(event.content)
+        elif self.status == "passed":
+            self.same_failure, self.digest = 0, ""
+
+
+class StatusChange(Struct, frozen=True):
+    """A step became ``status``, in this ``attempt``, at ``ts`` (unix seconds)."""
+
+    ts: float
+    status: str
+    attempt: int
+
+
+class Sample(Struct, frozen=True):
+    """The tokens and dollars that a plan had spent at ``ts`` (unix seconds)."""
+
+    ts: float
+    tokens: int
+    cost_usd: float | None
 
 
 class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan has of it, and what its agents do
@@ -26,14 +97,19 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
     ``agents`` are all that worked on it, in the order they began; ``current`` is the one that did so last. ``spent`` is
     of all attempts that this view knows, ``budget_used`` of the present agent and those it started. ``replanning``: it
     failed, and a better plan is looked for. ``waits`` says what it waits for though it could start. ``level`` is its
-    depth in the outline. Times are in unix seconds.
+    depth in the outline, ``depth`` the number of steps before it on the longest path to it. ``spans`` are its times,
+    ``history`` its changes of status; of many, the newest. Other times are in unix seconds.
     """
 
     key: Key
     state: StepState
     level: int = 0
+    depth: int = 0
     started_at: float | None = None
     duration_s: float | None = None
+    spans: list[Span] = field(default_factory=list[Span])
+    checks: dict[str, CheckView] = field(default_factory=dict[str, CheckView])
+    history: list[StatusChange] = field(default_factory=list[StatusChange])
     activity: str = ""
     agents: dict[str, AgentView] = field(default_factory=dict[str, AgentView])
     current: AgentView | None = None
@@ -45,6 +121,8 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
     waits: e.PlanWaitingEvent | None = None
     work: e.WorkDone | None = None
     files: dict[str, None] = field(default_factory=dict[str, None])
+    added: int = 0
+    removed: int = 0
     worktree: e.WorktreeEvent | None = None
 
     @property
@@ -102,6 +180,16 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
         """One of its agents waits for a person."""
         return any(agent.requests for agent in self.agents.values())
 
+    @property
+    def fixed(self) -> int:
+        """How often checks failed that pass now; 0 for a step that is not completed."""
+        return sum(check.failures for check in self.checks.values()) if self.status == "completed" else 0
+
+    def worked(self, now: float) -> float:
+        """Seconds it worked up to ``now`` (seconds of its plan's clock), without those it waited for a person."""
+        times = (span for span in self.spans if span.kind not in {"check", "ask"})
+        return sum(max(0.0, (now if span.end is None else span.end) - span.start) for span in times)
+
     def elapsed(self, now: float) -> float | None:
         """Seconds it ran or has been running for; None if it never started in this run."""
         if self.duration_s is not None:
@@ -119,9 +207,44 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
             busy = calling or busy
         return (busy.doing() if busy is not None else "") or self.activity
 
-    def move(self, event: e.PlanStepUpdateEvent) -> list[Key]:
-        """It changed status; returns the keys of what that changed in its agents."""
+    def turn(self, kind: str, at: float) -> None:
+        """It works, asks or merges from then on (seconds of its plan's clock); blank: nothing goes on in it."""
+        now = next((span for span in reversed(self.spans) if span.end is None and span.kind != "check"), None)
+        if now is not None and now.kind == kind:
+            return
+        for span in self.spans:
+            if span.end is None and (span is now or not kind):
+                span.end = at
+        if kind:
+            self._add_span(Span(kind=kind, start=at))
+
+    def check(self, event: e.ToolCallEvent | e.ToolResultEvent, command: str, at: float) -> bool:
+        """A check of it begins or ends, ``at`` on its plan's clock; returns True if it passes that failed before."""
+        check = self.checks.setdefault(command, CheckView(command=command))
+        if isinstance(event, e.ToolCallEvent):
+            check.status, check.runs = "running", check.runs + 1
+            self._add_span(Span(kind="check", start=at))
+            return False
+        was_failing = check.same_failure > 0
+        check.end(event)
+        span = next((span for span in reversed(self.spans) if span.kind == "check" and span.end is None), None)
+        if span is not None:
+            span.end, span.ok = at, {"passed": True, "failed": False}.get(check.status)
+        return was_failing and check.status == "passed"
+
+    def _add_span(self, span: Span) -> None:
+        self.spans.append(span)
+        if len(self.spans) > MOST_SPANS:  # it began when it began
+            self.spans[1].start = self.spans.pop(0).start
+
+    def move(self, event: e.PlanStepUpdateEvent, at: float) -> list[Key]:
+        """It changed status, ``at`` on its plan's clock; returns the keys of what that changed in its agents."""
         keys = [key for agent in self.agents.values() for key in agent.rest()]
+        self.turn({RUNNING: "work", "needs_decision": "ask"}.get(event.status, ""), at)
+        self.history.append(StatusChange(event.ts, event.status, event.attempt))
+        del self.history[:-MOST_CHANGES]
+        for check in self.checks.values():
+            check.status = "cancelled" if check.status == "running" else check.status
         self.activity, self.current = "", None
         self.replanning, self.waits = False, None
         if event.work is not None:
@@ -135,10 +258,12 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
             self.duration_s = max(0.0, event.ts - self.started_at)
         return keys
 
-    def changed(self, files: tuple[str, ...]) -> None:
-        """Files were changed in it."""
+    def changed(self, files: tuple[str, ...], written: Sequence[e.WrittenFile] = ()) -> None:
+        """Files were changed in it; of those ``written`` the lines are counted."""
         if files and len(self.files) < MOST_FILES:
             self.files.update(dict.fromkeys(files))
+        self.added += sum(file.added for file in written)
+        self.removed += sum(file.removed for file in written)
 
     def seen(self, agent: AgentView) -> None:
         """An agent of its does something."""
@@ -167,7 +292,9 @@ class PlanView(Struct, kw_only=True, eq=False):
     ``running`` and ``failed`` are in the order in which they became so; for those in ``replanning`` a better plan is
     looked for. ``spent`` is what this view saw; ``tokens_before`` were spent where it did not look. ``max_tokens`` is
     what all of it may use (None: no limit). ``started_at`` is when a run took it up last, ``ended_at`` when that let it
-    go, in unix seconds; ``source`` is that run. ``team`` is every agent that worked on it.
+    go, in unix seconds; ``source`` is that run, ``sources`` are all that worked on it. ``team`` is every agent that
+    did. ``progress_at`` is when a step was done, a check passed after it had failed or a file was changed last.
+    ``waited_s`` counts the seconds in which it waited for a person.
     """
 
     key: Key
@@ -185,6 +312,11 @@ class PlanView(Struct, kw_only=True, eq=False):
     ended_at: float | None = None
     team: dict[str, AgentView] = field(default_factory=dict[str, AgentView])
     proposal: e.PlanProposedEvent | None = None
+    sources: dict[str, None] = field(default_factory=dict[str, None])
+    progress_at: float | None = None
+    waited_s: float = 0.0
+    waits_since: float | None = None
+    samples: list[Sample] = field(default_factory=list[Sample])
 
     @property
     def id(self) -> str:
@@ -237,6 +369,26 @@ class PlanView(Struct, kw_only=True, eq=False):
             return 0.0
         return max(0.0, (now if self.ended_at is None else self.ended_at) - self.started_at)
 
+    def clock(self, now: float) -> float:
+        """Seconds that processes had it until ``now`` (unix seconds): its own clock, which pauses do not count in."""
+        runs = self.started_at is not None and self.ended_at is None
+        return self.state.active_seconds + (max(0.0, now - self.state.updated) if runs else 0.0)
+
+    def waits(self, now: float, *, for_a_person: bool) -> None:
+        """Someone is waited for from ``now`` on (unix seconds), or no more."""
+        if for_a_person:
+            self.waits_since = self.waits_since or now
+        elif self.waits_since is not None:
+            self.waited_s += max(0.0, now - self.waits_since)
+            self.waits_since = None
+
+    def spend(self, event: e.UsageEvent) -> None:
+        """A model call for it was settled."""
+        self.spent.add(event)
+        self.samples.append(Sample(event.ts, self.tokens, self.spent.cost_usd))
+        if len(self.samples) > MOST_SAMPLES:
+            del self.samples[1:-1:2]
+
     def take(self, fact: e.Fact) -> list[Key] | None:
         """Take a fact in, and return the keys of what it changed; None if a later version wrote it."""
         try:
@@ -251,8 +403,10 @@ class PlanView(Struct, kw_only=True, eq=False):
             case e.PlanRevisedEvent() | e.PlanEditedEvent() | e.PlanResetEvent():
                 return self._lay_out()
             case e.PlanPausedEvent() | e.PlanCompletedEvent():
+                for step in self.running.values():
+                    step.turn("", self.clock(fact.ts))
                 self.ended_at = fact.ts
-                return [self.key]
+                return [self.key, *(step.key for step in self.running.values())]
             case e.PlanAttemptEvent() | e.PlanReusedEvent() | e.PlanDecisionEvent() | e.PlanRetryEvent():
                 return self._about(fact.step_id)
             case _:
@@ -273,6 +427,10 @@ class PlanView(Struct, kw_only=True, eq=False):
     def _begin(self, event: e.PlanStartedEvent | e.PlanResumedEvent) -> list[Key]:
         self.source, self.goal, self.max_tokens = event.source, event.goal, event.max_tokens
         self.started_at, self.ended_at = event.ts, None
+        self.sources[event.source] = None
+        self.waits(event.ts, for_a_person=False)
+        for step in self.steps.values():  # what a process that died left open
+            step.turn("", self.state.active_seconds)
         if isinstance(event, e.PlanResumedEvent):
             self.tokens_before = max(0, event.tokens - self.spent.tokens)
         return self._lay_out()
@@ -294,19 +452,21 @@ class PlanView(Struct, kw_only=True, eq=False):
 
     def _move(self, event: e.PlanStepUpdateEvent) -> list[Key]:
         step = self._known(event.step_id)
-        keys = step.move(event)
+        keys = step.move(event, self.clock(event.ts))
         self.sort(step)
+        if event.status in FINAL:
+            self.progress_at = event.ts
         return [self.key, step.key, *keys]
 
     def _lay_out(self) -> list[Key]:
         """Have a view of each step the plan has now."""
-        levels = _levels({step_id: step.outline.depends_on for step_id, step in self.state.steps.items()})
+        places = _places({step_id: step.outline.depends_on for step_id, step in self.state.steps.items()})
         known, self.steps = self.steps, {}
         for step_id, state in self.state.steps.items():
             step = known.get(step_id)
             if step is None or step.state is not state:
                 step = StepView(key=(*self.key, "steps", step_id), state=state)
-            step.level = levels[step_id]
+            step.level, step.depth = places[step_id]
             self.steps[step_id] = step
         self.running = {step.id: step for step in self.steps.values() if step.status == RUNNING}
         self.failed = {step.id: step for step in self.steps.values() if step.status == "failed"}
@@ -314,25 +474,30 @@ class PlanView(Struct, kw_only=True, eq=False):
         return [self.key, (*self.key, "steps")]
 
 
-def _levels(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """Return the indentation of each step: one more where a step fans out, one less where several come together."""
+def _places(parents: Mapping[str, Sequence[str]]) -> dict[str, tuple[int, int]]:
+    """Return the indentation and the depth of each step.
+
+    The indentation is one more where a step fans out, one less where several come together.
+    """
     known = {step_id: [parent for parent in above if parent in parents] for step_id, above in parents.items()}
     fan: dict[str, int] = {}
     for above in known.values():
         if len(above) == 1:
             fan[above[0]] = fan.get(above[0], 0) + 1
-    levels: dict[str, int] = {}
+    places: dict[str, tuple[int, int]] = {}
     try:
         order = list(TopologicalSorter(known).static_order())
     except CycleError:  # not a plan of ours
-        return dict.fromkeys(known, 0)
+        return dict.fromkeys(known, (0, 0))
     for step_id in order:
-        above = known[step_id]
+        above = [(parent, *places[parent]) for parent in known[step_id]]
+        depth = max((each[2] + 1 for each in above), default=0)
         if len(above) == 1:
-            levels[step_id] = levels[above[0]] + (fan[above[0]] > 1)
+            level = above[0][1] + (fan[above[0][0]] > 1)
         else:
-            levels[step_id] = max(0, min((levels[parent] for parent in above), default=1) - 1)
-    return levels
+            level = max(0, min((each[1] for each in above), default=1) - 1)
+        places[step_id] = (level, depth)
+    return places
 
 
 def decision_text(event: e.PlanDecisionEvent) -> str:

@@ -16,10 +16,22 @@ from msgspec import Struct, field
 from ipc import events as e
 from ipc.events import OWN_ANSWERS
 from planner.state.state import State
-from vibe.view.agent_view import AgentView, EntryView, KeptCharacters, Key, RequestView, Totals, TranscriptView
+from vibe.view.agent_view import (
+    CHECK,
+    HOST_TOOL,
+    AgentView,
+    CallView,
+    EntryView,
+    KeptCharacters,
+    Key,
+    RequestView,
+    Totals,
+    TranscriptView,
+    TurnView,
+)
 from vibe.view.plan_view import RUNNING, PlanView, StepView, decision_text, revision_text
 
-MOST_NOTICES = 200
+MOST_NOTICES = MOST_ANSWERED = 200
 MOST_CHARACTERS = 32 * 1024 * 1024
 """Of the transcripts of all agents together; beyond it those of the oldest agents are kept by reference only."""
 
@@ -34,6 +46,7 @@ ENDED = "prompt.ended"
 COMPACTED = "compact.end"
 """Name of the note that stands where a conversation was summarised."""
 
+_Answer: TypeAlias = e.ApprovalDecisionEvent | e.AnswerEvent | e.RequestWithdrawnEvent | e.PlanDecisionEvent
 Changed: TypeAlias = tuple[Key, ...]
 _Take: TypeAlias = Callable[["View", "RunView", Any], Changed]
 _New: TypeAlias = e.ConversationClearedEvent | e.ConversationRewoundEvent
@@ -56,11 +69,21 @@ class NoticeView(Struct, frozen=True, kw_only=True):
     step_id: str | None = None
 
 
+class AnsweredView(Struct, frozen=True, kw_only=True):
+    """A request that was settled: ``asked`` and ``answered`` are the events, their ``by`` says who answered."""
+
+    id: str
+    kind: str
+    asked: e.ApprovalRequestEvent | e.QuestionEvent | e.PlanDecisionEvent
+    answered: _Answer
+    step_id: str | None = None
+
+
 class RunView(Struct, kw_only=True, eq=False):
     """One run of a process, by its source. ``seq`` is the number of the last event taken from it.
 
-    ``outcome`` and ``exit_code`` are those of its session, None while that goes on or if it has none. ``servers`` are
-    the servers of tools, as they last stood. ``lost``: its process died without a word.
+    ``outcome`` and ``exit_code`` are those of its session or plan, None while that goes on or if it says none.
+    ``servers`` are the servers of tools, as they last stood. ``lost``: its process died without a word.
     """
 
     key: Key
@@ -72,6 +95,7 @@ class RunView(Struct, kw_only=True, eq=False):
     workspace: str = ""
     agent: str = ""
     model: str = ""
+    pid: int = 0
     version: str = ""
     outcome: str | None = None
     exit_code: int | None = None
@@ -93,6 +117,8 @@ class View(Struct, kw_only=True, eq=False):
     plans: dict[str, PlanView] = field(default_factory=dict[str, PlanView])
     agents: dict[str, AgentView] = field(default_factory=dict[str, AgentView])
     requests: dict[str, RequestView] = field(default_factory=dict[str, RequestView])
+    answered: list[AnsweredView] = field(default_factory=list[AnsweredView])
+    """The newest of those that were settled."""
     notices: dict[int, NoticeView] = field(default_factory=dict[int, NoticeView])
     spent: Totals = field(default_factory=Totals)
     noticed: int = 0
@@ -150,7 +176,8 @@ def lose(view: View, source: str) -> Changed:
     if run is None:
         return ()
     run.lost = True
-    return (run.key, *_quiet(view, [agent for agent in view.agents.values() if agent.source == source]))
+    agents = [agent for agent in view.agents.values() if agent.source == source]
+    return (run.key, *_quiet(view, agents, run.updated_at))
 
 
 # --- agents ---------------------------------------------------------------------------------------------------
@@ -227,13 +254,22 @@ def _answer(view: View, _: RunView, event: e.AssistantEvent) -> Changed:
     return _seen(view, agent, entry)
 
 
-def _result(view: View, _: RunView, event: e.ToolResultEvent) -> Changed:
+def _tool(view: View, _: RunView, event: e.ToolCallEvent | e.ToolResultEvent) -> Changed:
     agent = _agent(view, event)
-    entry = agent.result(event)
+    entry = agent.tool(event) if isinstance(event, e.ToolCallEvent) else agent.result(event)
+    plan = view.plans.get(agent.plan_id or "")
     step = view.step_of(agent)
-    if step is not None:
-        step.changed(event.files_changed)
-    return _seen(view, agent, entry)
+    if plan is None or step is None:
+        return _seen(view, agent, entry)
+    goes_on = isinstance(event, e.ToolResultEvent) and bool(event.files_changed)
+    if isinstance(event, e.ToolResultEvent):
+        step.changed(event.files_changed, event.display.files if isinstance(event.display, e.DiffDisplay) else ())
+    if event.tool == HOST_TOOL and isinstance(entry, CallView) and entry.arguments.get("purpose") == CHECK:
+        goes_on |= step.check(event, str(entry.arguments.get("command", "")), plan.clock(event.ts))
+    if not goes_on:
+        return _seen(view, agent, entry)
+    plan.progress_at = event.ts
+    return (*_seen(view, agent, entry), plan.key)
 
 
 def _note(agent: AgentView, event: e.Event, text: str, code: str = "", status: str = "note") -> Changed:
@@ -260,11 +296,7 @@ def _compaction(view: View, _: RunView, event: e.CompactStartEvent | e.CompactEn
 
 def _model(view: View, _: RunView, event: e.ModelStartedEvent | e.ModelEndedEvent) -> Changed:
     agent = _agent(view, event)
-    agent.is_asking = isinstance(event, e.ModelStartedEvent)
-    if isinstance(event, e.ModelStartedEvent):
-        agent.model, agent.context_tokens, agent.context_limit = event.model, event.context_tokens, event.context_limit
-        if event.purpose == "turn":
-            agent.does("waiting for the model")
+    agent.asks(event)
     return _seen(view, agent)
 
 
@@ -284,15 +316,14 @@ def _prompt(view: View, _: RunView, event: e.PromptStartedEvent | e.PromptEndedE
     agent = _talking(view, event)
     if isinstance(event, e.PromptStartedEvent):
         agent.prompt, agent.outcome, agent.reason = event, None, None
+        agent.turn = TurnView()
         agent.does("starting")
         return _seen(view, agent)
     agent.prompt, agent.outcome, agent.reason = None, event.outcome, event.detail or event.reason
-    said = (*_seen(view, agent), *agent.rest(), *_withdrawn(view, list(agent.requests)))
-    if not event.usage.calls:
-        return said
-    cost = "" if event.cost_usd is None else f" · ${event.cost_usd:.2f}"
-    tokens = event.usage.total_tokens
-    return (*said, *_note(agent, event, f"{event.duration_s:.1f} s · {tokens:,} tok{cost}", ENDED))
+    said = (*_seen(view, agent), *agent.rest(), *_withdrawn(view, list(agent.requests), event.ts))
+    turn = agent.turn = agent.turn or TurnView()
+    turn.end(event)
+    return (*said, *_note(agent, event, turn.words, ENDED)) if event.usage.calls else said
 
 
 def _configured(view: View, _: RunView, event: e.ConversationConfiguredEvent) -> Changed:
@@ -344,7 +375,7 @@ def _subagent_started(view: View, _: RunView, event: e.SubAgentStartedEvent) -> 
 def _subagent_finished(view: View, _: RunView, event: e.SubAgentFinishedEvent) -> Changed:
     agent = _agent(view, event)
     agent.ended_at, agent.outcome, agent.reason = event.ts, event.outcome, event.reason
-    keys = [*agent.rest(), *_withdrawn(view, list(agent.requests))]
+    keys = [*agent.rest(), *_withdrawn(view, list(agent.requests), event.ts)]
     agent.does("has answered")
     step = view.step_of(agent)
     if step is not None and agent.parent_id is None:
@@ -361,7 +392,7 @@ def _asked(view: View, _: RunView, event: e.ApprovalRequestEvent | e.QuestionEve
     agent = _agent(view, event)
     kind = "approval" if isinstance(event, e.ApprovalRequestEvent) else "question"
     key = ("requests", event.request_id)
-    gone = _withdrawn(view, [event.request_id])
+    gone = _withdrawn(view, [event.request_id], event.ts)
     request = RequestView(
         id=event.request_id, kind=kind, event=event, agent_id=agent.id, plan_id=agent.plan_id, key=key
     )
@@ -369,7 +400,7 @@ def _asked(view: View, _: RunView, event: e.ApprovalRequestEvent | e.QuestionEve
     call = None if isinstance(event, e.QuestionEvent) else agent.transcript.call(event.tool_call_id)
     if call is not None and call.status == "queued":  # its turn has come
         call.status, call.waits_for = "running", ""
-    return (*_seen(view, agent, call), *gone, key)
+    return (*_seen(view, agent, call), *gone, *_waits(view, agent, event.ts), key)
 
 
 def _settled(
@@ -378,8 +409,14 @@ def _settled(
     request = view.requests.get(event.request_id)
     if request is None or request.kind == "decision":
         return ()
+    agent = view.agents.get(request.agent_id or "")
+    _answered(view, request, event, None if agent is None else agent.step_id)
     said = _said_elsewhere(event)
-    return (*_withdrawn(view, [event.request_id]), *(_notice(view, event, "note", said) if said else ()))
+    return (
+        ("answered",),
+        *_withdrawn(view, [event.request_id], event.ts),
+        *(_notice(view, event, "note", said) if said else ()),
+    )
 
 
 def _said_elsewhere(event: e.ApprovalDecisionEvent | e.AnswerEvent | e.RequestWithdrawnEvent) -> str:
@@ -390,8 +427,27 @@ def _said_elsewhere(event: e.ApprovalDecisionEvent | e.AnswerEvent | e.RequestWi
     return f"answered by {event.by}{said}"
 
 
-def _withdrawn(view: View, request_ids: Iterable[str]) -> Changed:
-    """Take requests out, and return the keys of all that this changed."""
+def _answered(view: View, request: RequestView, event: _Answer, step_id: str | None) -> None:
+    """Keep a request that was settled."""
+    view.answered.append(
+        AnsweredView(id=request.id, kind=request.kind, asked=request.event, answered=event, step_id=step_id)
+    )
+    del view.answered[:-MOST_ANSWERED]
+
+
+def _waits(view: View, agent: AgentView, at: float) -> Changed:
+    """Have the step and the plan of an agent know whether they wait for a person from then on (unix seconds)."""
+    plan, step = view.plans.get(agent.plan_id or ""), view.step_of(agent)
+    if plan is None:
+        return ()
+    plan.waits(at, for_a_person=any(request.plan_id == plan.id for request in view.requests.values()))
+    if step is not None and step.status == RUNNING:
+        step.turn("ask" if step.is_asking else "work", plan.clock(at))
+    return (plan.key,)
+
+
+def _withdrawn(view: View, request_ids: Iterable[str], at: float) -> Changed:
+    """Take requests out, from then on (unix seconds), and return the keys of all that this changed."""
     keys: list[Key] = []
     for request_id in request_ids:
         request = view.requests.pop(request_id, None)
@@ -403,13 +459,14 @@ def _withdrawn(view: View, request_ids: Iterable[str]) -> Changed:
             agent.requests.pop(request_id, None)
             step = view.step_of(agent)
             keys += [agent.key] if step is None else [agent.key, step.key]
+            keys += _waits(view, agent, at)
     return tuple(keys)
 
 
-def _quiet(view: View, agents: Collection[AgentView]) -> Changed:
-    """Set agents to rest and withdraw their requests; return the changed keys."""
+def _quiet(view: View, agents: Collection[AgentView], at: float) -> Changed:
+    """Set agents to rest and withdraw their requests, from then on (unix seconds); return the changed keys."""
     resting = [key for agent in agents for key in agent.rest()]
-    asked = _withdrawn(view, [request_id for agent in agents for request_id in list(agent.requests)])
+    asked = _withdrawn(view, [request_id for agent in agents for request_id in list(agent.requests)], at)
     steps = [step.key for agent in agents if (step := view.step_of(agent)) is not None]
     return (*resting, *asked, *steps)
 
@@ -428,6 +485,12 @@ def _plan(view: View, plan_id: str) -> PlanView:
 def _fact(view: View, run: RunView, event: e.Fact) -> Changed:
     plan = _plan(view, event.plan_id or "")
     run.plan_ids.setdefault(plan.id)
+    if not run.agent:  # else a session of its own says so
+        if isinstance(event, e.PlanStartedEvent | e.PlanResumedEvent):
+            run.workspace, run.pid, run.version = event.workspace, event.pid, event.version
+            run.ended_at = run.outcome = None
+        elif isinstance(event, e.PlanPausedEvent | e.PlanCompletedEvent):
+            run.ended_at, run.outcome = event.ts, event.outcome
     changed = plan.take(event)
     if changed is None:
         return (plan.key,)
@@ -435,7 +498,7 @@ def _fact(view: View, run: RunView, event: e.Fact) -> Changed:
         case e.PlanStepUpdateEvent():
             step = plan.steps[event.step_id]
             asking = [request_id for agent in step.agents.values() for request_id in agent.requests]
-            return (*changed, *_withdrawn(view, asking)) if asking else tuple(changed)
+            return (*changed, *_withdrawn(view, asking, event.ts)) if asking else tuple(changed)
         case e.PlanStartedEvent() if event.note:
             noticed = _notice(view, event, "note", event.note)
         case e.PlanRevisedEvent():
@@ -446,7 +509,7 @@ def _fact(view: View, run: RunView, event: e.Fact) -> Changed:
             noticed = ()
     quiet: Changed = ()
     if isinstance(event, e.PlanStartedEvent | e.PlanResumedEvent | e.PlanPausedEvent | e.PlanCompletedEvent):
-        quiet = _quiet(view, plan.team.values())
+        quiet = _quiet(view, plan.team.values(), event.ts)
     return (*changed, *_decisions(view, plan), *quiet, *noticed)
 
 
@@ -463,6 +526,10 @@ def _decisions(view: View, plan: PlanView) -> Changed:
         if open_now.get(name) is not request.event:
             del view.requests[request.id]
             keys.append(request.key)
+            taken = plan.state.decisions.get(name)
+            if taken is not None and isinstance(request.event, e.PlanDecisionEvent):
+                _answered(view, request, taken, request.event.step_id)
+                keys.append(("answered",))
     for name, opened in open_now.items():
         if name not in known or known[name].event is not opened:
             request_id = f"{plan.id}:{name}"
@@ -470,6 +537,8 @@ def _decisions(view: View, plan: PlanView) -> Changed:
             request = RequestView(id=request_id, kind="decision", event=opened, agent_id=None, plan_id=plan.id, key=key)
             view.requests[request_id] = request
             keys.append(key)
+    if keys:
+        plan.waits(plan.state.updated, for_a_person=any(each.plan_id == plan.id for each in view.requests.values()))
     return tuple(keys)
 
 
@@ -494,6 +563,8 @@ def _worktree(view: View, _: RunView, event: e.WorktreeEvent) -> Changed:
     if step is None:
         return ()
     step.worktree = event
+    if step.status == RUNNING:
+        step.turn("merge" if event.status == "conflict" else "work", view.plans[event.plan_id or ""].clock(event.ts))
     return (step.key,)
 
 
@@ -515,7 +586,7 @@ def _session(view: View, run: RunView, event: e.SessionStartedEvent | e.SessionE
     agent.ended_at, agent.outcome = event.ts, event.outcome
     same = (event.source, event.session_id)
     agents = [each for each in view.agents.values() if (each.source, each.session_id) == same]
-    return (agent.key, *_quiet(view, agents))
+    return (agent.key, *_quiet(view, agents, event.ts))
 
 
 def _server(_: View, run: RunView, event: e.ToolServerEvent) -> Changed:
@@ -528,7 +599,10 @@ def _usage(view: View, run: RunView, event: e.UsageEvent) -> Changed:
     view.spent.add(event)
     run.spent.add(event)
     keys: list[Key] = [("spent",)]
-    for part in (plan, step, agent):
+    if plan is not None:
+        plan.spend(event)
+        keys.append(plan.key)
+    for part in (step, agent):
         if part is not None:
             part.spent.add(event)
             keys.append(part.key)
@@ -583,9 +657,9 @@ _HANDLERS: Final[tuple[tuple[_Take, tuple[type[e.BaseEvent], ...]], ...]] = (
     (_does(AgentView.piece), (e.AssistantDeltaEvent, e.ReasoningDeltaEvent)),
     (_does(AgentView.told), (e.UserMessageEvent,)),
     (_answer, (e.AssistantEvent,)),
-    (_does(AgentView.tool), (e.ToolCallEvent, e.ToolQueuedEvent, e.ToolArgumentsEvent)),
+    (_does(AgentView.tool), (e.ToolQueuedEvent, e.ToolArgumentsEvent)),
     (_does(AgentView.printed), (e.ToolStreamEvent,)),
-    (_result, (e.ToolResultEvent,)),
+    (_tool, (e.ToolCallEvent, e.ToolResultEvent)),
     (_compaction, (e.CompactStartEvent, e.CompactEndEvent)),
     (_model, (e.ModelStartedEvent, e.ModelEndedEvent)),
     (_prompt, (e.PromptStartedEvent, e.PromptEndedEvent)),

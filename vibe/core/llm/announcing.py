@@ -67,6 +67,7 @@ class CallAnnouncer:
                 context_tokens=context_tokens,
                 context_limit=self._model.context_size,
                 purpose=self._purpose,
+                provider=self._model.provider,
             )
         )
         status = "cancelled"

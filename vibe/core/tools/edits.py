@@ -20,6 +20,8 @@ from vibe.core.tools.workspace import Workspace
 CONTEXT = 3
 LINE_NUMBER = re.compile(r"(?<=[-+])\d+")
 """In the head of a hunk: where it begins in the old text, and in the new."""
+NO_FILE = "/dev/null"
+"""The name that a diff gives to the file before there was one."""
 MOST_COMPARED = 4_000_000
 """Pairs of lines: beyond them a diff is not worth its time."""
 MOST_LINES = 400
@@ -34,9 +36,12 @@ class FileDiff(Struct, frozen=True):
     removed: int = 0
 
 
-def file_diff(name: str, before: str, after: str) -> FileDiff:
-    """The change from ``before`` to ``after``, its lines counted; see ``FileDiff``."""
-    old, new = (text.replace("\r\n", "\n").split("\n") for text in (before, after))
+def file_diff(name: str, before: str | None, after: str) -> FileDiff:
+    """The change from ``before`` (None: there is no such file) to ``after``, its lines counted; see ``FileDiff``."""
+    source = name if before is not None else NO_FILE
+    old, new = (text.replace("\r\n", "\n").split("\n") for text in (before or "", after))
+    if before is None:
+        old, new = [], new[:-1] if not new[-1] else new
     start = _same(old, new)
     end = _same(old[start:][::-1], new[start:][::-1])
     gone, come = len(old) - start - end, len(new) - start - end
@@ -48,7 +53,9 @@ def file_diff(name: str, before: str, after: str) -> FileDiff:
         return str(int(number[0]) + left)
 
     right = max(end - CONTEXT, 0)
-    lines = unified_diff(old[left : len(old) - right], new[left : len(new) - right], name, name, n=CONTEXT, lineterm="")
+    lines = unified_diff(
+        old[left : len(old) - right], new[left : len(new) - right], source, name, n=CONTEXT, lineterm=""
+    )
     shown = [LINE_NUMBER.sub(moved, line, 2) if line.startswith("@@") else line for line in lines]
     first = [line[:1] for line in shown[2:]]  # after the names of the files
     return FileDiff(_bounded(shown), first.count("+"), first.count("-"))
@@ -78,7 +85,7 @@ Config = TypeVar("Config", bound=BaseToolConfig)
 
 
 class EditResult(BaseModel):
-    """The change to a file that existed as a ``diff``; ``added`` and ``removed`` count lines, of new files too."""
+    """The change to a file as a ``diff``; ``added`` and ``removed`` count lines, of new files too."""
 
     diff: str = ""
     added: int = 0
@@ -105,7 +112,7 @@ class FileEdit(Struct, frozen=True, kw_only=True):
 
     def compared(self) -> FileDiff:
         """The change."""
-        return file_diff(self.name, self.decoded.text, self.text)
+        return file_diff(self.name, None if self.old is None else self.decoded.text, self.text)
 
     def encoded(self) -> bytes:
         """The file's bytes as they will be.

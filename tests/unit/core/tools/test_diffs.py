@@ -118,9 +118,10 @@ async def test_what_is_appended_is_shown_where_it_comes_to_stand(tmp_path: Path)
     assert result_diff(rigged) == shown
 
 
-async def test_a_new_file_needs_no_diff(tmp_path: Path) -> None:
+async def test_a_new_file_is_all_new(tmp_path: Path) -> None:
     rigged, shown = await ask(tmp_path, "write_file", path="new.txt", content="one\n")
-    assert shown == result_diff(rigged) == ""
+    assert shown == ""
+    assert result_diff(rigged) == "--- /dev/null\n+++ new.txt\n@@ -0,0 +1 @@\n+one"
 
 
 async def test_nobody_is_asked_about_an_edit_that_does_not_fit(tmp_path: Path) -> None:

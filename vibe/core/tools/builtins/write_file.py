@@ -111,7 +111,8 @@ def _write(args: WriteFileArgs, ctx: InvokeContext, config: WriteFileConfig) -> 
     if old is None:
         ctx.workspace.files.create(path, name, data)
         ctx.reads.note(path, data)
-        diff, warnings = FileDiff(added=len(args.content.splitlines())), list[str]()
+        diff = FileDiff() if ctx.workspace.is_secret(path) else edit.compared()
+        warnings = list[str]()
     else:
         diff, warnings = edit.replace(ctx, data)
     return WriteFileResult(

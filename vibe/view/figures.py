@@ -1,0 +1,31 @@
+"""Seconds, tokens and dollars as a person reads them."""
+
+from __future__ import annotations
+
+
+def took(seconds: float) -> str:
+    """A time that is over: ``0.2 s``, ``36 s``, ``1:20``, ``1:02 h``."""
+    return f"{seconds:.1f} s" if 0.05 <= seconds < 9.95 else clock(seconds)
+
+
+def clock(seconds: float) -> str:
+    """A time that goes on, in whole seconds: ``8 s``, ``1:20``, ``1:02 h``."""
+    whole = max(0, round(seconds) if seconds >= 9.95 else int(seconds))
+    minutes, rest = divmod(whole, 60)
+    hours, minutes_left = divmod(minutes, 60)
+    if hours:
+        return f"{hours}:{minutes_left:02} h"
+    return f"{minutes}:{rest:02}" if minutes else f"{whole} s"
+
+
+def short(count: int) -> str:
+    """A number of tokens in at most five characters up to a billion: ``950``, ``1.9k``, ``41k``, ``2.5M``."""
+    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+        if count >= size:
+            return f"{count / size:.1f}{unit}" if count < 10 * size else f"{count // size}{unit}"
+    return str(count)
+
+
+def dollars(amount: float) -> str:
+    """A price: ``$0.04``, ``$1,204.50``; a smaller one is not told as nothing."""
+    return "<$0.01" if 0 < amount < 0.005 else f"${amount:,.2f}"
