@@ -29,10 +29,25 @@ def summary_text(ended: PlanRun, *, in_chat: bool = False) -> str:
     changed = sorted({file for step in own for file in step.said.files_changed})
     if changed:
         lines += ["", f"Changed in {ended.workspace}:", *(f"  {one_line(file)}" for file in changed)]
-    lines += [f"warning: {one_line(warning, 400)}" for warning in record.warnings]
-    lines += [f"denied: {one_line(denial.summary)}: {one_line(denial.reason)}" for denial in record.denied]
-    lines += ["", _verdict(ended), *_next_commands(ended, in_chat), *_sample(ended)]
+    lines += [*_troubles(ended), "", _verdict(ended), *_next_commands(ended, in_chat), *_sample(ended)]
     return "\n".join(lines) + "\n"
+
+
+def below_card(ended: PlanRun) -> list[str]:
+    """Return the lines for a chat that a plan's card does not have: troubles, failed output, the next commands."""
+    failed = [step for step in ended.record.steps or () if step.status is StepStatus.FAILED]
+    lines = [
+        *_troubles(ended),
+        *_command_output(failed, str(ended.record.plan_id)),
+        *_next_commands(ended, in_chat=True),
+    ]
+    return [*lines, *_sample(ended)]
+
+
+def _troubles(ended: PlanRun) -> list[str]:
+    record = ended.record
+    warnings = [f"warning: {one_line(warning, 400)}" for warning in record.warnings]
+    return warnings + [f"denied: {one_line(denial.summary)}: {one_line(denial.reason)}" for denial in record.denied]
 
 
 def _table(steps: Sequence[StepState]) -> list[str]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self, TextIO, TypeAlias
 from ipc.events import Event
 from vibe.cli.terminal.keyboard import hushed
 from vibe.front.event_text import one_line
+from vibe.front.plan_card import card
 from vibe.view.agent_view import RequestView
 from vibe.view.plan_view import PlanView
 from vibe.view.view import NoticeView, View, apply
@@ -30,6 +31,15 @@ Picture: TypeAlias = "Callable[[View, float, int, int], Sequence[Text]]"
 SECONDS_PER_FRAME = 0.125
 FALLBACK_SIZE = (80, 24)
 NOTICE_LENGTH = 600
+LOOKS = {
+    "bold": "bold",
+    "muted": "dim",
+    "accent": "cyan",
+    "done": "green",
+    "warn": "yellow",
+    "failed": "red",
+    "chosen": "reverse",
+}
 NOTICE_STYLES = {"warning": "yellow", "error": "red", "note": "cyan"}
 
 
@@ -191,11 +201,19 @@ class LiveTree:
         return FALLBACK_SIZE
 
 
-def plan_picture(view: View, now: float, width: int, height: int) -> Sequence[Text]:
+def plan_picture(view: View, now: float, width: int, height: int, *, chosen: str = "") -> Sequence[Text]:
     """The plan that was taken up last, in at most ``height`` lines of at most ``width`` cells."""
-    from vibe.cli.terminal.tree_frame import frame
+    from rich.text import Text
 
-    return frame(view.plan or PlanView(key=()), now, width, height)
+    lines = card(view.plan or PlanView(key=()), now, width, height, chosen=chosen)
+    texts = [Text.assemble(*((text, _look(style)) for text, style in line), no_wrap=True) for line in lines]
+    for text in texts:
+        text.rstrip()  # what a terminal made narrower need not wrap
+    return texts
+
+
+def _look(style: str) -> str:
+    return " ".join(LOOKS[word] for word in style.split())
 
 
 def _title(view: View, request: RequestView) -> str:

@@ -19,8 +19,7 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.signals import cancelled_by_signals
 from vibe.cli.terminal.keyboard import Keys
-from vibe.cli.terminal.live_tree import LiveTree
-from vibe.cli.terminal.tree_frame import frame
+from vibe.cli.terminal.live_tree import LiveTree, plan_picture
 from vibe.core.outcome import Outcome
 from vibe.front.event_text import counted, one_line
 from vibe.system.plain_text import plain
@@ -141,7 +140,8 @@ class RunWatcher:
             if step.doing():
                 heading += f" · {step.doing()}"
             return self._transcript(heading, list(step.agents.values()), OPEN_KEYS, width, height)
-        return [*frame(plan, now, width, height - 1, self.step_id), Text(TREE_KEYS[:width], style="dim")]
+        lines = plan_picture(view, now, width, height - 1, chosen=self.step_id)
+        return [*lines, Text(TREE_KEYS[:width], style="dim")]
 
     def press(self, key: str, view: View) -> bool:
         """Do what a key means; False: the person leaves."""

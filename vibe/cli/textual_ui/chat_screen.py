@@ -25,6 +25,7 @@ from vibe.cli.textual_ui.panels.bottom_panel import BottomPanel
 from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
 from vibe.cli.textual_ui.panels.request_queue import Awaited, RequestQueue
 from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter, journals_of
+from vibe.cli.textual_ui.presenters.plan_cards import PlanCards
 from vibe.cli.textual_ui.screens.setup_screen import SetupScreen
 from vibe.cli.textual_ui.screens.transcript_screen import TranscriptScreen
 from vibe.cli.textual_ui.state_store import ScreenPhase, UIStateStore
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 LOW = 8
 """Rows of the screen below which a panel takes all of them."""
-WIDE = 110
+WIDE = 150
 """Columns from which on the overview stands beside the chat."""
 ROOMY = 170
 """Columns from which on it is wide enough for longer titles."""
@@ -106,6 +107,7 @@ class ChatScreen(Screen[None]):
         self._bottom = BottomPanel(self.prompt, self.requests, now=clock, id="bottom")
         self._read = journals_of(env.home, env.runtime_dir)
         self.presenter = ChatPresenter(self.log_view, read=self._read)
+        self._cards = PlanCards(self.log_view, clock)
         self._side = SidePanel(clock=clock)
         self.ticker = Ticker(clock=clock)
         self._proposal: tuple[str, Awaited[tuple[str, str]]] | None = None
@@ -128,7 +130,7 @@ class ChatScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Show the state, and tell once the first frame is drawn."""
-        for presenter in (self.presenter, self._side, self.ticker, self._queued):
+        for presenter in (self.presenter, self._cards, self._side, self.ticker, self._queued):
             self.store.add(presenter.present)
         self.prompt.focus()
         self.call_after_refresh(self.is_drawn.set)

@@ -33,7 +33,7 @@ from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.files.images import images_in
 from vibe.core.tools.questions import Choice, Question
 from vibe.front.event_text import one_line
-from vibe.front.plan_summary import summary_text
+from vibe.front.plan_summary import below_card
 from vibe.front.slash.held_talk import HeldTalk
 from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.front.slash.table import WORDS
@@ -42,7 +42,6 @@ from vibe.system.own_places import user_home_of
 from vibe.view.plan_view import decision_text
 
 GOAL_LENGTH = 200
-HEADINGS = {"completed": "Plan completed", "failed": "Plan failed", "cancelled": "Plan cancelled"}
 
 
 class PlannerController:
@@ -79,9 +78,10 @@ class PlannerController:
         )
 
     def end(self, run: PlanRun) -> None:
-        """Show the summary of a run."""
-        summary = summary_text(run, in_chat=True).strip()
-        self._stage.say(f"{HEADINGS.get(run.status.value, 'Plan paused')}\n{summary}")
+        """Say what is to be done after a run."""
+        lines = below_card(run)
+        if lines:
+            self._stage.say("\n".join(lines).strip())
 
 
 STEERED_LENGTH = 200

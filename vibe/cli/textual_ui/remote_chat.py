@@ -20,7 +20,7 @@ from ipc.subscriber import Subscription, subscribe
 from vibe.app.engine.host import Host
 from vibe.cli.textual_ui.chat_screen import ChatScreen
 from vibe.cli.textual_ui.controllers.app_controller import ChatAbout
-from vibe.cli.textual_ui.overview.summaries import plan_end_lines
+from vibe.cli.textual_ui.overview.summaries import next_lines
 from vibe.cli.textual_ui.panels.request_queue import RequestReply
 from vibe.cli.textual_ui.presenters.chat_presenter import SavedPart
 from vibe.view.agent_view import RequestView
@@ -186,7 +186,9 @@ class RemoteChat:
             self._stage.store.publish(event)
             self._ask(view.requests)
             if isinstance(event, PlanCompletedEvent | PlanPausedEvent):
-                self._stage.say("\n".join(plan_end_lines(view.plans[event.plan_id or ""])))
+                lines = next_lines(view.plans[event.plan_id or ""])
+                if lines:
+                    self._stage.say("\n".join(lines))
 
     def _ask(self, requests: Mapping[str, RequestView]) -> None:
         """Have the person asked what the run asks now, and no longer what it does not."""

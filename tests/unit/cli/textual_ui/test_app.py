@@ -52,14 +52,14 @@ async def test_who_comes_back_is_told_what_happened_meanwhile_once(
 async def test_the_overview_stays_as_the_person_has_it_until_there_is_another_amount_of_room(
     app: VibeApp, tmp_path: Path
 ) -> None:
-    async with played(EMPTY, app, tmp_path) as on:
+    async with played(Scene(scenes.empty, (160, 30)), app, tmp_path) as on:
         overview = app.chat_screen.query_one(SidePanel)
         assert overview.display
         await on.press("ctrl+t")
-        await on.pilot.resize_terminal(130, 40)
+        await on.pilot.resize_terminal(170, 40)
         await on.settle()
         assert not overview.display
         await on.pilot.resize_terminal(80, 24)
-        await on.pilot.resize_terminal(120, 36)
+        await on.pilot.resize_terminal(160, 36)
         await on.settle()
         assert overview.display

@@ -352,7 +352,7 @@ class PromptInput(Widget):
     DEFAULT_CSS = """
     PromptInput { height: auto; layout: vertical; background: $surface; }
     PromptInput > Horizontal { height: auto; }
-    PromptInput #mark { width: 2; height: 1; color: $text-accent; text-style: bold; }
+    PromptInput #mark { width: 2; height: 1; color: $text-primary; text-style: bold; }
     """
 
     @dataclass

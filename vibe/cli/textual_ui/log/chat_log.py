@@ -114,6 +114,9 @@ class ChatLog(PaintedSheet, can_focus=True):
         """Show an entry as it is now. Of what streams, 12 states a second are shown at most, and the last."""
         if entry.index < 0:
             return
+        if entry.draw is not None and entry.is_open and not self._top()[0] <= entry.index <= self._bottom():
+            self._sheet.forget(entry)  # it is drawn when it comes into sight
+            return
         self._streamed.add(entry)
         wait = self._next_frame - monotonic()
         if not entry.is_open or wait <= 0:
@@ -132,11 +135,16 @@ class ChatLog(PaintedSheet, can_focus=True):
             return
         top, height = self._top(), self._sheet.height
         began = monotonic()
-        for entry in entries:
-            self._sheet.changed(entry)
-        if entries:
-            self._next_frame = monotonic() + max(FRAME_S, REST * (monotonic() - began))
+        lines = [line for entry in entries for line in self._sheet.changed(entry)]
+        if not entries:
+            return
+        self._next_frame = monotonic() + max(FRAME_S, REST * (monotonic() - began))
+        if self._sheet.height != height:
             self._after(top, is_new=self._sheet.height > height and entries[-1].index >= self._bottom())
+            return
+        for line in lines:
+            if 0 <= line - self.scroll_offset.y < self._rows_shown:
+                self.refresh_lines(line + self._above)
 
     def cut(self, index: int) -> None:
         """Drop the entries from an index on."""

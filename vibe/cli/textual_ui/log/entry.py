@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from vibe.front.cells import Line
 
 COLUMNS: Final = 4000
 """Of a line; what is longer is cut, with a note."""
@@ -74,7 +78,8 @@ class LogEntry(Struct, eq=False):
     """Text with a kind; changed in place, after which the log is told with ``changed``.
 
     ``kind``: ``user`` (told to the agent), ``answer`` (Markdown), ``reasoning``, ``call`` (of a tool), ``note`` (a line
-    of the host) or ``shell`` (output of the user's own command, with colours). ``status`` is ``streaming``, ``done`` or
+    of the host), ``shell`` (output of the user's own command, with colours) or ``drawn`` (lines that ``draw`` returns
+    for so many cells). ``status`` is ``streaming``, ``done`` or
     ``interrupted``; of a call ``writing``, ``queued``, ``running``, ``ok``, ``error``, ``denied`` or ``cancelled``;
     of a note ``note``, ``typed`` (a command), ``warning`` or ``error``. ``title`` is the heading of a call or a
     reasoning, ``detail`` what is said behind it, ``text`` all that a call printed; it is fit to show. ``key`` is its
@@ -92,6 +97,7 @@ class LogEntry(Struct, eq=False):
     key: str = ""
     message_index: int | None = None
     whole: bool = False
+    draw: Callable[[int], Sequence[Line]] | None = None
     # Kept by the log: its place, its rows as far as they are known, and the number of the text it is a part of.
     index: int = -1
     height: int = 0

@@ -105,8 +105,11 @@ class Sheet:
         del self.entries[index:]
         del self.tops[len(self.entries) + 1 :]
 
-    def changed(self, entry: LogEntry) -> None:
-        """Make its rows again; one that looks as before stays, with what was painted of it."""
+    def changed(self, entry: LogEntry) -> Iterable[int]:
+        """Make its rows again, and return the lines of the sheet that look other than before.
+
+        A row that looks as before stays, with what was painted of it.
+        """
         before = self._cache.get(entry, ())
         self._drop(entry)
         entry.exact = False
@@ -115,6 +118,13 @@ class Sheet:
         for number, (old, new) in enumerate(zip(before, rows, strict=False)):
             if old is not new and old.glue == new.glue and old.strip == new.strip:
                 rows[number] = old
+        top = self.tops[entry.index]
+        same = min(len(before), len(rows))
+        return [top + number for number in range(len(rows)) if number >= same or before[number] is not rows[number]]
+
+    def forget(self, entry: LogEntry) -> None:
+        """Make its rows again when they are wanted; their number is the same."""
+        self._drop(entry)
 
     def reflow(self, cols: int) -> None:
         """Have another width."""
@@ -210,6 +220,11 @@ class SheetView(ScrollView):
     @property
     def _rows_shown(self) -> int:
         return self.scrollable_content_region.height
+
+    @property
+    def _above(self) -> int:
+        """The empty rows above a sheet that is lower than the window: it stands on what is below it."""
+        return max(0, self._rows_shown - self._sheet.height)
 
     @property
     def _end(self) -> int:
@@ -457,8 +472,8 @@ class PaintedSheet(SheetView):
     def render_line(self, y: int) -> Strip:
         """Return a line of the screen."""
         width = self.size.width
-        sheet, line = self._sheet, y + self.scroll_offset.y
-        if line >= sheet.height or not sheet.cols:
+        sheet, line = self._sheet, y + self.scroll_offset.y - self._above
+        if not 0 <= line < sheet.height or not sheet.cols:
             return Strip.blank(width, self.rich_style)
         index = sheet.at(line)
         strip = self._line(index, line - sheet.tops[index], width)
@@ -515,8 +530,8 @@ class PaintedSheet(SheetView):
     def on_click(self, event: events.Click) -> None:
         """Follow a link, choose an entry by its heading, select a word (twice) or an entry (three times)."""
         event.prevent_default()
-        line = event.y + self.scroll_offset.y
-        if self._pressed != event.screen_offset or not self._sheet.entries or line >= self._sheet.height:
+        line = event.y + self.scroll_offset.y - self._above
+        if line < 0 or self._pressed != event.screen_offset or not self._sheet.entries or line >= self._sheet.height:
             return
         if self.has_unseen and event.y == self._rows_shown - 1 and event.x >= self.size.width - len(MORE_BELOW):
             self.to_end()

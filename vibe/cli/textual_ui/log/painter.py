@@ -12,8 +12,9 @@ from textual.widget import Widget
 
 from vibe.cli.textual_ui.log.entry import clean, clean_line, middle_cut
 from vibe.cli.textual_ui.log.markdown_blocks import CODE, PIECE, MarkdownBlocks, TopBlock
-from vibe.cli.textual_ui.log.rows import GUTTER, LogBlock, Row, lay_out, styled
+from vibe.cli.textual_ui.log.rows import GUTTER, LogBlock, Row, drawn_row, lay_out, styled
 from vibe.core.told_files import told_parts
+from vibe.front.cells import Line, Piece, text_of
 from vibe.front.event_text import counted
 
 if TYPE_CHECKING:
@@ -230,6 +231,9 @@ MOST_LINES: Final = 200
 """Of what a tool printed; those between the first and the last ones show by a key."""
 ALL_LINES: Final = 4000
 """Even then."""
+LEAST_TITLE: Final = 24
+"""Cells that a call keeps beside its facts; where it can't, they stand behind it."""
+_BESIDE: Final = "│ "
 _LIVE: Final = 3
 """Lines that show of a folded call that runs, or of a command that failed."""
 
@@ -238,15 +242,14 @@ WHOLE: Final = "whole"
 _CALLS: Final = {
     "writing": ("…", "$foreground-muted"),
     "queued": ("…", "$foreground-muted"),
-    "running": ("▶", "$text-accent"),
+    "running": ("▸", "$text-primary"),
     "ok": ("✓", "$text-success"),
     "error": ("✗", "$text-error"),
     "failed": ("✗", "$text-error"),
-    "denied": ("⊘", "$text-warning"),
+    "denied": ("⊘", "$foreground-muted"),
     "cancelled": ("⊘", "$foreground-muted"),
 }
 _NOTES: Final = {"typed": (">", "$foreground-muted"), "warning": ("!", "$text-warning"), "error": ("✗", "$text-error")}
-_AFTER: Final = {"queued": "waits its turn", "error": "failed", "denied": "denied", "cancelled": "cancelled"}
 
 
 class Painter:
@@ -256,9 +259,9 @@ class Painter:
         self._markdown = MarkdownBlocks()
         self._widget = widget
         self._answers: dict[LogEntry, AnswerRows] = {}
+        self._drawn: dict[LogEntry, dict[tuple[int, tuple[Piece, ...]], Row]] = {}
         self._kinds: dict[str, Callable[[LogEntry], Iterator[LogBlock]]] = {
             "user": _told,
-            "call": _call,
             "reasoning": _reasoning,
             "note": _note,
             "shell": _shell,
@@ -266,12 +269,28 @@ class Painter:
 
     def rows(self, entry: LogEntry, cols: int) -> list[Row]:
         """All rows of an entry at that width."""
+        if entry.draw is not None:
+            return self._draw(entry, entry.draw(cols - 1), cols)
+        if entry.kind == "call":
+            return lay_out(self._widget, _call(entry, cols), cols)
         kind = self._kinds.get(entry.kind)
         return self._answer(entry, cols) if kind is None else lay_out(self._widget, kind(entry), cols)
 
     def forget(self) -> None:
         """Keep nothing of any entry."""
         self._answers.clear()
+        self._drawn.clear()
+
+    def _draw(self, entry: LogEntry, lines: Sequence[Line], cols: int) -> list[Row]:
+        """Rows of lines; those that were there before are the same."""
+        known = self._drawn.get(entry, {})
+        rows: dict[tuple[int, tuple[Piece, ...]], Row] = {}
+        for number, line in enumerate(lines):
+            key = (number, tuple(line))
+            rows[key] = known.get(key) or drawn_row(self._widget, line, cols)
+        self._drawn[entry] = rows
+        entry.text = "\n".join(map(text_of, lines))
+        return list(rows.values())
 
     def _answer(self, entry: LogEntry, cols: int) -> list[Row]:
         answer = self._answers.get(entry)
@@ -312,32 +331,55 @@ def _note(entry: LogEntry) -> Iterator[LogBlock]:
 
 
 def _reasoning(entry: LogEntry) -> Iterator[LogBlock]:
-    title = clean_line(entry.title) or ("Thinks" if entry.is_open else "Thought")
-    yield _heading(Content.styled(title, "italic $foreground-muted"), styled("*", "$foreground-muted"), entry)
+    title = clean_line(entry.title) or ("thinking" if entry.is_open else "thought")
+    yield LogBlock(Content.styled(title, "italic $foreground-muted"))
     if not entry.folded:
         yield LogBlock(styled(entry.text.rstrip("\n"), "italic $foreground-muted"))
 
 
-def _call(entry: LogEntry) -> Iterator[LogBlock]:
+def _call(entry: LogEntry, cols: int) -> Iterator[LogBlock]:
     sign, style = _CALLS.get(entry.status, ("·", "$foreground-muted"))
     name, blank, rest = (clean_line(entry.title) or "call").partition(" ")
     title = Content.assemble((name, "bold"), blank, rest)
-    if after := _AFTER.get(entry.status):
-        title += styled(f"  {after}", style)
-    if detail := clean_line(entry.detail):
-        title += styled(f"  {detail}", "$text-error" if entry.status in {"error", "failed"} else "$foreground-muted")
     if entry.images:
         title += styled(f"  [images: {entry.images}]", "$foreground-muted")
-    yield _heading(title, styled(sign, style), entry)
+    failed = entry.status in {"error", "failed"}
+    facts = styled(clean_line(entry.detail), "$text-error" if failed else "$foreground-muted")
+    yield LogBlock(_spread(title, facts, cols - GUTTER - 1, whole=not entry.folded), mark=styled(sign, style))
     if entry.folded:
-        if entry.status in {"running", "failed"}:
-            yield from _lines(entry.text.rstrip("\n").rsplit("\n", _LIVE)[-_LIVE:])
+        if failed or entry.status == "running":
+            yield from _last_lines(entry, cols, counts=failed)
         return
     if entry.diff:
         yield from diff_blocks(entry.diff)
     if entry.text.strip() and (not entry.diff or entry.status != "ok"):
         for part in _parts(entry):
             yield from _lines(part) if isinstance(part, list) else [part]
+
+
+def _last_lines(entry: LogEntry, cols: int, *, counts: bool) -> Iterator[LogBlock]:
+    """Yield the last lines that a call printed; ``counts``: and how many more there are."""
+    lines = entry.text.rstrip("\n").split("\n")
+    more = len(lines) - _LIVE
+    if not counts or more <= 0:
+        yield from _lines(lines[-_LIVE:])
+        return
+    yield from _lines(lines[-_LIVE:-1])
+    hint = styled(f"{counted(more, 'more line')} · Enter", "$foreground-muted")
+    last = styled(lines[-1], "$foreground-muted")
+    yield LogBlock(_spread(last, hint, cols - GUTTER - len(_BESIDE) - 1), _BESIDE, _BESIDE)
+
+
+def _spread(left: Content, facts: Content, cells: int, *, whole: bool = False) -> Content:
+    """A line with facts at its right edge, to which the left gives way; ``whole``: it goes on in more lines instead."""
+    if not facts:
+        return left if whole else left.truncate(cells, ellipsis=True)
+    room = cells - facts.cell_length - 2
+    if left.cell_length > room:
+        if whole or room < LEAST_TITLE:
+            return left + styled("  ", "") + facts
+        left = left.truncate(room, ellipsis=True)
+    return left.pad_right(cells - left.cell_length - facts.cell_length) + facts
 
 
 def _shell(entry: LogEntry) -> Iterator[LogBlock]:
@@ -355,15 +397,9 @@ def _shell(entry: LogEntry) -> Iterator[LogBlock]:
         yield LogBlock(styled(detail, "$text-error"))
 
 
-def _heading(title: Content, mark: Content, entry: LogEntry) -> LogBlock:
-    has_more = entry.text.strip() or entry.diff
-    sign = ("▸ " if entry.folded else "▾ ") if has_more else ""
-    return LogBlock(styled(sign, "$foreground-muted") + title, mark=mark)
-
-
 def _lines(lines: list[str]) -> Iterator[LogBlock]:
     if any(lines):
-        yield LogBlock(styled("\n".join(lines), "$foreground-muted"), "│ ", "│ ")
+        yield LogBlock(styled("\n".join(lines), "$foreground-muted"), _BESIDE, _BESIDE)
 
 
 def _parts(entry: LogEntry) -> list[list[str] | LogBlock]:

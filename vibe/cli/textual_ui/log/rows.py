@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import Struct
 from rich.segment import Segment
@@ -12,6 +12,9 @@ from textual.strip import Strip
 from textual.style import Style
 from textual.visual import Visual
 from textual.widget import Widget
+
+if TYPE_CHECKING:
+    from vibe.front.cells import Line
 
 
 class LogBlock(NamedTuple):
@@ -74,6 +77,29 @@ def lay_out(widget: Widget, blocks: Iterable[LogBlock], cols: int) -> list[Row]:
             filled = strip.adjust_cell_length(width, style.rich_style) if block.look else strip
             rows.append(Row(Strip.join([rest if number else first, filled]), glue))
     return rows
+
+
+LOOKS: Final = {
+    "muted": "$foreground-muted",
+    "accent": "$text-primary",
+    "done": "$text-success",
+    "warn": "$text-warning",
+    "failed": "$text-error",
+    "chosen": "reverse",
+}
+"""The looks of lines that a front end without colours of its own has drawn; others are words of Textual's."""
+
+
+def drawn(line: Line) -> Content:
+    """A line of pieces with the colours of the theme."""
+    return Content.assemble(
+        *((text, " ".join(LOOKS.get(word, word) for word in style.split())) for text, style in line)
+    )
+
+
+def drawn_row(widget: Widget, line: Line, cols: int) -> Row:
+    """The row of a line that has a gutter of its own."""
+    return Row(_strips(widget, drawn(line), cols, widget.visual_style)[0])
 
 
 def _strips(widget: Widget, content: Content, width: int, style: Style) -> list[Strip]:

@@ -1,20 +1,18 @@
-"""Summaries of a view in a few lines: since a moment before, and at the end of a plan."""
+"""Summaries of a view in a few lines: since a moment before, and what goes on at the end of a plan."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-from planner.plan.status import MARKS, paused_text
 from vibe.cli.textual_ui.overview.ticker import is_busy
 from vibe.front.event_text import counted, one_line
-from vibe.front.plan_words import clock, short
+from vibe.front.plan_words import short
 from vibe.system.plain_text import some_of
 from vibe.view.plan_view import FINAL, PlanView
 from vibe.view.view import View
 
 HEADINGS = {"completed": "Plan completed", "failed": "Plan failed", "paused": "Plan paused"}
 MOST_NAMED = 3
-MOST_FAILED = 5
 WHY_LENGTH = 400
 
 
@@ -78,32 +76,8 @@ def _steps_since(before: ViewMoment, view: View) -> list[str]:
     return said
 
 
-def plan_end_lines(plan: PlanView) -> list[str]:
-    """The end of a run of a plan in some lines: how, with what, why, and the command that goes on."""
-    counts = plan.counts
-    others = [f"{counts[status]} {status}" for status in ("failed", "skipped", "cancelled") if counts.get(status)]
-    parts = [f"{plan.done} of {counted(plan.total, 'step')} done", *others]
-    if plan.spent.calls:
-        parts.append(f"{short(plan.tokens)} tokens in {counted(plan.spent.calls, 'call')}")
-        parts += [] if plan.spent.cost_usd is None else [f"${plan.spent.cost_usd:.2f}"]
-    parts.append(f"{clock(plan.elapsed(0.0)):>05}")
-    heading = HEADINGS.get(plan.status, f"Plan {plan.status}")
-    return [one_line(f"{heading}: {' · '.join(parts)}", WHY_LENGTH), *_why(plan), *_next(plan)]
-
-
-def _why(plan: PlanView) -> list[str]:
-    failed = list(plan.failed.values())
-    lines = [f"{MARKS['failed']} {step.id}: {step.reason or 'failed'}" for step in failed[:MOST_FAILED]]
-    if len(failed) > MOST_FAILED:
-        lines.append(f"… and {len(failed) - MOST_FAILED} more")
-    if plan.status == "paused":
-        lines.insert(0, paused_text(plan.state.reason))
-    elif plan.reason and plan.reason != plan.status and not failed:
-        lines.insert(0, plan.reason)
-    return [f"  {one_line(line, WHY_LENGTH)}" for line in lines]
-
-
-def _next(plan: PlanView) -> list[str]:
+def next_lines(plan: PlanView) -> list[str]:
+    """Return the commands that go on after a run of a plan; none: it has completed."""
     from vibe.front.next_command import try_again  # noqa: PLC0415  it loads the plan's model
 
     if plan.status == "paused":

@@ -15,12 +15,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ipc.errors import IpcError
+from ipc.events import DiffDisplay
 from vibe.cli.textual_ui.log.chat_log import ChatLog, has_text
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from vibe.front.event_text import counted, one_line
 from vibe.system.errors import VibeError
-from vibe.view.agent_view import AgentView, CallView, EntryView, Key, index_after_summary
+from vibe.view.agent_view import AgentView, CallView, EntryView, Key, in_verbs, index_after_summary
+from vibe.view.figures import took
 from vibe.view.view import CLEARED, COMPACTED, REWOUND, View, apply
 
 if TYPE_CHECKING:
@@ -253,12 +255,14 @@ def _called(call: ToolCall) -> str:
     except msgspec.DecodeError:
         return one_line(f"{call.name} {call.arguments[:TITLE_LENGTH]}", TITLE_LENGTH)
     said = " ".join(value[:TITLE_LENGTH] for value in list(arguments.values())[:2] if isinstance(value, str))
-    return one_line(f"{call.name} {said}", TITLE_LENGTH)
+    return one_line(in_verbs(call.name, f"{call.name} {said}"), TITLE_LENGTH)
 
 
 SHELL = "shell"
 """The tool that events name for the user's own command line."""
-QUESTION = "ask_user_question"
+QUESTION, READ = "ask_user_question", "read_file"
+WRITE, NEW = "write ", "new "
+"""The verb of a call that writes a file, and that for one which was not there before."""
 MOST_LOGGED = 1_000
 """Entries of the log from which on the older ones are left to the journal."""
 _NO_TALK: Final = SavedPart(())
@@ -585,19 +589,23 @@ def _is_folded(entry: EntryView) -> bool:
 def _title(call: CallView) -> str:
     """A call in a line."""
     if call.status == "writing":
-        return one_line(f"{call.tool} {call.written[-TITLE_LENGTH:]}", TITLE_LENGTH)
-    return one_line(f"$ {call.words}" if call.tool == SHELL else call.words or call.tool, TITLE_LENGTH)
+        return one_line(in_verbs(call.tool, f"{call.tool} {call.written[-TITLE_LENGTH:]}"), TITLE_LENGTH)
+    words = f"$ {call.words}" if call.tool == SHELL else call.words or call.tool
+    if isinstance(call.display, DiffDisplay) and all(file.created for file in call.display.files):
+        words = words.replace(WRITE, NEW, 1) if words.startswith(WRITE) else words
+    return one_line(words, TITLE_LENGTH)
 
 
 def _detail(call: CallView) -> str:
-    """The time that a call took, and the reason why it failed."""
-    code = f"exit code {call.exit_code}" if call.exit_code else ""
-    if call.tool == SHELL:
-        return code or ("cancelled" if call.status == "cancelled" else "")
-    if call.is_open or call.status in {"denied", "cancelled"}:
-        return ""
+    """The facts of a call: how it failed, how much it changed or read, and how long it took."""
+    code = f"exit {call.exit_code}" if call.exit_code else ""
+    if call.tool == SHELL or call.is_open or call.status in {"denied", "cancelled"}:
+        return code or {"cancelled": "stopped", "denied": "denied", "queued": "queued"}.get(call.status, "")
     if call.tool == QUESTION and call.status == "ok":
         return one_line(" · ".join(line for line in call.text.splitlines() if line.startswith("→ ")), TITLE_LENGTH)
-    took = f"{call.duration_s:.1f} s" if call.duration_s and call.duration_s >= 0.1 else ""
-    why = one_line(call.text, 120) if call.status == "error" else ""
-    return " · ".join(filter(None, (code, took, why)))
+    if call.status == "ok" and isinstance(call.display, DiffDisplay):
+        added, removed = (sum(getattr(file, name) for file in call.display.files) for name in ("added", "removed"))
+        return f"+{added} −{removed}"  # noqa: RUF001  a minus
+    lines = counted(call.text.count("\n"), "line") if call.tool == READ and call.status == "ok" else ""
+    time = took(call.duration_s) if call.duration_s and call.duration_s >= 0.1 and not lines else ""
+    return " · ".join(filter(None, ("failed" if call.status == "error" else code, lines, time)))

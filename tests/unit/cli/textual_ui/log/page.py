@@ -33,10 +33,19 @@ class LogPage(App[None]):
     def on_chat_log_older_wanted(self) -> None:
         self.wanted += 1
 
+    @property
+    def above(self) -> int:
+        """The empty rows above a log that is lower than the screen."""
+        return max(0, self.log_view.size.height - self.log_view.virtual_size.height)
+
+    def at(self, x: int, row: int) -> tuple[int, int]:
+        """The place on the screen of a column in a row of a log that is lower than it."""
+        return x, row + self.above
+
     def lines(self) -> list[str]:
-        """The lines on the screen."""
+        """The lines on the screen, without the empty rows above the first."""
         log = self.log_view
-        return [log.render_line(y).text.rstrip() for y in range(log.size.height)]
+        return [log.render_line(y).text.rstrip() for y in range(self.above, log.size.height)]
 
     def text(self) -> str:
         """The same as one text."""

@@ -91,7 +91,7 @@ async def test_enter_and_a_click_on_its_heading_fold_and_open_a_call() -> None:
         assert "inside" in page.text()
 
         heading = next(y for y, line in enumerate(page.lines()) if "Read" in line)
-        await pilot.click(page.log_view, offset=(6, heading))
+        await pilot.click(page.log_view, offset=page.at(6, heading))
         assert "inside" not in page.text()
 
 

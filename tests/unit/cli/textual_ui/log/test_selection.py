@@ -21,7 +21,7 @@ async def test_copied_text_has_no_breaks_at_wraps_and_no_gutter() -> None:
     page = LogPage(LogEntry("user", words), LogEntry("answer", f"{words}\n\n```py\nif x:\n    y\n```"))
     async with page.run_test(size=(24, 20)) as pilot:
         await pilot.pause()
-        await drag(pilot, (0, 0), (20, 9))
+        await drag(pilot, page.at(0, 0), page.at(20, 9))
         page.log_view.focus()
         await pilot.press("c")
 
@@ -32,7 +32,7 @@ async def test_a_word_that_a_wrap_split_is_copied_as_one() -> None:
     page = LogPage(LogEntry("answer", "x" * 50))
     async with page.run_test(size=(24, 20)) as pilot:
         await pilot.pause()
-        await drag(pilot, (2, 0), (20, 4))
+        await drag(pilot, page.at(2, 0), page.at(20, 2))
         page.log_view.action_copy()
 
         assert page.clipboard == "x" * 50
@@ -43,7 +43,7 @@ async def test_a_selection_stays_with_its_text_when_rows_above_become_known() ->
     async with page.run_test(size=(40, 12)) as pilot:
         await pilot.pause()
         at = next(y for y, line in enumerate(page.lines()) if "text 39" in line)
-        await drag(pilot, (2, at), (9, at))
+        await drag(pilot, page.at(2, at), page.at(9, at))
         for _ in range(30):
             page.log_view.scroll_relative(y=-5)
         await pilot.press("end")
@@ -55,7 +55,7 @@ async def test_a_drag_over_empty_lines_is_nothing_special() -> None:
     page = LogPage(LogEntry("answer", "one\n\ntwo"))
     async with page.run_test(size=(40, 12)) as pilot:
         await pilot.pause()
-        await drag(pilot, (0, 1), (30, 8))
+        await drag(pilot, page.at(0, 1), page.at(30, 2))
         assert page.screen.get_selected_text() == "\ntwo"
 
 
@@ -63,10 +63,10 @@ async def test_two_clicks_select_a_word_and_three_the_entry() -> None:
     page = LogPage(LogEntry("answer", "one two\n\nthree"))
     async with page.run_test(size=(40, 12)) as pilot:
         await pilot.pause()
-        await pilot.click(page.log_view, offset=(7, 0), times=2)
+        await pilot.click(page.log_view, offset=page.at(7, 0), times=2)
         assert page.screen.get_selected_text() == "two"
-        await pilot.click(page.log_view, offset=(12, 5), times=1)
-        await pilot.click(page.log_view, offset=(3, 0), times=3)
+        await pilot.click(page.log_view, offset=page.at(12, -3), times=1)
+        await pilot.click(page.log_view, offset=page.at(3, 0), times=3)
         assert page.screen.get_selected_text() == "one two\n\nthree"
 
 
@@ -81,11 +81,11 @@ async def test_a_click_on_a_link_says_where_it_leads_and_a_drag_does_not() -> No
     page = LogPage(LogEntry("answer", "see [here](https://a.b/c) and [file](x.py)"))
     async with page.run_test(size=(60, 12)) as pilot:
         await pilot.pause()
-        await pilot.click(page.log_view, offset=(7, 0))
-        await pilot.click(page.log_view, offset=(page.lines()[0].index("file") + 1, 0))
+        await pilot.click(page.log_view, offset=page.at(7, 0))
+        await pilot.click(page.log_view, offset=page.at(page.lines()[0].index("file") + 1, 0))
         assert page.links == ["https://a.b/c", "x.py"]
 
-        await drag(pilot, (3, 0), (8, 0))
+        await drag(pilot, page.at(3, 0), page.at(8, 0))
         assert page.links == ["https://a.b/c", "x.py"]
 
 
@@ -93,7 +93,7 @@ async def test_a_terminal_gets_the_address_of_a_link_on_the_web() -> None:
     page = LogPage(LogEntry("answer", "[here](https://a.b/c) [file](javascript:x) [local](a.py)"))
     async with page.run_test(size=(60, 12)) as pilot:
         await pilot.pause()
-        links = {segment.style.link for segment in page.log_view.render_line(0) if segment.style is not None}
+        links = {segment.style.link for segment in page.log_view.render_line(page.above) if segment.style is not None}
         assert links == {None, "https://a.b/c"}
 
 
@@ -101,7 +101,7 @@ async def test_a_drag_over_a_heading_folds_nothing() -> None:
     page = LogPage(LogEntry("call", "inside", title="Read it", status="ok"), LogEntry("answer", "x"))
     async with page.run_test(size=(60, 12)) as pilot:
         await pilot.pause()
-        await drag(pilot, (4, 2), (6, 0))
+        await drag(pilot, page.at(4, 2), page.at(6, 0))
         assert "inside" not in page.text()
 
 
@@ -124,7 +124,7 @@ async def test_the_line_in_the_place_of_others_shows_them_by_a_click() -> None:
         await pilot.pause()
         row = next(number for number, line in enumerate(page.lines()) if "20 more lines" in line)
         assert "line 30" not in page.text()
-        await pilot.click(page.log_view, offset=(4, row))
+        await pilot.click(page.log_view, offset=page.at(4, row))
         await pilot.pause()
         assert "line 30" in page.text()
         page.log_view.entries[0].whole = False
@@ -156,9 +156,9 @@ async def test_rows_that_are_selected_are_shown_so() -> None:
     page = LogPage(LogEntry("answer", "one 漢字 three"))
     async with page.run_test(size=(40, 12)) as pilot:
         await pilot.pause()
-        plain = page.log_view.render_line(0)
+        plain = page.log_view.render_line(page.above)
         page.screen.selections = {page.log_view: Selection(Offset(6, row_y(0, 0)), Offset(8, row_y(0, 0)))}
-        shown = page.log_view.render_line(0)
+        shown = page.log_view.render_line(page.above)
 
         assert shown.text == plain.text
         look = page.screen.get_component_rich_style("screen--selection")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipc import events as e
 from tests.unit.cli.textual_ui.overview.views import HOSTILE, SURVEYED, TALKED, WHO, give, moved, view_of
-from vibe.cli.textual_ui.overview.summaries import away_summary, moment, plan_end_lines
+from vibe.cli.textual_ui.overview.summaries import away_summary, moment, next_lines
 from vibe.view.view import View
 
 ASKED = e.ApprovalRequestEvent(request_id="r", tool_call_id="1", tool="bash", arguments={}, rule="ask", **WHO)
@@ -13,7 +13,7 @@ ASKED = e.ApprovalRequestEvent(request_id="r", tool_call_id="1", tool="bash", ar
 def ended(view: View, status: str, outcome: str) -> list[str]:
     end = e.PlanCompletedEvent(plan_id="plan", status=status, outcome=outcome, duration_s=1.0, counts={}, ts=1095.0)
     give(view, end)
-    return plan_end_lines(view.plans["plan"])
+    return next_lines(view.plans["plan"])
 
 
 def test_nothing_happened_while_away() -> None:
@@ -46,18 +46,14 @@ def test_the_end_of_a_plan_while_away_is_told() -> None:
     assert away_summary(before, view) == "while you were away: the plan failed"
 
 
-def test_a_plan_that_completed() -> None:
+def test_a_plan_that_completed_goes_on_with_nothing() -> None:
     view = view_of(*SURVEYED, *(moved(step, "completed") for step in ("slugify", "shorten", "test")))
-    assert ended(view, "completed", "completed") == [
-        "Plan completed: 4 of 4 steps done · 41k tokens in 1 call · $0.12 · 01:35"
-    ]
+    assert ended(view, "completed", "completed") == []
 
 
-def test_a_plan_that_failed_says_why_and_how_to_go_on() -> None:
+def test_a_plan_that_failed_says_how_to_go_on() -> None:
     view = view_of(*SURVEYED, moved("slugify", "failed", "in_progress", reason=HOSTILE), moved("test", "skipped"))
     assert ended(view, "failed", "failed") == [
-        "Plan failed: 1 of 4 steps done · 1 failed · 1 skipped · 41k tokens in 1 call · $0.12 · 01:35",
-        "  ✗ slugify: [red]boo[/red] second [@click=app.quit]line[/]",
         "try again with: vibe plan retry plan slugify, then vibe plan resume plan",
     ]
 
@@ -68,9 +64,7 @@ def test_a_plan_that_is_paused_says_what_it_waits_for() -> None:
         e.PlanDecisionEvent(plan_id="plan", decision_id="db", question="Which one?", options=("a", "b")),
         e.PlanPausedEvent(plan_id="plan", reason="decision", ts=1095.0),
     )
-    assert plan_end_lines(view.plans["plan"]) == [
-        "Plan paused: 1 of 4 steps done · 41k tokens in 1 call · $0.12 · 01:35",
-        "  paused (waits for a decision)",
+    assert next_lines(view.plans["plan"]) == [
         "decision db: Which one? (decide with: vibe plan decide plan db OPTION)",
         "continue with: vibe plan resume plan",
     ]

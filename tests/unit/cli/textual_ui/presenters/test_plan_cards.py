@@ -1,0 +1,126 @@
+"""The card of a plan in the chat: it comes, goes on where it is and stays."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from textual.pilot import Pilot
+
+from ipc import events as e
+from ipc.events import Event
+from tests.unit.cli.textual_ui.log.page import LogPage
+from vibe.cli.textual_ui.log.entry import LogEntry
+from vibe.cli.textual_ui.presenters.plan_cards import PlanCards
+from vibe.cli.textual_ui.state_store import UIStateStore
+
+PLAN: dict[str, Any] = {"plan_id": "plan"}
+STEPS = tuple(e.StepOutline(id=name, title=f"Do {name}", mode="code") for name in ("one", "two"))
+STARTED = e.PlanStartedEvent(goal="Two things", steps=STEPS, ts=100.0, **PLAN)
+ENDED = e.PlanCompletedEvent(status="completed", counts={}, duration_s=9.0, ts=109.0, **PLAN)
+
+
+def moved(step_id: str, status: str, ts: float, previous: str = "pending") -> e.PlanStepUpdateEvent:
+    return e.PlanStepUpdateEvent(step_id=step_id, title="", status=status, previous=previous, ts=ts, **PLAN)
+
+
+class Shown:
+    """A log with cards, and a clock that is set."""
+
+    def __init__(self, page: LogPage, pilot: Pilot[None]) -> None:
+        self.now = 100.0
+        self.page = page
+        self._pilot = pilot
+        self.store = UIStateStore(lambda: None)
+        self.store.add(PlanCards(page.log_view, lambda: self.now).present)
+
+    async def see(self, *events: Event) -> None:
+        for event in events:
+            self.now = max(self.now, event.ts)
+            self.store.publish(event)
+        self.store.flush()
+        self.page.log_view.settle()
+        await self._pilot.pause()
+
+    def rows(self) -> list[str]:
+        return self.page.lines()
+
+
+@asynccontextmanager
+async def shown(size: tuple[int, int] = (100, 20)) -> AsyncGenerator[Shown]:
+    page = LogPage()
+    async with page.run_test(size=size) as pilot:
+        await pilot.pause()
+        yield Shown(page, pilot)
+
+
+async def test_a_card_goes_on_where_it_is_and_becomes_the_record() -> None:
+    async with shown() as on:
+        await on.see(STARTED, moved("one", "in_progress", 100.0))
+        on.page.log_view.append(LogEntry("answer", "said meanwhile"))
+        await on.see(moved("one", "completed", 104.0, "in_progress"), moved("two", "in_progress", 104.0))
+        rows = on.rows()
+        assert rows[0].startswith("▸ Two things")
+        assert rows[0].endswith("1/2 · 4 s")
+        assert rows[2].startswith("✓ one ")
+        assert rows[-1] == "  said meanwhile"
+
+        await on.see(moved("two", "completed", 109.0, "in_progress"), ENDED)
+        rows = on.rows()
+        assert rows[0].startswith("✓ Two things")
+        assert rows[4] == "  Plan completed · 9.0 s"
+        assert rows[-1] == "  said meanwhile"
+        on.now = 500.0
+        assert on.rows() == rows, "it stays as it is"
+
+
+async def test_its_seconds_count_while_nothing_happens_and_only_its_rows_are_painted() -> None:
+    async with shown() as on:
+        await on.see(STARTED, moved("one", "in_progress", 100.0))
+        log = on.page.log_view
+        before = [log.render_line(y) for y in range(log.size.height)]
+        on.now = 101.0
+        entry = log.entries[0]
+        log.changed(entry)
+        log.settle()
+        after = [log.render_line(y) for y in range(log.size.height)]
+        changed = [row.text.split()[1] for row, old in zip(after, before, strict=True) if row is not old]
+        assert on.rows()[0].endswith("0/2 · 1 s")
+        assert changed == ["Two", "one"]
+
+
+async def test_out_of_sight_it_is_not_drawn_and_is_as_it_should_be_when_it_comes_back() -> None:
+    async with shown(size=(100, 8)) as on:
+        await on.see(STARTED, moved("one", "in_progress", 100.0))
+        log = on.page.log_view
+        log.extend(LogEntry("answer", f"answer {number}") for number in range(20))
+        entry = log.entries[0]
+        drawn = 0
+        draw = entry.draw
+        assert draw is not None
+
+        def counted(cols: int) -> Any:
+            nonlocal drawn
+            drawn += 1
+            return draw(cols)
+
+        entry.draw = counted
+        await on.see(moved("one", "completed", 104.0, "in_progress"))
+        await on.see(moved("two", "in_progress", 104.0))
+        assert drawn == 0
+
+        log.action_scroll_home()
+        assert on.rows()[0].endswith("1/2 · 4 s")
+        assert drawn == 1
+
+
+async def test_a_plan_that_is_resumed_has_its_card_at_the_end_and_a_line_where_it_was() -> None:
+    async with shown() as on:
+        await on.see(STARTED, moved("one", "in_progress", 100.0), e.PlanPausedEvent(reason="signal", ts=102.0, **PLAN))
+        assert on.rows()[4].startswith("  Plan paused")
+        resumed = e.PlanResumedEvent(goal="Two things", steps=STEPS, done=0, ts=900.0, **PLAN)
+        await on.see(resumed, moved("one", "in_progress", 900.0))
+        rows = on.rows()
+        assert [row[:12] for row in rows] == ["▸ Two things", "", "▸ Two things", *(row[:12] for row in rows[3:])]
+        assert rows[2].endswith("0/2 · 2 s")

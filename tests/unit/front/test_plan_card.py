@@ -1,0 +1,411 @@
+"""The card of a plan: what is on it while it runs and once it has ended, and that it always fits."""
+
+from __future__ import annotations
+
+from time import process_time
+from typing import Any
+
+import pytest
+from msgspec import structs
+from rich.cells import cell_len
+
+from ipc import events as e
+from ipc.events import Event, StepOutline
+from vibe.front.cells import text_of
+from vibe.front.plan_card import SCALES, bar, card, record
+from vibe.view.plan_view import PlanView, Span, StepView
+from vibe.view.view import View, apply
+
+WHO: dict[str, Any] = {"subagent_id": "agent", "subagent_step_id": "slugify", "ts": 1085.0}
+
+
+def outline(step_id: str, title: str, mode: str, *above: str, status: str = "pending") -> StepOutline:
+    return StepOutline(id=step_id, title=title, mode=mode, depends_on=above, status=status)
+
+
+def moved(step_id: str, status: str, previous: str = "pending", **fields: Any) -> e.PlanStepUpdateEvent:
+    return e.PlanStepUpdateEvent(step_id=step_id, title="T", status=status, previous=previous, **fields)
+
+
+def quickstart(*events: Event) -> View:
+    view = View()
+    steps = (
+        outline("survey", "Learn how textkit is built", "research"),
+        outline("design", "Decide on the two functions", "design", "survey"),
+        outline("slugify", "Write slugify()", "code", "design"),
+        outline("shorten", "Write shorten()", "code", "design"),
+        outline("test", "Run all tests", "test", "slugify", "shorten"),
+    )
+    begun: tuple[Event, ...] = (
+        e.PlanStartedEvent(goal="Give textkit two functions.", steps=steps, ts=1000.0),
+        moved("survey", "in_progress", ts=1000.0),
+        moved("survey", "completed", "in_progress", ts=1004.25),
+        moved("design", "in_progress", ts=1005.0),
+        moved("design", "completed", "in_progress", ts=1080.0),
+        moved("slugify", "in_progress", ts=1080.0),
+        e.SubAgentStartedEvent(title="", mode="code", model="m", tools=(), max_tokens=50_000, max_turns=9, **WHO),
+        e.UsageEvent(model="m", prompt_tokens=40_000, completion_tokens=1_000, cost_usd=0.12, **WHO),
+        e.ToolCallEvent(tool_call_id="1", tool="bash", arguments={}, summary="bash pytest -q", **WHO),
+    )
+    for event in (*begun, *events):
+        apply(view, event)
+    return view
+
+
+def plan_of(view: View) -> PlanView:
+    return view.plan or PlanView(key=())
+
+
+def lines_of(view: View, now: float = 1092.0, width: int = 80, height: int = 23) -> list[str]:
+    return [text_of(line) for line in card(plan_of(view), now, width, height)]
+
+
+def row_of(view: View, step_id: str, **where: Any) -> str:
+    return next(line for line in lines_of(view, **where) if f" {step_id} " in line[:24])
+
+
+def checked(check_id: str, ts: float, status: str, content: str = "") -> tuple[Event, Event]:
+    about: dict[str, Any] = {"subagent_step_id": "slugify", "tool_call_id": check_id, "tool": "command"}
+    arguments = {"command": "make test", "purpose": "verify"}
+    return (
+        e.ToolCallEvent(arguments=arguments, ts=ts - 1, **about),
+        e.ToolResultEvent(status=status, content=content, duration_s=1.0, ts=ts, **about),
+    )
+
+
+def test_a_run_on_80_columns() -> None:
+    assert lines_of(quickstart()) == [
+        "▸ Give textkit two functions.                       2/5 · 1:32 · 41k tok · $0.12",
+        "          0         1:00      2:00",
+        "✓ survey  ━                        4.2 s   Learn how textkit is built",
+        "✓ design   ━━━━━━━━━━━━━━━          1:15   Decide on the two functions",
+        "⠦ slugify                 ━╸        12 s   bash pytest -q",
+        "· shorten                                  queued",
+        "· test                                     after slugify, shorten",
+    ]
+
+
+def test_a_wide_one_has_titles_as_well() -> None:
+    row = row_of(quickstart(), "slugify", width=140)
+    assert "Write slugify()" in row
+    assert row.endswith("12 s   bash pytest -q")
+
+
+def test_a_failure_says_why_and_a_skipped_step_too() -> None:
+    view = quickstart(
+        moved("slugify", "failed", "in_progress", reason="verify", detail="2 tests failed", ts=1100.0),
+        moved("shorten", "cancelled", reason="fail_fast"),
+        moved("test", "skipped", reason="slugify failed"),
+    )
+    assert row_of(view, "slugify").startswith("✗ slugify ")
+    assert row_of(view, "slugify").endswith("verify: 2 tests failed")
+    assert row_of(view, "shorten") == "⊘ shorten                                  fail_fast"
+    assert row_of(view, "test").endswith("slugify failed")
+
+
+def test_a_step_behind_a_failed_one_is_blocked_by_it() -> None:
+    view = quickstart(
+        moved("slugify", "failed", "in_progress"), moved("shorten", "completed"), moved("test", "blocked")
+    )
+    assert row_of(view, "test").endswith("blocked: slugify failed")
+
+
+def test_what_it_asks_stands_in_the_row_and_its_bar_shows_the_wait() -> None:
+    asked = e.ApprovalRequestEvent(
+        request_id="r",
+        tool_call_id="1",
+        tool="bash",
+        arguments={},
+        rule="ask",
+        preview=e.CommandDisplay(command="make all"),
+        **WHO,
+    )
+    view = quickstart(asked)
+    row = row_of(view, "slugify")
+    assert row.startswith("? slugify ")
+    assert "╍" in row
+    assert row.endswith("  7 s   run: make all")
+
+    apply(view, e.ApprovalDecisionEvent(request_id="r", decision="allow", by="user", ts=1090.0))
+    row = row_of(view, "slugify")
+    assert row.startswith("⠦ slugify ")
+    assert row.endswith("  7 s   bash pytest -q"), "the wait for a person is no work"
+
+
+def test_an_open_decision_is_asked_in_the_rows_of_the_steps_that_wait_for_it() -> None:
+    order = e.WorkOrder(decision="db")
+    step = structs.replace(outline("shorten", "Write shorten()", "code"), order=order)
+    view = View()
+    for event in (
+        e.PlanStartedEvent(goal="g", steps=(step,), ts=1000.0),
+        e.PlanDecisionEvent(decision_id="db", question="Which one?", options=("sqlite", "postgres"), ts=1000.0),
+        moved("shorten", "needs_decision", ts=1000.0),
+    ):
+        apply(view, event)
+    row = row_of(view, "shorten", now=1008.0)
+    assert row.startswith("? shorten ")
+    assert row.endswith("8 s   Which one?")
+
+
+def test_a_check_that_failed_is_marked_where_it_did_and_its_repair_is_a_fact() -> None:
+    view = quickstart(
+        e.ToolResultEvent(tool_call_id="1", tool="bash", status="ok", content="", **WHO),
+        *checked("c1", 1090.0, "error", "AssertionError: 9.9 != 9.0"),
+    )
+    row = row_of(view, "slugify", now=1092.0)
+    assert "✗" in row
+    assert row.endswith("fixing it: AssertionError: 9.9 != 9.0")
+
+    for event in (*checked("c2", 1094.0, "ok"), moved("slugify", "completed", "in_progress", ts=1095.0)):
+        apply(view, event)
+    row = row_of(view, "slugify", now=1096.0)
+    assert row.startswith("✓ slugify ")
+    assert "✗" in row
+    assert row.endswith("fixed itself, 2 tries")
+
+    apply(view, e.PlanCompletedEvent(status="completed", counts={}, duration_s=96.0, ts=1096.0))
+    assert [text_of(line) for line in record(plan_of(view), 100)] == [
+        "  slugify  its check failed once (AssertionError: 9.9 != 9.0); the same agent fixed it",
+        "  Plan completed · 1:36",
+    ]
+
+
+def test_the_record_tells_of_decisions_and_files_and_how_long_it_took() -> None:
+    written = e.DiffDisplay(files=(e.WrittenFile(path="a.py", added=3, removed=1),))
+    view = quickstart(
+        e.PlanDecisionEvent(decision_id="db", question="?", options=("a", "b"), labels=("A", "B"), ts=1086.0),
+        e.PlanDecisionEvent(
+            decision_id="db",
+            question="?",
+            options=("a", "b"),
+            labels=("A", "B"),
+            selections=("b",),
+            by="user",
+            ts=1087.0,
+        ),
+        e.ToolResultEvent(
+            tool_call_id="1", tool="bash", status="ok", content="", files_changed=("a.py",), display=written, **WHO
+        ),
+        moved("shorten", "in_progress", ts=1087.0),
+        moved("slugify", "completed", "in_progress", ts=1190.0),
+        moved("shorten", "completed", "in_progress", ts=1190.0),
+        e.PlanCompletedEvent(status="completed", counts={}, duration_s=190.0, ts=1190.0),
+    )
+    assert [text_of(line) for line in record(plan_of(view), 100, "/rewind")] == [
+        "  db  B, as you decided",
+        "  Plan completed · 3:10 side by side; 4:52 in a row",
+        "  1 file changed +3 −1   /rewind",  # noqa: RUF001
+    ]
+
+
+def test_what_has_sent_nothing_for_long_says_so() -> None:
+    assert row_of(quickstart(), "slugify", now=1094.0).endswith("bash pytest -q")
+    assert row_of(quickstart(), "slugify", now=1097.0).endswith("nothing for 12 s")
+
+
+def test_a_pause_is_no_time_of_the_plan_and_bars_go_on_behind_it() -> None:
+    view = quickstart(e.PlanPausedEvent(reason="signal", ts=1090.0))
+    assert lines_of(view, now=99_999.0)[0].endswith("2/5 · 1:30 · 41k tok · $0.12")
+    steps = tuple(step.state.outline for step in plan_of(view).steps.values())
+    apply(view, e.PlanResumedEvent(goal="Give textkit two functions.", steps=steps, done=2, tokens=41_000, ts=5000.0))
+    apply(view, moved("slugify", "in_progress", ts=5000.0))
+    apply(view, moved("slugify", "completed", "in_progress", ts=5010.0))
+
+    spans = [(span.start, span.end) for span in plan_of(view).steps["slugify"].spans]
+    assert spans == [(80.0, 90.0), (90.0, 100.0)]
+
+
+def test_an_unknown_price_is_never_shown_as_a_number() -> None:
+    unknown = e.UsageEvent(model="m", prompt_tokens=1, completion_tokens=1, **WHO)
+    assert "$" not in lines_of(quickstart(unknown))[0]
+    assert "$" not in lines_of(View())[0]
+
+
+def test_another_attempt_is_said() -> None:
+    view = quickstart(moved("shorten", "in_progress", attempt=2, ts=1090.0))
+    assert row_of(view, "shorten").endswith("try 2: starting")
+
+
+def test_nothing_a_tool_said_can_move_the_cursor() -> None:
+    evil = "\x1b[2J\x1b]0;owned\x07\r\n\u202eevil\x9b2J"
+    view = quickstart(
+        e.ToolStreamEvent(tool_call_id="1", tool="bash", text=evil, **WHO),
+        moved("shorten", "failed", "in_progress", reason=evil),
+        e.PlanDecisionEvent(decision_id=evil, question=evil, options=(evil,), selections=(evil,), by=evil),
+        moved("test", "needs_decision"),
+    )
+    plan_of(view).goal = evil
+    for name, fields in (("survey", {"title": evil}), ("test", {"id": evil})):
+        step = plan_of(view).state.steps[name]
+        step.outline = structs.replace(step.outline, **fields)
+    for width in (40, 80, 140):
+        drawn = "".join(map(text_of, [*card(plan_of(view), 1092.0, width, 23), *record(plan_of(view), width)]))
+        assert "evil" in drawn
+        assert not [char for char in drawn if char < " " or "\x7f" <= char < "\xa0" or char == "\u202e"]
+
+
+def big_plan(count: int, running: int = 0, failed: int = 0, done: int = 0) -> View:
+    view = View()
+    titles = (
+        "漢字の長い題名をもつ手順です" * 4,
+        "A step with a title that is rather long for one line",
+        "Café 👩‍👩‍👧 " * 9,
+    )
+    apply(
+        view,
+        e.PlanStartedEvent(
+            goal="ゴール " * 60,
+            steps=tuple(outline(f"s{n}", f"{n} {titles[n % 3]}", "code") for n in range(count)),
+            ts=1000.0,
+        ),
+    )
+    for n in range(done):
+        apply(view, moved(f"s{n}", "completed", duration_s=1.0))
+    for n in range(done, done + failed):
+        apply(view, moved(f"s{n}", "failed", reason="why " * 90))
+    for n in range(done + failed, done + failed + running):
+        apply(view, moved(f"s{n}", "in_progress", ts=1000.0))
+        call = e.ToolCallEvent(
+            tool_call_id="1", tool="bash", arguments={}, summary="命令 " * 90, subagent_step_id=f"s{n}"
+        )
+        apply(view, call)
+    return view
+
+
+@pytest.mark.parametrize(
+    ("width", "height"), [(200, 59), (120, 50), (80, 23), (60, 10), (40, 8), (20, 5), (10, 3), (3, 2), (1, 1)]
+)
+@pytest.mark.parametrize(
+    ("count", "running", "failed", "done"), [(3, 1, 1, 1), (20, 4, 0, 8), (60, 40, 10, 5), (2_000, 4, 300, 900)]
+)
+def test_it_fits_every_terminal(width: int, height: int, count: int, running: int, failed: int, done: int) -> None:
+    view = big_plan(count, running, failed, done)
+    lines = card(plan_of(view), 1010.0, width, height)
+    assert 0 < len(lines) <= height
+    assert {sum(cell_len(text) for text, _ in line) for line in lines} == {width}
+    assert all(cell_len(text_of(line)) <= width for line in record(plan_of(view), width))
+
+
+@pytest.mark.parametrize(("running", "failed", "done"), [(0, 0, 0), (1, 0, 3), (4, 2, 11), (12, 3, 10), (30, 0, 0)])
+@pytest.mark.parametrize("height", [8, 12, 21, 32])
+def test_of_30_steps_all_that_run_and_have_failed_have_rows_and_none_is_uncounted(
+    height: int, running: int, failed: int, done: int
+) -> None:
+    lines = lines_of(big_plan(30, running, failed, done), height=height)[2:]
+    folded = [line.split() for line in lines if line.startswith("▸")]
+    assert len(lines) - len(folded) + sum(int(words[1]) for words in folded) == 30
+    if running + failed <= height - 4:
+        assert sum(line[0] in "✗⠹⠼⠇⠋⠙⠸⠴⠦⠧⠏" for line in lines) == running + failed
+
+
+def test_the_rows_of_a_plan_stay_where_they_are_while_it_runs() -> None:
+    view = big_plan(30, running=4, failed=0, done=10)
+    before = len(lines_of(view, height=16))
+    for number in range(10, 14):
+        apply(view, moved(f"s{number}", "completed", "in_progress", ts=1020.0))
+    assert len(lines_of(view, height=16)) == before
+
+
+def test_hundreds_of_steps_have_a_row_for_each_group_and_for_those_that_need_someone() -> None:
+    steps = tuple(
+        structs.replace(outline(f"s{n}", "T", "code"), order=e.WorkOrder(tags=("models" if n < 48 else "handlers",)))
+        for n in range(144)
+    )
+    view = View()
+    apply(view, e.PlanStartedEvent(goal="Go.", steps=steps, ts=1000.0))
+    for n in range(48):
+        apply(view, moved(f"s{n}", "completed"))
+    apply(view, moved("s50", "failed", reason="exit 1"))
+    for n in range(60, 70):
+        apply(view, moved(f"s{n}", "in_progress", ts=1000.0))
+
+    lines = lines_of(view, now=1004.0, height=12)
+
+    assert lines[1].startswith("✓ models ")
+    assert lines[1].endswith("  48/48")
+    assert lines[2].startswith("✗ handlers ")
+    assert lines[2].endswith("  0/96  1 failed")
+    assert lines[4].startswith("✗ s50 ")
+    assert lines[-1] == "  … 4 more at work"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "span", "drawn"),
+    [
+        ((0, 5), 10, "━━━━━     "),
+        ((0, 0.1), 10, "━         "),
+        ((9.99, 10), 10, "         ━"),
+        ((3, None), 10, "   ━━╸    "),
+    ],
+)
+def test_a_bar_is_where_its_times_are(seconds: tuple[float, float | None], span: float, drawn: str) -> None:
+    step = StepView(key=(), state=plan_of(quickstart()).state.steps["survey"])
+    step.spans = [Span(kind="work", start=seconds[0], end=seconds[1])]
+    assert "".join(text for text, _ in bar(step, 6.0, span, 10)) == drawn
+
+
+def test_the_scale_only_steps_up() -> None:
+    rulers = [lines_of(quickstart(), now=1000.0 + seconds)[1] for seconds in range(80, 7200, 10)]
+    assert len({*rulers}) <= len(SCALES)
+
+
+def test_a_card_of_10_000_steps_is_drawn_in_time() -> None:
+    view = big_plan(10_000, running=8, failed=20, done=5_000)
+    card(plan_of(view), 1010.0, 80, 23)
+    rounds: list[float] = []
+    for _ in range(5):
+        begun = process_time()
+        card(plan_of(view), 1010.0, 80, 23)
+        rounds.append(process_time() - begun)
+    assert min(rounds) < 0.06
+
+
+def test_what_was_taken_over_and_what_is_left_out_say_so() -> None:
+    view = View()
+    steps = (
+        StepOutline(id="a", title="Done before", mode="code", status="completed", reason="reused"),
+        StepOutline(id="b", title="Not asked for", mode="code", status="skipped", reason="only"),
+        StepOutline(id="c", title="To do", mode="code", depends_on=("a",)),
+    )
+    apply(view, e.PlanStartedEvent(goal="Again.", steps=steps, ts=1000.0, note="1 of 3 steps reused"))
+
+    assert row_of(view, "a", now=1000.0).startswith("↻ a ")
+    assert row_of(view, "a", now=1000.0).endswith("from an earlier plan")
+    assert row_of(view, "b", now=1000.0).endswith("left out")
+    assert [notice.message for notice in view.notices.values()] == ["1 of 3 steps reused"]
+
+
+def test_a_step_for_which_a_better_plan_is_looked_for_shows_it_and_the_revision_changes_the_rows() -> None:
+    planner: dict[str, Any] = {"subagent_id": "planner", "subagent_step_id": "slugify", "ts": 1090.0}
+    view = quickstart(
+        moved("slugify", "pending", "in_progress", reason="verify", ts=1090.0),
+        e.SubAgentStartedEvent(title="Mend", mode="design", model="m", tools=(), max_tokens=9, max_turns=9, **planner),
+    )
+    assert row_of(view, "slugify").endswith("revising the plan › waiting for the…")  # noqa: RUF001  a mark
+
+    operations = (
+        {"op": "add_step", "step": {"id": "plan-b", "title": "Another way", "mode": "code", "depends_on": ["design"]}},
+        {"op": "add_edge", "step": "test", "depends_on": {"step": "plan-b", "on": "completed"}},
+        {"op": "remove_edge", "step": "test", "depends_on": "slugify"},
+        {"op": "update_step", "id": "shorten", "changes": {"title": "Write shorten() first"}},
+        {"op": "remove_step", "id": "slugify"},
+    )
+    apply(view, e.SubAgentFinishedEvent(outcome="completed", reason=None, tokens=5, turns=1, duration_s=1.0, **planner))
+    apply(view, e.PlanRevisedEvent(operations=operations, reason="it can't be done so"))
+
+    rows = [line.split()[1] for line in lines_of(view)[2:]]
+    assert rows == ["survey", "design", "shorten", "test", "plan-b"]
+    assert "Write shorten() first" in row_of(view, "shorten", width=140)
+    assert row_of(view, "test").endswith("after shorten, plan-b")
+    assert list(view.notices.values())[-1].message == (
+        "the plan was revised (it can't be done so): added plan-b; reordered test; changed shorten; removed slugify"
+    )
+
+
+@pytest.mark.parametrize(("purpose", "shown"), [("step", "$ make all"), ("verify", "check make all")])
+def test_the_hosts_own_commands_look_as_in_a_shell(purpose: str, shown: str) -> None:
+    call = e.ToolCallEvent(
+        tool_call_id="9", tool="command", arguments={"command": "make all", "purpose": purpose}, summary="x", **WHO
+    )
+
+    assert plan_of(quickstart(call)).steps["slugify"].doing().startswith(shown)

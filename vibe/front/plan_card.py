@@ -1,0 +1,478 @@
+"""The plan card: a plan as it runs and as it ended, each step a row with a bar on one scale of time.
+
+Without a clock and a widget, ``card`` draws a view of a plan in at most so many rows. A step's row is its mark, id,
+title, bar, time and doing. Rows stand in the order of the plan and never change places; where not all fit, neighbours
+fold into one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+from ipc import events as e
+from planner.plan.status import paused_text
+from planner.state.state import ONLY_REASON
+from vibe.front.cells import Line, Piece, cut, fit, joined, spread
+from vibe.front.event_text import counted, one_line
+from vibe.view.agent_view import RequestView
+from vibe.view.figures import clock, dollars, short, took
+from vibe.view.plan_view import FINAL, RUNNING, PlanView, StepView
+
+SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+SCALES: Final = (3, 6, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400)
+"""Seconds that the bars may span; the next one is taken when a plan has outgrown it, so that nothing creeps."""
+MANY: Final = 60
+"""Steps from which on there is a row for each group of them."""
+QUIET_S: Final = 10.0
+"""Seconds without a byte, after which that is said."""
+TITLES_FROM: Final = 118
+"""Cells from which on a row has the title and what the step does."""
+WIDE: Final = 100
+_TIME: Final = 7
+_MARKS: Final = {
+    "completed": ("✓", "done"),
+    "failed": ("✗", "failed"),
+    "skipped": ("⊘", "muted"),
+    "cancelled": ("⊘", "muted"),
+}
+_SIGNS: Final = {
+    "completed": ("✓ ", "bold done"),
+    "failed": ("✗ ", "bold failed"),
+    "cancelled": ("⊘ ", "bold muted"),
+    "paused": ("‖ ", "bold warn"),
+}
+_URGENT: Final = ("ask", "failed", "run")
+
+
+class Fold(Struct, frozen=True):
+    """Neighbours without rows of their own. ``name``: ``done``, ``later`` or ``at work``."""
+
+    name: str
+    steps: list[StepView]
+
+
+_Row: TypeAlias = StepView | Fold
+
+
+class _Frame(Struct, frozen=True, kw_only=True):
+    """The measures that all rows of one drawing share.
+
+    ``now`` is in unix seconds, ``at`` and ``span`` in those of the plan's clock. ``ids``, ``titles``, ``bars`` and
+    ``words`` are the cells of the columns (0: there is none).
+    """
+
+    plan: PlanView
+    now: float
+    at: float
+    span: float
+    beat: int
+    ids: int
+    titles: int
+    bars: int
+    words: int
+    chosen: str
+
+
+def card(plan: PlanView, now: float, width: int, rows: int, *, chosen: str = "", beat: int | None = None) -> list[Line]:
+    """The lines of a plan's card at ``now`` (unix seconds): at most ``rows``, each of exactly ``width`` cells.
+
+    ``beat`` counts the pictures of what turns while a step works; None: eight a second. The step of ``chosen`` is
+    marked and has a row.
+    """
+    steps = list(plan.steps.values())
+    at = plan.clock(now)
+    head = _head(plan, at, width)
+    if not steps or rows < 3:
+        return [head][:rows]
+    frame = _frame(plan, now, width, chosen, int(now * 8) if beat is None else beat, folds=len(steps) > rows - 2)
+    if len(steps) > MANY:
+        return [head, *_groups(steps, frame, width, rows - 1)][:rows]
+    shown = choose(steps, rows - 2, chosen)
+    lines = [head, fit([(" " * (2 + frame.ids + frame.titles), ""), (_ruler(frame.span, frame.bars), "muted")], width)]
+    lines += [_fold(row, frame, width) if isinstance(row, Fold) else _step(row, frame, width) for row in shown]
+    return lines[:rows]
+
+
+def record(plan: PlanView, width: int, hints: str = "") -> list[Line]:
+    """The lines under the card of a plan that has ended: the repairs, the decisions, the time and the files.
+
+    ``hints`` name the commands that go on from here.
+    """
+    lines: list[Line] = []
+    for step in plan.steps.values():
+        failures = [check for check in step.checks.values() if check.failures]
+        if step.fixed and failures:
+            often = {1: "once", 2: "twice"}.get(step.fixed, f"{step.fixed} times")
+            who = "the same agent" if step.attempt == 1 else f"try {step.attempt}"
+            said = f"its check failed {often} ({one_line(failures[-1].why)}); {who} fixed it"
+            lines.append([("  ", ""), (one_line(step.id), "bold"), ("  " + said, "muted")])
+        elif step.status == "failed":
+            lines.append([("  ", ""), (one_line(step.id), "bold failed"), (f"  {one_line(step.reason, 400)}", "")])
+    for name, taken in plan.state.decisions.items():
+        labels = dict(zip(taken.options, taken.labels or taken.options, strict=False))
+        chosen = one_line(", ".join(labels.get(each, each) for each in taken.selections))
+        by = {"user": "as you decided", "default": "by default", "timeout": "by default, nobody answered"}
+        how = by.get(taken.by, f"decided by {one_line(taken.by)}" if taken.by else "")
+        lines.append([("  ", ""), (one_line(name), "bold"), (f"  {chosen}" + f", {how}" * bool(how), "muted")])
+    lines.append([("  ", ""), (_ended(plan), "")])
+    files = {file for step in plan.steps.values() for file in step.files}
+    if files:
+        added, removed = (sum(getattr(step, name) for step in plan.steps.values()) for name in ("added", "removed"))
+        lines.append([("  ", ""), (f"{counted(len(files), 'file')} changed +{added} −{removed}", "")])  # noqa: RUF001
+        lines[-1] += [(f"   {hints}", "muted")] if hints else []
+    return [fit(line, width) for line in lines]
+
+
+def _ended(plan: PlanView) -> str:
+    """A sentence on the end of a plan."""
+    at = plan.clock(plan.ended_at or 0.0)
+    in_a_row = sum(step.worked(at) for step in plan.steps.values())
+    side = f" side by side; {took(in_a_row)} in a row" if in_a_row > at + 1 else ""
+    if plan.status == "paused":
+        return f"Plan {one_line(paused_text(plan.state.reason), 400)} · {took(at)}"
+    why = f" · {one_line(plan.reason)}" if plan.reason and plan.reason != plan.status and not plan.failed else ""
+    return f"Plan {plan.status} · {took(at)}{side}{why}"
+
+
+def _frame(plan: PlanView, now: float, width: int, chosen: str, beat: int, *, folds: bool) -> _Frame:
+    steps = plan.steps.values()
+    at = plan.clock(now)
+    longest = max(len(step.id) for step in steps)
+    ids = min(max(longest, len("99 at work") if folds else 0), 14 if width >= WIDE else 10) + 1
+    room = width - ids - _TIME - 4
+    bars = min(60, room * 2 // 5) if width >= WIDE else max(min(14, room), room * 2 // 5)
+    titles = 0
+    if width >= TITLES_FROM:
+        titles = min(max(len(step.title) for step in steps) + 2, (room - bars) // 2)
+    return _Frame(
+        plan=plan,
+        now=now,
+        at=at,
+        span=_scale(at),
+        beat=beat,
+        ids=ids,
+        titles=titles,
+        bars=bars,
+        words=max(0, room - titles - bars),
+        chosen=chosen,
+    )
+
+
+def _scale(seconds: float) -> float:
+    return next((float(scale) for scale in SCALES if seconds <= scale), seconds)
+
+
+# --- the first line -------------------------------------------------------------------------------------------
+
+
+def _head(plan: PlanView, at: float, width: int) -> Line:
+    goes_on = plan.status == "active"
+    sign = _SIGNS.get(plan.status, ("▸ ", "bold accent"))
+    facts = [f" · {clock(at) if goes_on else took(at)}"]
+    if plan.tokens:
+        facts.append(f" · {short(plan.tokens)} tok")
+    if plan.spent.calls and plan.spent.cost_usd is not None:
+        facts.append(f" · {dollars(plan.spent.cost_usd)}")
+    said = [(f"{plan.done}/{plan.total}", "bold"), *((fact, "muted") for fact in facts)]
+    while len(said) > 1 and width < 60 and sum(len(text) for text, _ in said) > width // 2:
+        said.pop()  # the price first, then tokens
+    return spread([sign, (one_line(plan.goal, 400), "bold")], said, width)
+
+
+# --- a step ---------------------------------------------------------------------------------------------------
+
+
+def mark(step: StepView, beat: int = 0) -> Piece:
+    """The sign of how a step stands."""
+    if need(step) == "ask":
+        return ("?", "bold warn")
+    if need(step) == "run":
+        return (SPINNER[beat % len(SPINNER)], "accent")
+    return ("↻", "done") if step.reused else _MARKS.get(step.status, ("·", "muted"))
+
+
+def need(step: StepView) -> str:
+    """The need of a step: ``ask`` (of an answer), ``failed``, ``run``, ``later`` or ``done``."""
+    if step.is_asking or step.status == "needs_decision":
+        return "ask"
+    if step.status == RUNNING or step.replanning:
+        return "run"
+    return "failed" if step.status == "failed" else "done" if step.status in FINAL else "later"
+
+
+def _step(step: StepView, frame: _Frame, width: int) -> Line:
+    state = need(step)
+    name = "bold" if state in _URGENT else "" if state == "done" else "muted"
+    line: Line = [mark(step, frame.beat), (" ", ""), *fit([(one_line(step.id), name)], frame.ids)]
+    title = one_line(step.title, 200)
+    if frame.titles:
+        line += fit([(title, "muted" if state == "later" else "")], frame.titles)
+    line += bar(step, frame.at, frame.span, frame.bars)
+    seconds = step.worked(frame.at) if state != "ask" else _asked(step, frame.at)
+    shown = "" if not step.spans else clock(seconds) if state in {"run", "ask"} else took(seconds)
+    line += [(f"{cut(shown, _TIME - 1):>{_TIME - 1}} ", "muted"), ("  ", "")]
+    words, style = doing(step, frame.plan, frame.now)
+    said: Line = [(words, style)] if words or frame.titles else [(title, "muted")]
+    line += fit(said, frame.words)
+    return fit([(text, f"{style} chosen") for text, style in line] if step.id == frame.chosen else line, width)
+
+
+def _asked(step: StepView, at: float) -> float:
+    """Seconds since a person was asked."""
+    return next((at - span.start for span in reversed(step.spans) if span.kind == "ask" and span.end is None), 0.0)
+
+
+def bar(step: StepView, at: float, span: float, cells: int) -> Line:
+    """A step's times on a scale: ``━`` works, ``╍`` waits for a person, ``✗`` a check failed there and work went on."""
+    base = {"done": "done", "failed": "failed"}.get(need(step), "accent")
+    base = "muted" if step.status in {"skipped", "cancelled"} else base
+    drawn: list[Piece] = [(" ", "")] * cells
+    for time in step.spans:
+        start, end = _place(time.start, span, cells), _place(at if time.end is None else time.end, span, cells)
+        first, behind = int(start), max(int(start) + 1, round(end))
+        if time.kind == "check":
+            continue
+        for cell in range(first, min(behind, cells)):
+            drawn[cell] = ("╍", "warn") if time.kind == "ask" else ("━", base)
+        if time.end is None and time.kind != "ask" and first < behind - 1 < cells and end % 1 < 0.5:
+            drawn[behind - 1] = ("╸", base)
+    for time in step.spans:
+        if time.kind == "check" and time.ok is False and time.end is not None and cells:
+            drawn[min(cells - 1, int(_place(time.end, span, cells)))] = ("✗", "bold failed")
+    return joined(drawn)
+
+
+def _place(seconds: float, span: float, cells: int) -> float:
+    return max(0.0, min(float(cells), seconds / span * cells))
+
+
+def _ruler(span: float, cells: int) -> str:
+    """The scale in so many cells: its parts are whole numbers."""
+    thirds = span in {3, 6, 30, 45, 90, 180, 900}
+    parts = (3 if thirds else 4) if cells >= 34 else (3 if thirds and span <= 90 else 2)
+    drawn = [" "] * cells
+    for number in range(parts + 1 if cells >= 12 else 0):
+        label = clock(span * number / parts) if number else "0"
+        place = cells * number // parts
+        place = cells - len(label) if number == parts else place - (len(label) // 2 if number else 0)
+        drawn[place : place + len(label)] = label
+    return "".join(drawn)
+
+
+# --- its doing -----------------------------------------------------------------------------------------------
+
+
+def doing(step: StepView, plan: PlanView, now: float) -> Piece:
+    """Return the doing of a step, or the reason why there is none: words, and their style."""
+    state = need(step)
+    if state == "ask":
+        return (one_line(_question(step, plan), 400), "warn")
+    if state == "failed":
+        return (one_line(step.reason, 400), "failed")
+    if state == "done":
+        if step.fixed:
+            return (f"fixed itself, {step.fixed + 1} tries", "")
+        if step.status == "completed":
+            return ("from an earlier plan" * step.reused, "muted")
+        return ("left out" if step.reason == ONLY_REASON else one_line(step.reason or step.status, 400), "muted")
+    if state == "later":
+        return (_waits_for(step, plan), "muted")
+    silent = _silence(step, now)
+    if silent >= QUIET_S:
+        return (f"nothing for {clock(silent)}", "warn")
+    failing = next((check.why for check in step.checks.values() if check.status == "failed"), "")
+    words = f"fixing it: {failing}" if failing else step.doing()
+    words = f"try {step.attempt}: {words}" if step.attempt > 1 else words
+    return (one_line(f"revising the plan › {step.doing()}" if step.replanning else words, 400), "")  # noqa: RUF001  a mark
+
+
+def _question(step: StepView, plan: PlanView) -> str:
+    """The first thing that a step asks."""
+    for agent in step.agents.values():
+        for request in agent.requests.values():
+            return asked_text(request)
+    opened = [each for each in plan.decisions.values() if each.step_id == step.id or each.decision_id in _gates(step)]
+    return opened[0].question if opened else "needs your decision"
+
+
+def _gates(step: StepView) -> Iterable[str]:
+    """The decisions that a step waits for."""
+    order = step.state.outline.order
+    return () if order is None else (*order.when, *([order.decision] if order.decision else ()))
+
+
+def asked_text(request: RequestView) -> str:
+    """A request in a few words: ``run: make test``, ``edit shop/cart.py?``, or the question."""
+    event = request.event
+    if isinstance(event, e.PlanDecisionEvent):
+        return event.question
+    if isinstance(event, e.QuestionEvent):
+        return "; ".join(str(each.get("question", "")) for each in event.questions)
+    if isinstance(event.preview, e.CommandDisplay):
+        return f"run: {event.preview.command}"
+    if isinstance(event.preview, e.DiffDisplay):
+        return f"edit {', '.join(file.path for file in event.preview.files)}?"
+    return f"{event.summary or event.tool}?"
+
+
+def _waits_for(step: StepView, plan: PlanView) -> str:
+    above = [each for each in step.depends_on if each in plan.steps and plan.steps[each].status not in FINAL]
+    if above:
+        return one_line(f"after {', '.join(above)}", 400)
+    lost = [each for each in step.depends_on if each in plan.failed]
+    if lost:
+        return one_line(f"blocked: {', '.join(lost)} failed", 400)
+    if step.waits is not None and step.waits.waits_for == "files":
+        return one_line(f"waits for {', '.join(step.waits.step_ids)} (same file)", 400)
+    if step.waits is not None and step.waits.waits_for == "retry":
+        return "tries again soon"
+    return "queued" if plan.status == "active" else ""
+
+
+def _silence(step: StepView, now: float) -> float:
+    """Seconds since a byte came from its model or command; 0 where that is of no account."""
+    agent = step.current
+    if agent is None:
+        return 0.0
+    heard = agent.heard_at
+    return 0.0 if heard is None else max(0.0, now - heard)
+
+
+# --- more steps than rows --------------------------------------------------------------------------------------
+
+
+def choose(steps: Sequence[StepView], room: int, chosen: str = "") -> list[_Row]:
+    """Return the rows, in plan order; steps without one fold into one row for neighbours of a kind.
+
+    Those that ask, failed, work or are chosen keep their rows; then come those that are next, then the newest done.
+    """
+    if len(steps) <= room:
+        return list(steps)
+    ranks = {"ask": 0, "failed": 1, "run": 2, "later": 3, "done": 4}
+
+    def rank(place: int) -> tuple[bool, int, int]:
+        step = steps[place]
+        state = need(step)
+        return step.id != chosen, ranks[state], -place if state == "done" else place
+
+    order = sorted(range(len(steps)), key=rank)
+    urgent = sum(need(step) in _URGENT or step.id == chosen for step in steps)
+    for kept in range(min(room, len(steps)), urgent - 1, -1):
+        rows = _folded(steps, set(order[:kept]))
+        if len(rows) <= room:
+            return rows
+    return _scarce(steps, order[:urgent], room)
+
+
+def _folded(steps: Sequence[StepView], kept: set[int]) -> list[_Row]:
+    rows: list[_Row] = []
+    for place, step in enumerate(steps):
+        name = "done" if need(step) in {"done", "failed"} else "later"
+        last = rows[-1] if rows else None
+        if place in kept:
+            rows.append(step)
+        elif isinstance(last, Fold) and last.name == name:
+            last.steps.append(step)
+        else:
+            rows.append(Fold(name, [step]))
+    return rows
+
+
+def _scarce(steps: Sequence[StepView], urgent: list[int], room: int) -> list[_Row]:
+    """One row for what is done and one for what is later; of the others the most urgent, and one for the rest."""
+    places = set(urgent)
+    rest = [step for place, step in enumerate(steps) if place not in places]
+    done = [step for step in rest if need(step) == "done"]
+    later = [step for step in rest if need(step) != "done"]
+    space = max(1, room - bool(done) - bool(later))
+    if len(urgent) > space:
+        space = max(1, space - 1)
+    kept = set(urgent[:space])
+    more = [steps[place] for place in sorted(places - kept)]
+    folds = [Fold("done", done), Fold("at work", more), Fold("later", later)]
+    before, *behind = [fold for fold in folds if fold.steps] if done else [Fold("done", []), *folds[1:]]
+    rows: list[_Row] = [before] if before.steps else []
+    rows += [steps[place] for place in sorted(kept)]
+    return [*rows, *(fold for fold in behind if fold.steps)][:room]
+
+
+def _fold(fold: Fold, frame: _Frame, width: int) -> Line:
+    first, last = (one_line(step.id) for step in (fold.steps[0], fold.steps[-1]))
+    names = first if len(fold.steps) == 1 else f"{first} … {last}"
+    worked = [False] * frame.bars
+    for time in chain.from_iterable(step.spans for step in fold.steps):
+        start = int(_place(time.start, frame.span, frame.bars))
+        end = _place(frame.at if time.end is None else time.end, frame.span, frame.bars)
+        for cell in range(start, min(frame.bars, max(start + 1, round(end)))):
+            worked[cell] = True
+    drawn = "".join("━" if each else " " for each in worked)
+    style = {"done": "done", "at work": "accent"}.get(fold.name, "muted")
+    title = 2 + frame.ids + frame.titles
+    lead = fit([("▸ ", "muted"), (f"{len(fold.steps)} {fold.name}", "muted"), ("  " + names, "muted")], title)
+    if not frame.titles:
+        lead = fit([("▸ ", "muted"), (f"{len(fold.steps)} {fold.name}", "muted")], title)
+    tail = "" if frame.titles else names
+    return fit([*lead, (drawn, style), (" " * (_TIME + 2), ""), (tail, "muted")], width)
+
+
+# --- hundreds of steps ------------------------------------------------------------------------------------------
+
+
+def group_of(step: StepView) -> str:
+    """The group of a step: the first of its tags, else its level."""
+    order = step.state.outline.order
+    return one_line(order.tags[0]) if order is not None and order.tags else f"level {step.depth + 1}"
+
+
+def _groups(steps: Sequence[StepView], frame: _Frame, width: int, rows: int) -> Iterator[Line]:
+    """Yield a row a group, with a cell for one step or some; then those that ask, failed or work."""
+    groups: dict[str, list[StepView]] = {}
+    for step in steps:
+        groups.setdefault(group_of(step), []).append(step)
+    names = min(18, max(map(len, groups)) + 2)
+    most = max(1, rows - 4)
+    for name in list(groups)[:most]:
+        yield _group(name, groups[name], names, frame, width)
+    left = len(groups) - most
+    if left > 0:
+        yield fit([(f"  … {counted(left, 'more group')}", "muted")], width)
+    urgent = sorted((step for step in steps if need(step) in _URGENT), key=lambda step: _URGENT.index(need(step)))
+    room = rows - min(len(groups), most) - (left > 0) - 1
+    if room <= 0 or not urgent:
+        return
+    yield fit([], width)
+    shown = urgent if len(urgent) <= room else urgent[: room - 1]
+    ids = max([len(step.id) for step in shown] + [8]) + 2
+    for step in shown:
+        lead: Line = [mark(step, frame.beat), (" ", ""), *fit([(one_line(step.id), "bold")], ids)]
+        yield fit([*lead, (f"{clock(step.worked(frame.at)):>6}  ", "muted"), doing(step, frame.plan, frame.now)], width)
+    if len(shown) < len(urgent):
+        yield fit([(f"  … {len(urgent) - len(shown)} more at work", "muted")], width)
+
+
+def _group(name: str, steps: Sequence[StepView], names: int, frame: _Frame, width: int) -> Line:
+    states = [need(step) for step in steps]
+    count: Mapping[str, int] = {state: states.count(state) for state in {*states}}
+    done = sum(step.status == "completed" for step in steps)
+    facts: Line = [(f"{done}/{len(steps)}", "")]
+    facts += [(f"  {count['failed']} failed", "failed")] if "failed" in count else []
+    facts += [(f"  {count['ask']} asks", "warn")] if "ask" in count else []
+    facts += [(f"  {count['run']} at work", "accent")] if "run" in count and len(facts) == 1 else []
+    each = max(1, -(-len(steps) // max(1, width - names - 24)))
+    cells = [_cell(states[start : start + each]) for start in range(0, len(steps), each)]
+    first = next((state for state in (*_URGENT, "later") if state in count), "done")
+    sign = {"ask": ("?", "bold warn"), "failed": ("✗", "failed"), "later": ("·", "muted"), "done": ("✓", "done")}
+    lead = sign.get(first, (SPINNER[frame.beat % len(SPINNER)], "accent"))
+    named = fit([(name, "" if first in _URGENT else "muted")], names)
+    return spread([lead, (" ", ""), *named, *joined(cells)], facts, width)
+
+
+def _cell(states: Sequence[str]) -> Piece:
+    for state, style in (("failed", "failed"), ("ask", "bold warn"), ("run", "accent")):
+        if state in states:
+            return ("■", style)
+    return ("■", "done") if {*states} == {"done"} else ("·", "muted")
