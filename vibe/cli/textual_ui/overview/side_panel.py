@@ -438,6 +438,7 @@ class SidePanel(Widget):
 
         The step that waits for the person or runs is chosen at first.
         """
+        self._draw()  # it may have been hidden until now
         focused, plan = self.screen.focused, self._view.plan
         if focused is not None and focused not in self.children:
             self._came_from = focused

@@ -130,8 +130,8 @@ class TranscriptScreen(Screen[None]):
 
     def action_back(self) -> None:
         """From the line to the log, and from there to where the screen was opened."""
-        if self._input.has_focus:
-            self._log.focus()
+        if self.focused is self._input:
+            self.set_focus(self._log)
         else:
             self.dismiss()
 
