@@ -13,13 +13,13 @@ SCRIPT = runpy.run_path(str(ROOT / "scripts" / "measure-tree"))
 measure = cast("Callable[[Path], tuple[dict[str, int], dict[str, list[str]]]]", SCRIPT["measure"])
 
 MOST = {
-    "code lines": 62_000,
+    "code lines": 63_500,
     "modules in import circles": 0,
     "imports of our own in functions": 109,
     "imports of others in functions": 94,
     "modules with a single importer": 71,
     "small modules with a single importer": 3,
-    "modules with over 20 imports": 11,
+    "modules with over 20 imports": 12,
     "widest module, imports": 32,
     "reach-ins": 96,
     "doubled class names": 0,

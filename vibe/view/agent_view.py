@@ -595,7 +595,7 @@ class AgentView(Struct, kw_only=True, eq=False):
 
     @property
     def heard_at(self) -> float | None:
-        """When its command or its model was heard of last, in unix seconds; None: it waits for neither."""
+        """The time its command or its model was heard of last, in unix seconds; None: it waits for neither."""
         running = [call for call in self.open_calls.values() if call.status == "running"]
         if running:
             return max(max(call.until, call.ts) for call in running)

@@ -26,7 +26,7 @@ MOST_SPANS, MOST_CHANGES, MOST_SAMPLES = 64, 200, 240
 _NUMBER_OR_PATH = re.compile(r"\S*/\S*|0x[0-9a-f]+|\d+")
 
 
-class Span(Struct, kw_only=True, eq=False):
+class SpanView(Struct, kw_only=True, eq=False):
     """A time in a step, on the clock of its plan (seconds); ``end`` None: it goes on.
 
     ``kind``: ``work``, ``ask`` (it waits for a person), ``merge`` (of changes that conflict), or ``check``, which lies
@@ -83,7 +83,7 @@ class StatusChange(Struct, frozen=True):
     attempt: int
 
 
-class Sample(Struct, frozen=True):
+class SampleView(Struct, frozen=True):
     """The tokens and dollars that a plan had spent at ``ts`` (unix seconds)."""
 
     ts: float
@@ -107,7 +107,7 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
     depth: int = 0
     started_at: float | None = None
     duration_s: float | None = None
-    spans: list[Span] = field(default_factory=list[Span])
+    spans: list[SpanView] = field(default_factory=list[SpanView])
     checks: dict[str, CheckView] = field(default_factory=dict[str, CheckView])
     history: list[StatusChange] = field(default_factory=list[StatusChange])
     activity: str = ""
@@ -182,7 +182,7 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
 
     @property
     def fixed(self) -> int:
-        """How often checks failed that pass now; 0 for a step that is not completed."""
+        """The number of times that checks failed which pass now; 0 for a step that is not completed."""
         return sum(check.failures for check in self.checks.values()) if self.status == "completed" else 0
 
     def worked(self, now: float) -> float:
@@ -216,14 +216,14 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
             if span.end is None and (span is now or not kind):
                 span.end = at
         if kind:
-            self._add_span(Span(kind=kind, start=at))
+            self._add_span(SpanView(kind=kind, start=at))
 
     def check(self, event: e.ToolCallEvent | e.ToolResultEvent, command: str, at: float) -> bool:
         """A check of it begins or ends, ``at`` on its plan's clock; returns True if it passes that failed before."""
         check = self.checks.setdefault(command, CheckView(command=command))
         if isinstance(event, e.ToolCallEvent):
             check.status, check.runs = "running", check.runs + 1
-            self._add_span(Span(kind="check", start=at))
+            self._add_span(SpanView(kind="check", start=at))
             return False
         was_failing = check.same_failure > 0
         check.end(event)
@@ -232,7 +232,7 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
             span.end, span.ok = at, {"passed": True, "failed": False}.get(check.status)
         return was_failing and check.status == "passed"
 
-    def _add_span(self, span: Span) -> None:
+    def _add_span(self, span: SpanView) -> None:
         self.spans.append(span)
         if len(self.spans) > MOST_SPANS:  # it began when it began
             self.spans[1].start = self.spans.pop(0).start
@@ -316,7 +316,7 @@ class PlanView(Struct, kw_only=True, eq=False):
     progress_at: float | None = None
     waited_s: float = 0.0
     waits_since: float | None = None
-    samples: list[Sample] = field(default_factory=list[Sample])
+    samples: list[SampleView] = field(default_factory=list[SampleView])
 
     @property
     def id(self) -> str:
@@ -385,7 +385,7 @@ class PlanView(Struct, kw_only=True, eq=False):
     def spend(self, event: e.UsageEvent) -> None:
         """A model call for it was settled."""
         self.spent.add(event)
-        self.samples.append(Sample(event.ts, self.tokens, self.spent.cost_usd))
+        self.samples.append(SampleView(event.ts, self.tokens, self.spent.cost_usd))
         if len(self.samples) > MOST_SAMPLES:
             del self.samples[1:-1:2]
 

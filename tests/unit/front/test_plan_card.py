@@ -13,7 +13,7 @@ from ipc import events as e
 from ipc.events import Event, StepOutline
 from vibe.front.cells import text_of
 from vibe.front.plan_card import SCALES, bar, card, record
-from vibe.view.plan_view import PlanView, Span, StepView
+from vibe.view.plan_view import PlanView, SpanView, StepView
 from vibe.view.view import View, apply
 
 WHO: dict[str, Any] = {"subagent_id": "agent", "subagent_step_id": "slugify", "ts": 1085.0}
@@ -340,7 +340,7 @@ def test_hundreds_of_steps_have_a_row_for_each_group_and_for_those_that_need_som
 )
 def test_a_bar_is_where_its_times_are(seconds: tuple[float, float | None], span: float, drawn: str) -> None:
     step = StepView(key=(), state=plan_of(quickstart()).state.steps["survey"])
-    step.spans = [Span(kind="work", start=seconds[0], end=seconds[1])]
+    step.spans = [SpanView(kind="work", start=seconds[0], end=seconds[1])]
     assert "".join(text for text, _ in bar(step, 6.0, span, 10)) == drawn
 
 

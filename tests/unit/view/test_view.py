@@ -93,7 +93,7 @@ CASES = [
     Case("answer", (e.AssistantEvent(message_id="1", text="all of it", **WHO),), "has answered"),
     Case("answer with calls", (e.AssistantEvent(message_id="1", text="", tool_calls=2, **WHO),), "calling tools"),
     Case("call", (CALL,), "bash ls"),
-    Case("two calls", (CALL, OTHER_CALL), "grep (+1 more)"),
+    Case("two calls", (CALL, OTHER_CALL), "search (+1 more)"),
     Case(
         "output",
         (CALL, e.ToolStreamEvent(tool_call_id="1", tool="bash", text="one\ntwo\n\n", **WHO)),

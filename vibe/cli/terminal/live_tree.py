@@ -10,7 +10,11 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Self, TextIO, TypeAlias
+from typing import Self, TextIO, TypeAlias
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
 
 from ipc.events import Event
 from vibe.cli.terminal.keyboard import hushed
@@ -19,11 +23,6 @@ from vibe.front.plan_card import card
 from vibe.view.agent_view import RequestView
 from vibe.view.plan_view import PlanView
 from vibe.view.view import NoticeView, View, apply
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
 
 Picture: TypeAlias = "Callable[[View, float, int, int], Sequence[Text]]"
 """The lines to show of a view at a time (unix seconds), at most so many cells wide and so many of them."""
@@ -75,8 +74,6 @@ class LiveTree:
         self._shown = ExitStack()
 
     def __enter__(self) -> Self:
-        from rich.console import Console
-
         self._console = Console(
             file=self._out,
             force_terminal=True,
@@ -150,8 +147,6 @@ class LiveTree:
     def _draw(self) -> None:
         if self._live is None or self._console is None:
             return
-        from rich.console import Group
-
         width, height = self._console.size = self._size()
         self._say_notices()
         lines = self._picture(self._view, self._clock(), width, height - 1)
@@ -159,16 +154,12 @@ class LiveTree:
 
     def _say_notices(self) -> None:
         """Print what is to be said once above the picture, where it stays."""
-        from rich.text import Text
-
         for notice in self._view.notices_after(self._said):
             if self._console is not None:
                 self._console.print(Text(_sentence(notice), style=NOTICE_STYLES.get(notice.kind, "")))
         self._said = self._view.noticed
 
     def _show(self) -> None:
-        from rich.live import Live
-
         if self._console is None or self._ended.is_set():
             return
         self._shown.enter_context(_shows_anything(self._out))
@@ -203,8 +194,6 @@ class LiveTree:
 
 def plan_picture(view: View, now: float, width: int, height: int, *, chosen: str = "") -> Sequence[Text]:
     """The plan that was taken up last, in at most ``height`` lines of at most ``width`` cells."""
-    from rich.text import Text
-
     lines = card(view.plan or PlanView(key=()), now, width, height, chosen=chosen)
     texts = [Text.assemble(*((text, _look(style)) for text, style in line), no_wrap=True) for line in lines]
     for text in texts:

@@ -268,7 +268,8 @@ class ChatScreen(Screen[None]):
     def action_overview(self) -> None:
         """Have the keys go to the overview, where a step or an agent is opened."""
         self._side.add_class("shown")
-        self._our_app.stylesheet.update(self._side)  # now: the next key is for it
+        looks = self._our_app.stylesheet
+        looks.update(self._side)  # now: the next key is for it
         self._side.focus_plan()
 
     @on(DescendantFocus)

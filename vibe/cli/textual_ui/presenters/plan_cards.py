@@ -73,9 +73,10 @@ class PlanCards:
     def _lines(self, plan_id: str, cols: int) -> list[Line]:
         from vibe.front.plan_card import card, record  # noqa: PLC0415  behind the first frame
 
-        plan = self._view.plans.get(plan_id)
+        plans, window = self._view.plans, self._log.size
+        plan = plans.get(plan_id)
         if plan is None:
             return []
-        rows = max(FEWEST, int(self._log.size.height * SHARE))
+        rows = max(FEWEST, int(window.height * SHARE))
         lines = card(plan, self._clock(), cols, rows)
         return lines if is_live(plan) else list(chain(lines, record(plan, cols, HINTS)))

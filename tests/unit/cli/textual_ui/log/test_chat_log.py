@@ -26,10 +26,10 @@ async def test_each_kind_of_entry_has_its_look() -> None:
     assert shown == [
         "> do it",
         "  [2 images]",
-        "* ▸ Thought",
+        "  thought",
         "  done x",
-        "✓ ▸ Read a.py",
-        "✗ ▾ Bash  failed",
+        "✓ Read a.py",
+        "✗ Bash",
         "  │ boom",
         "! careful",
         "! ls",

@@ -131,7 +131,7 @@ async def test_a_call_is_open_while_it_prints_and_folded_once_it_ended() -> None
         call = chat.log.entries[0]
         assert (call.status, call.text, call.folded) == ("running", "one\ntwo\n", False)
         chat.see(ended("error", "exit code 1"))
-        assert (call.status, call.title, call.detail, call.folded) == ("error", "bash pytest -q", "exit code 1", True)
+        assert (call.status, call.title, call.detail, call.folded) == ("error", "bash pytest -q", "failed", True)
 
 
 async def test_a_change_of_files_shows_its_diff() -> None:
@@ -159,10 +159,14 @@ async def test_the_sign_of_a_call_is_that_of_its_work(status: str, code: int | N
         chat.see(CALL, ended(status, printed, display=display, duration_s=0.2))
         line = chat.lines[0]
         assert line.startswith(sign)
-        assert ("exit code 3 · 0.2 s" in line) is (code == 3)
-        assert [line.strip("│ ") for line in chat.lines if "│ line" in line] == (
-            ["line 6", "line 7", "line 8"] if code == 3 else []
-        )
+        assert ("exit 3 · 0.2 s" in line) is (code == 3)
+        last = [line.strip("│ ") for line in chat.lines if "│ line" in line]
+        if sign == "✓":
+            assert last == []
+        else:
+            assert last[:2] == ["line 6", "line 7"]
+            assert last[2].startswith("line 8 ")
+            assert last[2].endswith(" 6 more lines · Enter")
 
 
 async def test_how_a_command_of_the_person_ended_is_in_the_log() -> None:
@@ -172,7 +176,7 @@ async def test_how_a_command_of_the_person_ended_is_in_the_log() -> None:
         chat.see(
             call, e.ToolResultEvent(tool_call_id="1", tool="shell", status="error", content="", display=display, **CHAT)
         )
-        assert chat.said == [("shell", "$ false  exit code 3")]
+        assert chat.said == [("shell", "$ false  exit 3")]
 
 
 async def test_what_was_mentioned_is_a_line_and_shows_by_a_key() -> None:
