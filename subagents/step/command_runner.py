@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from ipc.events import CommandDisplay, ToolCallEvent, ToolResultEvent, ToolStreamEvent, WarningEvent
 from ipc.sink import TaggingSink
 from subagents.executor import StepResult, StepTask
-from subagents.step.failing_lines import failing_line, failing_part
 from vibe.core.outcome import Outcome
 from vibe.core.session.write_turn import WAITS
 from vibe.shell.process.capture import OutputLog
@@ -30,6 +29,7 @@ from vibe.shell.process.runner import (
     run_command,
 )
 from vibe.shell.sandbox.confinement import Place
+from vibe.system.failing_lines import failing_line, failing_part
 from vibe.system.programs import command_environ
 from vibe.system.redaction import redact
 

@@ -18,7 +18,6 @@ from subagents.agent.subagent import SubAgent, SubAgentConfig, earlier_subagents
 from subagents.executor import StepResult, StepTask, StopSignal, unserved
 from subagents.step.command_runner import LOG_FILE, HostCommands, Purpose, failure_of, output_of, run_commands
 from subagents.step.config_files import ConfigChange
-from subagents.step.failing_lines import failing_part
 from subagents.step.prompts import REPAIR_HEADINGS, config_message, first_message, repair_message, result_files
 from subagents.step.tamper_guard import ConcurrentClaims, RunClaims, TamperGuard, record_name
 from vibe.core.agent_loop import ActResult
@@ -33,6 +32,7 @@ from vibe.core.tools.files.text_files import DISK
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.shell.sandbox.settings import Network
+from vibe.system.failing_lines import failing_part
 from vibe.system.plain_text import some_of
 from vibe.system.process import kill_marked
 

@@ -83,7 +83,7 @@ def test_escape_stops_the_agent_and_the_session_goes_on(vibe: VibeCommand, tmux:
     vibe.at(tmux, "--auto-approve", "wait")
     tmux.wait_for("sleep 6331")
     tmux.press("Escape")
-    tmux.wait_for("cancelled")
+    tmux.wait_for("stopped")
     tmux.type("well?")
     tmux.wait_for("Stopped, as you wish.")
     tmux.type("/clare")
@@ -275,6 +275,7 @@ def test_a_click_opens_a_web_page_and_nothing_else(vibe: VibeCommand, tmux: Tmux
     vibe.replay(turns({"text": "See [the page](https://example.org/page) and [a file](notes.txt)."}))
     vibe.at(tmux, "hi")
     tmux.wait_for("the page")
+    tmux.wait_for(" s · ")  # what stands below it moves it up
     tmux.click("a file")
     tmux.wait_for("not opened")
     tmux.click("the page")
@@ -581,7 +582,7 @@ def test_who_leaves_a_plan_that_runs_is_told_then_and_when_they_come_back(
     tmux.wait_for("1/2 steps")
     tmux.press("C-d")
     tmux.wait_for("EXIT 0")
-    tmux.wait_for("Plan paused")
+    tmux.wait_for("paused at 1/2")
     tmux.wait_for("continue with: /plan resume")
     with Tmux(vibe.home, columns=120, rows=36) as again:
         vibe.at(again)

@@ -41,6 +41,9 @@ def below_card(ended: PlanRun) -> list[str]:
         *_command_output(failed, str(ended.record.plan_id)),
         *_next_commands(ended, in_chat=True),
     ]
+    if ended.status is PlanStatus.PAUSED:
+        steps = ended.record.steps or ()
+        lines.insert(0, f"paused at {sum(step.status is StepStatus.COMPLETED for step in steps)}/{len(steps)}")
     return [*lines, *_sample(ended)]
 
 

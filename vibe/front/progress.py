@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TextIO, get_args
 
 from ipc import events as e
-from subagents.step.failing_lines import failing_line
 from vibe.front.event_text import LINE_LENGTH, counted, describe, one_line, step_of, trouble
 from vibe.front.output import SENTENCE_LENGTH, TROUBLE, EventLines
+from vibe.system.failing_lines import failing_line
 from vibe.system.plain_text import plain
 from vibe.view.agent_view import CHECK, HOST_TOOL
 from vibe.view.plan_view import StepView

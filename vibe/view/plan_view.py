@@ -14,7 +14,7 @@ from ipc import events as e
 from planner.plan.status import StepStatus
 from planner.state.evolve import FactInvalidError, evolve
 from planner.state.state import REUSED_REASON, State, StepState
-from subagents.step.failing_lines import failing_line
+from vibe.system.failing_lines import failing_line
 from vibe.view.agent_view import AgentView, Key, Totals
 
 FINAL = frozenset({"completed", "failed", "skipped", "cancelled"})

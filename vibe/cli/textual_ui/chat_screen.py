@@ -331,7 +331,7 @@ class ChatScreen(Screen[None]):
     def _open(self, message: SidePanel.Opened) -> None:
         """Show a transcript over the chat, until it is left."""
         chat = self._controller.chat
-        if chat is not None:
+        if chat is not None and self._our_app.screen is self:  # else one was just opened
             opened = TranscriptScreen(self.store.view, chat, self._read, agent_id=message.agent_id, step=message.step)
             self.store.add(opened.present)
             self._our_app.push_screen(opened, lambda _: self._close(opened))

@@ -23,7 +23,7 @@ from vibe.front.event_text import counted, one_line
 from vibe.system.errors import VibeError
 from vibe.view.agent_view import AgentView, CallView, EntryView, Key, in_verbs, index_after_summary
 from vibe.view.figures import took
-from vibe.view.view import CLEARED, COMPACTED, REWOUND, View, apply
+from vibe.view.view import CLEARED, COMPACTED, ENDED, REWOUND, View, apply
 
 if TYPE_CHECKING:
     from ipc.events import Event
@@ -568,6 +568,8 @@ def _after(agent: AgentView, number: int) -> list[EntryView]:
 def _kind(entry: EntryView) -> str:
     if isinstance(entry, CallView):
         return SHELL if entry.tool == SHELL else "call"
+    if entry.kind == "note" and entry.name == ENDED:
+        return "turn"
     return "note" if entry.kind == "user" and entry.name == "host" else entry.kind
 
 

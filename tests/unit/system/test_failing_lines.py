@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from subagents.step.failing_lines import PART_CHARACTERS, failing_line, failing_part
+from vibe.system.failing_lines import PART_CHARACTERS, failing_line, failing_part
 
 
 @dataclass(frozen=True, kw_only=True)
