@@ -78,8 +78,8 @@ class LogEntry(Struct, eq=False):
     """Text with a kind; changed in place, after which the log is told with ``changed``.
 
     ``kind``: ``user`` (told to the agent), ``answer`` (Markdown), ``reasoning``, ``call`` (of a tool), ``note`` (a line
-    of the host), ``turn`` (the sum of one, in a row), ``shell`` (output of the user's own command, with colours) or ``drawn`` (lines that ``draw`` returns
-    for so many cells). ``status`` is ``streaming``, ``done`` or
+    of the host), ``turn`` (the sum of one, in a row), ``shell`` (output of the user's own command, with colours) or
+    ``drawn`` (lines that ``draw`` returns for so many cells). ``status`` is ``streaming``, ``done`` or
     ``interrupted``; of a call ``writing``, ``queued``, ``running``, ``ok``, ``error``, ``denied`` or ``cancelled``;
     of a note ``note``, ``typed`` (a command), ``warning`` or ``error``. ``title`` is the heading of a call or a
     reasoning, ``detail`` what is said behind it, ``text`` all that a call printed; it is fit to show. ``key`` is its
