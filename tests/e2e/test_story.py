@@ -112,7 +112,7 @@ def answer(tmux: Tmux, workdir: Path) -> None:
     tmux.wait_for("Decision")
     seen(tmux, "decision")
     tmux.press("1")
-    tmux.wait_for("3/6 steps")
+    tmux.wait_for("3/6 · ")
 
 
 def steer(tmux: Tmux) -> None:

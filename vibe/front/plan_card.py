@@ -18,6 +18,7 @@ from planner.plan.status import paused_text
 from planner.state.state import ONLY_REASON
 from vibe.front.cells import Line, Piece, cut, fit, joined, spread
 from vibe.front.event_text import counted, one_line
+from vibe.front.working_line import QUIET_S
 from vibe.view.agent_view import RequestView
 from vibe.view.figures import clock, dollars, short, took
 from vibe.view.plan_view import FINAL, RUNNING, PlanView, StepView
@@ -27,8 +28,6 @@ SCALES: Final = (3, 6, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600, 900, 1800, 36
 """Seconds that the bars may span; the next one is taken when a plan has outgrown it, so that nothing creeps."""
 MANY: Final = 60
 """Steps from which on there is a row for each group of them."""
-QUIET_S: Final = 10.0
-"""Seconds without a byte, after which that is said."""
 TITLES_FROM: Final = 118
 """Cells from which on a row has the title and what the step does."""
 WIDE: Final = 100

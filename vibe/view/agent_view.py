@@ -79,9 +79,11 @@ class CallView(EntryView, kw_only=True, eq=False):
     """A call of a tool. ``text`` is what it printed so far, then its result; ``written`` its arguments so far.
 
     ``status``: ``writing``, ``queued``, ``running``, and in the end ``ok``, ``error``, ``denied`` or ``cancelled``.
+    ``began_at`` is when it was called, or allowed by a person (unix seconds).
     """
 
     tool: str
+    began_at: float = 0.0
     call_id: str = ""
     words: str = ""
     written: str = ""
@@ -239,7 +241,7 @@ class TranscriptView:
     def called(self, event: e.ToolCallEvent) -> CallView:
         """A tool was called."""
         call = self._known_call(event.tool_call_id, event.tool) or self._begun_call(event, "running")
-        call.status, call.last, call.waits_for = "running", event.seq, ""
+        call.status, call.last, call.waits_for, call.began_at = "running", event.seq, "", event.ts
         call.words = called(event)[:_SHORT]
         self._write(call, "")
         call.arguments, size = _bounded(event.arguments)
@@ -598,7 +600,7 @@ class AgentView(Struct, kw_only=True, eq=False):
         """The time its command or its model was heard of last, in unix seconds; None: it waits for neither."""
         running = [call for call in self.open_calls.values() if call.status == "running"]
         if running:
-            return max(max(call.until, call.ts) for call in running)
+            return max(max(call.until, call.began_at) for call in running)
         return (self.last_byte_at or self.asked_at) if self.is_asking else None
 
     def asks(self, event: e.ModelStartedEvent | e.ModelEndedEvent) -> None:

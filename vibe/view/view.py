@@ -410,6 +410,10 @@ def _settled(
     if request is None or request.kind == "decision":
         return ()
     agent = view.agents.get(request.agent_id or "")
+    if agent is not None and isinstance(request.event, e.ApprovalRequestEvent):
+        call = agent.open_calls.get(request.event.tool_call_id)
+        if call is not None:
+            call.began_at = event.ts  # what a person takes is no time of its own
     _answered(view, request, event, None if agent is None else agent.step_id)
     said = _said_elsewhere(event)
     return (

@@ -36,6 +36,7 @@ from vibe.cli.textual_ui.controllers.app_controller import AppController
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.overview.summaries import ViewMoment, away_summary, moment
 from vibe.cli.textual_ui.overview.ticker import Refresher, StatusLine
+from vibe.cli.textual_ui.palettes import ASK_BACKGROUND, DARK, FOLLOW, LIGHT, BackgroundTold, following, seems_dark
 from vibe.cli.textual_ui.readable import Uncoloured, readable
 from vibe.cli.textual_ui.screen_commands import screen_commands
 from vibe.cli.textual_ui.state_store import UIStateStore
@@ -51,7 +52,7 @@ from vibe.view.view import View
 class UiSettings(Struct, frozen=True, kw_only=True):
     """See ``vibe.core.config.models.UiConfig``; ``problem`` says what of it was not understood, blank: nothing."""
 
-    theme: str = "textual-dark"
+    theme: str = FOLLOW
     mouse: bool = True
     notify: str = "bell"
     notify_after_seconds: float = 20.0
@@ -198,7 +199,12 @@ class VibeApp(App[None]):
     ) -> None:
         super().__init__(driver_class=_driver_class())
         self._uncoloured = [Uncoloured()]
+        for theme in (DARK, LIGHT, following(is_dark=seems_dark(env.environ))):
+            self.register_theme(theme)
         self.settings = read_settings(env.home)
+        is_known = self.settings.theme in self.available_themes
+        self.set_reactive(App.theme, self.settings.theme if is_known else FOLLOW)
+        self.stylesheet.set_variables(self.get_css_variables())  # before the first frame is styled, not once more
         self._env = env
         self.store = UIStateStore(lambda: self.call_later(self._refresher.wish))  # the change may be of another task
         self.controller = AppController(self.store, leave)
@@ -229,11 +235,10 @@ class VibeApp(App[None]):
         return self.chat_screen
 
     def on_mount(self) -> None:
-        """Have the colours that are set, and say what is wrong with the settings."""
+        """Follow the terminal's colours if that is set, and say what is wrong with the settings."""
+        self.watch_theme(self.theme)
         problem = self.settings.problem
-        if self.settings.theme in self.available_themes:
-            self.theme = self.settings.theme
-        else:
+        if self.settings.theme not in self.available_themes:
             problem = problem or f"[ui] theme {self.settings.theme!r} is none: /theme lists them"
         if problem:
             self.chat_screen.say(problem, "warning")
@@ -242,6 +247,20 @@ class VibeApp(App[None]):
             chat, env = self.chat_screen, self._env
             line = StatusLine(chat.ticker, self.settings.status_line, env.environ, env.cwd, chat.say)
             self.store.add(line.present)
+
+    def watch_theme(self, name: str) -> None:
+        """Ask the terminal for its background, if that is to be followed; nothing waits for the answer."""
+        if name == FOLLOW and self._driver is not None:
+            self._driver.write(ASK_BACKGROUND)
+
+    @on(BackgroundTold)
+    def _follow(self, message: BackgroundTold) -> None:
+        """Have the palette that fits the terminal."""
+        followed = following(is_dark=message.is_dark)
+        is_other = followed != self.available_themes[FOLLOW]
+        self.register_theme(followed)
+        if is_other and self.theme == FOLLOW:
+            self.mutate_reactive(App.theme)
 
     @on(ChatLog.LinkClicked)
     def _open_link(self, message: ChatLog.LinkClicked) -> None:

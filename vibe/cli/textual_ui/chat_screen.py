@@ -21,6 +21,7 @@ from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.log.markdown_blocks import warm
 from vibe.cli.textual_ui.overview.side_panel import SidePanel
 from vibe.cli.textual_ui.overview.ticker import Ticker
+from vibe.cli.textual_ui.overview.working_line import WorkingLine
 from vibe.cli.textual_ui.panels.bottom_panel import BottomPanel
 from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
 from vibe.cli.textual_ui.panels.request_queue import Awaited, RequestQueue
@@ -37,9 +38,13 @@ if TYPE_CHECKING:
     from ipc.events import PlanProposedEvent
     from vibe.app.first_use.flow import FirstUse
     from vibe.front.slash.table import SlashTable
+    from vibe.view.agent_view import Key as ViewKey
+    from vibe.view.view import View
 
 LOW = 8
 """Rows of the screen below which a panel takes all of them."""
+HIGH = 16
+"""Rows from which on there is an empty one above and below the line a person types in, and before what is docked."""
 WIDE = 150
 """Columns from which on the overview stands beside the chat."""
 ROOMY = 170
@@ -48,7 +53,8 @@ HISTORY_FILE = "history"
 SAID_SECONDS = 3.0
 """For which something that is said is shown over another screen than the chat."""
 GREETING = "/plan GOAL proposes a plan · /help lists commands · Ctrl+P searches them"
-HINT = "Ask · / commands · @ files · ! shell"
+HINT = "Ask anything · / commands · @ files · ! shell"
+BUSY_HINT = "Enter queues · Ctrl+S tells the agent now"
 
 Chosen = TypeVar("Chosen")
 Hold: TypeAlias = "Callable[[ChatScreen], Awaitable[None]]"
@@ -75,7 +81,9 @@ class ChatScreen(Screen[None]):
     ChatScreen SidePanel { width: 42; display: none; }
     ChatScreen.roomy SidePanel { width: 64; }
     ChatScreen SidePanel.shown { display: block; }
-    ChatScreen.low.asking Ticker { display: none; }
+    ChatScreen.low.asking Ticker, ChatScreen.low.asking WorkingLine { display: none; }
+    ChatScreen.high ChatLog, ChatScreen.high WorkingLine { margin-bottom: 1; }
+    ChatScreen.high PromptInput > Horizontal { padding: 1; }
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -109,7 +117,8 @@ class ChatScreen(Screen[None]):
         self.presenter = ChatPresenter(self.log_view, read=self._read)
         self._cards = PlanCards(self.log_view, clock)
         self._side = SidePanel(clock=clock)
-        self.ticker = Ticker(clock=clock)
+        self._working = WorkingLine(clock=clock)
+        self.ticker = Ticker(is_hidden=self._cards.is_out_of_sight, clock=clock)
         self._proposal: tuple[str, Awaited[tuple[str, str]]] | None = None
         """The document of a proposed plan, and the answer: a word of ``VerdictKind``, and its text."""
         self._is_wide = False
@@ -123,6 +132,7 @@ class ChatScreen(Screen[None]):
         with Horizontal(id="main"):
             with Vertical(id="chat"):
                 yield self.log_view
+                yield self._working
                 yield self._queued
                 yield self._bottom
             yield self._side
@@ -130,8 +140,10 @@ class ChatScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Show the state, and tell once the first frame is drawn."""
-        for presenter in (self.presenter, self._cards, self._side, self.ticker, self._queued):
+        for presenter in (self.presenter, self._cards, self._side, self._working, self.ticker, self._queued):
             self.store.add(presenter.present)
+        self.store.add(self._present_line)
+        self.watch(self.log_view, "scroll_y", self.ticker.refresher.wish, init=False)
         self.prompt.focus()
         self.call_after_refresh(self.is_drawn.set)
 
@@ -166,6 +178,14 @@ class ChatScreen(Screen[None]):
         self._is_wide = is_wide
         self.set_class(event.size.width >= ROOMY, "roomy")
         self.set_class(event.size.height < LOW, "low")
+        self.set_class(event.size.height >= HIGH, "high")
+
+    def _present_line(self, view: View, changed: frozenset[ViewKey]) -> None:  # noqa: ARG002  as every presenter
+        """Have the line say what Enter does now, and whether the agent asks."""
+        agent = view.agents.get(self.ticker.agent_id) or view.main
+        is_busy = agent is not None and agent.prompt is not None
+        self.prompt.hint(BUSY_HINT if is_busy else HINT)
+        self.prompt.set_class(agent is not None and agent.approvals == "all", "unasked")
 
     # --- as a stage
 
@@ -173,7 +193,7 @@ class ChatScreen(Screen[None]):
         """A conversation is there, with a first prompt to be sent (blank: none)."""
         about = chat.about
         self.presenter.show(self.store.view, about.session_id)
-        self.ticker.agent_id = about.session_id
+        self.ticker.agent_id = self._working.agent_id = about.session_id
         self.presenter.resume(about.saved)
         self.run_worker(warm, thread=True, group="warm", exit_on_error=False)
         if not about.saved.messages and not prompt:
@@ -322,6 +342,10 @@ class ChatScreen(Screen[None]):
     @property
     def _our_app(self) -> App[None]:
         return cast("App[None]", self.app)  # pyright: ignore[reportUnknownMemberType]  Textual's has no type
+
+    @on(Ticker.PlanWanted)
+    def _show_plan(self) -> None:
+        self._cards.reveal()
 
     @on(SidePanel.Left)
     def _leave_side(self) -> None:

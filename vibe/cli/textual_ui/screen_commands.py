@@ -20,6 +20,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from vibe.cli.textual_ui.chat_screen import Hold
+from vibe.cli.textual_ui.palettes import listed
 from vibe.front.slash.command import ArgumentChoice, SlashCommand, Talk, Typed
 from vibe.front.slash.wording import SHOWN_ID, TITLE_LENGTH, too_much
 from vibe.system.errors import UsageError
@@ -242,7 +243,7 @@ async def _set_up(ask: Ask, talk: Talk, typed: Typed) -> None:
 async def _theme(app: App[Any], talk: Talk, typed: Typed) -> None:
     from vibe.app.engine.settings import Settings  # noqa: PLC0415  after the first frame
 
-    names = sorted(app.available_themes)
+    names = listed(app.available_themes)
     if not typed.rest:
         talk.say("\n".join(f"{'*' if name == app.theme else ' '} {name}" for name in names))
         return
@@ -254,7 +255,7 @@ async def _theme(app: App[Any], talk: Talk, typed: Typed) -> None:
 
 
 async def _themes(app: App[Any], _talk: Talk, _text: str) -> Sequence[ArgumentChoice]:
-    return [ArgumentChoice(name) for name in sorted(app.available_themes)]
+    return [ArgumentChoice(name) for name in listed(app.available_themes)]
 
 
 def _sessions(home: Path, besides: str) -> Sequence[SavedSession]:

@@ -23,6 +23,8 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.events import Paste
 from textual.message import Message
 
+from vibe.cli.textual_ui.palettes import BackgroundTold, background_told
+
 BEGIN: Final = "\x1b[200~"
 
 END: Final = "\x1b[201~"
@@ -38,6 +40,8 @@ _MODIFIED: Final = re.compile(r"\x1b\[27;([0-9]+);([0-9]+)~")
 """A key with modifiers, as xterm and tmux say it; kitty's way to say it is the one that is read."""
 ALT_ENTER: Final = "\x1b\r"
 
+LONGEST_ANSWER: Final = 100
+"""Characters that are kept of an answer."""
 TYPED_AT_ONCE: Final = 32
 """The most characters of one read that can be a person's keys, after a paste whose end did not come."""
 
@@ -61,7 +65,7 @@ class _Within(Enum):
 
 
 class PasteStream:
-    """Takes text as it is read, cut anywhere, and yields keys (a string) and pastes.
+    """Takes text as it is read, cut anywhere, and yields keys (a string), pastes, and the terminal's background.
 
     What could be the beginning of a mark is held back until more comes, or until ``release``; a paste until its end
     comes, or until ``give_up``.
@@ -72,13 +76,14 @@ class PasteStream:
         self._held = ""
         """The end of the last text: it may be the beginning of a mark."""
         self._pieces: list[str] = []
+        self._answer = ""
 
     @property
     def is_holding(self) -> bool:
         """True while keys are held back."""
         return self._within not in {_Within.PASTE, _Within.REPORT} and bool(self._held)
 
-    def feed(self, text: str) -> Iterator[str | Pasted]:
+    def feed(self, text: str) -> Iterator[str | Pasted | BackgroundTold]:
         """Take what was read, and yield what is complete."""
         rest, self._held = self._held + text, ""
         while rest:
@@ -91,7 +96,11 @@ class PasteStream:
                     end = _REPORT_END.search(rest)
                     self._within = _Within.REPORT if end is None else _Within.KEYS
                     self._held = "\x1b" if end is None and rest.endswith("\x1b") else ""
+                    self._answer = (self._answer + rest[: end and end.start()])[:LONGEST_ANSWER]
                     rest = "" if end is None else rest[end.end() :]
+                    told = None if end is None else background_told(self._answer)
+                    if told is not None:
+                        yield told
                 case _Within.PASTE:
                     piece, mark, rest = self._split(rest, END)
                     self._pieces.append(piece)
@@ -124,7 +133,7 @@ class PasteStream:
         report = _REPORT.search(keys)
         if report:
             rest, mark, self._held = keys[report.end() :] + mark + rest + self._held, "", ""
-            keys = keys[: report.start()]
+            keys, self._answer = keys[: report.start()], report[0]
             self._within = _Within.REPORT
         elif mark:
             self._within = _Within.PASTE
@@ -271,14 +280,16 @@ class TerminalDriver(LinuxDriver):
             for item in self._read(selector, keyboard):
                 if isinstance(item, str):
                     self._hand_on(parser.feed(item))
+                elif isinstance(item, BackgroundTold):
+                    self.process_message(item)
                 elif item.text:
                     self.process_message(Paste(item.text))
                 self._hand_on(parser.tick())
         with suppress(EOFError, ParseError):
             list(parser.feed(""))
 
-    def _read(self, selector: SelectSelector, keyboard: int) -> Iterator[str | Pasted]:
-        """Yield keys and pastes as they come, and an empty paste every now and then."""
+    def _read(self, selector: SelectSelector, keyboard: int) -> Iterator[str | Pasted | BackgroundTold]:
+        """Yield what the stream does, as it comes, and an empty paste every now and then."""
         stream = PasteStream()
         decode = getincrementaldecoder("utf-8")(errors="replace").decode
         read_at = time.monotonic()

@@ -405,8 +405,8 @@ class WorktreeConfig(Section):
 class UiConfig(Section):
     """Settings of the screen that `vibe` opens."""
 
-    theme: str = "textual-dark"
-    """The colours: a name that `/theme` lists, such as `textual-light`, `nord` or `gruvbox`."""
+    theme: str = "follow"
+    """The colours: `follow` takes `vibe-dark` or `vibe-light`, as the terminal is; or a name that `/theme` lists."""
     mouse: bool = True
     """Use the mouse; false: leave it to the terminal, to select text."""
     notify: Literal["bell", "osc9", "off"] = "bell"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from textual.drivers.headless_driver import HeadlessDriver
 from textual.events import AppBlur, AppFocus
 
 from ipc import events as e
@@ -13,6 +14,7 @@ from tests.unit.cli.textual_ui.scenes import CHAT, Scene, Stage, made_app, playe
 from vibe.cli.textual_ui import app as app_module
 from vibe.cli.textual_ui.app import VibeApp
 from vibe.cli.textual_ui.overview.side_panel import SidePanel
+from vibe.cli.textual_ui.palettes import ASK_BACKGROUND, BackgroundTold
 
 EMPTY = Scene(scenes.empty, (120, 30))
 
@@ -32,7 +34,38 @@ async def test_a_broken_theme_is_said_once_the_chat_is_there_and_the_screen_has_
 ) -> None:
     async with played(EMPTY, app, tmp_path) as on:
         assert [line for line in said(on) if "theme" in line] == ["[ui] theme 'nosuch' is none: /theme lists them"]
-        assert app.theme == "textual-dark"
+        assert app.theme == "follow"
+
+
+async def test_the_palette_is_that_of_the_terminal_as_soon_as_it_says_so_and_a_set_theme_stays(
+    app: VibeApp, tmp_path: Path
+) -> None:
+    async with played(EMPTY, app, tmp_path) as on:
+        assert app.current_theme.dark
+        app.post_message(BackgroundTold(is_dark=False))
+        await on.settle()
+        assert (app.theme, app.current_theme.dark) == ("follow", False)
+        assert app.screen.styles.background.brightness > 0.9
+
+        app.theme = "nord"
+        app.post_message(BackgroundTold(is_dark=True))
+        await on.settle()
+        assert app.theme == "nord"
+        app.theme = "follow"
+        await on.settle()
+        assert app.current_theme.dark
+
+
+async def test_the_terminal_is_asked_for_its_background_by_who_follows_it_alone(
+    app: VibeApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+    monkeypatch.setattr(HeadlessDriver, "write", lambda _self, data: written.append(data))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    async with played(EMPTY, app, tmp_path) as on:
+        assert written.count(ASK_BACKGROUND) == 1
+        app.theme = "nord"
+        await on.settle()
+        assert written.count(ASK_BACKGROUND) == 1
 
 
 async def test_who_comes_back_is_told_what_happened_meanwhile_once(

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from anyio import create_task_group, to_thread
 from msgspec.structs import replace
 from textual.pilot import Pilot
 
+from ipc import events as e
 from tests.unit.cli.textual_ui.controllers.test_app_controller import ScriptedChat
 from tests.unit.cli.textual_ui.panels.stage import request
-from tests.unit.cli.textual_ui.scenes import made_app
+from tests.unit.cli.textual_ui.scenes import NOW, made_app
 from vibe.cli.textual_ui.app import VibeApp
+from vibe.cli.textual_ui.chat_screen import BUSY_HINT, HINT
 from vibe.cli.textual_ui.input.prompt_area import PromptArea
 from vibe.cli.textual_ui.input.prompt_input import CompletionPopup
 from vibe.cli.textual_ui.log.entry import LogEntry
+from vibe.cli.textual_ui.overview.ticker import Ticker
+from vibe.cli.textual_ui.overview.working_line import WorkingLine
 from vibe.core.tools.ports import ApprovalAnswer
 
 
@@ -142,3 +147,74 @@ async def test_no_candidate_is_longer_than_the_line_beside_an_overview(tmp_path:
             found = app.screen.query_one(CompletionPopup)
             assert found.size.height == 8
             assert found.region.bottom <= app.chat_screen.prompt.region.bottom - 1
+
+
+OF_CHAT: dict[str, Any] = {"session_id": "chat", "conversation_id": "chat"}
+PROMPT = e.PromptStartedEvent(prompt_id="p", **OF_CHAT)
+ENDED = e.PromptEndedEvent(prompt_id="p", outcome="completed", **OF_CHAT)
+
+
+def configured(approvals: str) -> e.ConversationConfiguredEvent:
+    return e.ConversationConfiguredEvent(agent="default", model="m", thinking="off", approvals=approvals, **OF_CHAT)
+
+
+@pytest.mark.parametrize(("height", "spare"), [(15, 0), (16, 1), (36, 1)])
+async def test_there_is_an_empty_row_around_the_line_and_before_it_where_there_is_room(
+    tmp_path: Path, height: int, spare: int
+) -> None:
+    app = await to_thread.run_sync(made_app, "vibe-dark", tmp_path)
+    async with app.run_test(size=(80, height)) as pilot:
+        screen = app.chat_screen
+        screen.opened(ScriptedChat(), "")
+        await pilot.pause()
+        assert screen.prompt.size.height == 1 + 2 * spare
+        assert screen.prompt.region.bottom == height - 1, "the status line is below it"
+        assert screen.log_view.region.bottom == screen.prompt.region.y - spare
+        app.store.publish(PROMPT)
+        app.store.flush()
+        await pilot.pause()
+        line = screen.query_one(WorkingLine)
+        assert line.region.height == 1
+        assert (line.region.y - screen.log_view.region.bottom, screen.prompt.region.y - line.region.bottom) == (
+            spare,
+            spare,
+        )
+
+
+async def test_the_line_says_what_enter_does_while_the_agent_works_and_is_red_where_it_asks_nobody(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path) as (app, pilot, _):
+        area, prompt = app.screen.query_one(PromptArea), app.chat_screen.prompt
+        for event, hint in ((PROMPT, BUSY_HINT), (ENDED, HINT)):
+            app.store.publish(event)
+            app.store.flush()
+            await pilot.pause()
+            assert str(area.placeholder) == hint
+        mark = prompt.query_one("#mark")
+        asks = mark.styles.color
+        for approvals, is_red in (("all", True), ("ask", False)):
+            app.store.publish(configured(approvals))
+            app.store.flush()
+            await pilot.pause()
+            assert (mark.styles.color != asks) is is_red
+
+
+async def test_a_plan_whose_card_is_out_of_sight_is_in_the_last_line_and_a_click_there_brings_it_back(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path) as (app, pilot, _):
+        screen, ticker = app.chat_screen, app.screen.query_one(Ticker)
+        step = e.StepOutline(id="one", title="Do it", mode="code")
+        app.store.publish(e.PlanStartedEvent(goal="Do one thing", steps=(step,), plan_id="plan", ts=NOW - 14))
+        app.store.flush()
+        await pilot.pause(0.3)
+        assert "steps" not in ticker.render_line(0).text
+        screen.log_view.extend(LogEntry("user", f"line {number}") for number in range(60))
+        await pilot.pause(0.3)
+        assert ticker.render_line(0).text.startswith(" ▸ 0/1 steps · 0:14 ")
+        await pilot.click(Ticker, offset=(3, 0))
+        await pilot.pause(0.3)
+        rows = [screen.log_view.render_line(y).text for y in range(4)]
+        assert any("Do one thing" in row for row in rows), rows
+        assert "steps" not in ticker.render_line(0).text

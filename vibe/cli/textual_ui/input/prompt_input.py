@@ -351,8 +351,9 @@ class PromptInput(Widget):
 
     DEFAULT_CSS = """
     PromptInput { height: auto; layout: vertical; background: $surface; }
-    PromptInput > Horizontal { height: auto; }
+    PromptInput > Horizontal { height: auto; padding: 0 1; }
     PromptInput #mark { width: 2; height: 1; color: $text-primary; text-style: bold; }
+    PromptInput.unasked #mark { color: $text-error; }
     """
 
     @dataclass
@@ -428,6 +429,11 @@ class PromptInput(Widget):
         """Show another text, with the cursor at its end."""
         self._draft = None
         self._replace_all(text)
+
+    def hint(self, text: str) -> None:
+        """Say in an empty line what can be typed there."""
+        self._placeholder = text
+        self._show_mark()
 
     def clear(self) -> None:
         """Empty the text, and be at the end of the history."""

@@ -41,7 +41,7 @@ class ChatLog(PaintedSheet, can_focus=True):
         overflow-y: scroll;
         scrollbar-size-vertical: 1;
     }
-    ChatLog > .chat-log--user { background: $primary 12%; color: $foreground; }
+    ChatLog > .chat-log--user { background: $surface; color: $foreground; }
     ChatLog > .chat-log--code { background: $foreground 4%; }
     ChatLog > .chat-log--added { background: $success 12%; }
     ChatLog > .chat-log--removed { background: $error 12%; }
@@ -114,7 +114,7 @@ class ChatLog(PaintedSheet, can_focus=True):
         """Show an entry as it is now. Of what streams, 12 states a second are shown at most, and the last."""
         if entry.index < 0:
             return
-        if entry.draw is not None and entry.is_open and not self._top()[0] <= entry.index <= self._bottom():
+        if entry.draw is not None and entry.is_open and not self.shows(entry):
             self._sheet.forget(entry)  # it is drawn when it comes into sight
             return
         self._streamed.add(entry)

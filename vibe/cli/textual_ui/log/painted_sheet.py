@@ -248,6 +248,15 @@ class SheetView(ScrollView):
         """The entry at the lower edge."""
         return self._sheet.at(self.scroll_offset.y + self._rows_shown - 1)
 
+    def shows(self, entry: LogEntry) -> bool:
+        """Return whether a row of an entry is in sight."""
+        return entry.index >= 0 and self._top()[0] <= entry.index <= self._bottom()
+
+    def reveal(self, entry: LogEntry) -> None:
+        """Have an entry at the upper edge, or as far up as there is something below it."""
+        if entry.index >= 0:
+            self._place(entry.index, 0)
+
     def _place(self, index: int, row: int, *, clamp: bool = True) -> None:
         """Have a row of an entry at the upper edge, with exact heights on the screen and one screen above it."""
         sheet = self._sheet

@@ -13,13 +13,15 @@ from rich.cells import cell_len
 from rich.text import Text
 from textual.content import Content
 from textual.dom import DOMNode
+from textual.message import Message
 from textual.timer import Timer
 from textual.widget import Widget
 
 from vibe.cli.textual_ui.log.entry import clean_coloured
 from vibe.front.event_text import one_line
-from vibe.front.plan_words import SPINNER, clock, cut, short, took, totals_line
+from vibe.front.plan_words import clock, cut
 from vibe.view.agent_view import AgentView, Key
+from vibe.view.figures import dollars, short
 from vibe.view.plan_view import PlanView
 from vibe.view.view import View
 
@@ -71,49 +73,52 @@ class Refresher:
 
 SECONDS_PER_FRAME = 0.125
 SECONDS_PER_TICK = 1.0
-NARROW = 110
-"""Columns of the screen below which this line is all of the overview."""
 SLIM = 40
-"""Columns below which it names no keys."""
-ROOMY = 60
-"""Columns from which on it says how to stop what is at work."""
-LEAST_DOING = 20
-COUNTED_SECONDS = 3.0
-"""An agent that is at work for so long is said to be."""
-QUIET_SECONDS = 10.0
-"""A model that sends nothing for so long is said to."""
+"""Columns of the screen below which this line names no keys."""
+ROOMY = 100
+"""Columns from which on it names those that count everywhere."""
+KEYS = "Shift+Tab mode · Ctrl+P commands"
+AGENTS_KEY = "F2 agents"
 PLANNER = "planner"
 """The agent of runs that write a plan."""
-SPARED_FIRST = ("thinking", "approvals", "tokens", "agent", "cost")
+SPARED_FIRST = ("thinking", "cost", "tokens", "agent", "context")
 """Parts that go, one after the other, where the line is too short for all."""
 GAP = "   "
+MUTED = "$foreground-muted"
 
 
 class Ticker(Widget):
-    """One line: the plan while one runs, else agent and model, context and cost; what is done now; who waits for you.
+    """One line: mode, model, context and cost; who waits for you; keys. First of all a plan whose card is not in sight.
 
     ``agent_id`` is the agent of the chat (blank: the view's own choice), ``overview_key`` what a person presses to see
-    more (blank: nothing is said of it), ``keys`` are those of the part that has the focus. It redraws by itself only
-    while something goes on. A line of the person's own stands in for agent, model, context and cost.
+    more (blank: it names no keys), ``keys`` are those of the part that has the focus. ``is_hidden`` says whether the
+    card of a plan is out of sight. It redraws by itself only while it tells the time of one. A line of the person's own
+    stands in for mode, model, context and cost.
     """
 
     DEFAULT_CSS = """
-    Ticker {
-        height: 1;
-        background: $panel;
-        color: $foreground;
-        padding-right: 1;
-    }
+    Ticker { height: 1; color: $foreground-muted; padding-right: 1; }
     """
 
-    def __init__(self, *, overview_key: str = "Ctrl+T", clock: Callable[[], float] = time.time) -> None:
+    class PlanWanted(Message, namespace="ticker"):
+        """The person clicked the line while it told of a plan."""
+
+    def __init__(
+        self,
+        *,
+        overview_key: str = "Ctrl+T",
+        is_hidden: Callable[[PlanView], bool] = lambda _: False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         super().__init__()
         self.agent_id = ""
         self.overview_key = overview_key
         self.keys = ""
+        self._is_hidden = is_hidden
         self._clock = clock
         self._view = View()
         self._own: Content | None = None
+        self._shown = Content()
         self.refresher = Refresher(self, self._draw)
 
     def present(self, view: View, changed: frozenset[Key] = frozenset()) -> None:  # noqa: ARG002  as every presenter
@@ -125,9 +130,15 @@ class Ticker(Widget):
         """Show what was presented before."""
         self._draw()
 
+    def on_click(self) -> None:
+        """Tell that the plan is wanted that the line is about."""
+        if self._hidden is not None:
+            self.post_message(self.PlanWanted())
+
     def render(self) -> Content:
         """The line."""
-        return ticker_line(self._view, self.agent, self._clock(), self.size.width, self._hint(), self._own)
+        self._shown = self._line()
+        return self._shown
 
     @property
     def agent(self) -> AgentView | None:
@@ -141,26 +152,32 @@ class Ticker(Widget):
         self.refresher.wish()
 
     def _draw(self) -> None:
-        self.refresher.beat(self._pace())
-        self.refresh()
+        """Draw it, if it has changed."""
+        self.refresher.beat(SECONDS_PER_TICK if self._hidden is not None else 0.0)
+        if not self._line().is_same(self._shown):
+            self.refresh()
 
-    def _pace(self) -> float:
-        if not is_live(self._view.plan) and not self._is_at_work:
-            return 0.0
-        return SECONDS_PER_TICK if self._view.requests else SECONDS_PER_FRAME
+    def _line(self) -> Content:
+        plan = self._hidden
+        lead = "" if plan is None else plan_words(plan, self._clock())
+        return ticker_line(self._view, self.agent, self.size.width, lead=lead, hint=self._hint(), own=self._own)
 
     @property
-    def _is_at_work(self) -> bool:
-        return is_busy(self.agent) or is_busy(planner(self._view))
+    def _hidden(self) -> PlanView | None:
+        """The plan that runs, if its card is out of sight."""
+        plan = self._view.plan
+        return plan if plan is not None and is_live(plan) and self._is_hidden(plan) else None
 
     def _hint(self) -> str:
         """The keys that a person may not know of now."""
         width = self.screen.size.width
-        if self.keys:
+        if self.keys or not self.overview_key or width < SLIM:
             return self.keys
-        stop = "Esc stops" if width >= ROOMY and self._is_at_work and not self._view.requests else ""
-        more = f"{self.overview_key} overview" if SLIM <= width < NARROW and self.overview_key else ""
-        return " · ".join(filter(None, (stop, more)))
+        if is_live(self._view.plan):
+            return AGENTS_KEY
+        if width < ROOMY:
+            return f"{self.overview_key} overview"
+        return "" if self._view.requests else KEYS
 
 
 def is_live(plan: PlanView | None) -> bool:
@@ -182,26 +199,26 @@ def planner(view: View) -> AgentView | None:
     return None if run is None else view.agents.get(run.source)
 
 
+def plan_words(plan: PlanView, now: float) -> str:
+    """The progress of a plan at ``now`` (unix seconds)."""
+    return f"▸ {plan.done}/{plan.total} steps · {clock(plan.clock(now))}"
+
+
 def ticker_line(
-    view: View, agent: AgentView | None, now: float, width: int, hint: str = "", own: Content | None = None
+    view: View, agent: AgentView | None, width: int, *, lead: str = "", hint: str = "", own: Content | None = None
 ) -> Content:
-    """The line for a view at ``now`` (unix seconds), at most ``width`` cells wide; ``own`` is the person's part."""
-    ends = [_waiting(view), (hint, "$foreground-muted")]
-    ends = [(text, style) for text, style in ends if text]
+    """The line for a view, at most ``width`` cells wide; ``lead`` stands first, ``own`` is the person's part."""
+    ends = [(text, style) for text, style in (_waiting(view), (hint, MUTED)) if text]
     taken = sum(cell_len(text) + len(GAP) for text, _ in ends) + 1
-    doing, style = _doing(view, agent, now)
+    parts: list[tuple[str, str] | Content] = [(" ", "")]
     room = max(0, width - taken)
-    kept = min(cell_len(doing), LEAST_DOING) + len(GAP) if doing else 0
-    is_about_plan = view.plan is not None and bool(view.plan.total) and _is_newest(view.plan, agent)
-    facts = _facts(view, agent, now, (max(0, room - kept), room)) if own is None or is_about_plan else []
-    said = sum(cell_len(text) for text, _ in facts)
-    parts: list[tuple[str, str] | Content] = [(" ", ""), *facts]
-    if own is not None and room - said > 2 * len(GAP):
-        own = own.truncate(room - said - (len(GAP) if facts else 0), ellipsis=True)
-        parts += [(GAP, ""), own] if facts else [own]
-        said += own.cell_length + (len(GAP) if facts else 0)
-    if doing and room - said > len(GAP) + 1:
-        parts += [(GAP, ""), (cut(doing, room - said - len(GAP)), style)]
+    if lead:
+        parts += [(cut(lead, room), "bold $foreground"), (GAP, "")]
+        room = max(0, room - cell_len(lead) - len(GAP))
+    if own is None:
+        parts += _facts(view, agent, room)
+    elif room > len(GAP):
+        parts.append(own.truncate(room, ellipsis=True))
     left = Content.assemble(*parts).cell_length
     parts.append((" " * max(0, width - left - taken + 1), ""))
     for end in ends:
@@ -209,12 +226,8 @@ def ticker_line(
     return Content.assemble(*parts)[:width]
 
 
-def _facts(view: View, agent: AgentView | None, now: float, rooms: tuple[int, int]) -> list[tuple[str, str]]:
-    """The parts of what stands first: in so many cells as there should be, else in as many as there are."""
-    room, most = rooms
-    plan = view.plan
-    if plan is not None and plan.total and _is_newest(plan, agent):
-        return [(cut(totals_line(plan, now, room), most), "bold")]
+def _facts(view: View, agent: AgentView | None, room: int) -> list[tuple[str, str]]:
+    """The parts on the conversation, in at most so many cells."""
     said = _about(view, agent)
     for spare in SPARED_FIRST:
         if sum(cell_len(text) + 3 for text, _ in said.values()) - 3 <= room:
@@ -222,79 +235,58 @@ def _facts(view: View, agent: AgentView | None, now: float, rooms: tuple[int, in
         said.pop(spare, None)
     parts: list[tuple[str, str]] = []
     for text, style in said.values():
-        parts += [(" · ", "$foreground-muted"), (text, style)] if parts else [(text, style)]
+        parts += [(" · ", MUTED), (text, style)] if parts else [(text, style)]
     whole = sum(cell_len(text) for text, _ in parts)
-    return parts if whole <= most else [(cut("".join(text for text, _ in parts), most), "")]
+    return parts if whole <= room else [(cut("".join(text for text, _ in parts), room), "")]
 
 
-def _is_newest(plan: PlanView, agent: AgentView | None) -> bool:
-    """Return True if a plan runs, or nothing was said since it ended."""
-    if plan.started_at is None:
-        return False
-    newest = None if agent is None else next(reversed(agent.entries.values()), None)
-    return plan.ended_at is None or newest is None or newest.ts <= plan.ended_at
+def mode_of(agent: AgentView) -> tuple[str, str]:
+    """The name of an agent's profile where it is of no mode's own, and its mode in words."""
+    own = "" if agent.profile in MODES else agent.profile
+    if agent.approvals == "all":
+        return own, UNASKED
+    if agent.approvals == "edits":
+        return own, MODES["accept-edits"]
+    return own, MODES.get(agent.profile, "asks") if agent.profile else ""
+
+
+MODES: Final = {"default": "asks", "accept-edits": "accepts edits", "plan": "plan mode", "auto-approve": "asks"}
+"""The modes of our own profiles in words; the last one asks where its rights were taken back."""
+UNASKED: Final = "AUTO-APPROVES EVERYTHING"
 
 
 def _about(view: View, agent: AgentView | None) -> dict[str, tuple[str, str]]:
-    """The parts of a line on a conversation, by name: text and style."""
-    if agent is None:
-        return {}
+    """The parts of the line on a conversation and its agent, by name: text and style."""
+    said = {} if agent is None else _about_agent(agent)
+    if view.spent.calls:
+        said["tokens"] = (f"{short(view.spent.tokens)} tok", "")
+        if view.spent.cost_usd is not None:
+            said["cost"] = (dollars(view.spent.cost_usd), "")
+    return said
+
+
+def _about_agent(agent: AgentView) -> dict[str, tuple[str, str]]:
+    own, mode = mode_of(agent)
+    thinking = "" if agent.thinking in {"", "off"} else f"thinking {agent.thinking}"
     said = {
         name: (one_line(text, 40), style)
         for name, text, style in (
-            ("agent", agent.profile, "bold"),
+            ("agent", own, ""),
+            ("mode", mode, "bold $text-error" if mode == UNASKED else ""),
             ("model", agent.model, ""),
-            ("thinking", agent.thinking, "$foreground-muted"),
-            ("approvals", agent.approvals, "$foreground-muted"),
+            ("thinking", thinking, ""),
         )
         if text
     }
     if agent.context_tokens and agent.context_limit:
         share = agent.context_tokens / agent.context_limit
-        said["context"] = (f"{share:.0%} context", pressure(share))
-    if view.spent.calls:
-        said["tokens"] = (f"{short(view.spent.tokens)} tok", "")
-        if view.spent.cost_usd is not None:
-            said["cost"] = (f"${view.spent.cost_usd:.2f}", "")
+        said["context"] = (f"{share:.0%} of {short(agent.context_limit)}", pressure(share))
     return said
 
 
 def pressure(share: float) -> str:
     """The style for a share of something that must not run out."""
     return "$text-error" if share >= 0.9 else "$text-warning" if share >= 0.7 else ""
-
-
-def _doing(view: View, agent: AgentView | None, now: float) -> tuple[str, str]:
-    plan = view.plan
-    said, quiet = "", 0.0
-    if agent is not None and agent.plan_id is None and is_busy(agent):
-        said = "" if agent.requests else _with_time(agent.doing(), agent, now)  # that is told at the end of the line
-        quiet = _quiet(view, agent, now) if said else 0.0
-    if not said and plan is not None and is_live(plan):
-        step = next(reversed(plan.running.values()), None)
-        said = "" if step is None else f"{step.id}: {step.doing()}"
-    writer = planner(view)
-    if not said and writer is not None and is_busy(writer) and not writer.requests:
-        said = _with_time(f"{PLANNER}: {writer.doing()}", writer, now)
-    if not said:
-        return "", ""
-    spinner = "" if view.requests else SPINNER[int(now / SECONDS_PER_FRAME) % len(SPINNER)] + " "
-    if quiet:
-        return f"{spinner}{one_line(said, 380)} · nothing for {clock(quiet)}", "$text-warning"
-    return spinner + one_line(said, 400), "$text-accent"
-
-
-def _quiet(view: View, agent: AgentView, now: float) -> float:
-    """Seconds since a model that is asked sent anything; 0: it is not long."""
-    run = view.runs.get(agent.source)
-    seconds = now - run.updated_at if run is not None and agent.is_asking else 0.0
-    return seconds if seconds >= QUIET_SECONDS else 0.0
-
-
-def _with_time(doing: str, agent: AgentView, now: float) -> str:
-    """The work of an agent, and the time it has been at its prompt."""
-    seconds = 0.0 if agent.prompt is None else now - agent.prompt.ts
-    return f"{took(seconds)} · {doing}" if doing and seconds >= COUNTED_SECONDS else doing
 
 
 def _waiting(view: View) -> tuple[str, str]:

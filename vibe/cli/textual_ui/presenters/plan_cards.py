@@ -47,6 +47,17 @@ class PlanCards:
                 self._show(plan, plan.started_at)
         self._refresher.beat(SECONDS_PER_FRAME if next(self._live(), None) is not None else 0.0)
 
+    def is_out_of_sight(self, plan: PlanView) -> bool:
+        """Return whether a plan has a card of which nothing is to be seen."""
+        card = self._cards.get(plan.id)
+        return card is not None and not self._log.shows(card[1])
+
+    def reveal(self) -> None:
+        """Bring the card of the plan that runs into sight."""
+        entry = next(self._live(), None)
+        if entry is not None:
+            self._log.reveal(entry)
+
     def _show(self, plan: PlanView, since: float) -> None:
         began, entry = self._cards.get(plan.id, (None, None))
         if entry is None or began != since or (entry.index < 0 and is_live(plan)):

@@ -17,6 +17,7 @@ from textual.screen import Screen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from vibe.cli.textual_ui.palettes import listed
 from vibe.system.errors import VibeError
 from vibe.system.plain_text import plain_line, shortened
 
@@ -311,7 +312,7 @@ class SetupScreen(Screen[bool]):
     def _ask_theme(self) -> None:
         app = self._our_app
         self._theme_before = app.theme
-        names = sorted(app.available_themes)
+        names = listed(app.available_themes)
         self._show(SetupStep.THEME, "Choose a theme. The screen previews it.")
         self._list(names, names, marked=names.index(app.theme) if app.theme in names else 0)
 

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vibe.cli.textual_ui.palettes import BackgroundTold
 from vibe.cli.textual_ui.terminal_driver import BEGIN, END, Pasted, PasteStream
 
-Item = str | Pasted
+Item = str | Pasted | BackgroundTold
 
 
 def joined(items: list[Item]) -> list[Item]:
@@ -94,8 +95,8 @@ def test_five_megabytes_in_small_reads_are_fast() -> None:
 
 
 REPORTS = [
-    "\x1b]11;rgb:0000/0000/0000\x07",
-    "\x1b]11;rgb:ffff/ffff/ffff\x1b\\",
+    "\x1b]11;?\x07",
+    "\x1b]12;rgb:ffff/ffff/ffff\x1b\\",
     "\x1b]10;rgb:1/2/3\x9c",
     "\x1bP>|tmux 3.5a\x1b\\",
     "\x1bP1$r0m\x1b\\",
@@ -113,6 +114,30 @@ def test_an_answer_of_the_terminal_is_no_typing_wherever_it_is_cut(report: str) 
     for cut in range(len(report) + 1):
         pieces = (f"ab{report[:cut]}", f"{report[cut:]}cd{KEYS}")
         assert fed(PasteStream(), *pieces) == [f"abcd{KEYS}"], cut
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_dark"),
+    [
+        ("\x1b]11;rgb:0000/0000/0000\x07", True),
+        ("\x1b]11;rgb:1e1e/1e1e/2e2e\x1b\\", True),
+        ("\x1b]11;rgb:f/f/f\x9c", False),
+        ("\x1b]11;rgba:FDFD/F6F6/E3E3/FFFF\x1b\\", False),
+    ],
+)
+def test_the_background_of_the_terminal_is_taken_out_of_what_is_typed_wherever_it_is_cut(
+    answer: str,
+    is_dark: bool,  # noqa: FBT001  a parameter of the table
+) -> None:
+    for cut in range(len(answer) + 1):
+        pieces = (f"ab{answer[:cut]}", f"{answer[cut:]}cd{KEYS}")
+        assert fed(PasteStream(), *pieces) == ["ab", BackgroundTold(is_dark=is_dark), f"cd{KEYS}"], cut
+
+
+def test_of_an_answer_as_long_as_it_likes_little_is_kept() -> None:
+    stream = PasteStream()
+    assert fed(stream, "\x1b]11;rgb:0/0/0", *["0" * 1000] * 1000, "\x07x") == [BackgroundTold(is_dark=True), "x"]
+    assert fed(stream, "\x1b]0;title", *["0" * 1000] * 10, "\x07x") == ["x"]
 
 
 def test_an_answer_without_an_end_is_over_soon_and_swallows_no_enter() -> None:

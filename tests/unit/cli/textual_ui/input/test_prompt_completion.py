@@ -57,7 +57,7 @@ async def test_a_slash_offers_commands_and_letters_choose_among_them(app: InputS
         rows = app.rows()
 
         assert rows[-2].rstrip() == "▸ /memory  [red]notes"
-        assert rows[-1].startswith("> /mm")
+        assert rows[-1].startswith(" > /mm")
 
 
 @pytest.mark.parametrize("key", ["tab", "enter"])
@@ -192,7 +192,7 @@ async def test_the_list_fits_above_the_input_on_a_tiny_screen(app: InputStage) -
         await pressed(pilot, "/", "down", "down", "down", "down")
         rows = app.rows()
 
-        assert [row[:8].rstrip() for row in rows] == ["▸ /help", "  /model", "  /plan", "  /memor", "> /"]
+        assert [row[:8].rstrip() for row in rows] == ["▸ /help", "  /model", "  /plan", "  /memor", " > /"]
         assert rows[1].startswith("  /model [NAME]  ch…")
 
 

@@ -85,26 +85,25 @@ async def test_one_that_fails_is_said_once_and_the_line_is_as_usual(tmp_path: Pa
     async with app.run_test(size=(80, 5)) as pilot:
         view = view_of(*TALKED)
         app.see(view)
-        await until(pilot, lambda: app.shown.startswith("default · large") and bool(app.said))
+        await until(pilot, lambda: app.shown.startswith("asks · large") and bool(app.said))
         app.see(view, spent(1))
         await until(pilot, lambda: app.shown == "better")
         app.see(view, spent(1))
-        await until(pilot, lambda: app.shown.startswith("default · large"))
+        await until(pilot, lambda: app.shown.startswith("asks · large"))
 
         assert app.said == [("[ui] status_line: the command ended with exit code 3: no such thing", "warning")]
 
 
-def test_a_running_plan_stays_in_the_line_and_is_told() -> None:
+def test_a_plan_out_of_sight_stands_before_it_and_is_told() -> None:
     view = view_of(*SURVEYED)
     agent = next(iter(view.agents.values()))
+    lead = "▸ 1/4 steps · 1:32"
 
-    line = ticker_line(view, agent, 1092.0, 120, "", own_content("mine")).plain
+    line = ticker_line(view, agent, 120, lead=lead, own=own_content("mine")).plain
 
-    assert "1/4 steps" in line
-    assert "mine" in line
-    assert line.index("mine") < line.index("bash pytest")
+    assert line.startswith(f" {lead}   mine")
     assert status_document(view, agent, "/x")["plan"] == "1/4"
-    assert "mine" not in ticker_line(view, agent, 1092.0, 24, "", own_content("mine")).plain
+    assert "mine" not in ticker_line(view, agent, 24, lead=lead, own=own_content("mine")).plain
 
 
 def test_nothing_but_colours_reaches_the_terminal() -> None:

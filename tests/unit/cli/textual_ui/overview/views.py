@@ -47,7 +47,7 @@ SURVEYED: tuple[Event, ...] = (
         ),
         ts=1000.0,
     ),
-    moved("survey", "completed", duration_s=4.25),
+    moved("survey", "completed", duration_s=4.25, ts=1004.25),
     moved("slugify", "in_progress", ts=1080.0),
     e.SubAgentStartedEvent(title="", mode="code", model="m", tools=(), max_tokens=50_000, max_turns=9, **WHO),
     e.UsageEvent(model="m", prompt_tokens=40_000, completion_tokens=1_000, cost_usd=0.12, **WHO),

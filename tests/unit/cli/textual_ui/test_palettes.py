@@ -1,0 +1,55 @@
+"""Our palettes: text on them can be read, amber is for nothing but who is needed, and one follows the terminal."""
+
+from __future__ import annotations
+
+import pytest
+from textual.color import Color
+from textual.theme import Theme
+
+from vibe.cli.textual_ui.palettes import DARK, LIGHT, background_told, following, listed, seems_dark
+from vibe.cli.textual_ui.readable import GROUNDS, MUTED, TEXTS, contrast, readable
+
+DIFF = 0.12
+"""Of the colours of what was added and removed, on the ground of a diff."""
+
+
+@pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)
+def test_text_can_be_read_on_every_ground_and_in_diffs(theme: Theme) -> None:
+    known = readable(theme.to_color_system().generate() | theme.variables)
+    colours = {name: Color.parse(known[name]) for name in (*TEXTS, MUTED, *GROUNDS, "success", "error", "foreground")}
+    ground = colours["background"]
+    grounds = [colours[name] for name in GROUNDS]
+    grounds += [ground.blend(colours[name], DIFF) for name in ("success", "error")]
+    worst = {name: min(contrast(colours[name], each) for each in grounds) for name in (*TEXTS, MUTED, "foreground")}
+    assert min(worst.values()) >= 4.5, worst
+
+
+@pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)
+def test_what_is_chosen_or_at_work_has_no_colour_of_what_needs_a_person(theme: Theme) -> None:
+    assert theme.accent == theme.primary
+    assert theme.variables["text-accent"] == theme.variables["text-primary"] != theme.variables["text-warning"]
+    assert theme.dark is (theme is DARK)
+
+
+def test_a_palette_follows_what_the_terminal_says_of_itself() -> None:
+    assert following(is_dark=False).background == LIGHT.background
+    assert following(is_dark=True).variables == DARK.variables
+    assert background_told("\x1b]10;rgb:0/0/0") is None
+    assert background_told("\x1b]11;rgb:zz/0/0") is None
+
+
+@pytest.mark.parametrize(
+    ("said", "is_dark"), [("", True), ("15;0", True), ("0;15", False), ("0;default;7", False), ("7;8", True)]
+)
+def test_a_terminal_that_says_nothing_is_dark_unless_its_variable_says_otherwise(
+    said: str,
+    is_dark: bool,  # noqa: FBT001  a parameter of the table
+) -> None:
+    assert seems_dark({"COLORFGBG": said}) is is_dark
+    assert seems_dark({})
+
+
+def test_ours_are_offered_first() -> None:
+    assert listed(["nord", "vibe-light", "follow", "dracula", "vibe-dark"]) == [
+        "follow", "vibe-dark", "vibe-light", "dracula", "nord",
+    ]  # fmt: skip

@@ -1,0 +1,62 @@
+"""WorkingLine: the row above the line a person types in, there only while an agent works."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from msgspec.structs import replace
+from textual.content import Content
+from textual.widget import Widget
+
+from vibe.cli.textual_ui.log.rows import drawn
+from vibe.cli.textual_ui.overview.ticker import SECONDS_PER_FRAME, Refresher, is_busy, planner
+from vibe.front.working_line import CurrentWork, work_of, working_line
+from vibe.view.agent_view import Key
+from vibe.view.view import View
+
+
+class WorkingLine(Widget):
+    """Shows the work of the agent of the chat, or else of the model that plans; gone in the frame in which it ends.
+
+    ``agent_id`` is the agent (blank: the view's own choice); ``clock`` tells unix seconds.
+    """
+
+    DEFAULT_CSS = """
+    WorkingLine { height: 1; display: none; padding: 0 1; }
+    WorkingLine.shown { display: block; }
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        super().__init__()
+        self.agent_id = ""
+        self._clock = clock
+        self._work: CurrentWork | None = None
+        self.refresher = Refresher(self, self.refresh, SECONDS_PER_FRAME)
+
+    def present(self, view: View, changed: frozenset[Key] = frozenset()) -> None:  # noqa: ARG002  as every presenter
+        """Show what is at work now."""
+        self._work = work_in(view, self.agent_id)
+        self.set_class(self._work is not None, "shown")
+        self.refresher.beat(SECONDS_PER_FRAME if self._work is not None else 0.0)
+        if self._work is not None:
+            self.refresher.wish()
+
+    def render(self) -> Content:
+        """The row."""
+        if self._work is None:
+            return Content("")
+        now = self._clock()
+        return drawn(working_line(self._work, now, self.content_size.width, int(now / SECONDS_PER_FRAME)))
+
+
+def work_in(view: View, agent_id: str) -> CurrentWork | None:
+    """Return what is at work in a chat; None: nothing is, or all waits for the person."""
+    agent = view.agents.get(agent_id) or view.main
+    if agent is not None and agent.plan_id is None and is_busy(agent):
+        work = work_of(agent)
+        if work is not None:
+            return work
+    writer = planner(view)
+    work = None if writer is None or not is_busy(writer) else work_of(writer)
+    return None if work is None else replace(work, words=f"planning · {work.words}")

@@ -1,0 +1,104 @@
+"""Our two palettes as themes, and ``follow``: the one of them that fits the background of the terminal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from textual.color import Color
+from textual.message import Message
+from textual.theme import Theme
+
+FOLLOW: Final = "follow"
+"""The theme that takes after the terminal."""
+DARK: Final = Theme(
+    name="vibe-dark",
+    dark=True,
+    background="#0e1116",
+    surface="#171b22",
+    panel="#1f242c",
+    foreground="#d9dee7",
+    primary="#80bafd",
+    accent="#80bafd",
+    secondary="#8a94a3",
+    success="#80c48c",
+    warning="#f6c364",
+    error="#f9848c",
+    variables={
+        "foreground-muted": "#8a94a3",
+        "text-primary": "#80bafd",
+        "text-accent": "#80bafd",
+        "text-secondary": "#8a94a3",
+        "text-success": "#80c48c",
+        "text-warning": "#f6c364",
+        "text-error": "#f9848c",
+    },
+)
+"""Accent and primary are one blue in both, so that amber is for nothing but a person who is needed, and silence."""
+LIGHT: Final = Theme(
+    name="vibe-light",
+    dark=False,
+    background="#fbfbf9",
+    surface="#f1f1ed",
+    panel="#e8e8e3",
+    foreground="#24272c",
+    primary="#0057b3",
+    accent="#0057b3",
+    secondary="#5f6670",
+    success="#11682a",
+    warning="#865804",
+    error="#b81622",
+    variables={
+        "foreground-muted": "#5f6670",
+        "text-primary": "#0057b3",
+        "text-accent": "#0057b3",
+        "text-secondary": "#5f6670",
+        "text-success": "#11682a",
+        "text-warning": "#865804",
+        "text-error": "#b81622",
+    },
+)
+OURS: Final = (FOLLOW, DARK.name, LIGHT.name)
+_LIGHT_OF_16: Final = frozenset({"7", *map(str, range(9, 16))})
+"""Colours of a terminal's own palette on which dark text is read."""
+
+
+@dataclass
+class BackgroundTold(Message):
+    """The terminal has said whether its background is dark."""
+
+    is_dark: bool
+
+
+ASK_BACKGROUND: Final = "\x1b]11;?\x1b\\"
+"""Has a terminal say its background; those that don't know it say nothing."""
+BACKGROUND: Final = "\x1b]11;"
+"""The beginning of the answer."""
+_COLOUR: Final = re.compile(r"\x1b\]11;rgba?:([0-9a-f]{1,4})/([0-9a-f]{1,4})/([0-9a-f]{1,4})", re.IGNORECASE)
+
+
+def background_told(answer: str) -> BackgroundTold | None:
+    """Return what an answer of the terminal says; None: it is another, or no colour."""
+    found = _COLOUR.match(answer)
+    if found is None:
+        return None
+    red, green, blue = (round(int(part, 16) / (16 ** len(part) - 1) * 255) for part in found.groups())
+    return BackgroundTold(is_dark=Color(red, green, blue).brightness < 0.5)
+
+
+def seems_dark(environ: Mapping[str, str]) -> bool:
+    """Return whether a terminal that says nothing itself is taken for a dark one, by ``COLORFGBG``."""
+    return environ.get("COLORFGBG", "").rpartition(";")[2] not in _LIGHT_OF_16
+
+
+def following(*, is_dark: bool) -> Theme:
+    """Return the theme ``follow`` for a terminal."""
+    own = DARK if is_dark else LIGHT
+    return replace(own, name=FOLLOW)
+
+
+def listed(names: Iterable[str]) -> list[str]:
+    """Return names of themes in the order in which they are offered: ours first."""
+    return sorted(names, key=lambda name: (OURS.index(name) if name in OURS else len(OURS), name))

@@ -1,0 +1,126 @@
+"""The working line: what an agent is at, how long, what streams, and that nothing comes; in one row of any width."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from vibe.front.cells import Line, cells_of, spread
+from vibe.front.event_text import one_line
+from vibe.front.plan_words import SPINNER
+from vibe.view.agent_view import VERBS, AgentView, CallView
+from vibe.view.figures import clock, short
+
+QUIET_S: Final = 10.0
+"""Seconds without a byte, after which that is said."""
+CHARACTERS_PER_TOKEN: Final = 4
+"""About; the provider counts them only once the answer is whole."""
+LEAST_STREAM_S: Final = 1.0
+"""Of a stream, before its speed is told."""
+COMMANDS: Final = frozenset({"bash", "shell"})
+"""Tools from which output is to be expected while they run."""
+LONGEST: Final = 200
+SPARED_FIRST: Final = ("speed", "tokens", "keys", "time")
+"""Parts that go, one after the other, where the line is too short for all."""
+STOP: Final = "Esc stops"
+
+
+class CurrentWork(Struct, frozen=True, kw_only=True):
+    """Something that an agent is at. ``since`` is when it began, ``heard_at`` when it was heard of last.
+
+    Both are unix seconds; ``heard_at`` is None where nothing is to be heard. ``streamed`` are the characters that came
+    from the model within ``streaming_s`` seconds.
+    """
+
+    words: str
+    since: float
+    heard_at: float | None = None
+    is_command: bool = False
+    streamed: int = 0
+    streaming_s: float = 0.0
+
+
+def work_of(agent: AgentView) -> CurrentWork | None:
+    """Return what an agent is at; None: nothing, or it waits for a person."""
+    asking = {getattr(request.event, "tool_call_id", "") for request in agent.requests.values()}
+    calls = [call for name, call in agent.open_calls.items() if call.status == "running" and name not in asking]
+    if calls and not (agent.requests and calls[0].tool == "ask_user_question"):
+        return _call(calls)
+    if agent.requests:
+        return None
+    if agent.is_asking and agent.asked_at is not None:
+        return _model(agent, agent.asked_at)
+    if agent.prompt is None:
+        return None
+    words = agent.activity if agent.activity == "starting" else "working"
+    return CurrentWork(words=words, since=max(agent.prompt.ts, agent.asked_at or 0.0))
+
+
+def _call(calls: list[CallView]) -> CurrentWork:
+    """The call that runs longest, and how many others do."""
+    call = calls[0]
+    more = f" and {len(calls) - 1} more" if len(calls) > 1 else ""
+    is_command = call.tool in COMMANDS
+    return CurrentWork(
+        words=f"{VERBS.get(call.tool, call.tool)}{more}",
+        since=call.began_at,
+        heard_at=max(call.until, call.began_at) if is_command else None,
+        is_command=is_command,
+    )
+
+
+def _model(agent: AgentView, asked_at: float) -> CurrentWork:
+    first, last = agent.first_byte_at, agent.last_byte_at
+    return CurrentWork(
+        words=_thinking(agent),
+        since=asked_at,
+        heard_at=last or asked_at,
+        streamed=agent.streamed,
+        streaming_s=0.0 if first is None or last is None else last - first,
+    )
+
+
+def _thinking(agent: AgentView) -> str:
+    if agent.writing is not None:
+        return "writing"
+    if agent.activity.startswith("writes: "):
+        return "writing a call"
+    if agent.activity == "waiting for the model" and agent.model:
+        return f"waiting for {agent.model}"
+    return agent.activity or "thinking"
+
+
+def working_line(work: CurrentWork, now: float, cells: int, beat: int) -> Line:
+    """The row at ``now`` (unix seconds), in exactly so many cells; ``beat`` is the picture of the spinner."""
+    silence = _silence(work, now)
+    parts = _parts(work, now, silence)
+    keys = STOP
+    lead: Line = [(SPINNER[beat % len(SPINNER)], "accent"), (f" {one_line(work.words, LONGEST)}", "")]
+    for spare in SPARED_FIRST:
+        if cells_of([*lead, *parts.values()]) + len(keys) + 2 * bool(keys) <= cells:
+            break
+        parts.pop(spare, None)
+        keys = "" if spare == "keys" else keys
+    return spread([*lead, *parts.values()], [(keys, "muted")] if keys else [], cells)
+
+
+def _silence(work: CurrentWork, now: float) -> float:
+    """Seconds since anything came; 0: it is not long."""
+    seconds = 0.0 if work.heard_at is None else now - work.heard_at
+    return seconds if seconds >= QUIET_S else 0.0
+
+
+def _parts(work: CurrentWork, now: float, silence: float) -> dict[str, tuple[str, str]]:
+    parts: dict[str, tuple[str, str]] = {}
+    if not silence or work.heard_at != work.since:  # else it is the same number
+        parts["time"] = (f" · {clock(now - work.since)}", "muted")
+    tokens = work.streamed // CHARACTERS_PER_TOKEN
+    if tokens:
+        parts["tokens"] = (f" · ↓{short(tokens)}", "muted")
+    if silence:
+        nothing = "no output" if work.is_command else "nothing"
+        parts["silence"] = (f" · {nothing} for {clock(silence)}", "warn")
+    elif tokens and work.streaming_s >= LEAST_STREAM_S:
+        parts["speed"] = (f" · ~{round(tokens / work.streaming_s)} tok/s", "muted")
+    return parts
