@@ -18,6 +18,7 @@ from planner.plan.status import paused_text
 from planner.state.state import ONLY_REASON
 from vibe.front.cells import Line, Piece, cut, fit, joined, spread
 from vibe.front.event_text import counted, one_line
+from vibe.front.plan_graph import group_name
 from vibe.front.working_line import QUIET_S
 from vibe.view.agent_view import RequestView
 from vibe.view.figures import clock, dollars, short, took
@@ -423,8 +424,7 @@ def _fold(fold: Fold, frame: _Frame, width: int) -> Line:
 
 def group_of(step: StepView) -> str:
     """The group of a step: the first of its tags, else its level."""
-    order = step.state.outline.order
-    return one_line(order.tags[0]) if order is not None and order.tags else f"level {step.depth + 1}"
+    return group_name(step.state.outline, step.depth)
 
 
 def _groups(steps: Sequence[StepView], frame: _Frame, width: int, rows: int) -> Iterator[Line]:

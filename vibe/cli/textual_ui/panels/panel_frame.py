@@ -34,11 +34,20 @@ NARROWEST: Final = 8
 """Cells that the text of a line has at least, whatever stands before it."""
 
 
+class Spot(Struct, frozen=True):
+    """A thing to point at in a line: its first cell, the one behind it, and its key."""
+
+    first: int
+    end: int
+    key: str
+
+
 class Line(Struct, frozen=True, kw_only=True):
     """One line; ``text`` is safe to show.
 
     ``lead`` stands before each of its rows, ``indent`` blanks before those after the first. ``words``: it is broken
-    between words, and else wherever its row is full. Lines with the same ``key`` are one thing to point at.
+    between words, and else wherever its row is full. Lines with the same ``key`` are one thing to point at; ``spots``
+    are things in a line.
     """
 
     text: str | Content = ""
@@ -47,6 +56,15 @@ class Line(Struct, frozen=True, kw_only=True):
     indent: int = 0
     words: bool = True
     key: str = ""
+    spots: tuple[Spot, ...] = ()
+
+    def has(self, key: str) -> bool:
+        """Return True if a thing with this key is in the line."""
+        return self.key == key or any(spot.key == key for spot in self.spots)
+
+    def key_at(self, cell: int) -> str:
+        """Return the key of what is there, if it is anything."""
+        return next((spot.key for spot in self.spots if spot.first <= cell < spot.end), self.key)
 
 
 def row_starts(text: str, width: int, *, words: bool) -> list[int]:
@@ -121,7 +139,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def reveal(self, key: str) -> None:
         """Scroll until the lines with a key are in sight, the first of them if not all fit."""
-        found = [number for number, line in enumerate(self.lines) if line.key == key]
+        found = [number for number, line in enumerate(self.lines) if line.has(key)]
         height = self.scrollable_content_region.height
         if not found or not height or len(self._tops) <= found[-1] + 1:
             return
@@ -176,7 +194,8 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     def on_click(self, event: events.Click) -> None:
         """Tell which line was meant."""
         y = event.y + self.scroll_offset.y
-        key = self.lines[bisect_right(self._tops, y) - 1].key if 0 <= y < self.rows else ""
+        cell = event.x - self.gutter.left
+        key = self.lines[bisect_right(self._tops, y) - 1].key_at(cell) if 0 <= y < self.rows else ""
         if key:
             self.post_message(self.Pointed(key))
 
@@ -246,6 +265,8 @@ class PanelFrame(Vertical):
     """
 
     TITLE: ClassVar[str] = ""
+    BETWEEN: ClassVar[str] = "  "
+    """Stands between two keys."""
     DEFAULT_CSS = """
     PanelFrame {
         height: auto;
@@ -299,6 +320,10 @@ class PanelFrame(Vertical):
     def keys(self) -> Sequence[tuple[str, str]]:
         """Return the keys that count now, each with its meaning."""
         raise NotImplementedError
+
+    def _hint(self) -> str:
+        """Return what is said at the right of the keys, or below them."""
+        return ""
 
     def pressed(self, key: str) -> bool:
         """Do what a key means; False: it means nothing here."""
@@ -447,7 +472,10 @@ class PanelFrame(Vertical):
                 keys.append(("PgDn", f"{below} more line{'s' if below != 1 else ''}"))
             elif self._view.scroll_offset.y:
                 keys.append(("PgUp", "above"))
-            text = _told_keys(keys, self._keys.content_size.width, " " if self.is_narrow else "  ")
+            width = self._keys.content_size.width
+            text = _told_keys(keys, width, " " if self.is_narrow else self.BETWEEN)
+            if self._used_words is None:
+                text = _with_hint(text, self._hint(), width - 1)
         self._keys.update(text)
 
 
@@ -456,7 +484,7 @@ def _told_keys(keys: Sequence[tuple[str, str]], width: int, between: str) -> Con
     text = Content("")
     room = 0
     for key, meaning in keys:
-        said = Content.assemble((key, "bold $text-accent"), " ", meaning)
+        said = Content.assemble((key, "bold $text-primary"), " ", meaning)
         room -= said.cell_length + len(between)
         if not text:
             text, room = said, width - said.cell_length
@@ -465,6 +493,16 @@ def _told_keys(keys: Sequence[tuple[str, str]], width: int, between: str) -> Con
         else:
             text, room = text + "\n" + said, width - said.cell_length
     return text
+
+
+def _with_hint(keys: Content, hint: str, width: int) -> Content:
+    """Return the keys with a hint that ends at ``width``, on a row of its own if there is no room beside them."""
+    rows = keys.split("\n")
+    room = width - rows[-1].cell_length - len(hint)
+    if not hint or (room < 2 and (len(rows) > 1 or len(hint) > width)):
+        return keys
+    between = " " * room if room >= 2 else "\n" + " " * (width - len(hint))
+    return keys + Content(between) + Content.styled(hint, "$foreground-muted")
 
 
 def _is_left_alone(key: str) -> bool:

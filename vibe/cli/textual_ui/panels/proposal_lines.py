@@ -1,0 +1,414 @@
+"""The pages of a proposed plan, as lines of a panel: its shape, a step of it, and all that it would run."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, cast
+
+from msgspec import Struct
+
+from ipc.events import PlanBounds, PlannedCommand, PlanProposedEvent, StepOutline, WorkOrder
+from vibe.cli.textual_ui.log.rows import drawn
+from vibe.cli.textual_ui.panels.panel_frame import BAR, DIFF_STYLES, Line, Spot
+from vibe.front.cells import Piece, cells_of, fit, spread
+from vibe.front.event_text import counted, one_line
+from vibe.front.plan_graph import MANY, GraphLook, GraphPlace, Shape, doing, groups, rails, shape
+from vibe.front.request_text import visible
+from vibe.system.plain_text import plain, plain_line
+from vibe.view.figures import clock, dollars, short
+
+FENCES: Final = ("```", "~~~")
+FEWEST: Final = 8
+"""Rows that the shape may take, however small the window is."""
+PLAN_FIELDS: Final = ("goal", "context", "decisions", "max_parallel_steps", "budget", "defaults")
+"""Fields of a plan besides its steps whose change a person is told of."""
+FAILING: Final = {
+    "stop": "stops the plan if it fails",
+    "continue": "the plan goes on if it fails",
+    "replan": "the plan is revised if it fails",
+    "ask": "asks you if it fails",
+}
+VERSION_FROM: Final = 40
+"""Cells from which on the first row tells the version."""
+_NAMES: Final = 10
+"""Cells before what is said of the chosen step."""
+
+
+class ShownProposal(Struct, frozen=True, kw_only=True):
+    """A proposal, and the part of it that is looked at: ``before`` is the version it replaces.
+
+    ``chosen`` is a step, or a group of many. ``group`` is the one that is open.
+    """
+
+    event: PlanProposedEvent
+    before: PlanProposedEvent | None = None
+    chosen: str = ""
+    group: str = ""
+
+    @property
+    def steps(self) -> Sequence[StepOutline]:
+        """Return the steps of the open group, or all."""
+        return groups(self.event.steps).get(self.group, ()) if self.group else self.event.steps
+
+    @property
+    def questions(self) -> dict[str, str]:
+        """Return the questions of the plan's decisions, by their ids."""
+        return {str(one.get("id")): str(one.get("question")) for one in _dicts(self.event.document.get("decisions"))}
+
+
+def first_choice(event: PlanProposedEvent, group: str) -> str:
+    """Return the first step of a group (blank: of all), or the first group where there are many."""
+    found = groups(event.steps) if group or len(event.steps) > MANY else {}
+    names = [step.id for step in found[group]] if group else list(found)
+    return next(iter(names or [step.id for step in event.steps]), "")
+
+
+def plan_page(
+    shown: ShownProposal, cols: int, rows: int, revising: str = ""
+) -> tuple[list[Line], dict[str, GraphPlace]]:
+    """Return all of a proposal in so many cells, in ``rows`` if they suffice, and the places in its shape."""
+    event = shown.event
+    head = [_row(_head(event, cols)), *map(_row, _bounds(event, cols)), Line()]
+    if revising:
+        head.insert(0, Line(text=f"revising: {plain_line(revising)}", style="$text-accent", indent=2))
+    block, asked = [Line(), *_block(shown, cols)], [_row(row) for row in _summary(shown, cols)]
+    if shown.before is not None:
+        block = [Line(), *_changes(event, shown.before), *block]
+    room = rows - len(head) - len(block) - 1 - len(asked)
+    drawing = _shape(shown, cols - 2, max(FEWEST, room))
+    graph = _shape_rows(drawing)
+    if len(graph) > room:  # what is out of sight at first is what matters least
+        return [*head[:-1], *asked, Line(), *graph, *block], drawing.places
+    return [*head, *graph, *block, Line(), *asked], drawing.places
+
+
+def step_page(shown: ShownProposal) -> list[Line]:
+    """Return all that is known of the chosen step: its whole prompt, its checks, and what the version changed in it."""
+    event, before = shown.event, shown.before
+    outline = next(step for step in event.steps if step.id == shown.chosen)
+    step = _steps(event.document).get(outline.id, {})
+    lines = [Line(text=f"{plain_line(outline.id)}  {plain_line(outline.title)}", style="bold", indent=2)]
+    lines.append(Line(text=plain_line(" · ".join(_about(outline, shown))), style="$foreground-muted", indent=2))
+    task = step.get("command") or step.get("prompt") or (outline.order.prompt if outline.order else "")
+    lines += [Line(), *(_command_rows(task) if step.get("command") else text_lines(task))]
+    checks = (
+        outline.order.verify if outline.order else [str(one) for one in cast("list[object]", step.get("verify", []))]
+    )
+    if checks:
+        lines += [Line(), Line(text="checked by:", style="$foreground-muted")]
+        lines += [row for one in checks for row in _command_rows(one)]
+    old = _steps(before.document).get(outline.id) if before is not None else None
+    if before is not None and old is not None and old != step:
+        lines += [Line(), Line(text=f"changed since version {before.draft}:", style="$text-warning")]
+        for name in _differing(old, step):
+            lines += _field_change(name, old.get(name), step.get(name))
+    return lines
+
+
+def commands_page(shown: ShownProposal) -> list[Line]:
+    """Return every command of the plan in full, its decisions and bounds, and what was fixed in it."""
+    event = shown.event
+    lines = [Line(text=plain_line(event.goal), style="bold", indent=2), Line()]
+    if event.commands:
+        lines.append(Line(text=f"{_unasked(event.commands)}:", style="bold"))
+    for one in event.commands:
+        what = ", check" if one.purpose == "verify" else ""
+        lines.append(Line(text=f"{plain_line(one.step_id)}{what}", style="$foreground-muted"))
+        lines += _command_rows(one.command)
+    lines += [Line(), *_decisions(event.document), *_limits_of(event.estimate)]
+    for text in event.repairs:
+        lines.append(Line(text=f"fixed in the model's plan: {plain_line(text)}", style="$foreground-muted", indent=2))
+    return lines
+
+
+def text_lines(text: str) -> list[Line]:
+    """Return text as a model reads it; code in fences is coloured by its language."""
+    lines: list[Line] = []
+    code: list[str] = []
+    fence, language = "", ""
+    for row in plain(text).expandtabs(4).split("\n"):
+        mark = row.strip()[:3]
+        if fence and row.strip() == fence:
+            lines += _code(code, language)
+            fence, code = "", []
+        elif fence:
+            code.append(row)
+        elif mark in FENCES:
+            fence, language = mark, row.strip().strip("`~ ").split(" ")[0]
+        else:
+            style = "bold $text-primary" if row.startswith("#") else ""
+            lines.append(Line(text=row, style=style, indent=2 if row.lstrip().startswith(("-", "*")) else 0))
+    return [*lines, *_code(code, language)]
+
+
+def _code(rows: Sequence[str], language: str) -> list[Line]:
+    if not rows:
+        return []
+    from pygments.lexers import get_all_lexers  # noqa: PLC0415  after the first frame
+    from textual.highlight import highlight  # noqa: PLC0415  after the first frame
+
+    if not any(language.lower() in aliases for _, aliases, _, _ in get_all_lexers(plugins=False)):
+        return [Line(text=row, lead=BAR, words=False) for row in rows]
+    shown = highlight("\n".join(rows), language=language.lower()).split("\n", allow_blank=True)
+    return [Line(text=row, lead=BAR, words=False) for row in shown[: len(rows)]]
+
+
+def _command_rows(command: str) -> list[Line]:
+    return [Line(text=visible(row), style="bold", lead=BAR, words=False) for row in command.split("\n")]
+
+
+# --- the first rows
+
+
+def _row(pieces: Iterable[Piece]) -> Line:
+    return Line(text=drawn(list(pieces)))
+
+
+def _head(event: PlanProposedEvent, cols: int) -> list[Piece]:
+    facts: list[Piece] = [(f"version {event.draft}", "muted")] if cols >= VERSION_FROM else []
+    return spread([("Proposed plan", "bold accent"), ("  ", ""), (one_line(event.goal, 400), "bold")], facts, cols)
+
+
+def _bounds(event: PlanProposedEvent, cols: int) -> list[list[Piece]]:
+    """Return what is expected, as far as it is known, and what it can't exceed: one row, or two if there is no room."""
+    found = event.estimate
+    known = len(event.steps) if found is None else found.steps
+    side = "" if found is None or found.width < 2 else f", {found.width} side by side"
+    steps: list[Piece] = [(f"{counted(known, 'step')}{side}", "muted")]
+    most: list[Piece] = [] if found is None else [(_most(found), "")]
+    return _beside([("no estimate yet   ", ""), *steps], steps, most, cols)
+
+
+def _beside(left: list[Piece], least: list[Piece], right: list[Piece], cols: int) -> list[list[Piece]]:
+    """Return what is at the left and at the right, the left in full if it can be, or else in rows of their own."""
+    if cells_of([*left, *right]) + 2 <= cols:
+        return [spread(left, right, cols)]
+    if cells_of([*least, *right]) + 2 <= cols:
+        return [spread(least, right, cols)]
+    return [row for row in (least, right) if row]
+
+
+def _most(found: PlanBounds) -> str:
+    if not found.max_tokens:
+        return "asks no model"
+    price = _worst_price(found)
+    told = "no price limit" if price is None else _price(price)
+    return f"never more than {_tokens(found.max_tokens)} tok, {told}"
+
+
+def _worst_price(found: PlanBounds) -> float | None:
+    return found.max_price if found.worst_price is None else found.worst_price
+
+
+def _tokens(count: int) -> str:
+    return short(count).replace(".0", "")
+
+
+def _price(amount: float) -> str:
+    return dollars(amount).removesuffix(".00")
+
+
+# --- the shape
+
+
+def _shape(shown: ShownProposal, cols: int, rows: int) -> Shape:
+    marks = {} if shown.before is None else _marks(shown.event, shown.before)
+    look = GraphLook(chosen=shown.chosen, questions=shown.questions, marks=marks)
+    return rails(shown.steps, cols, look) if shown.group else shape(shown.steps, cols, rows, look)
+
+
+def _shape_rows(drawing: Shape) -> list[Line]:
+    spots: dict[int, list[Spot]] = {}
+    for name, place in drawing.places.items():
+        for row in range(place.row, place.row + place.rows):
+            spots.setdefault(row, []).append(Spot(2 + place.first, 2 + place.first + place.cells, name))
+    return [
+        Line(text=drawn([("  ", ""), *line]), words=False, spots=tuple(spots.get(number, ())))
+        for number, line in enumerate(drawing.lines)
+    ]
+
+
+# --- the chosen step
+
+
+def _block(shown: ShownProposal, cols: int) -> list[Line]:
+    """Return the rows of the chosen step, as many as any step needs, so that nothing moves when another is chosen."""
+    if len(shown.steps) > MANY and not shown.group:
+        own = groups(shown.event.steps).get(shown.chosen, ())
+        left: list[Piece] = [("▸ ", "accent"), (shown.chosen, "bold")]
+        return [_row(spread(left, [(f"{counted(len(own), 'step')} · Enter shows them", "muted")], cols))]
+    blocks = {step.id: _step_rows(step, shown, cols) for step in shown.steps}
+    lines = [_row(row) for row in blocks.get(shown.chosen, [])]
+    return [*lines, *[Line()] * (max(map(len, blocks.values()), default=0) - len(lines))]
+
+
+def _step_rows(step: StepOutline, shown: ShownProposal, cols: int) -> list[list[Piece]]:
+    order = step.order or WorkOrder()
+    facts = [step.mode, *filter(None, (order.agent, order.model)), *_limits(order.max_tokens, price=order.max_price)]
+    name: list[Piece] = [("▸ ", "accent"), (one_line(step.id), "bold accent"), ("  ", "")]
+    rows = [spread([*name, (one_line(step.title, 400), "")], [(one_line(" · ".join(facts)), "muted")], cols)]
+    tries = f"{order.retries} more tr{'y' if order.retries == 1 else 'ies'} if it fails" if order.retries else ""
+    said = [("edits", one_line(", ".join(order.writes), 400))] if order.writes else []
+    said += [("runs", visible(order.command))] if order.command else []
+    said += [("check", visible(one)) for one in order.verify]
+    also = " · ".join(_conditions(step, shown))
+    said += [("also", one_line(also, 400))] if also else []
+    for number, (word, text) in enumerate(said):
+        fact: list[Piece] = [(tries, "muted")] if tries and number == len(said) - bool(also) - 1 else []
+        risky = "failed" if word == "also" and order.side_effects else "muted" if word == "also" else ""
+        rows.append(spread([*fit([("  " + word, "muted")], _NAMES), (text, risky)], fact, cols))
+    return rows
+
+
+def _conditions(step: StepOutline, shown: ShownProposal) -> list[str]:
+    """Return when a step runs, where, and what comes of its failure, as far as it is out of the ordinary."""
+    order = step.order or WorkOrder()
+    said = ["acts outside this folder"] if order.side_effects else []
+    said += [f"asks: {shown.questions.get(order.decision, order.decision)}"] if order.decision else []
+    said += [f"only if {name} is {' or '.join(values)}" for name, values in order.when.items()]
+    said += [f"{name} {how}" for name, how in order.on.items()]
+    said += [f"in a {step.workspace}"] if step.workspace != "shared" else []
+    return said + ([FAILING.get(order.on_failure, order.on_failure)] if order.on_failure != "stop" else [])
+
+
+def _about(step: StepOutline, shown: ShownProposal) -> list[str]:
+    """Return a step's mode, bounds and conditions, all of them."""
+    order = step.order or WorkOrder()
+    said = [step.mode, *([f"after {', '.join(step.depends_on)}"] if step.depends_on else [])]
+    said += [f"{name} {value}" for name, value in (("agent", order.agent), ("model", order.model)) if value]
+    said += _limits(order.max_tokens, order.max_turns, order.max_price, order.timeout_seconds)
+    said += [f"{order.retries} more tr{'y' if order.retries == 1 else 'ies'} if it fails"] if order.retries else []
+    said += [doing(step, shown.questions)[0]] if not order.command and not order.decision else []
+    said += [f"edits {', '.join(order.writes)}"] if order.writes and (order.decision or order.side_effects) else []
+    conditions = [one for one in _conditions(step, shown) if one not in said]
+    return [*said, *conditions, *([FAILING["stop"]] if order.on_failure == "stop" else [])]
+
+
+def _limits(
+    tokens: int | None, turns: int | None = None, price: float | None = None, seconds: float | None = None
+) -> list[str]:
+    known = (
+        None if tokens is None else f"{_tokens(tokens)} tok",
+        None if turns is None else counted(turns, "model call"),
+        None if price is None else _price(price),
+        None if seconds is None else clock(seconds),
+    )
+    return [f"at most {', '.join(one for one in known if one)}"] if any(known) else []
+
+
+# --- what is asked, and what is not
+
+
+def _summary(shown: ShownProposal, cols: int) -> list[list[Piece]]:
+    commands, asks = shown.event.commands, " · ".join(map(one_line, shown.questions.values()))
+    runs: list[Piece] = [(_unasked(commands), "muted")] if commands else []
+    key: list[Piece] = [("c", "bold accent"), (" commands" if commands else " details", "muted")]
+    if not asks:
+        return _beside(runs, runs, key, cols)
+    said = f"asks you first: {asks}"
+    room = cols - 2 - cells_of([*runs, *key])
+    between = "   " * bool(runs)
+    question = between + (said if cells_of([(between + said, "")]) <= room else "asks you first")
+    return _beside([*runs, (question, "warn")], runs, key, cols)
+
+
+def _unasked(commands: Sequence[PlannedCommand]) -> str:
+    checks = sum(one.purpose == "verify" for one in commands)
+    counts = [counted(len(commands) - checks, "command")] if checks < len(commands) else []
+    counts += [counted(checks, "check")] if checks else []
+    return f"{' and '.join(counts)} run{'s' if len(commands) == 1 else ''} without asking"
+
+
+def _decisions(document: Mapping[str, Any]) -> list[Line]:
+    lines: list[Line] = []
+    for one in _dicts(document.get("decisions")):
+        options = " / ".join(
+            plain_line(str(each.get("label") or each.get("id"))) for each in _dicts(one.get("options"))
+        )
+        text = f"decision {plain_line(str(one.get('id')))}: {plain_line(str(one.get('question')))} ({options})"
+        lines.append(Line(text=text, style="$text-warning", indent=2))
+    return [*lines, Line()] if lines else []
+
+
+def _limits_of(found: PlanBounds | None) -> list[Line]:
+    if found is None:
+        return []
+    price = _worst_price(found)
+    told = "no price limit" if price is None else f"${price:,.2f}"
+    said = [f"never more than {counted(found.max_turns, 'model call')}, {found.max_tokens:,} tokens, {told}"]
+    if len(found.critical_path) > 1:
+        said.append(f"longest chain: {' → '.join(map(plain_line, found.critical_path))}")
+    return [Line(text=text, style="$foreground-muted", indent=2) for text in (*said, *map(plain_line, found.notes))]
+
+
+# --- what a version changed
+
+
+def _changes(event: PlanProposedEvent, before: PlanProposedEvent) -> list[Line]:
+    """Return a line for each step that was added, removed or changed, and one for the rest of the plan."""
+    old, new = _steps(before.document), _steps(event.document)
+    titles = {step.id: plain_line(step.title) for step in (*before.steps, *event.steps)}
+    lines = [
+        Line(text=f"~ {plain_line(step_id)}: {_words(_differing(old[step_id], step))}", style="$text-warning", indent=2)
+        for step_id, step in new.items()
+        if step_id in old and step != old[step_id]
+    ]
+    added = [step_id for step_id in new if step_id not in old]
+    removed = [step_id for step_id in old if step_id not in new]
+    lines += [
+        Line(text=f"+ {plain_line(one)}  {titles.get(one, '')}", style="$text-success", indent=2) for one in added
+    ]
+    lines += [
+        Line(text=f"− {plain_line(one)}  {titles.get(one, '')}", style="$text-error", indent=2)  # noqa: RUF001  a sign
+        for one in removed
+    ]
+    other = [name for name in PLAN_FIELDS if before.document.get(name) != event.document.get(name)]
+    if other:
+        lines.append(Line(text=f"~ the plan's {', '.join(other)}", style="$text-warning", indent=2))
+    nothing = [] if lines else [Line(text="nothing", indent=2)]
+    return [Line(text=f"changed since version {before.draft}:", style="bold"), *lines, *nothing]
+
+
+def _marks(event: PlanProposedEvent, before: PlanProposedEvent) -> dict[str, str]:
+    """Return a sign for each step that is new or another one than before."""
+    old = _steps(before.document)
+    return {
+        step_id: "~" if step_id in old else "+"
+        for step_id, step in _steps(event.document).items()
+        if step != old.get(step_id)
+    }
+
+
+def _field_change(name: str, old: object, new: object) -> list[Line]:
+    was, now = _as_text(old).split("\n"), _as_text(new).split("\n")
+    rows = [row for row in difflib.unified_diff(was, now, lineterm="", n=2) if not row.startswith(("---", "+++"))]
+    return [
+        Line(text=f"{plain_line(name)}:", style="$foreground-muted"),
+        *(Line(text=visible(row), style=DIFF_STYLES.get(row[:1], ""), lead=BAR, words=False) for row in rows),
+    ]
+
+
+def _as_text(value: object) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+
+
+def _differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    return [name for name in dict.fromkeys((*new, *old)) if old.get(name) != new.get(name)]
+
+
+def _words(names: Sequence[str]) -> str:
+    return f"{', '.join(map(plain_line, names))} {'differs' if len(names) == 1 else 'differ'}"
+
+
+def _steps(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    return {str(step.get("id")): step for step in _dicts(document.get("steps"))}
+
+
+def _dicts(value: object) -> list[dict[str, Any]]:
+    if not isinstance(value, list):
+        return []
+    return [cast("dict[str, Any]", each) for each in cast("list[object]", value) if isinstance(each, dict)]
