@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -308,13 +308,21 @@ def latest_in(home: Path, workspace: str) -> PlanFolder | None:
 
     Only settings are read, from the newest to the one found.
     """
+    return next(plans_in(home, workspace), None)
+
+
+def plans_in(home: Path, workspace: str, most: int | None = None) -> Iterator[PlanFolder]:
+    """Yield the plans of a workspace, those whose settings were written last first; broken ones are left out.
+
+    ``most``: so many plans of a home are looked at (None: all), the newest. Only settings are read.
+    """
     root = plans_folder(home)
-    for name in sorted(_plan_names(root), key=lambda name: _written(root / name / SETTINGS_FILE), reverse=True):
+    names = sorted(_plan_names(root), key=lambda name: _written(root / name / SETTINGS_FILE), reverse=True)
+    for name in names[:most]:
         folder = PlanFolder(root / name)
-        with suppress(BrokenPlanError):  # a broken plan is never the last one
+        with suppress(BrokenPlanError):
             if folder.settings().workspace == workspace:
-                return folder
-    return None
+                yield folder
 
 
 def _written(path: Path) -> float:

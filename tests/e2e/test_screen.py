@@ -537,7 +537,7 @@ def test_a_project_that_was_trusted_is_asked_about_no_more(vibe: VibeCommand, tm
     tmux.wait_for("This project brings ")
     tmux.wait_for("1-3 answer")
     tmux.press("1")
-    tmux.wait_for("proposes a plan ·")
+    tmux.wait_for("several agents, side by side")
     tmux.press("C-d")
     tmux.wait_for("EXIT 0")
     with Tmux(vibe.home, columns=120, rows=36) as again:
@@ -547,7 +547,7 @@ def test_a_project_that_was_trusted_is_asked_about_no_more(vibe: VibeCommand, tm
 
 
 def run_plan(tmux: Tmux, plan: str) -> None:
-    tmux.wait_for("proposes a plan ·")
+    tmux.wait_for("several agents, side by side")
     tmux.type(f"/plan load {plan}")
     tmux.wait_for("a accept and run")
     tmux.press("a")
@@ -586,7 +586,8 @@ def test_who_leaves_a_plan_that_runs_is_told_then_and_when_they_come_back(
     tmux.wait_for("continue with: /plan resume")
     with Tmux(vibe.home, columns=120, rows=36) as again:
         vibe.at(again)
-        again.wait_for("/plan resume continues it")
+        again.wait_for("1 of 2 done · ")
+        again.wait_for("Enter resume")
         again.press("C-d")
         again.wait_for("EXIT 0")
 
@@ -641,7 +642,7 @@ def test_own_commands_and_skills_are_prompts_also_while_the_agent_works(vibe: Vi
     (vibe.home / "commands" / "go.md").write_text("Go and $ARGUMENTS.")
     write_skill(vibe.home / "skills", "look")
     vibe.at(tmux)
-    tmux.wait_for("proposes a plan ·")
+    tmux.wait_for("several agents, side by side")
     for typed, said in (("/go look", "One."), ("/look here", "Two.")):
         tmux.type(typed)
         tmux.wait_for(said)

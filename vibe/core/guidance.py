@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import anyio.to_thread
@@ -29,6 +29,9 @@ from vibe.shell.errors import CommandStartError
 from vibe.shell.process.port import CommandResult
 from vibe.shell.process.runner import child_environ, run_command
 from vibe.shell.sandbox.temporary import brief_folder
+
+if TYPE_CHECKING:
+    from vibe.core.instructions.project_context import GitView
 
 PROJECT_VARIABLE = "VIBE_PROJECT_DIR"
 """In a hook's environment: the folder whose ``.vibe`` names the hook; for the user's own, where the agent works."""
@@ -97,7 +100,8 @@ class AgentPrompt(Struct, frozen=True, kw_only=True):
 class Guidance(Struct, frozen=True, kw_only=True):
     """Instructions found for a workspace; empty if nothing was given. ``warnings`` are for the user.
 
-    ``context``, ``memory_section`` and ``docs`` are as they were at the start, so that prompts stay the same.
+    ``context``, ``memory_section`` and ``docs`` are as they were at the start, so that prompts stay the same;
+    ``git`` is what the context was made of (None: git was not asked, or said nothing).
     ``commit_signature``, ``model_info`` and ``prompt_detail`` say which layers a system prompt has. ``session_id`` is
     for hooks; ``parent_skills`` restrict the agents started by their owner.
     """
@@ -117,6 +121,7 @@ class Guidance(Struct, frozen=True, kw_only=True):
     memory: MemoryStore | None = None
     memory_section: str = ""
     context: str = ""
+    git: GitView | None = None
     warnings: tuple[str, ...] = ()
     session_id: str = ""
     parent_skills: AgentSkills | None = None

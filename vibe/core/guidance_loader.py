@@ -11,7 +11,7 @@ from vibe.core.config.paths import PROJECT_DIRECTORY, VibePaths, project_lineage
 from vibe.core.guidance import Guidance
 from vibe.core.hooks.runner import HOOKS_FILE, HookFile, load_hooks
 from vibe.core.instructions.memory import MemoryFileError, MemoryStore
-from vibe.core.instructions.project_context import project_context
+from vibe.core.instructions.project_context import ProjectContext, project_context
 from vibe.core.instructions.project_docs import ProjectDocs
 from vibe.core.instructions.system_prompt import PromptLibrary
 from vibe.core.skills.command_files import CommandFiles
@@ -57,6 +57,7 @@ def load_guidance(loaded: LoadedConfig, nested: Sequence[Path] = (), *, snapshot
     memory = memory_store(loaded.home, loaded.workdir, loaded.user_home)
     memory_section, memory_warning = _remembered(memory)
     hook_files = _hook_files(loaded)
+    context = project_context(loaded, library) if snapshot and config.include_project_context else ProjectContext()
     unused = () if config.enable_experimental_hooks else _unused(hook_files)
     return Guidance(
         workdir=loaded.workdir,
@@ -73,7 +74,8 @@ def load_guidance(loaded: LoadedConfig, nested: Sequence[Path] = (), *, snapshot
         trusts=trusts,
         memory=memory,
         memory_section=memory_section,
-        context=project_context(loaded, library) if snapshot and config.include_project_context else "",
+        context=context.section,
+        git=context.git,
         warnings=(*skills.warnings, *docs.warnings, *memory_warning, *unused, *_of_others(loaded, skills, docs)),
     )
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from planner.reuse.reuse import diff
 from planner.state.state import RemovedStep, State
 from planner.store.current_plan import current_state, open_decisions
 from planner.store.errors import BrokenPlanError
-from planner.store.folder import PlanFolder, PlanSummary, find_plan, list_plans
+from planner.store.folder import PlanFolder, PlanSummary, find_plan, list_plans, plans_in
 from vibe.app.plan.reuse import comparable
 from vibe.core.messages import Spending
 from vibe.front.event_text import counted, one_line
@@ -129,6 +130,26 @@ class PlanRead(Struct, frozen=True, kw_only=True):
 def plans_that_ran(home: Path) -> list[PlanSummary]:
     """Return every plan, the oldest first, with how each of its steps stands."""
     return [_counted(plan, home) for plan in list_plans(home)]
+
+
+LOOKED_AT = 200
+"""The newest plans of a home, among which those of a folder that were left are looked for."""
+
+
+def left_in(home: Path, workspace: str, most: int) -> list[PlanSummary]:
+    """The newest plans of a folder that were left before their end and can go on; reads files.
+
+    Raises:
+        BrokenPlanError: the plans can't be listed.
+    """
+    return list(islice(_left(home, workspace), most))
+
+
+def _left(home: Path, workspace: str) -> Iterator[PlanSummary]:
+    for folder in plans_in(home, workspace, LOOKED_AT):
+        plan = _counted(folder.summary(), home)
+        if plan.can_go_on and not plan.problem:
+            yield plan
 
 
 def plan_line(plan: PlanSummary) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,14 @@ from planner.state.state import State
 from planner.store.current_plan import current_state, open_decisions
 from planner.store.errors import UnknownPlanError
 from planner.store.folder import PlanFolder, find_plan
+from vibe.app.plan.quickstart import quickstart_file
 from vibe.app.plan.reuse import Side, comparable
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.front.event_text import counted, one_line
 from vibe.front.next_command import decision_documents, decision_lines
 from vibe.front.plan_listing import revision_documents, revision_lines
-from vibe.system.errors import EnvironmentFailure, UsageError
+from vibe.system.errors import UsageError
 from vibe.system.plain_text import plain
 
 WHERE_LENGTH = 1_000
@@ -211,9 +211,6 @@ def _limit_note(found: PlanDiff, step_id: str) -> str:
     return f" (only limits differ: {', '.join(names)})" if names else ""
 
 
-QUICKSTART = "quickstart.json"
-
-
 def folder_of(reference: str, env: CliEnvironment) -> PlanFolder | None:
     """Return the folder of the plan that was run; None if a file (or stdin) is meant. A file comes before an id.
 
@@ -240,16 +237,3 @@ def read_plan(file: str | None, env: CliEnvironment) -> LoadedPlan:
     if file == "-":
         return load_plan(env.stdin.buffer.read(), where="standard input", form=JSON)
     return read_plan_file(quickstart_file() if file is None else env.cwd / Path(file).expanduser())
-
-
-def quickstart_file() -> Path:
-    """Return the file of the built-in demonstration: in the installed package, or in the checkout it runs from.
-
-    Raises:
-        EnvironmentFailure: it is in neither.
-    """
-    package = Path(str(resources.files("vibe")))
-    for folder in (package / "examples", package.parent / "plans-examples"):
-        if (folder / QUICKSTART).is_file():
-            return folder / QUICKSTART
-    raise EnvironmentFailure("the built-in demonstration is missing from this installation: name a plan file instead")

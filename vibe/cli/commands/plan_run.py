@@ -19,8 +19,9 @@ from vibe.app.engine.host import Host, allow_open_files
 from vibe.app.plan.command_consent import PlanNotAcceptedError
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.prepare import unfinished_run
+from vibe.app.plan.quickstart import quickstart_file
 from vibe.app.plan.run import PlanRun, PlanSession, open_plan
-from vibe.cli.commands.plan_files import quickstart_file, read_plan
+from vibe.cli.commands.plan_files import read_plan
 from vibe.cli.environment import Arguments, CliEnvironment, existing_folder
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError

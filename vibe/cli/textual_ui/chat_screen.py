@@ -12,9 +12,11 @@ from textual.containers import Horizontal, Vertical
 from textual.events import DescendantFocus, Key, Resize
 from textual.screen import Screen
 
+from vibe import __version__
 from vibe.cli.editor import edited
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.textual_ui.controllers.app_controller import AppController, Chat
+from vibe.cli.textual_ui.input.prompt_area import PromptArea
 from vibe.cli.textual_ui.input.prompt_input import PromptInput
 from vibe.cli.textual_ui.input.queued_list import QueuedList
 from vibe.cli.textual_ui.log.chat_log import ChatLog
@@ -27,13 +29,18 @@ from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
 from vibe.cli.textual_ui.panels.request_queue import Awaited, RequestQueue
 from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter, journals_of
 from vibe.cli.textual_ui.presenters.plan_cards import PlanCards
+from vibe.cli.textual_ui.presenters.start_page import StartPage
 from vibe.cli.textual_ui.screens.setup_screen import SetupScreen
 from vibe.cli.textual_ui.screens.transcript_screen import TranscriptScreen
 from vibe.cli.textual_ui.state_store import ScreenPhase, UIStateStore
+from vibe.core.config.paths import shown
+from vibe.front.start_screen import StartChoice, StartFacts
 from vibe.system.errors import VibeError
+from vibe.system.own_places import user_home_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
     from ipc.events import PlanProposedEvent
     from vibe.app.first_use.flow import FirstUse
@@ -52,7 +59,6 @@ ROOMY = 170
 HISTORY_FILE = "history"
 SAID_SECONDS = 3.0
 """For which something that is said is shown over another screen than the chat."""
-GREETING = "/plan GOAL proposes a plan · /help lists commands · Ctrl+P searches them"
 HINT = "Ask anything · / commands · @ files · ! shell"
 BUSY_HINT = "Enter queues · Ctrl+S tells the agent now"
 
@@ -108,7 +114,13 @@ class ChatScreen(Screen[None]):
         self.requests = RequestQueue(self._step_of)
         self.commands = commands
         self.log_view = ChatLog(id="log")
-        self.prompt = PromptInput(history=env.home / HISTORY_FILE, placeholder=HINT, scroll=self.log_view.scroll_by_key)
+        self.start = StartPage(self.log_view, self._take_choice, clock)
+        self.prompt = PromptInput(
+            history=env.home / HISTORY_FILE,
+            placeholder=HINT,
+            scroll=self.log_view.scroll_by_key,
+            blank=self.start.press,
+        )
         self._env = env
         self._controller = controller
         self._queued = QueuedList(store)
@@ -144,6 +156,7 @@ class ChatScreen(Screen[None]):
             self.store.add(presenter.present)
         self.store.add(self._present_line)
         self.watch(self.log_view, "scroll_y", self.ticker.refresher.wish, init=False)
+        self.start.begin(self._first_facts(self._env.cwd, is_new=True))
         self.prompt.focus()
         self.call_after_refresh(self.is_drawn.set)
 
@@ -196,8 +209,10 @@ class ChatScreen(Screen[None]):
         self.ticker.agent_id = self._working.agent_id = about.session_id
         self.presenter.resume(about.saved)
         self.run_worker(warm, thread=True, group="warm", exit_on_error=False)
-        if not about.saved.messages and not prompt:
-            self.presenter.say(GREETING, "note")
+        if prompt or self.store.screen.queued or not about.session_id:
+            self.start.drop()
+        else:
+            self.start.begin(self._first_facts(about.folder, is_new=not about.saved.messages))
         for text, status in self._said_early:
             self.presenter.say(text, status)
         self._said_early.clear()
@@ -214,6 +229,7 @@ class ChatScreen(Screen[None]):
 
     def hear(self, prompt: str, *, is_line: bool = True) -> None:
         """Take a prompt that was given elsewhere; one that ``is_line`` is a command where it begins like one."""
+        self.start.close()
         self._controller.submit(prompt, is_line=is_line)
 
     def say(self, text: str, status: str = "note") -> None:
@@ -311,8 +327,29 @@ class ChatScreen(Screen[None]):
 
     # --- what is typed
 
+    @on(PromptArea.Changed)
+    def _leave_choices(self) -> None:
+        """Have the start screen leave its keys to the line, once there is something in it."""
+        if self.prompt.text:
+            self.start.rest()
+
+    def _take_choice(self, choice: StartChoice) -> None:
+        """Do as the start screen offers."""
+        if choice.is_sent:
+            self.start.close()
+            self._controller.submit(choice.line)
+        else:
+            self.prompt.set_text(choice.line)
+
+    def _first_facts(self, folder: Path, *, is_new: bool) -> StartFacts:
+        """The part of the seat that is known at once."""
+        home = user_home_of(self._env.environ)
+        named = "~" if folder == home else shown(folder, home)
+        return StartFacts(version=__version__, folder=named, is_new=is_new)
+
     @on(PromptInput.Sent)
     def _take_line(self, message: PromptInput.Sent) -> None:
+        self.start.close()
         self.log_view.to_end()
         take = self._controller.steer if message.steers else self._controller.submit
         take(message.text, message.images)

@@ -37,7 +37,8 @@ from vibe.front.plan_summary import below_card
 from vibe.front.slash.held_talk import HeldTalk
 from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.front.slash.table import WORDS
-from vibe.system.errors import ConfigError, UsageError, VibeError
+from vibe.front.start_facts import agent_facts, left_line, priced_facts, project_facts
+from vibe.system.errors import ConfigError, VibeError
 from vibe.system.own_places import user_home_of
 from vibe.view.plan_view import decision_text
 
@@ -136,23 +137,27 @@ class LocalTalk(HeldTalk):
         if self.conversation.setup.missing_key is not None:
             self._stage.say(f"{self.conversation.setup.missing_key}; here: /setup", "warning")
         self.begin(self.refresh)
-        self.begin(self._tell_of_paused_plan)
+        self.begin(self.tell_of_seat)
         self.begin(look_for_update, self.runtime.host, self.conversation.setup.engine.config.updates, self.say)
         await self._leaving.wait()
         if self.plans.session is not None:
             self.say("quitting once the plan is paused")
 
-    async def _tell_of_paused_plan(self) -> None:
-        """Say so if the last plan of the folder was left before its end."""
-        from vibe.front.plan_listing import PlanRead, plan_line  # noqa: PLC0415  after the first frame
-        from vibe.front.slash.commands.plan import plan_meant  # noqa: PLC0415  as above
-
-        try:
-            plan = (await to_thread.run_sync(PlanRead.of, await plan_meant(self))).summary
-        except UsageError:  # there is none
+    async def tell_of_seat(self) -> None:
+        """Have the start screen tell all there is of the seat; prices last, whose list takes long to load."""
+        start = self._stage.start
+        home = self.runtime.host.home
+        if not start.is_begun:
+            line = await to_thread.run_sync(left_line, home, self.opening.workdir)
+            if line:
+                self.say(line)
             return
-        if plan.can_go_on:
-            self.say(f"{plan_line(plan)}\n/plan resume continues it")
+        facts = await to_thread.run_sync(agent_facts, self.conversation)
+        project = await to_thread.run_sync(project_facts, self.conversation, home)
+        start.tell(replace(start.facts, agent=facts, project=project))
+        if start.is_open and facts.model.prices is None and facts.model.has_key:
+            facts = await to_thread.run_sync(priced_facts, self.conversation, facts, abandon_on_cancel=True)
+            start.tell(replace(start.facts, agent=facts))
 
     async def _opened(self) -> Conversation:
         """Open the conversation; a settings file that is wrong is waited for until it is corrected."""
@@ -209,6 +214,8 @@ class LocalTalk(HeldTalk):
         await super().reopen(opening)
         self._stage.opened(LocalChat(self, self._stage, self._limits), "")
         self.begin(self.refresh)
+        if not self.conversation.messages:
+            self.begin(self.tell_of_seat)
 
 
 class LocalChat:
@@ -294,6 +301,9 @@ class LocalChat:
         names = [profile.name for profile in profiles if profile.agent_type is not AgentType.SUBAGENT]
         at = names.index(setup.profile.name) if setup.profile.name in names else -1
         await self._conversation.configure(AgentChange(agent=names[(at + 1) % len(names)]))
+        start = self._stage.start
+        if start.is_open:
+            await self._talk.tell_of_seat()
 
     def leave(self) -> None:
         """End it."""

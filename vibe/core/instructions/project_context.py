@@ -38,8 +38,15 @@ GIT_DIRECTORY = "git"
 PERSONAL_FOLDERS = frozenset({"Desktop", "Documents", "Downloads", "Library", "Movies", "Music", "Pictures", "Videos"})
 
 
-def project_context(loaded: LoadedConfig, library: PromptLibrary) -> str:
-    """The section of a system prompt; blocks for at most about twice ``timeout_seconds``.
+class ProjectContext(Struct, frozen=True, kw_only=True):
+    """``section`` is that of a system prompt; ``git`` the answer it is made of, None: there is none."""
+
+    section: str = ""
+    git: GitView | None = None
+
+
+def project_context(loaded: LoadedConfig, library: PromptLibrary) -> ProjectContext:
+    """Look at the workspace; blocks for at most about twice ``timeout_seconds``.
 
     Raises:
         UsageError: a user's template can't be read.
@@ -47,7 +54,7 @@ def project_context(loaded: LoadedConfig, library: PromptLibrary) -> str:
     reason = _dangerous(loaded.workdir.resolve(), loaded.user_home.resolve())
     if reason:
         template = library.load(DANGEROUS_TEMPLATE)
-        return filled(template, {"abs_path": str(loaded.workdir), "reason": reason})
+        return ProjectContext(section=filled(template, {"abs_path": str(loaded.workdir), "reason": reason}))
     view = git_view(loaded)
     own = OwnPlaces(home=loaded.home, environ=loaded.environ).below(loaded.workdir)
     tree, is_cut = draw_tree(loaded.workdir, view.paths if view else None, loaded.config.project_context, own)
@@ -60,7 +67,7 @@ def project_context(loaded: LoadedConfig, library: PromptLibrary) -> str:
         "username": loaded.environ.get("USER", ""),
     }
     section = filled(library.load(CONTEXT_TEMPLATE), values).strip()
-    return "\n\n".join(filter(None, (section, _readme(loaded))))
+    return ProjectContext(section="\n\n".join(filter(None, (section, _readme(loaded)))), git=view)
 
 
 def _dangerous(workdir: Path, user_home: Path) -> str:
@@ -97,6 +104,7 @@ def _readme(loaded: LoadedConfig) -> str:
 
 
 LINE_LENGTH = 120
+DETACHED = "HEAD (no branch)"
 _STATUS = (
     "status",
     "--porcelain=v1",
@@ -115,10 +123,13 @@ class GitView(Struct, frozen=True, kw_only=True):
     """Git's view of a folder. ``facts``: branch, main branch, state and recent commits, as lines.
 
     ``paths`` are relative to the folder: what git keeps and has not seen deleted, and what is new and not ignored;
-    new folders end with a slash. None: it did not say in time.
+    new folders end with a slash. None: it did not say in time. ``branch`` is blank where none is checked out, and
+    ``changes`` counts the files that are changed or new; both None: it did not say in time.
     """
 
     facts: str
+    branch: str | None
+    changes: int | None
     paths: tuple[str, ...] | None
 
 
@@ -149,6 +160,8 @@ def git_view(loaded: LoadedConfig) -> GitView | None:
     prefix = Path(loaded.workdir.resolve()).relative_to(shelter.located.top).as_posix()
     return GitView(
         facts="\n".join(lines),
+        branch=None if entries is None else _branch(entries),
+        changes=None if entries is None else _changes(entries),
         paths=None
         if listed is None or entries is None
         else _paths(listed, entries, "" if prefix == "." else f"{prefix}/"),
@@ -156,10 +169,24 @@ def git_view(loaded: LoadedConfig) -> GitView | None:
 
 
 def _status(entries: Sequence[str]) -> list[str]:
-    branch = entries[0].removeprefix("## ").removeprefix("No commits yet on ").partition("...")[0]
-    changes = sum(1 for entry in entries[1:] if entry)
+    branch = _head(entries)
+    changes = _changes(entries)
     state = f"{changes} changed or new files" if changes else "clean"
     return [f"Current branch: {_plain(branch)}", f"Status: {state}"]
+
+
+def _head(entries: Sequence[str]) -> str:
+    """The branch as git calls it, or its words for none."""
+    return entries[0].removeprefix("## ").removeprefix("No commits yet on ").partition("...")[0]
+
+
+def _branch(entries: Sequence[str]) -> str:
+    head = _head(entries)
+    return "" if head == DETACHED else _plain(head)
+
+
+def _changes(entries: Sequence[str]) -> int:
+    return sum(1 for entry in entries[1:] if entry)
 
 
 def _paths(listed: str, entries: Sequence[str], prefix: str) -> tuple[str, ...]:

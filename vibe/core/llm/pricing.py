@@ -15,6 +15,8 @@ from vibe.core.messages import Usage
 from vibe.system.errors import innermost
 
 MILLION: Final = 1_000_000
+SHORT_PROMPT: Final = 1_000
+"""Tokens for which no provider takes the price of long prompts."""
 _LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0", ""})  # noqa: S104  compared, not bound
 
 
@@ -67,6 +69,22 @@ def listed_cost(provider: ProviderConfig, model: ModelConfig, usage: Usage) -> f
     with suppress(LookupError, ValueError):
         return float(genai_prices.calc_price(tokens, model.name, provider_api_url=provider.api_base).total_price)
     return None
+
+
+def usual_prices(provider: ProviderConfig, model: ModelConfig) -> tuple[float, float] | None:
+    """USD per million tokens in and out of a short prompt: the model's own prices, else the list's; None: unknown.
+
+    May load the list, as ``listed_cost`` does.
+    """
+    if model.input_price is not None and model.output_price is not None:
+        return model.input_price, model.output_price
+    if not is_listed(provider):
+        return None
+    sent, received = Usage(prompt_tokens=SHORT_PROMPT), Usage(completion_tokens=SHORT_PROMPT)
+    costs = listed_cost(provider, model, sent), listed_cost(provider, model, received)
+    if costs[0] is None or costs[1] is None:
+        return None
+    return costs[0] * MILLION / SHORT_PROMPT, costs[1] * MILLION / SHORT_PROMPT
 
 
 class PricedBackend:

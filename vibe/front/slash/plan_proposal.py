@@ -8,10 +8,11 @@ from pathlib import Path
 
 from anyio import to_thread
 
-from planner.plan.loader import LoadedPlan
+from planner.plan.loader import LoadedPlan, read_plan_file
 from planner.store.folder import ApprovalSetting, PlanRunOptions
 from vibe.app.plan.author import PlanningRequest, planning
 from vibe.app.plan.drafting import DraftVersion, PlanDraft
+from vibe.app.plan.quickstart import quickstart_file
 from vibe.app.plan.run import open_plan
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.front.event_text import one_line
@@ -47,6 +48,20 @@ def go_on(talk: Talk, plan_id: str) -> None:
     """
     talk.plans.take()
     talk.begin(_carry_out, talk, plan_id)
+
+
+def demonstrate(talk: Talk) -> None:
+    """Begin to run the built-in demonstration, beside the conversation; a script serves as its model.
+
+    Raises:
+        UsageError: a plan is proposed or runs already.
+    """
+    talk.plans.take()
+    talk.begin(_carry_out, talk, partial(to_thread.run_sync, _demonstration))
+
+
+def _demonstration() -> LoadedPlan:
+    return read_plan_file(quickstart_file())
 
 
 async def save(talk: Talk, loaded: LoadedPlan, name: str) -> None:
@@ -143,11 +158,12 @@ async def _plan(talk: Talk, draft: PlanDraft, work: Callable[[], Awaitable[Draft
 async def _run(talk: Talk, plan: LoadedPlan | str) -> None:
     """Run a plan, or go on with one by its id, until it ends or pauses."""
     plans, opening = talk.plans, talk.conversation.setup.opening
+    is_sample = isinstance(plan, LoadedPlan) and plan.plan.sample is not None
     options = PlanRunOptions(
         workdir=opening.workdir,
-        plan_folder=opening.workdir,
+        plan_folder=Path(plan.where).parent if isinstance(plan, LoadedPlan) and is_sample else opening.workdir,
         approvals=SETTINGS[talk.conversation.approvals.mode],
-        model=opening.model if isinstance(plan, LoadedPlan) else None,
+        model=opening.model if isinstance(plan, LoadedPlan) and not is_sample else None,
         trust=opening.trust,
         accepted=True,
     )

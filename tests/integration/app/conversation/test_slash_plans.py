@@ -58,6 +58,15 @@ def content(path: Path) -> Any:
     return json.loads(path.read_text())
 
 
+async def test_the_demonstration_needs_no_model(rig: Rig) -> None:
+    async with talking(rig) as talk:
+        answers = Answers(talk)
+        await talk.do("/plan demo")
+        assert answers.statuses == ["completed"]
+        assert rig.server.requests == []
+        assert not (rig.folder / "textkit").exists()
+
+
 async def test_a_plan_fails_is_looked_at_and_gone_on_with(rig: Rig) -> None:
     async with talking(rig) as talk:
         answers = Answers(talk, RUN)

@@ -42,6 +42,15 @@ from vibe.cli.textual_ui.screen_commands import SessionPicker
 from vibe.cli.textual_ui.screens.setup_screen import SetupScreen, SetupStep
 from vibe.core.session.folder import SavedSession, SessionFolder, SessionMeta
 from vibe.core.tools.questions import Choice, Question
+from vibe.front.start_screen import (
+    AgentFacts,
+    GitFacts,
+    LeftPlan,
+    ModelFacts,
+    ProjectFacts,
+    SandboxFacts,
+    StartFacts,
+)
 
 PUT_OFF = 0.2
 """Seconds for which no widget puts off what it is to draw."""
@@ -143,6 +152,7 @@ async def played(scene: Scene, app: VibeApp, folder: Path) -> AsyncGenerator[Sta
     about = ChatAbout(session_id=SESSION, folder=folder / "textkit", saved=SavedPart(()), commands=_commands(app))
     async with app.run_test(size=scene.size) as pilot, anyio.create_task_group() as group:
         app.chat_screen.opened(ScriptedChat(about=about), "")
+        app.chat_screen.start.tell(SEAT)
         stage = Stage(app, pilot, group, folder)
         await stage.see(*CONFIGURED)
         await scene.play(stage)
@@ -268,6 +278,27 @@ WORKING: tuple[Event, ...] = (
     _called(5, "bash", "bash scripts/check"),
     e.ToolStreamEvent(tool_call_id="c5", tool="bash", text="ruff check .\nAll checks passed!\npyright\n", **CHAT),
 )
+
+
+SEAT = StartFacts(
+    version="0.1",
+    folder="~/textkit",
+    agent=AgentFacts(
+        model=ModelFacts(name="devstral-2", prices=(0.4, 2.0)),
+        mode="asks before it edits or runs commands",
+        sandbox=SandboxFacts(name="bubblewrap"),
+        tools=12,
+        skills=2,
+        servers=1,
+    ),
+)
+LEFT = LeftPlan(plan_id="0a1b2c-20270114", goal="Make receipts and exports right", done=1, total=6, at=NOW - 52_000.0)
+PROJECT = ProjectFacts(git=GitFacts(branch="main", changed=3), docs=["AGENTS.md"], tests="tests/", left=[LEFT])
+
+
+async def start(on: Stage) -> None:
+    """A new conversation, with a plan that was left."""
+    on.app.chat_screen.start.tell(structs.replace(SEAT, project=PROJECT))
 
 
 async def empty(on: Stage) -> None:

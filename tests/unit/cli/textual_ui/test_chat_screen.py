@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 from ipc import events as e
 from tests.unit.cli.textual_ui.controllers.test_app_controller import ScriptedChat
 from tests.unit.cli.textual_ui.panels.stage import request
-from tests.unit.cli.textual_ui.scenes import NOW, made_app
+from tests.unit.cli.textual_ui.scenes import NOW, PROJECT, SEAT, made_app
 from vibe.cli.textual_ui.app import VibeApp
 from vibe.cli.textual_ui.chat_screen import BUSY_HINT, HINT
 from vibe.cli.textual_ui.input.prompt_area import PromptArea
@@ -65,6 +65,63 @@ async def test_commands_that_come_after_the_start_are_offered(tmp_path: Path) ->
         assert [candidate.label for candidate in app.screen.query_one(CompletionPopup).candidates] == [
             "/pen:review PLACE"
         ]
+
+
+@asynccontextmanager
+async def started(folder: Path) -> AsyncGenerator[tuple[VibeApp, Pilot[None], ScriptedChat]]:
+    """The screen with a new conversation whose choices have been in sight for long."""
+    app = await to_thread.run_sync(made_app, "textual-dark", folder)
+    chat = ScriptedChat()
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.chat_screen.opened(chat, "")
+        app.chat_screen.start.tell(replace(SEAT, project=PROJECT))
+        while not app.chat_screen.start.was_seen:
+            await pilot.pause(0.02)
+        yield app, pilot, chat
+
+
+async def test_enter_on_the_empty_line_resumes_the_plan_that_was_left(tmp_path: Path) -> None:
+    async with started(tmp_path) as (app, pilot, chat):
+        await pilot.press("enter", "enter")
+        await pilot.pause()
+        assert chat.done == [("command", "/plan resume 0a1b2c-20270114")]
+        assert app.chat_screen.prompt.text == ""
+
+
+async def test_an_example_comes_into_the_line_and_is_not_sent(tmp_path: Path) -> None:
+    async with started(tmp_path) as (app, pilot, chat):
+        await pilot.press("down", "down", "up", "down", "enter")
+        await pilot.pause()
+        assert (app.chat_screen.prompt.text, chat.done) == ("fix the failing tests", [])
+        await pilot.press("!", "enter")
+        await pilot.pause()
+        assert chat.done == [("send", "fix the failing tests!")]
+
+
+@pytest.mark.parametrize("keys", [("r", "backspace"), ("space", "ctrl+u"), ("/", "backspace")])
+async def test_whatever_is_typed_ends_the_choice_and_is_never_lost(tmp_path: Path, keys: tuple[str, ...]) -> None:
+    async with started(tmp_path) as (app, pilot, chat):
+        await pilot.press(*keys, "enter", "down", "enter", *"run the tests")
+        await pilot.pause()
+        assert (app.chat_screen.prompt.text, chat.done) == ("run the tests", [])
+
+
+@pytest.mark.parametrize("way", ["prompt", "queued", "another process"])
+async def test_a_conversation_that_begins_with_a_prompt_or_elsewhere_has_no_start_screen(
+    tmp_path: Path, way: str
+) -> None:
+    app = await to_thread.run_sync(made_app, "textual-dark", tmp_path)
+    chat = ScriptedChat()
+    async with app.run_test(size=(100, 30)) as pilot:
+        screen = app.chat_screen
+        assert [entry.kind for entry in screen.log_view.entries] == ["drawn"]
+        if way == "queued":
+            await pilot.press(*"hi", "enter")
+        elif way == "another process":
+            chat.about = replace(chat.about, session_id="")
+        screen.opened(chat, "hi" if way == "prompt" else "")
+        await pilot.pause()
+        assert (list(screen.log_view.entries), screen.start.is_begun) == ([], False)
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,9 @@ DOCS = {
 """Those in the documentation, where they are named after the screen."""
 OTHERS = {
     "chat-empty-small": Scene(scenes.empty, SIZES["small"]),
+    "start-small": Scene(scenes.start, SIZES["small"]),
+    "start-usual": Scene(scenes.start, SIZES["usual"]),
+    "start-light-large": Scene(scenes.start, SIZES["large"], LIGHT),
     "chat-notes-small": Scene(scenes.notes, SIZES["small"]),
     "chat-unfolded-large": Scene(scenes.talk_unfolded, SIZES["large"]),
     "chat-without-colours-small": Scene(scenes.talk, SIZES["small"], is_coloured=False),

@@ -36,7 +36,7 @@ def request_of(tmp_path: Path) -> LoadedConfig:
 
 
 def section_of(request: LoadedConfig, library: PromptLibrary | None = None) -> str:
-    return project_context(request, library or PromptLibrary())
+    return project_context(request, library or PromptLibrary()).section
 
 
 def write(path: Path, text: str = "x") -> Path:
@@ -259,3 +259,17 @@ def test_the_state_of_vibe_in_the_workspace_is_not_drawn(request_of: LoadedConfi
     assert "run.sh" in section
     assert "vibe.log" not in section
     assert "state/" not in section
+
+
+def test_the_answer_of_git_is_kept_for_people(request_of: LoadedConfig) -> None:
+    assert project_context(request_of, PromptLibrary()).git is None
+    repository(request_of.workdir)
+    write(request_of.workdir / "new" / "b.py")
+    write(request_of.workdir / "a.py", "other")
+    told = project_context(request_of, PromptLibrary()).git
+    assert told is not None
+    assert (told.branch, told.changes) == ("main", 2)
+    git(request_of.workdir, "checkout", "--detach")
+    told = project_context(request_of, PromptLibrary()).git
+    assert told is not None
+    assert told.branch == ""

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.fakes.llm_ports import ListBackend, MemoryObserver, completion, request
 from vibe.core.config.models import DEFAULT_PROVIDERS, BackendKind, ModelConfig, ProviderConfig
 from vibe.core.llm.errors import ModelRequestError
-from vibe.core.llm.pricing import PricedBackend, configured_cost, is_listed, listed_cost, priced
+from vibe.core.llm.pricing import PricedBackend, configured_cost, is_listed, listed_cost, priced, usual_prices
 from vibe.core.messages import Usage
 
 MISTRAL = DEFAULT_PROVIDERS[0]
@@ -149,3 +149,12 @@ def test_prices_of_ones_own_stay_and_without_any_there_are_none() -> None:
     assert priced(MISTRAL, own) is own
     assert priced(LOCAL, model()) is None
     assert priced(MISTRAL, model("no-such-model-of-theirs")) is None
+
+
+def test_the_usual_prices_are_those_of_a_short_prompt() -> None:
+    assert usual_prices(LOCAL, model("m", 0.0, 2.0)) == (0.0, 2.0)
+    assert usual_prices(LOCAL, model("devstral-2512")) is None
+    assert usual_prices(MISTRAL, model("no-such-model-of-theirs")) is None
+    found = usual_prices(MISTRAL, model("devstral-2512"))
+    whole = Usage(prompt_tokens=1_000_000, calls=1), Usage(completion_tokens=1_000_000, calls=1)
+    assert found == pytest.approx([listed_cost(MISTRAL, model("devstral-2512"), usage) for usage in whole])

@@ -37,6 +37,7 @@ from planner.store.folder import (
     lock_plan,
     new_plan_id,
     plans_folder,
+    plans_in,
 )
 from planner.store.store import PlanStore
 from subagents.executor import StepResult
@@ -115,6 +116,8 @@ def test_the_latest_of_a_workspace_is_found_past_broken_ones_and_those_of_others
     found = latest_in(tmp_path, "/a")
     assert found is not None
     assert found.plan_id == "new"
+    assert [folder.plan_id for folder in plans_in(tmp_path, "/a")] == ["new", "old"]
+    assert [folder.plan_id for folder in plans_in(tmp_path, "/a", 3)] == ["new"]
     assert latest_in(tmp_path, "/nowhere") is None
     assert latest_in(tmp_path / "nothing", "/a") is None
 

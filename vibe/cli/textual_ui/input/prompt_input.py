@@ -344,7 +344,8 @@ MOST_FOUND = 50
 class PromptInput(Widget):
     """Takes a text of one or more lines and sends it; the file ``history`` keeps what was sent.
 
-    ``scroll`` is called with a key that scrolls the chat.
+    ``scroll`` is called with a key that scrolls the chat, ``blank`` with each key that is pressed while there is no
+    text: it says whether it took it.
 
     The mark before the text is ``>`` while keys come here, ``!`` for a line to the shell, and another otherwise.
     """
@@ -374,9 +375,15 @@ class PromptInput(Widget):
         text: str
 
     def __init__(
-        self, *, history: Path | None = None, placeholder: str = "", scroll: Callable[[str], object] = bool
+        self,
+        *,
+        history: Path | None = None,
+        placeholder: str = "",
+        scroll: Callable[[str], object] = bool,
+        blank: Callable[[str], bool] = lambda _: False,
     ) -> None:
         super().__init__()
+        self._blank = blank
         self._scroll_chat = scroll
         self._file = history
         self._walk = HistoryWalk()
@@ -481,6 +488,8 @@ class PromptInput(Widget):
         held, self._held = self._held, None
         if held == self._enter:  # the candidates come too late for it
             self._send_or_break()
+        if not self.text and self._draft is None and self._blank(key):
+            return True
         act = self._keys.get(key)
         return act is not None and act()
 

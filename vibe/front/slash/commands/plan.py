@@ -25,7 +25,7 @@ from vibe.app.plan.commands import give, revise
 from vibe.front.event_text import one_line
 from vibe.front.plan_listing import PlanRead, plan_line, plans_that_ran
 from vibe.front.slash.command import ArgumentChoice, Talk, Typed
-from vibe.front.slash.plan_proposal import go_on, propose, save
+from vibe.front.slash.plan_proposal import demonstrate, go_on, propose, save
 from vibe.system.errors import UsageError
 
 GOAL_LENGTH = 400
@@ -76,6 +76,11 @@ async def load_file(talk: Talk, name: str) -> None:
     """Propose the plan of a file."""
     loaded = await to_thread.run_sync(lambda: read_plan_file(talk.opening.workdir / Path(name).expanduser()))
     propose(talk, loaded.plan.goal, loaded)
+
+
+async def watch(talk: Talk, _rest: str) -> None:
+    """Run the built-in demonstration."""
+    demonstrate(talk)
 
 
 def _found(home: Path, workdir: Path, reference: str) -> PlanFolder:
@@ -223,6 +228,7 @@ WORDS = MappingProxyType({
     "edit": PlanWord(edit, "[ID]"),
     "save": PlanWord(save_plan, "FILE", 1),
     "load": PlanWord(load_file, "FILE", 1),
+    "demo": PlanWord(watch, "", 0, 0),
 })
 WITH_STEPS = frozenset({"cancel", "retry", "skip"})
 WITH_PLANS = frozenset({"edit", "resume", "show", "status"})

@@ -1,0 +1,140 @@
+"""StartPage: keeps the start screen in the chat log, and the mark on its choices until something is typed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic
+from typing import Final
+
+from msgspec.structs import replace
+
+from vibe.cli.textual_ui.log.chat_log import ChatLog
+from vibe.cli.textual_ui.log.entry import LogEntry
+from vibe.front.cells import Line
+from vibe.front.start_screen import StartChoice, StartFacts, choices, start_lines
+
+STEPS: Final = {"up": -1, "down": 1}
+SEEN_SECONDS: Final = 0.5
+"""For which choices are in sight before Enter means one: who typed it before could not know of them."""
+
+
+class StartPage:
+    """Draws the facts of the seat as they come; once the choices are there, keys on an empty line are about them.
+
+    ``take`` gets the one that is chosen. ``now`` tells unix seconds, ``clock`` monotonic ones.
+    """
+
+    def __init__(
+        self,
+        log: ChatLog,
+        take: Callable[[StartChoice], object],
+        now: Callable[[], float],
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self.facts = StartFacts(version="", folder="")
+        self._log = log
+        self._take = take
+        self._now = now
+        self._clock = clock
+        self._entry: LogEntry | None = None
+        self._marked: int | None = None
+        """The place of a choice; None: the keys are not about them."""
+        self._seen_at: float | None = None
+        """The monotonic time at which the choices were first in sight; None: they were not yet."""
+        self._is_closed = False
+        self._keeps_rows = False
+        """There are empty rows where the keys stood, so that nothing moves while one types."""
+
+    def begin(self, facts: StartFacts) -> None:
+        """Stand behind what is in the log from now on, with what is known of a conversation."""
+        self._entry = LogEntry("drawn", draw=self._lines)
+        self._marked, self._seen_at, self._keeps_rows, self._is_closed = 0, None, False, False
+        self.facts = facts
+        if facts.is_new:
+            self._log.append(self._entry)
+
+    def drop(self) -> None:
+        """Draw nothing more: the conversation begins otherwise."""
+        self._entry = None
+
+    @property
+    def is_begun(self) -> bool:
+        """There is, or will be, an entry that shows the facts."""
+        return self._entry is not None
+
+    @property
+    def is_open(self) -> bool:
+        """The conversation has not begun yet."""
+        return self._entry is not None and not self._is_closed
+
+    @property
+    def was_seen(self) -> bool:
+        """The choices have been in sight for so long that Enter means one."""
+        return self._seen_at is not None and self._clock() - self._seen_at >= SEEN_SECONDS
+
+    def tell(self, facts: StartFacts) -> None:
+        """Draw what is known by now; a page without anything on it is put into the log once there is a plan on it."""
+        entry, self.facts = self._entry, replace(facts, is_new=self.facts.is_new)
+        if entry is None:
+            return
+        if entry.index >= 0:
+            self._log.changed(entry)
+        elif not self.facts.is_new and self._choices and self._marked is not None:
+            self._log.append(entry)
+        if self._choices and self._seen_at is None:
+            self._log.call_after_refresh(self._see)
+
+    def press(self, key: str) -> bool:
+        """Move the mark, or take the choice that is marked; False: the key means something else."""
+        known = self._choices
+        if self._marked is None or self._entry is None or self._entry.index < 0 or not known:
+            return False
+        if key in STEPS:
+            return self._move(STEPS[key], len(known))
+        if key != "enter" or not self.was_seen:
+            return False
+        chosen = known[min(self._marked, len(known) - 1)]
+        self.rest()
+        self._take(chosen)
+        return True
+
+    def rest(self) -> None:
+        """Leave the keys to what is typed."""
+        if self._marked is not None:
+            self._marked, self._keeps_rows = None, True
+            self._redraw()
+
+    def close(self) -> None:
+        """Have no keys and no room for them any more: the conversation has begun."""
+        self._is_closed = True
+        self._marked, self._keeps_rows = None, False
+        self._redraw()
+
+    @property
+    def _choices(self) -> list[StartChoice]:
+        return choices(self.facts, self._now())
+
+    def _move(self, step: int, count: int) -> bool:
+        """Mark the next one; above the first is the history of the line."""
+        place = (self._marked or 0) + step
+        if place < 0:
+            return False
+        self._marked = min(place, count - 1)
+        self._redraw()
+        return True
+
+    def _see(self) -> None:
+        if self._seen_at is None:
+            self._seen_at = self._clock()
+
+    def _redraw(self) -> None:
+        if self._entry is not None and self._entry.index >= 0:
+            self._log.changed(self._entry)
+
+    def _lines(self, cols: int) -> list[Line]:
+        log = self._log
+        rows = log.size.height
+        if not self._keeps_rows:
+            return start_lines(self.facts, self._now(), cols, rows, self._marked)
+        shown = start_lines(self.facts, self._now(), cols, rows)
+        return [*shown, *([] for _ in start_lines(self.facts, self._now(), cols, rows, 0)[len(shown) :])]

@@ -1,0 +1,337 @@
+"""The start screen: the seat a conversation begins in, the plans that were left there, and examples to begin with.
+
+``start_lines`` draws the facts as far as they are known; a fact that is not known yet takes no room.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
+from typing import Final
+
+from msgspec import Struct
+
+from vibe.front.cells import Line, Piece, cells_of, fit, spread, text_of
+from vibe.front.event_text import counted, one_line
+
+INDENT: Final = 3
+ROOMY: Final = 60
+"""Cells from which on the lines are indented so far."""
+LONGEST: Final = 400
+RESUME: Final = "resume"
+_GAP: Final = 2
+_DAY: Final = 86_400
+_NAMED_DAYS: Final = 6
+"""Days back that are told by their name."""
+_CENT: Final = 0.01
+
+
+class GitFacts(Struct, frozen=True, kw_only=True):
+    """A folder's repository; without one all is blank. ``branch`` blank: none is checked out.
+
+    ``changed`` counts files that are changed or new; None: not known.
+    """
+
+    is_repository: bool = True
+    branch: str = ""
+    changed: int | None = None
+
+
+class SandboxFacts(Struct, frozen=True, kw_only=True):
+    """The confinement of commands. ``name`` blank: there is none; ``has_network``: they reach everything."""
+
+    name: str = ""
+    has_network: bool = False
+
+
+class ModelFacts(Struct, frozen=True, kw_only=True):
+    """The model that answers; ``prices`` are USD per million tokens in and out (None: not known)."""
+
+    name: str
+    prices: tuple[float, float] | None = None
+    has_key: bool = True
+
+
+class LeftPlan(Struct, frozen=True, kw_only=True):
+    """A plan that was left before its end, at ``at`` (unix seconds), with so many steps done."""
+
+    plan_id: str
+    goal: str
+    done: int
+    total: int
+    at: float
+
+
+class ProjectFacts(Struct, frozen=True, kw_only=True):
+    """The folder's own part. ``docs`` are the instructions that were read, ``unread`` one that is not trusted.
+
+    ``tests`` is where its tests are (blank: nowhere), ``is_empty``: there is no file.
+    """
+
+    git: GitFacts = GitFacts()
+    docs: Sequence[str] = ()
+    unread: str = ""
+    tests: str = ""
+    is_empty: bool = False
+    left: Sequence[LeftPlan] = ()
+
+
+class AgentFacts(Struct, frozen=True, kw_only=True):
+    """The agent's part. ``mode`` says what it does unasked; ``is_unbound``: that is everything."""
+
+    model: ModelFacts
+    mode: str
+    is_unbound: bool = False
+    sandbox: SandboxFacts | None = None
+    tools: int = 0
+    skills: int = 0
+    servers: int = 0
+
+
+class StartFacts(Struct, frozen=True, kw_only=True):
+    """All that is known of a seat; None: that part is not known yet.
+
+    ``folder`` is as a person writes it. A conversation that goes on, not ``is_new``, shows only the plans.
+    """
+
+    version: str
+    folder: str
+    is_new: bool = True
+    agent: AgentFacts | None = None
+    project: ProjectFacts | None = None
+
+
+class StartChoice(Struct, frozen=True, kw_only=True):
+    """A line to choose. ``line`` is put into the prompt, or sent if ``is_sent``; ``title`` and ``fact`` are shown."""
+
+    line: str
+    title: Sequence[Piece]
+    fact: str = ""
+    short: str = ""
+    """Instead of the fact, where that has no room."""
+    is_sent: bool = False
+    verb: str = "take it into the line"
+    """The meaning of Enter for it."""
+
+
+# --- choices
+
+
+def choices(facts: StartFacts, now: float) -> list[StartChoice]:
+    """The plans that can go on, then the examples; none before the project is known. ``now`` is in unix seconds."""
+    if facts.project is None:
+        return []
+    return [*_left(facts.project, now), *_watching(facts), *_examples(facts)]
+
+
+def _watching(facts: StartFacts) -> list[StartChoice]:
+    """Something to see for who has no key yet."""
+    if facts.agent is None or facts.agent.model.has_key or not facts.is_new:
+        return []
+    title = [("watch a plan build a real function", "")]
+    return [
+        StartChoice(line="/plan demo", title=title, fact="a few seconds, nothing to set up", is_sent=True, verb="watch")
+    ]
+
+
+def _left(project: ProjectFacts, now: float) -> list[StartChoice]:
+    return [
+        StartChoice(
+            line=f"/plan resume {plan.plan_id}",
+            title=[(one_line(plan.goal, LONGEST), "bold")],
+            fact=f"{plan.done} of {plan.total} done · {moment(plan.at, now)}",
+            short=f"{plan.done}/{plan.total}",
+            is_sent=True,
+            verb=RESUME,
+        )
+        for plan in project.left
+    ]
+
+
+def _examples(facts: StartFacts) -> list[StartChoice]:
+    """Prompts by what there is in the folder: no tests, no line on tests."""
+    project = facts.project
+    if project is None or not facts.is_new:
+        return []
+    if project.is_empty:
+        return [_example("write a command line tool that counts words"), _plan("build a small shop, with tests")]
+    return [
+        _example("explain how this project is built"),
+        *([_example("fix the failing tests", one_line(project.tests))] if project.tests else ()),
+        _plan("add CSV export, with tests" if project.tests else "add CSV export"),
+    ]
+
+
+def _example(prompt: str, fact: str = "") -> StartChoice:
+    return StartChoice(line=prompt, title=[(prompt, "")], fact=fact)
+
+
+def _plan(goal: str) -> StartChoice:
+    title = [("/plan", "accent"), (f" {goal}", "")]
+    return StartChoice(line=f"/plan {goal}", title=title, fact="several agents, side by side")
+
+
+def moment(at: float, now: float) -> str:
+    """A time of the past, to the minute: ``17:40``, ``yesterday 17:40``, ``Monday 17:40``, else the date."""
+    then = time.localtime(at)
+    days = _day(now) - _day(at)
+    said = time.strftime("%H:%M", then)
+    if days <= 0:
+        return said
+    if days == 1:
+        return f"yesterday {said}"
+    return f"{time.strftime('%A', then)} {said}" if days <= _NAMED_DAYS else time.strftime("%Y-%m-%d", then)
+
+
+def _day(at: float) -> int:
+    """The number of the day that a time is in, as clocks here have it."""
+    local = time.localtime(at)
+    return int((at + (local.tm_gmtoff or 0)) // _DAY)
+
+
+# --- lines
+
+
+def start_lines(facts: StartFacts, now: float, width: int, rows: int = 0, marked: int | None = None) -> list[Line]:
+    """The lines of the start screen, each of exactly ``width`` cells.
+
+    ``marked`` is the place of a choice that the keys are about; None: the line with the keys is left out. Where there
+    are more lines than ``rows``, the empty ones go (0: never).
+    """
+    indent = INDENT if width >= ROOMY else 1
+    room = max(1, width - 2 * indent)
+    inner = list(_inner(facts, now, room, marked))
+    while inner and not text_of(inner[-1]):
+        inner.pop()
+    if rows and len(inner) > rows:
+        inner = [line for line in inner if text_of(line)]
+    return [fit([(" " * indent, ""), *line], width) for line in inner]
+
+
+def _inner(facts: StartFacts, now: float, room: int, marked: int | None) -> Iterator[Line]:
+    if facts.is_new:
+        yield from _head(facts, room)
+        yield []
+    known = choices(facts, now)
+    for name, is_left in (("Paused here", True), ("Try", False)):
+        places = [place for place, choice in enumerate(known) if (choice.verb == RESUME) is is_left]
+        if places:
+            yield [(name, "muted")]
+            yield from (_choice(known[place], room, is_marked=place == marked) for place in places)
+            yield []
+    if marked is not None and marked < len(known):
+        yield from _wrapped(_keys(known[marked]), room)
+
+
+def _choice(choice: StartChoice, room: int, *, is_marked: bool) -> Line:
+    lead: Line = [("▸ ", "bold accent") if is_marked else ("  ", "")]
+    return _beside([*lead, *choice.title], [[(choice.fact, "muted")], [(choice.short, "muted")]], room)
+
+
+def _keys(choice: StartChoice) -> Iterator[Line]:
+    yield [("↓ ↑", "bold"), (" choose", "muted")]
+    yield [("Enter", "bold"), (f" {choice.verb}", "muted")]
+    yield [("or just type", "muted")]
+
+
+def _wrapped(parts: Iterable[Line], room: int) -> Iterator[Line]:
+    """Yield parts side by side, on as many lines as they need."""
+    line: Line = []
+    for part in parts:
+        if line and cells_of(line) + 3 + cells_of(part) > room:
+            yield line
+            line = []
+        line = [*line, ("   ", ""), *part] if line else part
+    yield line
+
+
+# --- the head
+
+
+def _head(facts: StartFacts, room: int) -> Iterator[Line]:
+    """Yield the seat in two columns, or one below the other where they have no room."""
+    left = [[("vibe", "bold accent"), (f" {one_line(facts.version)}", "muted")], _place(facts), _manner(facts)]
+    agent = facts.agent
+    right: list[Line] = [] if agent is None else [_model(agent.model), _sandbox(agent), _counts(agent)]
+    sides = list(zip_longest(left, right, fillvalue=Line()))
+    # The counts are spared where the rest has room beside each other.
+    if all(cells_of(one) + _GAP + cells_of(other) <= room for one, other in sides[:2]):
+        yield from (_beside(one, [other], room) for one, other in sides if one or other)
+    else:
+        yield from (fit(line, room) for line in (*left, *right) if line)
+
+
+def _beside(left: Line, facts: Iterable[Line], room: int) -> Line:
+    """A line with the first of the facts at its right edge that leaves the left as it is; the last one in any case."""
+    kept = [fact for fact in facts if text_of(fact)]
+    for fact in kept:
+        if cells_of(left) + _GAP + cells_of(fact) <= room:
+            return spread(left, fact, room)
+    is_short = len(kept) > 1 and cells_of(kept[-1]) + _GAP < room // 2
+    return spread(left, kept[-1], room) if is_short else fit(left, room)
+
+
+def _place(facts: StartFacts) -> Line:
+    line: Line = [(one_line(facts.folder, LONGEST), "")]
+    if facts.project is None:
+        return line
+    git = facts.project.git
+    if not git.is_repository:
+        return [*line, (" · no git repository", "muted")]
+    line += [(f" · {one_line(git.branch) or 'no branch'}", "muted")]
+    if git.changed is not None:
+        changed = f"{counted(git.changed, 'file')} changed" if git.changed else "nothing changed"
+        line += [(f" · {changed}", "muted")]
+    return line
+
+
+def _manner(facts: StartFacts) -> Line:
+    """The instructions that were read, and what is done unasked."""
+    parts: list[Line] = [] if facts.project is None else [_docs(facts.project)]
+    if facts.agent is not None:
+        parts.append([(facts.agent.mode, "bold failed" if facts.agent.is_unbound else "muted")])
+    line: Line = []
+    for part in parts:
+        line += [(" · ", "muted"), *part] if line else part
+    return line
+
+
+def _docs(project: ProjectFacts) -> Line:
+    if project.docs:
+        more = f" and {len(project.docs) - 1} more" if len(project.docs) > 1 else ""
+        return [(one_line(project.docs[0]), ""), (f"{more} read", "muted")]
+    if project.unread:
+        return [(one_line(project.unread), ""), (" not read: folder not trusted", "muted")]
+    return [("no AGENTS.md", ""), (" (/init writes one)", "muted")]
+
+
+def _model(model: ModelFacts) -> Line:
+    line: Line = [(one_line(model.name), "")]
+    if not model.has_key:
+        return [*line, (" · no key yet: /setup", "muted")]
+    if model.prices is None:
+        return line
+    return [*line, (f" · {_price(model.prices[0])} in, {_price(model.prices[1])} out per M tok", "muted")]
+
+
+def _price(dollars: float) -> str:
+    """A price per million tokens: ``$2``, ``$0.40``; below a cent as exact as it is."""
+    if dollars == round(dollars):
+        return f"${dollars:,.0f}"
+    return f"${dollars:,.2f}" if dollars >= _CENT else f"${dollars:.2g}"
+
+
+def _sandbox(agent: AgentFacts) -> Line:
+    sandbox = agent.sandbox
+    if sandbox is None:
+        return []
+    if not sandbox.name:
+        return [("no sandbox", "warn"), (" · can do whatever you can", "muted")]
+    network = "with network" if sandbox.has_network else "no network"
+    return [("sandbox", ""), (f" · {one_line(sandbox.name)}, {network}", "muted")]
+
+
+def _counts(agent: AgentFacts) -> Line:
+    counts = ((agent.tools, "tool"), (agent.skills, "skill"), (agent.servers, "MCP server"))
+    return [(" · ".join(counted(number, name) for number, name in counts if number), "muted")]
