@@ -37,7 +37,7 @@ def test_a_plan_run_elsewhere_is_answered_and_seen_to_its_end(
     _, request = printed(process, r"answer with: vibe plan approve (\S+) (\S+)")
     assert vibe.process("events", "answer", plan, request, "yes").code == 0  # and so withdrawn on the screen
     tmux.wait_for("has ended")
-    tmux.wait_for("1/1 steps")
+    tmux.wait_for("1/1 · ")
     assert not any("1 once" in line for line in tmux.screen())
     tmux.type("/exit")
     tmux.wait_for("EXIT 0")
@@ -90,7 +90,7 @@ def test_one_plan_is_run_at_one_terminal_and_answered_and_steered_at_another_too
     assert gone(tmux, "1-3 answer") - announced(vibe, "question.answered") < WITHDRAWN_SECONDS
     tmux.wait_for("1-2 decide")
     tmux.press("1")
-    tmux.wait_for("3/6 steps")
+    tmux.wait_for("3/6 · ")
     tmux.press("F2", "Enter")
     tmux.wait_for("s talk to it")
     tmux.press("s")
@@ -122,7 +122,7 @@ def test_commands_to_a_run_elsewhere(vibe: VibeCommand, write_plan: WritePlan, t
     process = vibe.start("plan", "run", write_plan(hold, command_step("after", "true", depends_on=["hold"])), "--wait")
     plan, _ = printed(process, r"plan (\S+) started(.*)")
     vibe.at(tmux, "--attach", plan)
-    tmux.wait_for("0/2 steps")
+    tmux.wait_for("0/2 · ")
     tmux.type("/skip after")
     tmux.wait_for("skip")
     tmux.type("/nonsense")

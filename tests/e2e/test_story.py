@@ -67,6 +67,8 @@ def normal(screen: list[str]) -> str:
     text = re.sub(r"(?m)^   vibe [\d.]+", "   vibe VERSION", text)
     text = re.sub(r"(?m)^   /.*?(?=  +│|$)", "   FOLDER", text)
     text = re.sub(r"\b[0-9a-f]{6}-\d{8}\b", "PLAN", text)
+    text = re.sub(r" *[━╍╸┄]+[━╍╸┄✗ ]*", " BAR ", text)
+    text = re.sub(r"(?m)^ +0( +[\d:]+( s)?)*(?=  |$)", " SCALE", text)
     text = re.sub(r"\b(\d+:\d\d|[\d.]+ ?m?s)\b", "TIME", text)
     return re.sub(r"(?<=\S) {2,}", "  ", text) + "\n"
 
@@ -104,7 +106,7 @@ def propose(tmux: Tmux) -> None:
 def answer(tmux: Tmux, workdir: Path) -> None:
     """Answer what the steps that run side by side ask."""
     tmux.wait_for("Permission")
-    tmux.wait_for("2 running")
+    tmux.wait_for("0/6 · ")
     seen(tmux, "permission")
     tmux.press("1")
     (workdir / "ready").touch()
