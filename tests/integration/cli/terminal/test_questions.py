@@ -155,7 +155,7 @@ async def test_the_time_left_counts_down_while_the_person_types(person: Person) 
         return re.findall(r"in (\d:\d\d): choosing \w+", person.terminal.sent())
 
     async def type_slowly() -> None:
-        await person.terminal.see(": choosing ")
+        await person.terminal.see(PROMPT)  # what is typed before it would stand before it
         person.terminal.type("1")
         while len(set(times())) < 3:  # noqa: ASYNC110  the reader is a thread
             await anyio.sleep(0.01)
