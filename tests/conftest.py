@@ -26,15 +26,10 @@ settings.load_profile("the-same")
 # No test touches the keyring of whoever runs it.
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
 
-BOUND_TO_TIME = (
-    "tests/e2e/test_fault_matrix.py::test_a_fault_of_aimock",
-    "tests/e2e/test_screen.py::test_a_screen_that_was_stopped_is_drawn_again_in_the_foreground",
-    "tests/e2e/test_screen.py::test_five_megabytes_are_pasted",
-)
+BOUND_TO_TIME = ("tests/e2e/test_fault_matrix.py::test_a_fault_of_aimock",)
 """The tests that failed for no reason but a machine that was too busy, three at most: `.ci/run` tries them once more.
 
-In the first, another's server counts the requests by which it chooses its answer; in the second, a shell, the terminal
-and the screen hand the keyboard to each other while keys come; in the third, keys come behind five megabytes.
+In this one, another's server counts the requests by which it chooses its answer.
 """
 
 

@@ -466,6 +466,7 @@ def test_a_screen_that_was_stopped_is_drawn_again_in_the_foreground(
     tmux.wait_for("Stopped")
     tmux.type("bg")
     tmux.type("clear; fg")
+    until(lambda: not any("Stopped" in line for line in tmux.screen()))  # till then the keys are the shell's
     tmux.wait_for("Hello.")
     tmux.wait_for("Ask anything ·")
     tmux.type("well?")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from rich.cells import cell_len, set_cell_size
 
+SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+"""The mark of what is at work, eight pictures of it a second."""
 Piece: TypeAlias = tuple[str, str]
 """Text and its style: some of ``bold``, ``muted``, ``accent``, ``done``, ``warn``, ``failed`` and ``chosen``."""
 Line: TypeAlias = list[Piece]

@@ -16,7 +16,7 @@ from msgspec import Struct
 from ipc import events as e
 from planner.plan.status import paused_text
 from planner.state.state import ONLY_REASON
-from vibe.front.cells import Line, Piece, cut, fit, joined, spread
+from vibe.front.cells import SPINNER, Line, Piece, cut, fit, joined, spread
 from vibe.front.event_text import counted, one_line
 from vibe.front.plan_graph import group_name
 from vibe.front.working_line import QUIET_S
@@ -24,7 +24,6 @@ from vibe.view.agent_view import RequestView
 from vibe.view.figures import clock, dollars, short, took
 from vibe.view.plan_view import FINAL, RUNNING, PlanView, StepView
 
-SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 SCALES: Final = (3, 6, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400)
 """Seconds that the bars may span; the next one is taken when a plan has outgrown it, so that nothing creeps."""
 MANY: Final = 60
@@ -386,18 +385,14 @@ def _scarce(steps: Sequence[StepView], urgent: list[int], room: int) -> list[_Ro
     """One row for what is done and one for what is later; of the others the most urgent, and one for the rest."""
     places = set(urgent)
     rest = [step for place, step in enumerate(steps) if place not in places]
-    done = [step for step in rest if need(step) == "done"]
-    later = [step for step in rest if need(step) != "done"]
-    space = max(1, room - bool(done) - bool(later))
-    if len(urgent) > space:
-        space = max(1, space - 1)
-    kept = set(urgent[:space])
-    more = [steps[place] for place in sorted(places - kept)]
-    folds = [Fold("done", done), Fold("at work", more), Fold("later", later)]
-    before, *behind = [fold for fold in folds if fold.steps] if done else [Fold("done", []), *folds[1:]]
-    rows: list[_Row] = [before] if before.steps else []
-    rows += [steps[place] for place in sorted(kept)]
-    return [*rows, *(fold for fold in behind if fold.steps)][:room]
+    done = Fold("done", [step for step in rest if need(step) == "done"])
+    later = Fold("later", [step for step in rest if need(step) != "done"])
+    space = room - bool(done.steps) - bool(later.steps)
+    kept = set(urgent[: max(1, space if len(urgent) <= space else space - 1)])
+    shown = [steps[place] for place in sorted(kept)]
+    more = Fold("at work", [steps[place] for place in sorted(places - kept)])
+    rows: list[_Row] = [done, *shown, more, later]
+    return [row for row in rows if not isinstance(row, Fold) or row.steps][:room]
 
 
 def _fold(fold: Fold, frame: _Frame, width: int) -> Line:

@@ -18,6 +18,7 @@ from ipc.events import StepOutline, WorkOrder
 from vibe.front.cells import Line, Piece, cells_of, cut, fit, spread
 from vibe.front.event_text import counted, one_line
 from vibe.front.request_text import visible
+from vibe.view.plan_view import depths
 
 DEEPEST: Final = 12
 """Levels that are drawn as columns at most."""
@@ -124,12 +125,7 @@ def group_name(step: StepOutline, level: int) -> str:
 
 def levels(steps: Sequence[StepOutline]) -> dict[str, int]:
     """The number of steps on the longest way to each step, by id."""
-    ids = {step.id for step in steps}
-    above = {step.id: [each for each in step.depends_on if each in ids] for step in steps}
-    found: dict[str, int] = {}
-    for step_id in TopologicalSorter(above).static_order():
-        found[step_id] = max((found[each] + 1 for each in above[step_id]), default=0)
-    return found
+    return depths({step.id: step.depends_on for step in steps})
 
 
 def _name(step: StepOutline, look: GraphLook) -> list[Piece]:
@@ -223,7 +219,7 @@ def columns(steps: Sequence[StepOutline], width: int, look: GraphLook = PLAIN) -
     A step's column is the longest way to it; the order in it is that of the means of what they come after.
     """
     level = levels(steps)
-    if not level or max(level.values()) >= DEEPEST:
+    if not level or max(level.values()) >= DEEPEST or not _is_rising(steps, level):
         return None
     laid = _laid_out(steps, level)
     gaps = [_lanes(column, laid) for column in laid.nodes[:-1]]
@@ -241,6 +237,11 @@ def columns(steps: Sequence[StepOutline], width: int, look: GraphLook = PLAIN) -
     for node in filter(laid.is_step, chain.from_iterable(laid.nodes)):
         painter.step(node)
     return Shape(painter.canvas.lines(width), painter.places)
+
+
+def _is_rising(steps: Sequence[StepOutline], level: Mapping[str, int]) -> bool:
+    """Each edge leads to a later level; in a circle one does not."""
+    return all(level.get(above, -1) < level[step.id] for step in steps for above in step.depends_on)
 
 
 def _laid_out(steps: Sequence[StepOutline], level: Mapping[str, int]) -> _Columns:

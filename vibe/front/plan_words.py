@@ -1,13 +1,13 @@
-"""Words on a plan and its steps, the same wherever a person watches one: marks, reasons, totals, numbers, bars."""
+"""Words on a plan and its steps, the same wherever a person watches one: marks, reasons, totals, bars."""
 
 from __future__ import annotations
 
 from planner.plan.status import MARKS, REUSED_MARK
 from vibe.core.modes import MODE_CATALOG, ExecutionMode
 from vibe.front.event_text import one_line
+from vibe.view.figures import clock, dollars, short
 from vibe.view.plan_view import FINAL, PlanView, StepView
 
-SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 LEFT_OUT = "only"
 DEEPEST = 5
@@ -93,8 +93,8 @@ def totals(plan: PlanView, now: float) -> dict[str, str]:
         most = f"/{short(plan.max_tokens)}" if plan.max_tokens else ""
         said["tokens"] = f"{short(plan.tokens)}{most} tok"
     if plan.spent.calls and plan.spent.cost_usd is not None:
-        said["cost"] = f"${plan.spent.cost_usd:.2f}"
-    said["time"] = f"{clock(plan.elapsed(now)):>05}"
+        said["cost"] = dollars(plan.spent.cost_usd)
+    said["time"] = clock(plan.elapsed(now))
     if plan.status not in {"active", "idle"}:
         said["status"] = plan.status
     return said
@@ -120,32 +120,3 @@ def bar(share: float, cells: int) -> str:
     full, rest = divmod(eighths, 8)
     drawn = "█" * full + (EIGHTHS[rest] if rest else "")
     return drawn + "·" * (cells - len(drawn))
-
-
-def short(count: int) -> str:
-    """A number of tokens in at most five characters up to a billion: ``950``, ``1.9k``, ``41k``, ``2.5M``."""
-    for size, unit in ((1_000_000, "M"), (1_000, "k")):
-        if count >= size:
-            return f"{count / size:.1f}{unit}" if count < 10 * size else f"{count // size}{unit}"
-    return str(count)
-
-
-def took(seconds: float) -> str:
-    """A time in at most a few characters: ``4.2s``, ``1:15``."""
-    return f"{seconds:.1f}s" if seconds < 9.95 else clock(seconds)
-
-
-def clock(seconds: float) -> str:
-    """Minutes and seconds, and hours if there are any."""
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-def cut(text: str, cells: int) -> str:
-    """Text of at most so many cells, with an ellipsis at its end if something is missing."""
-    from rich.cells import cell_len, set_cell_size
-
-    if cell_len(text) <= cells:
-        return text
-    return set_cell_size(text, cells - 1).rstrip() + "…" if cells > 0 else ""

@@ -286,7 +286,7 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
         agent.does("its work is being merged" if self.merges else "has answered")
 
 
-class PlanView(Struct, kw_only=True, eq=False):
+class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what its facts say, and its times
     """A plan: ``state`` by its facts, and its steps in plan order.
 
     ``running`` and ``failed`` are in the order in which they became so; for those in ``replanning`` a better plan is
@@ -374,6 +374,15 @@ class PlanView(Struct, kw_only=True, eq=False):
         runs = self.started_at is not None and self.ended_at is None
         return self.state.active_seconds + (max(0.0, now - self.state.updated) if runs else 0.0)
 
+    def let_go(self, now: float) -> list[Key]:
+        """No process works on it from ``now`` on (unix seconds); returns the keys of what that changed."""
+        at = self.clock(now)
+        for step in self.running.values():
+            step.turn("", at)
+        self.waits(now, for_a_person=False)
+        self.ended_at = now
+        return [self.key, *(step.key for step in self.running.values())]
+
     def waits(self, now: float, *, for_a_person: bool) -> None:
         """Someone is waited for from ``now`` on (unix seconds), or no more."""
         if for_a_person:
@@ -403,10 +412,7 @@ class PlanView(Struct, kw_only=True, eq=False):
             case e.PlanRevisedEvent() | e.PlanEditedEvent() | e.PlanResetEvent():
                 return self._lay_out()
             case e.PlanPausedEvent() | e.PlanCompletedEvent():
-                for step in self.running.values():
-                    step.turn("", self.clock(fact.ts))
-                self.ended_at = fact.ts
-                return [self.key, *(step.key for step in self.running.values())]
+                return self.let_go(fact.ts)
             case e.PlanAttemptEvent() | e.PlanReusedEvent() | e.PlanDecisionEvent() | e.PlanRetryEvent():
                 return self._about(fact.step_id)
             case _:
@@ -460,13 +466,14 @@ class PlanView(Struct, kw_only=True, eq=False):
 
     def _lay_out(self) -> list[Key]:
         """Have a view of each step the plan has now."""
-        places = _places({step_id: step.outline.depends_on for step_id, step in self.state.steps.items()})
+        parents = {step_id: step.outline.depends_on for step_id, step in self.state.steps.items()}
+        levels, deep = _levels(parents), depths(parents)
         known, self.steps = self.steps, {}
         for step_id, state in self.state.steps.items():
             step = known.get(step_id)
             if step is None or step.state is not state:
                 step = StepView(key=(*self.key, "steps", step_id), state=state)
-            step.level, step.depth = places[step_id]
+            step.level, step.depth = levels[step_id], deep[step_id]
             self.steps[step_id] = step
         self.running = {step.id: step for step in self.steps.values() if step.status == RUNNING}
         self.failed = {step.id: step for step in self.steps.values() if step.status == "failed"}
@@ -474,30 +481,41 @@ class PlanView(Struct, kw_only=True, eq=False):
         return [self.key, (*self.key, "steps")]
 
 
-def _places(parents: Mapping[str, Sequence[str]]) -> dict[str, tuple[int, int]]:
-    """Return the indentation and the depth of each step.
+def depths(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """Return the number of steps on the longest path to each step, by those it comes after; in a circle, some of it."""
+    known = _known(parents)
+    found: dict[str, int] = {}
+    for step_id in _order(known):
+        found[step_id] = max((found.get(parent, -1) + 1 for parent in known[step_id]), default=0)
+    return found
 
-    The indentation is one more where a step fans out, one less where several come together.
-    """
-    known = {step_id: [parent for parent in above if parent in parents] for step_id, above in parents.items()}
+
+def _known(parents: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    return {step_id: [parent for parent in above if parent in parents] for step_id, above in parents.items()}
+
+
+def _order(known: Mapping[str, Sequence[str]]) -> list[str]:
+    try:
+        return list(TopologicalSorter(known).static_order())
+    except CycleError:  # not a plan of ours
+        return list(known)
+
+
+def _levels(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """Return the indentation of each step: one more where a step fans out, one less where several come together."""
+    known = _known(parents)
     fan: dict[str, int] = {}
     for above in known.values():
         if len(above) == 1:
             fan[above[0]] = fan.get(above[0], 0) + 1
-    places: dict[str, tuple[int, int]] = {}
-    try:
-        order = list(TopologicalSorter(known).static_order())
-    except CycleError:  # not a plan of ours
-        return dict.fromkeys(known, (0, 0))
-    for step_id in order:
-        above = [(parent, *places[parent]) for parent in known[step_id]]
-        depth = max((each[2] + 1 for each in above), default=0)
+    levels: dict[str, int] = {}
+    for step_id in _order(known):
+        above = known[step_id]
         if len(above) == 1:
-            level = above[0][1] + (fan[above[0][0]] > 1)
+            levels[step_id] = levels.get(above[0], 0) + (fan[above[0]] > 1)
         else:
-            level = max(0, min((each[1] for each in above), default=1) - 1)
-        places[step_id] = (level, depth)
-    return places
+            levels[step_id] = max(0, min((levels.get(parent, 0) for parent in above), default=1) - 1)
+    return levels
 
 
 def decision_text(event: e.PlanDecisionEvent) -> str:

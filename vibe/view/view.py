@@ -177,7 +177,9 @@ def lose(view: View, source: str) -> Changed:
         return ()
     run.lost = True
     agents = [agent for agent in view.agents.values() if agent.source == source]
-    return (run.key, *_quiet(view, agents, run.updated_at))
+    left = [plan for plan in view.plans.values() if plan.source == source and plan.ended_at is None]
+    let_go = [key for plan in left for key in plan.let_go(run.updated_at)]
+    return (run.key, *_quiet(view, agents, run.updated_at), *let_go)
 
 
 # --- agents ---------------------------------------------------------------------------------------------------

@@ -262,3 +262,9 @@ def test_columns_of_thirty_steps_take_no_time() -> None:
     assert columns(chains, 400) is not None
     assert min(took(steps) for _ in range(5)) < 0.01
     assert min(took(chains) for _ in range(5)) < 0.01
+
+
+def test_steps_that_wait_for_each_other_are_drawn_as_rows() -> None:
+    steps = [StepOutline(id=one, title=one, mode="code", depends_on=(other,)) for one, other in ("ab", "ba")]
+    assert columns(steps, 80) is None
+    assert set(shape(steps, 80, 20).places) == {"a", "b"}

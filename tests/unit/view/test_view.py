@@ -15,8 +15,8 @@ from ipc.events import BaseEvent, Event, StepOutline
 from tests.fakes.events import event_classes, example
 from vibe.core.budget import WAITED as HAD_ROOM
 from vibe.core.llm.announcing import WAIT, WAITED
-from vibe.view.plan_view import PlanView, StepView
-from vibe.view.view import PASSING, View, apply
+from vibe.view.plan_view import PlanView, StepView, depths
+from vibe.view.view import PASSING, View, apply, lose
 
 WHO: dict[str, Any] = {"subagent_id": "agent", "subagent_step_id": "a"}
 
@@ -309,3 +309,25 @@ def test_an_event_costs_the_same_however_many_steps_there_are() -> None:
         rounds.append((process_time() - begun) / 6_000)
     assert view.plans[""].done == count
     assert min(rounds) < 20e-6
+
+
+def test_a_plan_whose_process_died_goes_on_no_more_from_when_it_was_heard_of_last() -> None:
+    view = view_of(started(outline("a")), moved("a", "in_progress", ts=101.0), moved("b", "completed", ts=105.0))
+    source = next(iter(view.runs))
+
+    keys = lose(view, source)
+
+    plan = view.plan
+    assert plan is not None
+    assert plan.ended_at == 105.0
+    assert plan.clock(999.0) == plan.clock(105.0)
+    assert [span.end for span in plan.steps["a"].spans] == [5.0]
+    assert {plan.key, plan.steps["a"].key} <= set(keys)
+
+
+def test_depth_is_that_of_the_longest_path_and_a_circle_breaks_nothing() -> None:
+    above = {"a": (), "b": ("a",), "c": ("a", "b", "of another plan"), "d": ("c", "a")}
+    assert depths(above) == {"a": 0, "b": 1, "c": 2, "d": 3}
+    assert set(depths({"a": ("b",), "b": ("a",)})) == {"a", "b"}
+    steps = after(started(outline("a", "b"), outline("b", "a"))).steps
+    assert list(steps) == ["a", "b"]

@@ -330,7 +330,10 @@ class VibeApp(App[None]):
             self.notify("Ctrl+C again to quit", timeout=LEAVE_SECONDS)
 
     def action_leave_if_blank(self) -> None:
-        """Leave, where nothing is typed."""
+        """Leave, where nothing is typed once the keys before have been taken: this one comes here ahead of them."""
+        (self.focused or self).call_later(self._leave_if_blank)
+
+    def _leave_if_blank(self) -> None:
         if not self.chat_screen.prompt.text.strip():
             self.controller.leave()
 

@@ -13,52 +13,45 @@ from textual.theme import Theme
 
 FOLLOW: Final = "follow"
 """The theme that takes after the terminal."""
-DARK: Final = Theme(
-    name="vibe-dark",
-    dark=True,
-    background="#0e1116",
-    surface="#171b22",
-    panel="#1f242c",
-    foreground="#d9dee7",
-    primary="#80bafd",
-    accent="#80bafd",
-    secondary="#8a94a3",
-    success="#80c48c",
-    warning="#f6c364",
-    error="#f9848c",
-    variables={
-        "foreground-muted": "#8a94a3",
-        "text-primary": "#80bafd",
-        "text-accent": "#80bafd",
-        "text-secondary": "#8a94a3",
-        "text-success": "#80c48c",
-        "text-warning": "#f6c364",
-        "text-error": "#f9848c",
-    },
+
+
+def _spelt_out(theme: Theme, muted: str) -> Theme:
+    """The theme with one blue for accent and primary: amber is for nothing but a person who is needed, and silence."""
+    texts = {"primary": theme.primary, "accent": theme.primary, "secondary": muted}
+    texts |= {"success": str(theme.success), "warning": str(theme.warning), "error": str(theme.error)}
+    variables = {"foreground-muted": muted, **{f"text-{meaning}": colour for meaning, colour in texts.items()}}
+    return replace(theme, accent=theme.primary, secondary=muted, variables=variables)
+
+
+DARK: Final = _spelt_out(
+    Theme(
+        name="vibe-dark",
+        dark=True,
+        background="#0e1116",
+        surface="#171b22",
+        panel="#1f242c",
+        foreground="#d9dee7",
+        primary="#80bafd",
+        success="#80c48c",
+        warning="#f6c364",
+        error="#f9848c",
+    ),
+    muted="#8a94a3",
 )
-"""Accent and primary are one blue in both, so that amber is for nothing but a person who is needed, and silence."""
-LIGHT: Final = Theme(
-    name="vibe-light",
-    dark=False,
-    background="#fbfbf9",
-    surface="#f1f1ed",
-    panel="#e8e8e3",
-    foreground="#24272c",
-    primary="#0057b3",
-    accent="#0057b3",
-    secondary="#5f6670",
-    success="#11682a",
-    warning="#865804",
-    error="#b81622",
-    variables={
-        "foreground-muted": "#5f6670",
-        "text-primary": "#0057b3",
-        "text-accent": "#0057b3",
-        "text-secondary": "#5f6670",
-        "text-success": "#11682a",
-        "text-warning": "#865804",
-        "text-error": "#b81622",
-    },
+LIGHT: Final = _spelt_out(
+    Theme(
+        name="vibe-light",
+        dark=False,
+        background="#fbfbf9",
+        surface="#f1f1ed",
+        panel="#e8e8e3",
+        foreground="#24272c",
+        primary="#0057b3",
+        success="#11682a",
+        warning="#865804",
+        error="#b81622",
+    ),
+    muted="#5f6670",
 )
 OURS: Final = (FOLLOW, DARK.name, LIGHT.name)
 _LIGHT_OF_16: Final = frozenset({"7", *map(str, range(9, 16))})

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from anyio import create_task_group, to_thread
 from msgspec.structs import replace
+from textual.events import Key
 from textual.pilot import Pilot
 
 from ipc import events as e
@@ -23,6 +24,7 @@ from vibe.cli.textual_ui.input.prompt_input import CompletionPopup
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.cli.textual_ui.overview.ticker import Ticker
 from vibe.cli.textual_ui.overview.working_line import WorkingLine
+from vibe.cli.textual_ui.state_store import ScreenPhase
 from vibe.core.tools.ports import ApprovalAnswer
 
 
@@ -269,9 +271,20 @@ async def test_a_plan_whose_card_is_out_of_sight_is_in_the_last_line_and_a_click
         assert "steps" not in ticker.render_line(0).text
         screen.log_view.extend(LogEntry("user", f"line {number}") for number in range(60))
         await pilot.pause(0.3)
-        assert ticker.render_line(0).text.startswith(" ▸ 0/1 steps · 0:14 ")
+        assert ticker.render_line(0).text.startswith(" ▸ 0/1 steps · 14 s ")
         await pilot.click(Ticker, offset=(3, 0))
         await pilot.pause(0.3)
         rows = [screen.log_view.render_line(y).text for y in range(4)]
         assert any("Do one thing" in row for row in rows), rows
         assert "steps" not in ticker.render_line(0).text
+
+
+async def test_ctrl_d_leaves_a_line_that_the_key_before_it_emptied(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (app, pilot, _):
+        app.chat_screen.prompt.set_text("x")
+        await pilot.pause()
+        for key in ("backspace", "ctrl+d"):  # at once, as a terminal sends what was typed meanwhile
+            app.post_message(Key(key, None))
+        await pilot.pause()
+        assert not app.chat_screen.prompt.text
+        assert app.store.screen.phase is ScreenPhase.LEAVING

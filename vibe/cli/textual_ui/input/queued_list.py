@@ -9,7 +9,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from vibe.cli.textual_ui.state_store import SCREEN, QueuedLine, ScreenPhase, UIStateStore
-from vibe.front.plan_words import cut
+from vibe.front.cells import cut
 from vibe.system.plain_text import plain_line, shortened
 from vibe.view.agent_view import Key
 from vibe.view.view import View

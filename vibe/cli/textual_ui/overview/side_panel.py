@@ -26,9 +26,11 @@ from textual.widgets import Static
 from ipc.events import TodoEntry
 from planner.plan.status import MARKS
 from vibe.cli.textual_ui.overview.ticker import Refresher, is_busy, is_live, pressure
+from vibe.front.cells import cut
 from vibe.front.event_text import one_line
-from vibe.front.plan_words import bar, cut, hint, indent, mark, mode_icon, second_row, short, took, totals_line
+from vibe.front.plan_words import bar, hint, indent, mark, mode_icon, second_row, totals_line
 from vibe.view.agent_view import AgentView, Key
+from vibe.view.figures import short, took
 from vibe.view.plan_view import WAITING, PlanView, StepView
 from vibe.view.view import View
 

@@ -6,8 +6,8 @@ from msgspec import Struct
 
 from vibe.cli.textual_ui.overview.ticker import is_busy
 from vibe.front.event_text import counted, one_line
-from vibe.front.plan_words import short
 from vibe.system.plain_text import some_of
+from vibe.view.figures import short
 from vibe.view.plan_view import FINAL, PlanView
 from vibe.view.view import View
 

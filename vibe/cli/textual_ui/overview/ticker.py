@@ -18,10 +18,10 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from vibe.cli.textual_ui.log.entry import clean_coloured
+from vibe.front.cells import cut
 from vibe.front.event_text import one_line
-from vibe.front.plan_words import clock, cut
 from vibe.view.agent_view import AgentView, Key
-from vibe.view.figures import dollars, short
+from vibe.view.figures import clock, dollars, short
 from vibe.view.plan_view import PlanView
 from vibe.view.view import View
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 SHARE: Final = 0.6
 """Of the log's height that a card takes at most."""
 FEWEST: Final = 8
-HINTS: Final = "/rewind gives them back"
 
 
 class PlanCards:
@@ -90,4 +89,6 @@ class PlanCards:
             return []
         rows = max(FEWEST, int(window.height * SHARE))
         lines = card(plan, self._clock(), cols, rows)
-        return lines if is_live(plan) else list(chain(lines, record(plan, cols, HINTS)))
+        return (
+            lines if is_live(plan) else list(chain(lines, record(plan, cols, f"undo: vibe plan rewind {plan.id} STEP")))
+        )

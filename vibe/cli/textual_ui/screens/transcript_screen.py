@@ -16,9 +16,11 @@ from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.overview.side_panel import STYLES, agent_name
 from vibe.cli.textual_ui.overview.ticker import Refresher, pressure
 from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter, ReadJournals
+from vibe.front.cells import cut
 from vibe.front.event_text import one_line
-from vibe.front.plan_words import cut, mark, mode_icon, short
+from vibe.front.plan_words import mark, mode_icon
 from vibe.view.agent_view import AgentView, Key
+from vibe.view.figures import short
 from vibe.view.plan_view import StepView
 from vibe.view.view import View
 
