@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, cast
@@ -143,13 +143,13 @@ class EncodedParts:
 
     def of(self, message: Message | ToolSchema, source: str = "") -> bytes:
         """Return a part; only a message with thoughts is another for each model, its ``source``, that it is sent to."""
-        key = (id(message), source if isinstance(message, AssistantMessage) and message.thoughts else "")
-        known = self._known.get(key)
+        known = self._known.get((id(message), "")) or self._known.get((id(message), source))
         if known is None:
             if len(self._known) >= _CACHE_LIMIT:
                 self._known.clear()
+            told_to = source if isinstance(message, AssistantMessage) and message.thoughts else ""
             # The message is kept alive here, so that no other gets its identity.
-            known = self._known[key] = message, self._encode(message, source)
+            known = self._known[id(message), told_to] = message, self._encode(message, source)
         return known[1]
 
 
@@ -171,7 +171,7 @@ class PayloadEncoder:
     def encode(self, request: ModelRequest) -> bytes:
         """The body of a streaming chat completions request."""
         source = source_of(request)
-        messages = b",".join(self._parts.of(message, source) for message in request.messages)
+        messages = b",".join([self._parts.of(message, source) for message in request.messages])
         body = {**chat_body(request, msgspec.Raw(b"[" + messages + b"]")), **self._options}
         if request.model.thinking is not Thinking.OFF:
             # No provider has a name of its own for the most there is; all know high.
@@ -227,6 +227,7 @@ class _ChunkTaker:
         self._answer = answer
         self._errors = errors
         self._thoughts = thoughts
+        self._thought_fields = {"reasoning_details", *thoughts}
         self._streamed = False
 
     def take(self, data: str) -> bool:
@@ -235,8 +236,8 @@ class _ChunkTaker:
         if failure is not None:
             raise self._errors.from_chunk(failure)
         choices = [choice for choice in _tables(chunk.get("choices")) if not whole_number(choice.get("index"))]
-        for told in (chunk, table_of(chunk.get("x_groq")), *choices):
-            if usage := table_of(told.get("usage")):
+        for place in (chunk, table_of(chunk.get("x_groq")), *choices):
+            if usage := table_of(place.get("usage")):
                 self._answer.count(read_usage(usage), read_cost(usage))
                 break
         for choice in choices:
@@ -245,8 +246,8 @@ class _ChunkTaker:
 
     def _choose(self, choice: Table) -> None:
         self._streamed |= self._say(table_of(choice.get("delta")))
-        if not self._streamed:  # the whole message behind its pieces would say all of it again
-            self._say(table_of(choice.get("message")), is_whole=True)
+        if not self._streamed and "message" in choice:  # behind its pieces it would say all of them again
+            self._say(table_of(choice["message"]), is_whole=True)
         if text_in(choice.get("native_finish_reason")).lower() in FAILURE_REASONS:
             self._answer.finish(choice["native_finish_reason"])
         reason = text_in(choice.get("finish_reason"))
@@ -255,25 +256,29 @@ class _ChunkTaker:
 
     def _say(self, delta: Table, *, is_whole: bool = False) -> bool:
         """Take what was said, and return whether it was anything."""
-        records = list(_tables(delta.get("reasoning_details")))
+        told = {name: value for name, value in delta.items() if value}  # nearly all pieces have one field of many
+        said = not self._thought_fields.isdisjoint(told) and self._think(told)
+        for thought, text in _parts(told.get("content")):
+            self._answer.add_reasoning(thought)
+            self._answer.add_text(text)
+            said |= bool(thought or text)
+        refusal = text_in(told.get("refusal"))
+        self._answer.add_text(refusal)
+        return self._call(told, is_whole=is_whole) or said or bool(refusal)
+
+    def _think(self, delta: Table) -> bool:
+        records = _tables(delta.get("reasoning_details"))
         for record in records:
             self._answer.add_record(record)
         thoughts = next((text for name in self._thoughts if (text := text_in(delta.get(name)))), "")
         thoughts = thoughts or "".join(text_in(one.get("text")) or text_in(one.get("summary")) for one in records)
         self._answer.add_reasoning(thoughts)
-        said = bool(thoughts or records)
-        for thought, text in _parts(delta.get("content")):
-            self._answer.add_reasoning(thought)
-            self._answer.add_text(text)
-            said |= bool(thought or text)
-        refusal = text_in(delta.get("refusal"))
-        self._answer.add_text(refusal)
-        return self._call(delta, is_whole=is_whole) or said or bool(refusal)
+        return bool(thoughts or records)
 
     def _call(self, delta: Table, *, is_whole: bool) -> bool:
         if extra := table_of(delta.get(EXTRA)):
             self._answer.add_extra({EXTRA: extra})
-        calls = list(_tables(delta.get("tool_calls")))
+        calls = _tables(delta.get("tool_calls"))
         for number, call in enumerate(calls):
             index = whole_number(call.get("index"))
             position = number if is_whole and index is None else index
@@ -290,6 +295,8 @@ def failure_of(chunk: Table) -> Table | None:
     groq = table_of(chunk.get("x_groq"))
     for place in (chunk, *_tables(chunk.get("choices")), groq):
         error: object = place.get("error")
+        if error is None:
+            continue
         if isinstance(error, dict):
             fields = table_of(cast("object", error))
             if any(fields.values()):
@@ -298,7 +305,7 @@ def failure_of(chunk: Table) -> Table | None:
             return {"message": error, "type": chunk.get("error_type", chunk.get("type")), "code": chunk.get("code")}
         elif error:
             return {name: value for name, value in place.items() if name != "error"} or {"message": "no reason told"}
-    says_nothing = not {"choices", "usage"} & set(chunk)
+    says_nothing = "choices" not in chunk and "usage" not in chunk
     if chunk.get("object") == "error" or (says_nothing and (text_in(chunk.get("message")) or chunk.get("detail"))):
         return chunk
     return None
@@ -325,7 +332,7 @@ def _fragment(function: Table, index: int | None, identity: object = None, extra
     )
 
 
-def _tables(value: object) -> Iterable[Table]:
+def _tables(value: object) -> list[Table]:
     if isinstance(value, dict):
         return [cast("Table", value)]
     listed = cast("list[object]", value) if isinstance(value, list) else []
