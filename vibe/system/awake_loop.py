@@ -7,6 +7,7 @@ by the clock of the loop; what measures by it in code of ours asks ``anyio.curre
 from __future__ import annotations
 
 import asyncio  # noqa: TID251  it is the loop itself
+import math
 import selectors
 import time
 from collections.abc import Awaitable, Callable
@@ -35,13 +36,13 @@ class _LookingSelector(selectors.DefaultSelector):
         """Wait for files as the class above does, but for ``timeout`` seconds in which the process runs."""
         if timeout is not None and timeout <= 0:
             return super().select(timeout)
-        end = None if timeout is None else self.look() + timeout
+        now = self.look()
+        end = math.inf if timeout is None else now + timeout
         while True:
-            left = LOOK_SECONDS if end is None else end - self.look()
-            piece = max(min(left, LOOK_SECONDS), 0.0)
+            piece = min(max(end - now, 0.0), LOOK_SECONDS)
             found = super().select(piece)
             now = self.look(piece)
-            if found or (end is not None and now >= end):
+            if found or now >= end:
                 return found
 
     def look(self, waited: float = 0.0) -> float:
