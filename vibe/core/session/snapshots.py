@@ -246,8 +246,8 @@ class Snapshots:
         old = self._files.get(folder)
         if old is not None and _is_unchanged(old, found):
             return
-        for hollow in self._hollow(folder, passed):
-            yield hollow, _kept(os.lstat(f"{self.workspace}/{hollow}"), "")
+        for hollow, is_there in self._hollow(folder, passed):
+            yield hollow, _kept(is_there, "")
         kept = _kept(found, "")
         if kept.is_like(old):
             self._files[folder] = kept
@@ -308,8 +308,8 @@ class Snapshots:
             self.store.put(blob, data)
         return kept
 
-    def _hollow(self, folder: str, listed: AbstractSet[str]) -> Iterator[str]:
-        """The unlisted folders below a folder that hold nothing but folders."""
+    def _hollow(self, folder: str, listed: AbstractSet[str]) -> Iterator[tuple[str, os.stat_result]]:
+        """The unlisted folders below a folder that hold nothing but folders, without those that go meanwhile."""
         try:
             with os.scandir(f"{self.workspace}/{folder}") as entries:
                 folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
@@ -317,12 +317,24 @@ class Snapshots:
             return
         for name in folders:
             path = f"{folder}/{name}" if folder else name
-            place = f"{self.workspace}/{path}"
-            if name == ".git" or path in listed or _is_placeholder(os.lstat(place), name):
+            if name == ".git" or path in listed:
                 continue
-            below = list(os.walk(place))
-            if not any(files or any(Path(found, name).is_symlink() for name in names) for found, names, files in below):
-                yield from (os.path.relpath(found, self.workspace) for found, _, _ in below)
+            with suppress(FileNotFoundError, NotADirectoryError):
+                yield from self._hollow_at(path, name)
+
+    def _hollow_at(self, path: str, name: str) -> list[tuple[str, os.stat_result]]:
+        """Return a folder and those below it, if they hold nothing else.
+
+        Raises:
+            FileNotFoundError: one has just gone.
+        """
+        place = f"{self.workspace}/{path}"
+        if _is_placeholder(os.lstat(place), name):
+            return []
+        below = list(os.walk(place))
+        if any(files or any(Path(found, name).is_symlink() for name in names) for found, names, files in below):
+            return []
+        return [(os.path.relpath(found, self.workspace), os.lstat(found)) for found, _, _ in below]
 
     def _prepare(self) -> None:
         if self._ready:

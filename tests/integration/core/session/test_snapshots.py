@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -167,6 +169,32 @@ def test_what_is_vibes_own_is_no_file_of_the_workspace(tmp_path: Path) -> None:
     history.take(0)
 
     assert files(history) == {"a.txt", ".other/logs/vibe.log"}
+
+
+def test_empty_folders_that_come_and_go_meanwhile_are_no_trouble(tmp_path: Path) -> None:
+    root = repository(tmp_path / "w", {"a.txt": "a"})
+    history = snapshots(root, tmp_path / "s")
+    history.take(0)
+    stop = threading.Event()
+
+    def other() -> None:
+        while not stop.is_set():
+            (root / "new" / "deep").mkdir(parents=True)
+            (root / "new" / "deep").rmdir()
+            (root / "new").rmdir()
+
+    with ThreadPoolExecutor(1) as pool:
+        beside = pool.submit(other)
+        try:
+            for number in range(1, 101):
+                history.take(number)
+        finally:
+            stop.set()
+        beside.result()
+
+    history.take(101)
+    assert "a.txt" in files(history)
+    assert not any(path.startswith("new") for path in files_after(history.points()))
 
 
 def test_without_git_it_says_so(tmp_path: Path) -> None:
