@@ -62,7 +62,7 @@ def test_a_person_sees_which_steps_run_which_wait_and_what_they_wait_for(environ
         for name in ("shorten", "test"):
             (folder / name).touch()
         assert process.wait(timeout=120) == 0
-        terminal.wait_for(" completed in ")
+        terminal.wait_for("done: ")
         assert not any("/4 · " in line for line in terminal.screen()), "the live picture is gone"
 
 
@@ -71,7 +71,7 @@ def test_a_person_watches_the_quickstart_run_and_reads_how_it_ended(environ: dic
         terminal.wait_until_seen("Give textkit a slugify() and a shorten() function")
         terminal.wait_until_seen("/6 · ")
         assert process.wait(timeout=120) == 0
-        terminal.wait_for(" completed in ")
+        terminal.wait_for("done: ")
         screen = terminal.screen()
         assert not any("/6 · " in line for line in screen), "the live picture is gone"
         for step in ("survey", "design", "slugify", "shorten", "test", "docs"):

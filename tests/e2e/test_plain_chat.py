@@ -157,11 +157,11 @@ PLANNED_TALK = (
     ("hi", "What shall we do?"),
     ("/plan Build the thing", "Run it? [y] yes"),
     ("check it, write notes", "plan, version 2"),
-    ("y", "[wait] $ until"),
+    ("y", "wait: run until"),
     ("how far is it?", "The plan is at work."),
     ("/skip nowhere", "the plan has no step 'nowhere'"),
     ("/skip notes", "notes: skipped"),
-    ("!touch gate", " completed in "),
+    ("!touch gate", "done: "),
     ("and now?", "All is built."),
     ("/exit", "EXIT 0"),
 )

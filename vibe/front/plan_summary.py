@@ -10,6 +10,7 @@ from vibe.app.plan.run import PlanRun
 from vibe.front.event_text import counted, one_line
 from vibe.front.next_command import decision_lines, try_again
 from vibe.front.plan_listing import removed_lines
+from vibe.view.figures import dollars, short, took
 
 WHY_LENGTH = 800
 """Characters of why a step did not complete."""
@@ -62,7 +63,7 @@ def _table(steps: Sequence[StepState]) -> list[str]:
         _column([step.status.value for step in steps]),
         _column([f"{seconds:.1f} s" if seconds else "" for seconds in times], right=True),
         _column([f"{usage.total_tokens:,} tok" if usage.calls else "" for usage in usages], right=True),
-        _column([f"attempt {step.begun}" if step.begun > 1 else "" for step in steps]),
+        _column([f"try {step.begun}" if step.begun > 1 else "" for step in steps]),
         [_why(step) for step in steps],
     ]
     return ["  ".join(cells).rstrip() for cells in zip(*(cells for cells in columns if any(cells)), strict=True)]
@@ -93,7 +94,11 @@ def _command_output(steps: Sequence[StepState], plan_id: str) -> list[str]:
         shown = [line for line in printed if line.strip()]
         if shown:
             cut = shown[:FAILED_LINES] if failed else shown[-OUTPUT_LINES:]
-            lines += ["", f"{step.id} printed:", *(f"  {_line(line)}" for line in cut)]
+            lines += [
+                "",
+                f"{step.id}, {'check output' if failed else 'output'}:",
+                *(f"  {_line(line)}" for line in cut),
+            ]
         if failed:
             lines.append(f"  (all of it: vibe plan logs {plan_id} {step.id})")
     return lines
@@ -105,16 +110,22 @@ def _line(text: str) -> str:
 
 
 def _verdict(ended: PlanRun) -> str:
+    """Return ``done: 6 of 6 steps, 38 s, 55k tokens, $0.11 (plan ID)``, or how else it stands."""
     record = ended.record
-    usage = record.usage
-    cost = "" if record.cost_usd is None else f", ${record.cost_usd:.4f}"
-    spent = f", {usage.total_tokens:,} tokens in {counted(usage.calls, 'call')}{cost}" if usage.calls else ""
+    steps = record.steps or ()
+    done = sum(step.status is StepStatus.COMPLETED for step in steps)
+    spent = [took(record.duration_s)] if record.duration_s else []
+    if record.usage.calls:
+        spent.append(f"{short(record.usage.total_tokens)} tokens")
+        spent += [] if record.cost_usd is None else [dollars(record.cost_usd)]
     told = record.detail or record.reason or ""
-    why = f" ({one_line(told, WHY_LENGTH)})" if told and told != ended.status.value else ""
-    took = f" in {record.duration_s:.1f} s" if record.duration_s else ""
+    stands = "done" if ended.status is PlanStatus.COMPLETED else ended.status.value
     if ended.status is PlanStatus.PAUSED and not record.detail:
-        return f"plan {record.plan_id} {one_line(paused_text(record.reason), WHY_LENGTH)}{took}{spent}"
-    return f"plan {record.plan_id} {ended.status.value}{why}{took}{spent}"
+        stands = paused_text(record.reason)
+    elif told and told != ended.status.value:
+        stands += f" ({told})"
+    figures = ", ".join([f"{done} of {counted(len(steps), 'step')}", *spent])
+    return f"{one_line(stands, WHY_LENGTH)}: {figures} (plan {record.plan_id})"
 
 
 def _next_commands(ended: PlanRun, in_chat: bool) -> list[str]:  # noqa: FBT001  handed on as it is

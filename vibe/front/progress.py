@@ -1,4 +1,4 @@
-"""A plan's progress as lines, each of which names its step."""
+"""A plan's progress as lines, each with its time and step: ``[0:06] survey done, 6 s``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from vibe.front.event_text import LINE_LENGTH, counted, describe, one_line, step
 from vibe.front.output import SENTENCE_LENGTH, TROUBLE, EventLines
 from vibe.system.failing_lines import failing_line
 from vibe.system.plain_text import plain
-from vibe.view.agent_view import CHECK, HOST_TOOL
+from vibe.view.agent_view import CHECK, HOST_TOOL, in_verbs
+from vibe.view.figures import took
 from vibe.view.plan_view import StepView
 from vibe.view.view import PASSING, SUMMARISED, View, apply
 
@@ -24,18 +25,23 @@ class ProgressLines(EventLines):
         super().__init__(out, self._text)
         self._output = output
         self._view = View()
+        self._began: float | None = None
+        self._broken = set[str]()
+        """Steps whose check failed, until their agent goes on."""
 
     def _text(self, event: e.Event) -> str:
         """Return a whole line, or those of what a command printed; blank: the event is of no interest."""
+        if self._began is None:
+            self._began = event.ts
         if isinstance(event, e.ToolStreamEvent):
             lines = event.text.splitlines() if self._output else ()
             return "".join(f"{step_of(event)}| {plain(line)}\n" for line in lines)
         if isinstance(event, _FOLDED):
             apply(self._view, event)
         line = self._line(event)
-        prefix = f"[{one_line(event.step_id)}] " if isinstance(event, e.PlanStepUpdateEvent) else step_of(event)
+        whose = f"{one_line(event.subagent_step_id)}: " if event.subagent_step_id else ""
         limit = SENTENCE_LENGTH if isinstance(event, (*TROUBLE, e.PlanStartedEvent)) else LINE_LENGTH
-        return f"{prefix}{one_line(line, limit)}\n" if line else ""
+        return f"[{_clock(event.ts - self._began)}] {whose}{one_line(line, limit)}\n" if line else ""
 
     def _line(self, event: e.Event) -> str:
         match event:
@@ -47,7 +53,7 @@ class ProgressLines(EventLines):
                 return describe(event)
             case e.SubAgentStartedEvent():
                 step = self._step_of(event, event.subagent_step_id)
-                return f"replanning: {event.title}" if step is not None and step.replanning else ""
+                return f"revising the plan: {event.title}" if step is not None and step.replanning else ""
             case e.ToolCallEvent():
                 return self._call(event)
             case e.ToolResultEvent():
@@ -58,23 +64,24 @@ class ProgressLines(EventLines):
     def _step(self, event: e.PlanStepUpdateEvent) -> str:
         """Return a transition in words; none for waiting, which most steps begin with."""
         step = self._step_of(event, event.step_id)
-        tokens, begun = (0, 0) if step is None else (step.budget_used, step.state.begun)
-        spent = f" after {event.duration_s:.1f} s" if event.duration_s is not None else ""
-        spent += f", {tokens:,} tokens" if tokens else ""
+        begun, fixed = (0, 0) if step is None else (step.state.begun, step.fixed)
+        name = one_line(event.step_id)
+        after = f" after {took(event.duration_s)}" if event.duration_s is not None else ""
         why = event.detail or event.reason or ""
         because = f": {why}" if why else ""
         match event.status:
             case "in_progress":
-                again = f", attempt {event.attempt}" if event.attempt > 1 else ""
-                return f"started{again}: {event.title}"
+                again = f", try {event.attempt}" if event.attempt > 1 else ""
+                return f"{name} starts{again}: {event.title}"
             case "completed":
-                return f"completed{spent}"
+                itself = f", fixed itself, {fixed + 1} tries" if fixed else ""
+                return f"{name} done{after.replace(' after', ',')}{itself}"
             case "failed" | "cancelled" | "skipped":
-                return f"{event.status}{spent}{because}"
+                return f"{name} {event.status}{after}{because}"
             case "pending" if 0 < begun < event.attempt:
-                return f"failed{spent}{because}; retrying"
+                return f"{name} failed{after}{because}; trying again"
             case "pending" if event.previous == "in_progress":
-                return f"stopped{spent}{because}"
+                return f"{name} stopped{after}{because}"
             case _:
                 return ""
 
@@ -85,9 +92,13 @@ class ProgressLines(EventLines):
     def _call(self, event: e.ToolCallEvent) -> str:
         if event.tool == HOST_TOOL:
             command = event.arguments.get("command", "")
-            return f"check: {command}" if event.arguments.get("purpose") == CHECK else f"$ {command}"
+            return f"check {command}" if event.arguments.get("purpose") == CHECK else f"run {command}"
         summary = event.summary or event.raw or str(event.arguments)
-        return summary if summary.startswith(event.tool) else f"{event.tool}: {summary}"
+        words = in_verbs(event.tool, summary) if summary.startswith(event.tool) else f"{event.tool} {summary}"
+        if event.subagent_step_id not in self._broken:
+            return words
+        self._broken.discard(event.subagent_step_id)
+        return f"fixing it: {words}"
 
     def _result(self, event: e.ToolResultEvent) -> str:
         """Failures only; that of a step's own command is told by the step's end."""
@@ -99,7 +110,8 @@ class ProgressLines(EventLines):
         call = None if agent is None else agent.transcript.call(event.tool_call_id)
         if call is None or call.arguments.get("purpose") != CHECK:
             return ""
-        return f"check failed: {failing_line(event.content) or '(no output)'}"
+        self._broken.add(event.subagent_step_id or "")
+        return f"check failed ({failing_line(event.content) or 'no output'})"
 
 
 _FOLDED = (
@@ -113,12 +125,18 @@ _FOLDED = (
 """The events that a line, or a later one, is made of."""
 
 
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(max(0, int(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
 def _beginning(event: e.PlanStartedEvent | e.PlanResumedEvent) -> str:
     if isinstance(event, e.PlanStartedEvent):
-        how = f"{counted(len(event.steps), 'step')}, at most {event.max_parallel_steps} in parallel"
+        how = f"{counted(len(event.steps), 'step')}, up to {event.max_parallel_steps} side by side"
         note = f"; {event.note}" if event.note else ""
-        return f"plan {event.plan_id} started: {event.goal} ({how}){note}"
-    return f"plan {event.plan_id} resumed: {event.goal} ({event.done} of {len(event.steps)} steps done)"
+        return f"plan {event.plan_id} starts: {event.goal} ({how}){note}"
+    return f"plan {event.plan_id} goes on: {event.goal} ({event.done} of {len(event.steps)} steps done)"
 
 
 def _trouble(event: e.Event) -> str:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import io
 
+from msgspec import structs
+
 from ipc.events import (
     ErrorEvent,
     Event,
@@ -57,7 +59,7 @@ def test_a_step_says_that_it_starts_and_what_it_took() -> None:
 
     lines = written(moved("pending", "in_progress"), finished, moved("in_progress", "completed", took=1.25))
 
-    assert lines == ["[s] started: Do it", "[s] completed after 1.2 s, 1,234 tokens"]
+    assert lines == ["[0:00] s starts: Do it", "[0:00] s done, 1.2 s"]
 
 
 def test_a_failure_says_why_and_whether_it_is_tried_again() -> None:
@@ -69,17 +71,17 @@ def test_a_failure_says_why_and_whether_it_is_tried_again() -> None:
     )
 
     assert lines == [
-        "[s] started: Do it",
-        "[s] failed after 1.0 s: `make` exited with 2; retrying",
-        "[s] started, attempt 2: Do it",
-        "[s] failed after 1.0 s: `make` exited with 2",
+        "[0:00] s starts: Do it",
+        "[0:00] s failed after 1.0 s: `make` exited with 2; trying again",
+        "[0:00] s starts, try 2: Do it",
+        "[0:00] s failed after 1.0 s: `make` exited with 2",
     ]
 
 
 def test_a_step_that_was_stopped_is_not_over() -> None:
     lines = written(moved("pending", "in_progress"), moved("in_progress", "pending", detail="paused", took=2.0))
 
-    assert lines[-1] == "[s] stopped after 2.0 s: paused"
+    assert lines[-1] == "[0:00] s stopped after 2.0 s: paused"
 
 
 def test_a_plan_that_is_mended_says_so() -> None:
@@ -101,17 +103,17 @@ def test_a_plan_that_is_mended_says_so() -> None:
     )
 
     assert lines[1:3] == [
-        "[s] stopped after 1.0 s: `make` exited with 2",
-        "[s] replanning: Revise the plan after Do it",
+        "[0:00] s stopped after 1.0 s: `make` exited with 2",
+        "[0:00] s: revising the plan: Revise the plan after Do it",
     ]
     assert "it can't be done" in lines[3]
 
 
 def test_calls_are_lines_and_results_only_where_they_failed() -> None:
-    assert written(called("grep", "grep 'x' in ."), ended("grep", "ok", "found")) == ["[s] grep 'x' in ."]
-    assert written(called("todo", "3 items")) == ["[s] todo: 3 items"]
+    assert written(called("grep", "grep 'x' in ."), ended("grep", "ok", "found")) == ["[0:00] s: search 'x' in ."]
+    assert written(called("todo", "3 items")) == ["[0:00] s: todo 3 items"]
     assert written(ended("write_file", "denied", "Denied: nobody is there to ask.")) == [
-        "[s] write_file denied: nobody is there to ask."
+        "[0:00] s: write_file denied: nobody is there to ask."
     ]
 
 
@@ -119,10 +121,10 @@ def test_a_failed_check_shows_its_last_line_and_a_failed_command_does_not() -> N
     failed = ended("command", "error", "one\ntwo failed\n\n")
 
     assert written(called("command", "", purpose="verify"), failed) == [
-        "[s] check: make",
-        "[s] check failed: two failed",
+        "[0:00] s: check make",
+        "[0:00] s: check failed (two failed)",
     ]
-    assert written(called("command", "", purpose="step"), failed) == ["[s] $ make"]
+    assert written(called("command", "", purpose="step"), failed) == ["[0:00] s: run make"]
 
 
 def test_trouble_is_said_once() -> None:
@@ -134,7 +136,7 @@ def test_trouble_is_said_once() -> None:
         ErrorEvent(code="x", message="nobody else says it"),
     )
 
-    assert said == ["[s] warning: attempt 2 follows", "error: nobody else says it"]
+    assert said == ["[0:00] s: warning: attempt 2 follows", "[0:00] error: nobody else says it"]
 
 
 def test_the_plan_begins_with_its_id_and_a_decision_with_its_options() -> None:
@@ -142,14 +144,14 @@ def test_the_plan_begins_with_its_id_and_a_decision_with_its_options() -> None:
     started = PlanStartedEvent(plan_id="20260101-abcdef", goal="Try", steps=(outline,), max_parallel_steps=4)
     open_decision = PlanDecisionEvent(decision_id="d", question="Ship?", options=("yes", "no"), selections=(), by="")
 
-    assert written(started) == ["plan 20260101-abcdef started: Try (1 step, at most 4 in parallel)"]
-    assert written(open_decision) == ["decision d open: Ship? (yes, no)"]
+    assert written(started) == ["[0:00] plan 20260101-abcdef starts: Try (1 step, up to 4 side by side)"]
+    assert written(open_decision) == ["[0:00] decision d open: Ship? (yes, no)"]
 
 
 def test_no_line_is_longer_than_a_line_or_moves_the_cursor() -> None:
     [line] = written(called("bash", "\x1b[2J\u202e\n" + "x" * 1_000))
 
-    assert len(line) <= LINE_LENGTH + len("[s] ")
+    assert len(line) <= LINE_LENGTH + len("[0:00] s: ")
     assert "\x1b" not in line
     assert "\u202e" not in line
 
@@ -160,7 +162,7 @@ def test_a_failed_check_is_told_by_its_first_telling_line() -> None:
         ended("command", "error", "ok 1 - adds\nnot ok 2 - subtracts\n# fail 1\n# duration_ms 318"),
     )
 
-    assert lines[-1] == "[s] check failed: not ok 2 - subtracts"
+    assert lines[-1] == "[0:00] s: check failed (not ok 2 - subtracts)"
 
 
 def test_output_is_printed_line_by_line_where_it_is_asked_for_and_cannot_move_the_cursor() -> None:
@@ -171,3 +173,22 @@ def test_output_is_printed_line_by_line_where_it_is_asked_for_and_cannot_move_th
 
     assert out.getvalue() == "[s] |   one\n[s] | two\n"
     assert written(printed) == []
+
+
+def test_who_fixes_what_its_check_found_says_so_with_the_time_that_has_passed() -> None:
+    check = called("command", "", purpose="verify")
+    events = [
+        moved("pending", "in_progress"),
+        check,
+        ended("command", "error", "9.9 != 9.0"),
+        called("search_replace", "search_replace shop/cart.py"),
+        called("read_file", "read_file shop/cart.py"),
+    ]
+
+    lines = written(*(structs.replace(event, ts=100.0 + 61 * number) for number, event in enumerate(events)))
+
+    assert lines[2:] == [
+        "[2:02] s: check failed (9.9 != 9.0)",
+        "[3:03] s: fixing it: edit shop/cart.py",
+        "[4:04] s: read shop/cart.py",
+    ]
