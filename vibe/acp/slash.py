@@ -11,7 +11,6 @@ from anyio import create_task_group
 
 from ipc.events import PlanDecisionEvent
 from planner.plan.loader import LoadedPlan
-from planner.report.graph_text import tree
 from vibe.acp.session import EditorSession, SessionCommands
 from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import Opening
@@ -20,6 +19,7 @@ from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.drafting import PlanDraft
 from vibe.app.plan.run import PlanRun
 from vibe.front.event_text import one_line
+from vibe.front.plan_graph import plan_text
 from vibe.front.plan_summary import summary_text
 from vibe.front.slash.command import SlashCommand, Typed
 from vibe.front.slash.held_talk import HeldTalk
@@ -139,7 +139,7 @@ class EditorTalk(HeldTalk, SessionCommands):
         lines = [f"  would run in {one.step_id}: {one.command}" for one in model_commands(loaded.plan)]
         notes = [f"note: {note}" for note in draft.notes]
         shown = [one_line(line, LINE_LENGTH) for line in (*lines, *notes)]
-        self._session.say("\n".join([plain(tree(loaded.plan, loaded.dag)), *shown]), is_code=True)
+        self._session.say("\n".join([plan_text(loaded.plan), *shown]), is_code=True)
         goal = one_line(draft.goal, LINE_LENGTH)
         chosen = await self._person.choose(f"Run this plan: {goal}", "", PLAN_ANSWERS, "Drop it")
         if chosen == CHANGE:

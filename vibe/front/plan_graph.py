@@ -15,6 +15,10 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from ipc.events import StepOutline, WorkOrder
+from planner.plan.model import Plan
+from planner.plan.status import MARKS
+from planner.state.schedule import outline_of
+from planner.state.state import StepState
 from vibe.front.cells import Line, Piece, cells_of, cut, fit, spread
 from vibe.front.event_text import counted, one_line
 from vibe.front.request_text import visible
@@ -27,6 +31,8 @@ MOST_LANES: Final = 3
 MANY: Final = 40
 """Steps from which on there is a row for each group of them."""
 MOST_RAILS: Final = 16
+TEXT_WIDTH: Final = 100
+"""Cells of a drawing as text, wherever it is read."""
 _ID: Final = 20
 """Cells of an id at most."""
 _WHAT: Final = (12, 26)
@@ -510,10 +516,22 @@ def rails(steps: Sequence[StepOutline], width: int, look: GraphLook = PLAIN) -> 
         drawn = _Rails(below, joins=joins)
         for step in order:
             drawn.take(step)
-        if drawn.most <= most:
+            if drawn.most > most:
+                break
+        else:
             return _beside(drawn.rows, 2 * drawn.most, width, look)
     rows = [(bytearray(1), step, 0) for step in order]
     return _beside(rows, 1, width, look, says_after=True)
+
+
+def plan_text(plan: Plan, states: Mapping[str, StepState] | None = None) -> str:
+    """A plan beside rails as text, one row a step, with how each stands; safe to print."""
+    of = states or {}
+    marks = {step_id: MARKS[state.status] for step_id, state in of.items()}
+    questions = {decision.id: decision.question for decision in plan.decisions}
+    steps = [outline_of(step, of.get(step.id)) for step in plan.steps]
+    drawn = rails(steps, TEXT_WIDTH, GraphLook(marks=marks, questions=questions))
+    return "\n".join("".join(text for text, _ in line).rstrip() for line in drawn.lines)
 
 
 def _is_in_order(steps: Sequence[StepOutline]) -> bool:

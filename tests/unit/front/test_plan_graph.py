@@ -11,8 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ipc.events import StepOutline, WorkOrder
+from planner.plan.model import StepStatus
+from planner.state.schedule import outline_of
+from planner.state.state import StepState
+from tests.unit.planner.scripted_run import make_plan
+from tests.unit.planner.scripted_run import step as planned
 from vibe.front.cells import cells_of, text_of
-from vibe.front.plan_graph import MANY, GraphLook, Shape, columns, doing, grouped, rails, shape, sign
+from vibe.front.plan_graph import MANY, GraphLook, Shape, columns, doing, grouped, plan_text, rails, shape, sign
 
 UP, RIGHT, DOWN, LEFT = 8, 4, 2, 1
 SIDES = {"─": 5, "│": 10, "╭": 6, "╮": 3, "╰": 12, "╯": 9, "├": 14, "┤": 11, "┬": 7, "┴": 13, "┼": 15, "▸": 5}
@@ -268,3 +273,22 @@ def test_steps_that_wait_for_each_other_are_drawn_as_rows() -> None:
     steps = [StepOutline(id=one, title=one, mode="code", depends_on=(other,)) for one, other in ("ab", "ba")]
     assert columns(steps, 80) is None
     assert set(shape(steps, 80, 20).places) == {"a", "b"}
+
+
+def test_as_text_a_plan_says_how_each_step_stands() -> None:
+    plan = make_plan([
+        planned("survey", mode="research"),
+        planned("left", "survey", mode="code", writes=["a.py"]),
+        planned("right", "survey", mode="code"),
+        planned("check", "left", "right", mode="run", command="make"),
+    ])
+    survey = StepState(outline=outline_of(plan.steps[0]), status=StepStatus.COMPLETED)
+
+    assert [" ".join(row.split()) for row in plan_text(plan, {"survey": survey}).splitlines()] == [
+        "◇ survey ✓ survey read only",
+        "├─╮",
+        "◆ │ left left edits a.py",
+        "│ ◆ right right edits any file",
+        "├─╯",
+        "◉ check check runs make",
+    ]

@@ -11,7 +11,7 @@ from planner.plan.diagnostics import PlanInvalidError, Problem
 from planner.plan.loader import JSON, YAML_SUFFIXES, LoadedPlan, load_plan, plan_json_schema, read_plan_file
 from planner.plan.model import Decision, Plan, Step, StepStatus
 from planner.plan.status import MARKS, REUSED_MARK
-from planner.report.graph_text import dot, mermaid, tree
+from planner.report.graph_text import dot, mermaid
 from planner.reuse.reuse import PlanDiff, diff
 from planner.state.state import State
 from planner.store.current_plan import current_state, open_decisions
@@ -25,7 +25,6 @@ from vibe.front.event_text import counted, one_line
 from vibe.front.next_command import decision_documents, decision_lines
 from vibe.front.plan_listing import revision_documents, revision_lines
 from vibe.system.errors import UsageError
-from vibe.system.plain_text import plain
 
 WHERE_LENGTH = 1_000
 
@@ -51,7 +50,7 @@ def run_schema(_args: Arguments, env: CliEnvironment) -> None:
 
 def run_graph(args: Arguments, env: CliEnvironment) -> None:
     """Draw a plan's steps and their dependencies."""
-    env.stdout.write(plain(_draw(args.format, _find(args.plan, env))).rstrip("\n") + "\n")
+    env.write_lines([_draw(args.format, _find(args.plan, env)).rstrip("\n")])
 
 
 def _draw(form: str, found: _Found) -> str:
@@ -65,7 +64,9 @@ def _draw(form: str, found: _Found) -> str:
 
         reused = found.state.reused()
         return svg(loaded.plan, loaded.dag, Shown(statuses=statuses, reused=reused) if statuses else None)
-    return tree(loaded.plan, loaded.dag, statuses)
+    from vibe.front.plan_graph import plan_text  # noqa: PLC0415  as above
+
+    return plan_text(loaded.plan, found.state.steps if statuses else None)
 
 
 def run_validate(args: Arguments, env: CliEnvironment) -> int:

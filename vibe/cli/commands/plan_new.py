@@ -16,7 +16,6 @@ from ipc.events import Event, ToolCallEvent, ToolResultEvent, WarningEvent
 from ipc.sink import EventSink
 from planner.author.structured_output import PLAN_TOOL
 from planner.plan.loader import LoadedPlan, read_plan_file
-from planner.report.graph_text import tree
 from planner.store.folder import PlanFolder, find_plan
 from vibe.app.conversation.mentions import outputs_of, with_piped
 from vibe.app.engine.host import Host
@@ -36,6 +35,7 @@ from vibe.core.outcome import Outcome
 from vibe.core.tools.questions import UserInput
 from vibe.front.event_text import counted, one_line
 from vibe.front.output import TROUBLE, EventLines, line_of
+from vibe.front.plan_graph import plan_text
 from vibe.system.plain_text import plain
 
 Planned = TypeVar("Planned", PlanDraft, ProposedChange)
@@ -139,7 +139,7 @@ def _write_text(record: RunRecord, draft: PlanDraft, file: Path | None, env: Cli
 
 def _picture(loaded: LoadedPlan, target: Path) -> list[str]:
     """The steps, and the commands they would run, which a person should read before they do."""
-    lines = [plain(tree(loaded.plan, loaded.dag))]
+    lines = [plan_text(loaded.plan)]
     commands = model_commands(loaded.plan)
     if commands:
         lines += ["", "Commands it would run:"]

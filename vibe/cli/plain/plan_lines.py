@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from planner.report.graph_text import tree
 from vibe.app.plan.command_consent import model_commands
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.drafting import DraftVersion, PlanDraft
@@ -13,6 +12,7 @@ from vibe.app.plan.run import PlanRun
 from vibe.cli.plain.line_desk import LineDesk, LineInput
 from vibe.cli.terminal.person import TerminalPerson
 from vibe.front.event_text import one_line
+from vibe.front.plan_graph import plan_text
 from vibe.front.plan_listing import version_lines
 from vibe.front.plan_summary import summary_text
 from vibe.front.progress import ProgressLines
@@ -80,7 +80,7 @@ class PlanLines:
     def _show(self, draft: PlanDraft) -> None:
         loaded = draft.loaded
         lines = [f"plan, version {len(draft.versions)}: {one_line(draft.goal, LINE_LENGTH)}"]
-        lines += [plain(tree(loaded.plan, loaded.dag))]
+        lines += [plan_text(loaded.plan)]
         if len(draft.versions) > 1:
             before = draft.versions[-2]
             lines += [f"changed since version {before.number}:", *version_lines(before.loaded, loaded)]

@@ -1,10 +1,9 @@
-"""A plan as a tree, as Mermaid and as DOT."""
+"""A plan as Mermaid and as DOT."""
 
 from __future__ import annotations
 
-from planner.plan.dag import Dag
 from planner.plan.model import Plan, StepStatus
-from planner.report.graph_text import dot, mermaid, tree
+from planner.report.graph_text import dot, mermaid
 from tests.unit.planner.scripted_run import make_plan, step
 
 
@@ -16,33 +15,6 @@ def diamond() -> Plan:
         step("d", "b", {"step": "c", "on": "finished"}),
         step("x", mode="run", command="make"),
     ])
-
-
-def test_the_tree_shows_each_step_once_and_names_the_other_dependencies() -> None:
-    plan = diamond()
-    assert tree(plan, Dag.build(plan.steps)).splitlines() == [
-        "⌕ a  Survey",
-        '├─ ◆ b  Say "hi" <now> #1',
-        "│  └─ ⌕ d  d  (also after c)",
-        "└─ ⌕ c  c",
-        "▶ x  x",
-    ]
-
-
-def test_the_tree_shows_where_each_step_stands() -> None:
-    plan = make_plan([step("a"), step("b", "a")])
-    statuses = {"a": StepStatus.COMPLETED, "b": StepStatus.IN_PROGRESS}
-    assert tree(plan, Dag.build(plan.steps), statuses).splitlines() == [
-        "⌕ a  a  [completed]",
-        "└─ ⌕ b  b  [in_progress]",
-    ]
-
-
-def test_a_long_chain_stays_narrow() -> None:
-    plan = make_plan([step(f"s{n}", *([f"s{n - 1}"] if n else [])) for n in range(3_000)])
-    lines = tree(plan, Dag.build(plan.steps)).splitlines()
-    assert len(lines) == 3_000
-    assert max(map(len, lines)) < 80
 
 
 def test_mermaid_quotes_titles_and_labels_edges() -> None:
@@ -77,7 +49,5 @@ def test_dot_quotes_titles_and_labels_edges() -> None:
 def test_no_title_and_no_join_makes_a_line_endless() -> None:
     roots = [step(f"r{n}", title="long " * 500) for n in range(300)]
     plan = make_plan([*roots, step("join", *(f"r{n}" for n in range(300)))])
-    loaded = Dag.build(plan.steps)
-    for text in (tree(plan, loaded), mermaid(plan), dot(plan)):
+    for text in (mermaid(plan), dot(plan)):
         assert max(map(len, text.splitlines())) < 300
-    assert "and 287 more)" in tree(plan, loaded)

@@ -18,11 +18,11 @@ from planner.plan.loader import load_plan, read_plan_file
 from planner.plan.operations import plain_operations
 from planner.plan.revision import operations_between
 from planner.plan.status import StepStatus
-from planner.report.graph_text import tree
 from planner.store.current_plan import current_state, effective_plan
 from planner.store.folder import PlanFolder, find_plan, latest_in, list_plans
 from vibe.app.plan.commands import give, revise
 from vibe.front.event_text import one_line
+from vibe.front.plan_graph import plan_text
 from vibe.front.plan_listing import PlanRead, plan_line, plans_that_ran
 from vibe.front.slash.command import ArgumentChoice, Talk, Typed
 from vibe.front.slash.plan_proposal import demonstrate, go_on, propose, save
@@ -56,8 +56,7 @@ async def show_plan(talk: Talk, reference: str) -> None:
     """Draw a plan's steps and what each depends on."""
     folder = await plan_meant(talk, reference)
     loaded, state = await to_thread.run_sync(current_state, folder)
-    statuses = {step_id: step.status for step_id, step in state.steps.items()}
-    talk.say(f"{folder.plan_id}: {one_line(loaded.plan.goal, GOAL_LENGTH)}\n{tree(loaded.plan, loaded.dag, statuses)}")
+    talk.say(f"{folder.plan_id}: {one_line(loaded.plan.goal, GOAL_LENGTH)}\n{plan_text(loaded.plan, state.steps)}")
 
 
 async def list_all(talk: Talk, _rest: str) -> None:
