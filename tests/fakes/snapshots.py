@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import unescape
 from itertools import groupby
 from pathlib import Path
@@ -31,6 +32,9 @@ CELLS = re.compile(
 BLANKS = "\N{NO-BREAK SPACE}"
 WORDS = re.compile(r'<text class="(\w+)" x="(\S+)" y="(\S+)" textLength="\S+">([^<]*)</text>')
 CELL_WIDTH = 12.2
+SCREEN = '<g transform="translate(9, 41)" clip-path="url(#clip-terminal)">\n'
+LOOKS = re.compile(r"\.(r\d+) (\{[^}]*\})\n")
+CLASSES = re.compile(r'class="(r\d+)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,37 @@ def picture_of(app: App[None]) -> str:
     frame = rest[rest.index('<g class="matrix">') :].partition("<text")[0]
     lines = [*head.splitlines(), *_backgrounds(cells), *frame.splitlines(), words, "</g>", "</g>", "</svg>"]
     return "".join(f"{line.strip(' ')}\n" for line in lines if line.strip(" "))
+
+
+def moving(pictures: Sequence[tuple[str, float]]) -> str:
+    """Return pictures of one size as one that plays, without end: each is seen for so many seconds.
+
+    Who wants no motion sees the last.
+    """
+    whole = sum(seconds for _, seconds in pictures)
+    looks: dict[str, str] = {}
+    frames: list[str] = []
+    rules = [f".frame {{ visibility: hidden; animation: {whole}s step-end infinite }}"]
+    begun = 0.0
+    for number, (picture, seconds) in enumerate(pictures):
+        _, opened, rest = picture.partition(SCREEN)
+        names = {name: looks.setdefault(look, f"m{len(looks)}") for name, look in LOOKS.findall(picture)}
+        drawn = CLASSES.sub(partial(_renamed, names), rest[: rest.rindex("</g>\n</svg>")])
+        frames.append(f'<g class="frame" id="f{number}">\n{drawn}</g>\n')
+        start, end = (f"{100 * moment / whole:.2f}%" for moment in (begun, begun + seconds))
+        before = "" if number == 0 else "0% { visibility: hidden } "
+        seen = f"{before}{start} {{ visibility: visible }} {end} {{ visibility: hidden }}"
+        rules.append(f"#f{number} {{ animation-name: k{number} }} @keyframes k{number} {{ {seen} }}")
+        begun += seconds
+    rules += ["@media (prefers-reduced-motion: reduce) { .frame { animation: none }"]
+    rules += [f"#f{len(pictures) - 1} {{ visibility: visible }} }}"]
+    head, opened, _ = LOOKS.sub("", pictures[-1][0]).partition(SCREEN)
+    styles = "".join(f"{rule}\n" for rule in [*(f".{name} {look}" for look, name in looks.items()), *rules])
+    return f"{head.replace('</style>', styles + '</style>')}{opened}{''.join(frames)}</g>\n</svg>\n"
+
+
+def _renamed(names: Mapping[str, str], found: re.Match[str]) -> str:
+    return f'class="{names[found[1]]}"'
 
 
 def rows_of(app: App[None]) -> list[str]:

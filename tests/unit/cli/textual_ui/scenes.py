@@ -131,7 +131,7 @@ class Scene:
     is_coloured: bool = True
 
 
-def made_app(theme: str, folder: Path) -> VibeApp:
+def made_app(theme: str, folder: Path, clock: Callable[[], float] = lambda: NOW) -> VibeApp:
     """The app with its home and its project in a folder; reads settings."""
     home, project = folder / "home", folder / "textkit"
     home.mkdir(mode=0o700)
@@ -141,7 +141,7 @@ def made_app(theme: str, folder: Path) -> VibeApp:
     (home / "config.toml").write_text(f'[ui]\ntheme = "{theme}"\n')
     nothing = io.StringIO()
     env = CliEnvironment(home=home, cwd=project, environ={}, stdin=nothing, stdout=nothing, stderr=nothing)
-    app = VibeApp(env, lambda: None, clock=lambda: NOW)
+    app = VibeApp(env, lambda: None, clock=clock)
     app.animation_level = "none"
     return app
 
@@ -569,10 +569,11 @@ def _began(step_id: str, mode: str) -> e.SubAgentStartedEvent:
     )
 
 
+_BEGUN = e.PlanStartedEvent(
+    plan_id=PLAN, goal=GOAL, steps=STEPS, max_parallel_steps=2, max_tokens=360_000, ts=STARTED, session_id=SESSION
+)
 RUNNING: tuple[Event, ...] = (
-    e.PlanStartedEvent(
-        plan_id=PLAN, goal=GOAL, steps=STEPS, max_parallel_steps=2, max_tokens=360_000, ts=STARTED, session_id=SESSION
-    ),
+    _BEGUN,
     _moved("survey", "in_progress"),
     _began("survey", "research"),
     _spent(12_000, 0.03, **_by("survey")),
@@ -633,6 +634,122 @@ async def running(on: Stage) -> None:
         ),
         _spent(31_000, 0.02, **CHAT),
     )
+
+
+def _at(seconds: float, step_id: str) -> dict[str, Any]:
+    return {**_by(step_id), "ts": STARTED + seconds}
+
+
+def _call(seconds: float, step_id: str, number: int, tool: str, words: str, **given: Any) -> e.ToolCallEvent:
+    return e.ToolCallEvent(
+        tool_call_id=f"{step_id}-{number}", tool=tool, summary=words, arguments=given, **_at(seconds, step_id)
+    )
+
+
+def _done(seconds: float, step_id: str, number: int, tool: str, content: str = "", **fields: Any) -> e.ToolResultEvent:
+    fields = {"status": "ok", **fields}
+    return e.ToolResultEvent(
+        tool_call_id=f"{step_id}-{number}", tool=tool, content=content, **fields, **_at(seconds, step_id)
+    )
+
+
+def _starts(seconds: float, step_id: str, mode: str) -> tuple[Event, ...]:
+    return (
+        _moved(step_id, "in_progress", ts=STARTED + seconds),
+        structs.replace(_began(step_id, mode), ts=STARTED + seconds),
+    )
+
+
+def _ends(seconds: float, step_id: str, took: float, tokens: int) -> tuple[Event, ...]:
+    return (
+        _spent(tokens, tokens / 300_000, **_at(seconds, step_id)),
+        e.SubAgentFinishedEvent(
+            outcome="completed", reason=None, tokens=tokens, turns=3, duration_s=took, **_at(seconds, step_id)
+        ),
+        _moved(step_id, "completed", "in_progress", duration_s=took, ts=STARTED + seconds, work=WorkDone(turns=3)),
+    )
+
+
+_CHECK = "python3 -m unittest tests.test_short"
+WATCHED: tuple[tuple[float, tuple[Event, ...]], ...] = (
+    (
+        2.0,
+        (
+            structs.replace(_BEGUN, max_tokens=0),
+            *_starts(0, "survey", "research"),
+            _call(1, "survey", 1, "read_file", "read_file textkit/words.py"),
+        ),
+    ),
+    (6.0, (*_ends(6, "survey", 6.0, 6_200), *_starts(6, "design", "design"))),
+    (
+        12.0,
+        (
+            *_ends(10, "design", 4.0, 4_100),
+            *_starts(10, "slugify", "code"),
+            *_starts(10, "shorten", "code"),
+            _call(11, "slugify", 1, "write_file", "write_file textkit/slugs.py (430 bytes)"),
+            _call(12, "shorten", 1, "write_file", "write_file textkit/short.py (400 bytes)"),
+        ),
+    ),
+    (
+        17.0,
+        (
+            _done(13, "slugify", 1, "write_file", "written"),
+            _done(13, "shorten", 1, "write_file", "written"),
+            _call(16, "slugify", 2, "write_file", "write_file tests/test_slugs.py (692 bytes)"),
+            _call(16, "shorten", 2, "command", f"verify: {_CHECK}", command=_CHECK, purpose="verify"),
+        ),
+    ),
+    (
+        20.0,
+        (
+            _done(19, "shorten", 2, "command", "AssertionError: 'a…' != 'a b…'", status="error"),
+            _call(20, "shorten", 3, "search_replace", "search_replace textkit/short.py"),
+        ),
+    ),
+    (
+        24.0,
+        (
+            *_ends(22, "slugify", 12.0, 9_800),
+            _done(22, "shorten", 3, "search_replace", "written"),
+            _call(23, "shorten", 4, "command", f"verify: {_CHECK}", command=_CHECK, purpose="verify"),
+        ),
+    ),
+    (
+        28.0,
+        (
+            _done(26, "shorten", 4, "command", "OK"),
+            *_ends(26, "shorten", 16.0, 14_300),
+            _moved("test", "in_progress", ts=STARTED + 26),
+            _call(26, "test", 1, "command", "python3 -m unittest discover", command="python3 -m unittest discover"),
+        ),
+    ),
+    (
+        33.0,
+        (
+            _done(29, "test", 1, "command", "OK"),
+            _moved("test", "completed", "in_progress", duration_s=3.0, ts=STARTED + 29, work=WorkDone()),
+            *_starts(29, "docs", "docs"),
+            _call(31, "docs", 1, "search_replace", "search_replace README.md"),
+        ),
+    ),
+    (
+        36.0,
+        (
+            _done(32, "docs", 1, "search_replace", "written"),
+            *_ends(36, "docs", 7.0, 5_200),
+            e.PlanCompletedEvent(
+                plan_id=PLAN,
+                status="completed",
+                counts={"completed": 6},
+                duration_s=36.0,
+                ts=STARTED + 36,
+                session_id=SESSION,
+            ),
+        ),
+    ),
+)
+"""A plan from its start to its end: what happens, and the second from its start at which one looks."""
 
 
 async def running_chosen(on: Stage) -> None:

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from tests.architecture.project import ROOT
-from tests.fakes.snapshots import ACCEPT, Snapshots, picture_of, rows_of
+from tests.fakes.snapshots import ACCEPT, Snapshots, moving, picture_of, rows_of
 from tests.unit.cli.textual_ui import scenes
 from tests.unit.cli.textual_ui.scenes import Scene, made_app, played
 
@@ -30,6 +30,7 @@ MAIN = {
     "transcript": scenes.transcript,
 }
 """The main screens: each is played once, and seen in all sizes and in dark and light colours."""
+MOVING, MOVING_PICTURE = (110, 28), "plan-from-start-to-end.svg"
 DOCS = {
     "chat-usual",
     "permission-small",
@@ -111,11 +112,33 @@ def test_the_screen_looks_as_its_picture(
     snapshots.check(anyio.run(taken), kept_at(name))
 
 
+def test_the_picture_of_a_plan_that_runs_moves(
+    snapshots: Snapshots, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    clock = [scenes.NOW]
+    app = made_app(DARK, tmp_path, lambda: clock[0])
+
+    async def taken() -> list[tuple[str, float]]:
+        pictures: list[tuple[str, float]] = []
+        async with played(Scene(scenes.proposal, MOVING), app, tmp_path) as on:
+            pictures.append((picture_of(app), 4.0))
+            await on.press("a")
+            for seconds, events in scenes.WATCHED:
+                clock[0] = scenes.STARTED + seconds
+                await on.see(*events)
+                await on.rest()
+                pictures.append((picture_of(app), 1.5))
+        return [*pictures[:-1], (pictures[-1][0], 5.0)]
+
+    snapshots.check(moving(anyio.run(taken)), IN_DOCS / MOVING_PICTURE)
+
+
 def test_every_picture_is_of_a_scene(snapshots: Snapshots) -> None:
     if snapshots.accept:
         pytest.skip("they are being taken")
     main = {kept_at(f"{name}-{look}") for name in MAIN for look in (*SIZES, "usual-light")}
-    assert {*HERE.glob("*.svg"), *IN_DOCS.glob("*.svg")} == main | {*map(kept_at, OTHERS)}
+    assert {*HERE.glob("*.svg"), *IN_DOCS.glob("*.svg")} == main | {*map(kept_at, OTHERS)} | {IN_DOCS / MOVING_PICTURE}
 
 
 def test_a_picture_that_differs_is_kept_beside_and_named(tmp_path: Path) -> None:
