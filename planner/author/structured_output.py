@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -38,19 +39,25 @@ CHANGED_FIELDS = (
     "timeout_seconds",
     "retries",
 )
+_LISTS = ("steps", "decisions")
+_WRAPPERS = ("plan", "value")
+"""Fields that some models put a whole plan into."""
+_NOT_WRITTEN = ("version", "summary")
+"""Fields that some models add, which say nothing of the plan."""
 _NOISE = frozenset({"pattern", "title", "default", "$schema"})
 """Of no use to a model: ids are mended anyway, and names and defaults say nothing that descriptions do not."""
 
 
 class Offer(HandIn):
-    """A hand-in that is refused at most ``MAX_REFUSALS`` times; then it has ``given_up``."""
+    """A hand-in that is refused at most ``tries`` times (None: as often as it takes); then it has ``given_up``."""
 
     refusals = 0
+    tries: int | None = MAX_REFUSALS
 
     @property
     def given_up(self) -> bool:
         """True once nothing more will be taken."""
-        return self.refusals >= MAX_REFUSALS
+        return self.tries is not None and self.refusals >= self.tries
 
     requested = given_up
     """An agent stops then: the offer is its ``StopSignal``."""
@@ -61,12 +68,14 @@ class Offer(HandIn):
         if problem is None:
             return None
         self.refusals += 1
-        left = MAX_REFUSALS - self.refusals
+        if self.tries is None:
+            return problem
+        left = self.tries - self.refusals
         return f"{problem}\n{left} more {'try' if left == 1 else 'tries'}."
 
 
 class PlanOffer(Offer):
-    """A plan for a goal; ``plan`` is there once one was accepted. ``metadata`` goes into it.
+    """A plan for a goal, or its own if the schema has one; ``plan`` is there once one was accepted, with ``metadata``.
 
     ``before`` is the document it takes the place of: what planners do not write of a plan, or of a step with the same
     id, it has from there. ``schema`` is what a plan has to fit.
@@ -91,13 +100,48 @@ class PlanOffer(Offer):
         self._metadata = metadata
         self._before = before or {}
 
+    def offer(self, value: Any, summary: str = "") -> str | None:
+        """Take a plan, in whatever form a model put it, or say everything that is wrong with it; blocks."""
+        value = plan_in(value)
+        if isinstance(value, dict) and "goal" in self.schema["properties"]:
+            value = {"goal": self._goal, **cast("dict[str, Any]", value)}
+        return super().offer(value, summary)
+
     def _take(self, value: Any) -> str | None:
         try:
             value = _with_the_rest(value, self._before)
-            self.plan = repaired_plan(value, goal=self._goal, metadata=self._metadata, where="the plan")
+            self.plan = repaired_plan(
+                value, goal=value.get("goal", self._goal), metadata=self._metadata, where="the plan"
+            )
         except PlanInvalidError as error:
             return str(error)
         return None
+
+
+def plan_in(value: Any) -> Any:
+    """Return the plan that a model meant, which may be JSON text, lie in a field of its own, or be a list of steps."""
+    value = _decoded(value)
+    if isinstance(value, list):
+        return {"steps": cast("list[Any]", value)}
+    if not isinstance(value, dict):
+        return value
+    given = cast("dict[str, Any]", value)
+    fields = {name: _decoded(one) if name in _LISTS else one for name, one in given.items() if name not in _NOT_WRITTEN}
+    wrapper = next((name for name in _WRAPPERS if name in fields and "steps" not in fields), None)
+    if wrapper is None:
+        return fields
+    inner = plan_in(fields.pop(wrapper))
+    return {**fields, **cast("dict[str, Any]", inner)} if isinstance(inner, dict) else inner
+
+
+def _decoded(value: Any) -> Any:
+    """Return a list or an object that came as JSON text as what it is; all else as it came."""
+    if not isinstance(value, str) or value.lstrip()[:1] not in {"[", "{"}:
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
 
 
 def _with_the_rest(value: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,12 +188,12 @@ class RevisionOffer(Offer):
         return None
 
 
-def plan_schema() -> dict[str, Any]:
+def plan_schema(*, with_goal: bool = False) -> dict[str, Any]:
     """The part of the plan format that a planner writes, without what is repaired anyway."""
     whole = Plan.model_json_schema()
     definitions = whole["$defs"]
     return {
-        **_object(whole, _PLAN_FIELDS),
+        **_object(whole, ("goal", *_PLAN_FIELDS) if with_goal else _PLAN_FIELDS),
         "$defs": {
             "Step": _object(definitions["Step"], _STEP_FIELDS),
             **{

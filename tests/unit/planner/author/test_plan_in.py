@@ -1,0 +1,79 @@
+"""A plan is understood in whatever form a model puts it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from planner.author.structured_output import MAX_REFUSALS, PlanOffer, plan_schema
+
+STEPS = [{"id": "a", "title": "Do a", "mode": "code"}]
+PLAN = {"goal": "Own goal", "steps": STEPS}
+NO_DATA = "no data [at all"
+
+
+def offer(*, with_goal: bool = True) -> PlanOffer:
+    return PlanOffer("Asked for", {}, schema=plan_schema(with_goal=with_goal))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        PLAN,
+        {**PLAN, "version": 1, "summary": "a plan"},
+        json.dumps(PLAN),
+        {"plan": PLAN},
+        {"plan": json.dumps(PLAN)},
+        {"goal": "Own goal", "plan": STEPS},
+        {"goal": "Own goal", "steps": json.dumps(STEPS)},
+        {"value": {"plan": PLAN}},
+    ],
+    ids=["flat", "with more", "text", "in a field", "text in a field", "steps in a field", "steps as text", "deep"],
+)
+def test_a_plan_is_taken_in_any_form(value: Any) -> None:
+    taken = offer()
+
+    assert taken.offer(value) is None
+    assert taken.plan is not None
+    assert taken.plan.loaded.plan.goal == "Own goal"
+    assert [step.id for step in taken.plan.loaded.plan.steps] == ["a"]
+
+
+@pytest.mark.parametrize("value", [STEPS, json.dumps(STEPS), {"steps": STEPS}, {"value": STEPS}])
+@pytest.mark.parametrize("with_goal", [True, False])
+def test_a_plan_without_a_goal_is_for_what_was_asked(value: Any, *, with_goal: bool) -> None:
+    taken = offer(with_goal=with_goal)
+
+    assert taken.offer(value) is None
+    assert taken.plan is not None
+    assert taken.plan.loaded.plan.goal == "Asked for"
+
+
+@pytest.mark.parametrize(
+    "value", [NO_DATA, 7, None, {"plan": NO_DATA}, {"steps": NO_DATA}, {"steps": [], "plan": PLAN}]
+)
+def test_what_is_no_plan_is_refused_with_its_field(value: Any) -> None:
+    taken = offer()
+
+    assert "value" in (taken.offer(value) or "")
+    assert taken.plan is None
+
+
+def test_text_that_looks_like_data_stays_text() -> None:
+    taken = offer()
+
+    assert taken.offer({**PLAN, "context": "{}"}) is None
+    assert taken.plan is not None
+    assert taken.plan.loaded.plan.context == "{}"
+
+
+def test_an_offer_without_a_bound_may_be_mended_for_ever() -> None:
+    bounded, free = offer(), offer()
+    free.tries = None
+    for _ in range(MAX_REFUSALS):
+        assert "more" in (bounded.offer(7) or "")
+        assert "tries" not in (free.offer(7) or "")
+
+    assert (bounded.given_up, free.given_up) == (True, False)
