@@ -191,7 +191,7 @@ class VibeApp(App[None]):
         Binding("ctrl+d", "leave_if_blank", "leave", priority=True, show=False),
         Binding("ctrl+o", "toggle_calls", "tool output", show=False),
         Binding("ctrl+z", "rest", "suspend", priority=True, show=False),
-        Binding("shift+tab", "next_agent", "next agent", priority=True, show=False),
+        Binding("shift+tab", "next_mode", "next mode", priority=True, show=False),
     ]
 
     def __init__(
@@ -345,10 +345,10 @@ class VibeApp(App[None]):
         """Fold or unfold all calls of tools."""
         self.chat_screen.log_view.toggle_all_calls()
 
-    def action_next_agent(self) -> None:
-        """Go on with the next agent profile."""
+    def action_next_mode(self) -> None:
+        """Go on in the next mode."""
         if self.controller.chat is not None:
-            self.controller.chat.next_agent()
+            self.controller.chat.next_mode()
 
     async def _find(self, text: str) -> bool:
         return await self.chat_screen.presenter.find(text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -25,12 +25,12 @@ from vibe.app.plan.run import PlanRun
 from vibe.cli.textual_ui.chat_screen import ChatScreen
 from vibe.cli.textual_ui.controllers.app_controller import ChatAbout
 from vibe.cli.textual_ui.presenters.chat_presenter import SavedPart
-from vibe.core.agents.models import AgentType
 from vibe.core.config.paths import CONFIG_FILE, VibePaths, project_lineage, shown
 from vibe.core.config.trust import TrustStore
 from vibe.core.messages import Message
 from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.files.images import images_in
+from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.questions import Choice, Question
 from vibe.front.event_text import one_line
 from vibe.front.plan_summary import below_card
@@ -38,7 +38,7 @@ from vibe.front.slash.held_talk import HeldTalk
 from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.front.slash.table import WORDS
 from vibe.front.start_facts import agent_facts, left_line, priced_facts, project_facts
-from vibe.system.errors import ConfigError, VibeError
+from vibe.system.errors import ConfigError, UsageError, VibeError
 from vibe.system.own_places import user_home_of
 from vibe.view.plan_view import decision_text
 
@@ -85,6 +85,9 @@ class PlannerController:
             self._stage.say("\n".join(lines).strip())
 
 
+EDITS = "accept-edits"
+MODES = ("default", EDITS, "plan")
+"""The agents that one goes through by a key; others are chosen by their names."""
 STEERED_LENGTH = 200
 _TRUSTED = "it instructs the agent and can run programs, now and later"
 RETRY_SECONDS = 1.0
@@ -273,9 +276,9 @@ class LocalChat:
         """Carry a slash command out; one that is refused comes back into the input."""
         self._talk.begin(self._command, line)
 
-    def next_agent(self) -> None:
-        """Go on with the next agent profile, from the next prompt on."""
-        self._talk.begin(self._next_agent)
+    def next_mode(self) -> None:
+        """Go on in the next mode, from the next prompt on; what was approved for all calls is asked about again."""
+        self._talk.begin(self._next_mode)
 
     def tell_agent(self, agent_id: str, text: str) -> None:
         """Say something to one of the agents at work, a step's or the person's."""
@@ -295,12 +298,11 @@ class LocalChat:
             heard = main is not None and main.id == agent_id and self._conversation.steer(text)
         self._talk.say("will be delivered before its next step" if heard else "not sent: this agent is not working")
 
-    async def _next_agent(self) -> None:
-        setup = self._conversation.setup
-        profiles = setup.engine.agents.profiles.values()
-        names = [profile.name for profile in profiles if profile.agent_type is not AgentType.SUBAGENT]
-        at = names.index(setup.profile.name) if setup.profile.name in names else -1
-        await self._conversation.configure(AgentChange(agent=names[(at + 1) % len(names)]))
+    async def _next_mode(self) -> None:
+        conversation = self._conversation
+        setup = conversation.setup
+        change = mode_after(setup.profile.name, conversation.approvals.mode, setup.engine.agents.profiles)
+        await conversation.configure(change)
         start = self._stage.start
         if start.is_open:
             await self._talk.tell_of_seat()
@@ -318,7 +320,7 @@ class LocalChat:
         except VibeError as error:
             self._stage.give_back(prompt, f"{error}")
         finally:
-            self._stage.rested()
+            self._rest()
 
     async def _shell(self, command: str, tell_model: bool) -> None:  # noqa: FBT001  handed on as it is
         try:
@@ -326,7 +328,11 @@ class LocalChat:
         except VibeError as error:
             self._stage.give_back(f"{'!' if tell_model else '!!'}{command}", f"{error}")
         finally:
-            self._stage.rested()
+            self._rest()
+
+    def _rest(self) -> None:
+        plans = self._talk.plans
+        self._stage.rested(is_planning=plans.is_taken)
 
     async def _command(self, line: str) -> None:
         called = self._talk.commands.called(line)
@@ -340,6 +346,21 @@ class LocalChat:
             await command.handler(self._talk, typed)
         except (VibeError, IpcError) as error:
             self._stage.give_back(line, f"{error}")
+
+
+def mode_after(agent: str, approvals: ApprovalMode, known: Collection[str]) -> AgentChange:
+    """Return the change to the mode after that of an agent; to the first of the ``known`` ones from what is none.
+
+    Raises:
+        UsageError: none is known.
+    """
+    modes = [name for name in MODES if name in known]
+    if not modes:
+        raise UsageError("no mode to go on to: enabled_agents and disabled_agents in the settings leave none")
+    if agent in modes and approvals is not ApprovalMode.ASK:
+        agent = EDITS if approvals is ApprovalMode.EDITS else ""
+    at = modes.index(agent) if agent in modes else -1
+    return AgentChange(agent=modes[(at + 1) % len(modes)], approvals=ApprovalMode.ASK)
 
 
 def _saved(paths: VibePaths, session_id: str, messages: Sequence[Message]) -> SavedPart:

@@ -103,9 +103,9 @@ class RemoteChat:
         """Refuse it."""
         self._stage.give_back(f"!{command}", "a run of another process takes no shell commands: use another terminal")
 
-    def next_agent(self) -> None:
+    def next_mode(self) -> None:
         """Refuse it."""
-        self._stage.say("change the agent where the run was started")
+        self._stage.say("change the mode where the run was started")
 
     def tell_agent(self, agent_id: str, text: str) -> None:
         """Say something to one of the run's agents at work."""

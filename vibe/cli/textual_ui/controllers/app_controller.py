@@ -68,8 +68,8 @@ class Chat(Protocol):
         """Carry a slash command out; what goes wrong is said, and the line given back."""
         ...
 
-    def next_agent(self) -> None:
-        """Go on with the next agent profile, from the next prompt on."""
+    def next_mode(self) -> None:
+        """Go on in the next mode, from the next prompt on."""
         ...
 
     def tell_agent(self, agent_id: str, text: str) -> None:

@@ -18,7 +18,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from vibe.cli.textual_ui.log.entry import clean_coloured
-from vibe.front.cells import cut
+from vibe.front.cells import cells_of, cut, fit
 from vibe.front.event_text import one_line
 from vibe.view.agent_view import AgentView, Key
 from vibe.view.figures import clock, dollars, short
@@ -236,8 +236,7 @@ def _facts(view: View, agent: AgentView | None, room: int) -> list[tuple[str, st
     parts: list[tuple[str, str]] = []
     for text, style in said.values():
         parts += [(" · ", MUTED), (text, style)] if parts else [(text, style)]
-    whole = sum(cell_len(text) for text, _ in parts)
-    return parts if whole <= room else [(cut("".join(text for text, _ in parts), room), "")]
+    return parts if cells_of(parts) <= room else fit(parts, room)
 
 
 def mode_of(agent: AgentView) -> tuple[str, str]:

@@ -42,7 +42,7 @@ class ScriptedChat:
     def command(self, line: str) -> None:
         self.done.append(("command", line))
 
-    def next_agent(self) -> None:
+    def next_mode(self) -> None:
         self.done.append(("next agent", ""))
 
     def tell_agent(self, agent_id: str, text: str) -> None:
