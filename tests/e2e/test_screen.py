@@ -656,3 +656,55 @@ def test_own_commands_and_skills_are_prompts_also_while_the_agent_works(vibe: Vi
     saved = "".join(path.read_text() for path in vibe.home.rglob("*.jsonl"))
     assert "Go and look." in saved
     assert "Go and again." in saved
+
+
+def test_a_plan_that_the_chat_proposes_is_revised_accepted_and_runs_beside_it(vibe: VibeCommand, tmux: Tmux) -> None:
+    def proposed(*names: str) -> dict[str, object]:
+        steps = [command_step(name, f"touch {name}.txt") for name in names]
+        return {"tool_calls": [{"name": "propose_plan", "arguments": {"goal": "Make files", "steps": steps}}]}
+
+    vibe.replay(
+        turns(proposed("one"), proposed("one", "two"), {"text": "It runs."}, {"text": "Still here."}, proposed("three"))
+    )
+    vibe.at(tmux, "make files")
+    tmux.wait_for("Proposed plan")
+    tmux.wait_for("r revise by a sentence")
+    tmux.press("r")
+    tmux.wait_for("what should change?")
+    tmux.type("two of them")
+    tmux.wait_for("version 2")
+    tmux.wait_for("a accept and run")
+    tmux.press("a")
+    tmux.wait_for("It runs.")
+    until((vibe.workdir / "two.txt").exists)
+    tmux.wait_for("Plan completed")
+    tmux.type("well?")
+    tmux.wait_for("Still here.")
+    tmux.type("and a third")
+    tmux.wait_for("three.txt")
+    tmux.press("Escape")
+    tmux.wait_for("waits for you")
+    tmux.press("Escape")  # stops the agent, whose plan goes with it
+    tmux.wait_for("stopped")
+    until(lambda: not any("plan waits" in line for line in tmux.screen()))
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+
+    assert not (vibe.workdir / "three.txt").exists()
+
+
+def test_shift_tab_goes_through_three_modes_and_everything_is_approved_only_by_name(
+    vibe: VibeCommand, tmux: Tmux
+) -> None:
+    vibe.replay(turns({"text": "Hello."}))
+    vibe.at(tmux, "hi")
+    tmux.wait_for("Hello.")
+    for mode in ("accepts edits · ", "plan mode · ", "asks · ", "accepts edits · "):
+        tmux.press("BTab")
+        tmux.wait_for(mode)
+    tmux.type("/agents auto-approve")
+    tmux.wait_for("AUTO-APPROVES EVERYTHING")
+    tmux.press("BTab")
+    tmux.wait_for(" asks · ")
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal, cast
 from uuid import uuid4
@@ -291,8 +292,12 @@ class SessionCommands(ABC):
         """Return the commands there are now, with those of the project and the user; reads files."""
 
     @abstractmethod
-    async def run(self, line: str) -> bool:
-        """Carry a line out, to the end of all it begins; False: it is no command, and no answer to one."""
+    async def run(self, line: str, answer: Callable[[], Awaitable[None]]) -> None:
+        """Carry a line out, to the end of all it begins; one that is no command, nor the answer to one, by ``answer``.
+
+        Raises:
+            UsageError: it can't be answered as it is.
+        """
 
     @abstractmethod
     async def stop(self) -> None:
@@ -376,8 +381,7 @@ class EditorSession:
         try:
             with turn.scope:
                 given = await to_thread.run_sync(prompt_of, blocks, self.opening.workdir)
-                if not await self._commands.run(given.typed):
-                    await self.answer(given.text, given.images)
+                await self._commands.run(given.typed, partial(self.answer, given.text, given.images))
         finally:
             self._turn = None
             turn.ended.set()
@@ -403,6 +407,8 @@ class EditorSession:
         result = await self.conversation.send(prompt, images=images)
         if self._turn is not None:
             self._turn.result = result
+            if self._turn.is_cancelled:
+                await self._commands.stop()
         self._tell_title()
 
     def cancel(self) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Sequence
 from types import MappingProxyType
 
 from acp import schema
@@ -47,6 +46,7 @@ class EditorTalk(HeldTalk, SessionCommands):
         super().__init__(session.runtime, session.opening, session.seat, plans, commands)
         self.keys: Sequence[str] = ()
         self._session, self._person = session, session.person
+        session.seat = self.seat
         self._open_plan: LoadedPlan | None = None  # the next prompt says how it is to be changed
 
     @property
@@ -60,22 +60,30 @@ class EditorTalk(HeldTalk, SessionCommands):
         offered = (one for one in self.commands.values() if one.name not in NOT_HERE)
         return [_offered(one) for one in offered]
 
-    async def run(self, line: str) -> bool:
-        """Carry a line out, to the end of all it begins; what goes wrong is said.
+    async def run(self, line: str, answer: Callable[[], Awaitable[None]]) -> None:
+        """Carry a line out, to the end of all it begins; what goes wrong with a command is said.
 
-        False: it is no command, and does not say how to change the plan that is proposed.
+        ``answer`` does so with one that is no command, and does not say how to change the plan that is proposed.
+
+        Raises:
+            UsageError: it can't be answered as it is.
         """
         called = self.commands.called(line)
-        if called is not None:
-            command, typed = called
-            work = partial(command.handler, self, typed)
-        elif self._open_plan is not None and not line.startswith("/"):
-            work = partial(self._revise, self._open_plan, line)
-        else:
-            return False
+        problem: Exception | None = None
         async with create_task_group() as self._tasks:
-            await self.guarded(work)
-        return True
+            if called is not None:
+                command, typed = called
+                await self.guarded(command.handler, self, typed)
+            elif self._open_plan is not None and not line.startswith("/"):
+                await self.guarded(self._revise, self._open_plan, line)
+            else:
+                try:
+                    await answer()
+                except Exception as error:  # noqa: BLE001  raised below: the group would wrap it
+                    problem = error
+                self._open_plan = None  # the agent that proposed it is told the next prompt
+        if problem is not None:
+            raise problem
 
     async def stop(self) -> None:
         """Have a plan that runs pause."""

@@ -19,6 +19,8 @@ LEAST_STREAM_S: Final = 1.0
 """Of a stream, before its speed is told."""
 COMMANDS: Final = frozenset({"bash", "shell"})
 """Tools from which output is to be expected while they run."""
+PROPOSE: Final = "propose_plan"
+"""The tool that waits for what a person says of a plan."""
 LONGEST: Final = 200
 SPARED_FIRST: Final = ("speed", "tokens", "keys", "time")
 """Parts that go, one after the other, where the line is too short for all."""
@@ -44,6 +46,8 @@ def work_of(agent: AgentView) -> CurrentWork | None:
     """Return what an agent is at; None: nothing, or it waits for a person."""
     asking = {getattr(request.event, "tool_call_id", "") for request in agent.requests.values()}
     calls = [call for name, call in agent.open_calls.items() if call.status == "running" and name not in asking]
+    if calls and calls[0].tool == PROPOSE:
+        return None
     if calls and not (agent.requests and calls[0].tool == "ask_user_question"):
         return _call(calls)
     if agent.requests:

@@ -33,6 +33,7 @@ VERBS = {
     "list_dir": "list",
     "web_fetch": "fetch",
     "ask_user_question": "ask",
+    "propose_plan": "propose",
 }
 """Our tools in words a person would use."""
 HOST_TOOL = "command"

@@ -115,3 +115,52 @@ def test_a_turn_that_is_stopped_pauses_its_plan(scene: Scene, workdir: Path) -> 
     assert turn.result(60).stop_reason == "cancelled"
     until(lambda: not leftovers(workdir))
     assert scene.editing.ask(session, "go on").stop_reason == "end_turn"
+
+
+MADE = {"id": "make", "title": "Make it", "mode": "run", "command": "touch made.txt"}
+SLOW = {"id": "wait", "title": "Wait", "mode": "run", "command": "touch begun; exec sleep 600"}
+
+
+def proposed(*steps: dict[str, Any]) -> dict[str, Any]:
+    return tool("propose_plan", goal="Make a file", steps=list(steps))
+
+
+def test_a_plan_that_the_agent_proposes_is_asked_about_and_runs_in_its_turn(scene: Scene, workdir: Path) -> None:
+    scene.script(proposed(MADE), {"text": "It runs."}, {"text": "Anything else?"})
+    session = scene.editing.new(workdir)
+    scene.editor.answers.append("pick:run")
+
+    ended = scene.editing.ask(session, "make a file")
+    went_on = scene.editing.ask(session, "well?")
+
+    assert [ended.stop_reason, went_on.stop_reason] == ["end_turn"] * 2
+    assert "Run this plan: Make a file" in scene.editor.asked[-1][1].title
+    assert (workdir / "made.txt").exists()
+    assert scene.editor.of("plan", session)[-1].entries[0].status == "completed"
+    assert "Anything else?" in scene.editor.text(session)
+
+
+def test_the_change_of_a_proposal_is_the_next_prompt_of_its_agent(scene: Scene, workdir: Path) -> None:
+    scene.script(proposed(MADE), {"text": "What then?"}, {"text": "As you say."})
+    session = scene.editing.new(workdir)
+    scene.editor.answers.append("pick:change")
+
+    scene.editing.ask(session, "make a file")
+    scene.editing.ask(session, "call it otherwise")
+
+    assert "As you say." in scene.editor.text(session)
+    assert not (workdir / "made.txt").exists()
+
+
+def test_a_turn_that_is_stopped_pauses_the_plan_that_its_agent_proposed(scene: Scene, workdir: Path) -> None:
+    scene.script(proposed(SLOW), {"text": "It runs, slowly.", "delay_seconds": 600})
+    session = scene.editing.new(workdir)
+    scene.editor.answers.append("pick:run")
+    turn = scene.editing.asking(session, "make a file")
+    until((workdir / "begun").exists)
+
+    scene.editing.cancel(session)
+
+    assert turn.result(60).stop_reason == "cancelled"
+    until(lambda: not leftovers(workdir))
+    assert scene.editing.ask(session, "/status").stop_reason == "end_turn"

@@ -24,7 +24,7 @@ from vibe.app.conversation.control import ConversationControl
 from vibe.app.conversation.mentions import mentioned_images, with_mentioned_files, with_piped
 from vibe.app.conversation.opening import NO_LIMITS, PromptLimits, PromptResult, Seat
 from vibe.app.conversation.session import ChatSession
-from vibe.app.conversation.setup import Setup
+from vibe.app.conversation.setup import PROPOSE_PLAN, Setup
 from vibe.app.engine.event_publishing import Publishing
 from vibe.app.engine.host import Hold, Host
 from vibe.app.engine.tool_servers import ToolServers
@@ -107,7 +107,8 @@ class ConversationAgent(Struct, frozen=True, kw_only=True):
             guidance=engine.guidance.below(taught),
             user_input=seat.user_input,
         )
-        spawner = setup.pool.below(session.session_id, context, session.folder.path / "subagents")
+        theirs = replace(context, tools=setup.tools.filtered(None, (PROPOSE_PLAN,)))
+        spawner = setup.pool.below(session.session_id, theirs, session.folder.path / "subagents")
         history = FileHistory(partial(session.snapshots, engine.environ, engine.own_places), parts.turn)
         kit = agent_kit(
             context,
@@ -122,6 +123,7 @@ class ConversationAgent(Struct, frozen=True, kw_only=True):
                 model=setup.model,
                 profile=setup.profile,
                 taught=taught,
+                role=setup.role,
                 subagents=spawner,
                 middleware=(history,) if setup.writes else (),
                 fork=session.fork,

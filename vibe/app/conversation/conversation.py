@@ -266,8 +266,7 @@ class Conversation:
             opening = replace(former.opening, **given, prompt="", key_may_come_later=False)
             if change.agent is not None and change.model is None:
                 opening = replace(opening, model=None)  # the agent may have one of its own
-            attended = parts.seat.user_input is not None
-            made = parts.setup = await to_thread.run_sync(partial(set_up, parts.host, opening, attended=attended))
+            made = parts.setup = await to_thread.run_sync(set_up, parts.host, opening, parts.seat)
             parts.closing.push_async_callback(made.engine.models.aclose)
             await self.servers.move_to(made.engine)
             self._agent = None

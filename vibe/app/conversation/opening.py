@@ -17,6 +17,7 @@ from vibe.core.agent_loop import ActResult
 from vibe.core.config.models import McpServerConfig, Thinking
 from vibe.core.messages import Usage
 from vibe.core.outcome import Outcome
+from vibe.core.tools.loading import ToolClass
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Files
 from vibe.shell.process.port import Commands
@@ -69,6 +70,8 @@ class Seat(Company, frozen=True, kw_only=True):
     """Serves the files of the agents, with what is not saved yet; None: those on disk."""
     commands: Commands | None = None
     """Runs the agents' commands; None: they are processes of our own."""
+    proposing: ToolClass | None = None
+    """The tool by which the conversation's own agent proposes plans; None: nobody would answer."""
 
 
 class PromptLimits(Struct, frozen=True, kw_only=True):

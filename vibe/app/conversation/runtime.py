@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -75,9 +74,8 @@ class Runtime:
 
     async def _hold(self, opening: Opening, seat: Seat, *, task_status: TaskStatus[Conversation]) -> None:
         """Hold the parts of one conversation until it is closed."""
-        attended = seat.user_input is not None
         host = self.host.as_writer()
-        setup = await to_thread.run_sync(partial(set_up, host, opening, attended=attended))
+        setup = await to_thread.run_sync(set_up, host, opening, seat)
         session = await to_thread.run_sync(_open_session, host, setup)
         parts: ConversationParts | None = None
         error: Exception | None = None

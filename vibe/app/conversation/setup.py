@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from subagents.agent.spawner import SpawnPool
-from vibe.app.conversation.opening import Opening
+from vibe.app.conversation.opening import Opening, Seat
 from vibe.app.conversation.session import ChatSession
 from vibe.app.engine.build import Engine, EngineRequest, build_engine
 from vibe.app.engine.host import Host
@@ -19,6 +19,12 @@ from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Files
 from vibe.core.tools.workspace import Workspace
 from vibe.system.errors import MissingKeyError
+
+PROPOSE_PLAN = "propose_plan"
+PROPOSES = (
+    "If a request has several parts that do not depend on one another, propose a plan with propose_plan before you "
+    "change anything: read first what the parts touch. The user decides whether agents do them side by side."
+)
 
 
 class Setup(Struct, frozen=True, kw_only=True):
@@ -35,6 +41,12 @@ class Setup(Struct, frozen=True, kw_only=True):
     """Its tools can change something."""
     missing_key: MissingKeyError | None = None
     """The model has no key yet, which the opening allows."""
+
+    @property
+    def role(self) -> str:
+        """The part of the agent's prompt on proposing plans; blank: it is not told to."""
+        is_told = self.engine.config.planner.suggest == "auto" and PROPOSE_PLAN in self.tools.available
+        return PROPOSES if is_told else ""
 
     @property
     def approval_mode(self) -> ApprovalMode:
@@ -60,8 +72,8 @@ class Setup(Struct, frozen=True, kw_only=True):
         return frozenset(name for name, tool in every.items() if name not in own and not tool.read_only)
 
 
-def set_up(host: Host, opening: Opening, *, attended: bool) -> Setup:
-    """Check that a conversation can be held so; reads files. ``attended``: a person answers the agent's questions.
+def set_up(host: Host, opening: Opening, seat: Seat) -> Setup:
+    """Check that a conversation can be held so with those in a seat; reads files.
 
     Raises:
         UsageError: a flag, the agent, the model, the prompt or the configuration is wrong.
@@ -90,8 +102,8 @@ def set_up(host: Host, opening: Opening, *, attended: bool) -> Setup:
         if not any(error.name.startswith(f"{name}:") for name in servers):  # it may be a server's, which says it later
             raise
     engine.guidance.base_prompt(profile.system_prompt_id, engine.base_prompt)
-    tools = profile_view(engine.tools, profile, may_widen=True)
-    if not attended:
+    tools = profile_view(_with_proposing(engine, model, seat), profile, may_widen=True)
+    if seat.user_input is None:
         tools = unattended(tools)
     if opening.observe:
         tools = observing(tools)
@@ -106,6 +118,16 @@ def set_up(host: Host, opening: Opening, *, attended: bool) -> Setup:
         writes=writes,
         missing_key=missing_key,
     )
+
+
+def _with_proposing(engine: Engine, model: ModelConfig, seat: Seat) -> ToolManager:
+    """Return the tools with that for proposing plans, where somebody would answer and the settings allow it."""
+    config = engine.config
+    is_off = not config.planner.enabled or config.planner.suggest == "never"
+    if seat.proposing is None or is_off or model.plans_at_once:
+        return engine.tools
+    enabled = config.enabled_tools
+    return engine.tools.with_tool(seat.proposing).filtered(enabled or None, () if enabled else config.disabled_tools)
 
 
 def _missing_key(models: ModelCatalog, model: ModelConfig) -> MissingKeyError | None:

@@ -113,15 +113,15 @@ class PlanDraft(Struct, kw_only=True):
         planner = PlannerAgent(self.context, self.limits)
         return await self._take(await planner.redraft(self.loaded.plan, sentence))
 
-    async def replace(self, document: LoadedPlan | bytes | str) -> DraftVersion:
-        """Take a person's own document as the next version.
+    async def replace(self, document: LoadedPlan | bytes | str, repairs: tuple[str, ...] = ()) -> DraftVersion:
+        """Take a document that another wrote as the next version; ``repairs`` as in it.
 
         Raises:
             PlanInvalidError: the plan is invalid; all problems at once.
         """
         if not isinstance(document, LoadedPlan):
             document = await to_thread.run_sync(partial(load_plan, document, where="the plan"))
-        return await self._propose(document)
+        return await self._propose(document, repairs)
 
     async def _take(self, draft: Draft) -> DraftVersion | None:
         self.acted = draft.acted

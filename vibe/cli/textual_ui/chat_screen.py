@@ -60,6 +60,9 @@ HISTORY_FILE = "history"
 SAID_SECONDS = 3.0
 """For which something that is said is shown over another screen than the chat."""
 HINT = "Ask anything · / commands · @ files · ! shell"
+PLAN_MODE = "plan"
+"""The agent that only reads, and proposes plans."""
+PLAN_HINT = "Enter proposes a plan · / commands · @ files · ! shell"
 BUSY_HINT = "Enter queues · Ctrl+S tells the agent now"
 
 Chosen = TypeVar("Chosen")
@@ -197,7 +200,8 @@ class ChatScreen(Screen[None]):
         """Have the line say what Enter does now, and whether the agent asks."""
         agent = view.agents.get(self.ticker.agent_id) or view.main
         is_busy = agent is not None and agent.prompt is not None
-        self.prompt.hint(BUSY_HINT if is_busy else HINT)
+        plans = agent is not None and agent.profile == PLAN_MODE
+        self.prompt.hint(BUSY_HINT if is_busy else PLAN_HINT if plans else HINT)
         self.prompt.set_class(agent is not None and agent.approvals == "all", "unasked")
 
     # --- as a stage
@@ -223,8 +227,10 @@ class ChatScreen(Screen[None]):
         )
         self._controller.opened(chat, prompt)
 
-    def rested(self) -> None:
-        """The agent, or the person's command, has ended."""
+    def rested(self, *, is_planning: bool) -> None:
+        """The agent, or the person's command, has ended; unless a plan goes on, no other version of one is to come."""
+        if not is_planning:
+            self._bottom.end_proposal()
         self._controller.send_next()
 
     def hear(self, prompt: str, *, is_line: bool = True) -> None:

@@ -107,8 +107,9 @@ BUILTIN_AGENTS: Mapping[str, AgentProfile] = MappingProxyType({
         AgentProfile(
             name="plan",
             display_name="Plan",
-            description="Explores and plans; changes nothing.",
+            description="Explores, asks and proposes a plan; changes nothing.",
             safety=AgentSafety.SAFE,
+            system_prompt_id="plan",
         ),
         AgentProfile(
             name="accept-edits",

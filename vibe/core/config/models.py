@@ -238,6 +238,9 @@ class PlannerConfig(Section):
     """Let models write and revise plans; false: `vibe plan new` and `on_failure: replan` are refused."""
     auto_run: bool = False
     """Run the commands of a plan that a model wrote without showing them and asking first."""
+    suggest: Literal["ask", "auto", "never"] = "ask"
+    """`ask`: in a conversation the agent may propose a plan where the work is large; `auto`: it is told to, where a
+    request has several independent parts; `never`: it can't. What it proposes runs only once you accept it."""
     max_parallel_steps: PositiveInt = 4
     """The most steps that may run at once."""
     verify_timeout_seconds: PositiveSeconds = 600.0

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from anyio import create_task_group, to_thread
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from ipc.errors import IpcError
 from vibe.app.conversation.conversation import Conversation
@@ -14,6 +15,8 @@ from vibe.app.conversation.opening import Opening, Seat
 from vibe.app.conversation.runtime import Runtime
 from vibe.core.outcome import Outcome
 from vibe.front.event_text import one_line
+from vibe.front.slash.command import Talk
+from vibe.front.slash.plan_proposal import proposing
 from vibe.front.slash.plan_talk import PlanTalk
 from vibe.front.slash.table import SlashTable
 from vibe.system.errors import VibeError
@@ -30,7 +33,7 @@ class HeldTalk:
     def __init__(self, runtime: Runtime, opening: Opening, seat: Seat, plans: PlanTalk, commands: SlashTable) -> None:
         self.runtime = runtime
         self.opening = opening
-        self.seat = seat
+        self.seat = replace(seat, proposing=proposing(cast("Talk", self)))
         self.plans = plans
         self.commands = commands
         self._conversation: Conversation

@@ -1,24 +1,36 @@
-"""Has a plan written, changed as often as the person wants, and run once they say yes."""
+"""Has a plan written, or taken from the agent of the conversation, changed as often as wanted, and run after a yes."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 from anyio import to_thread
 
+from planner.author.output_repair import Repaired
+from planner.author.structured_output import PlanOffer, plan_in, plan_schema
 from planner.plan.loader import LoadedPlan, read_plan_file
 from planner.store.folder import ApprovalSetting, PlanRunOptions
-from vibe.app.plan.author import PlanningRequest, planning
+from vibe.app.conversation.conversation import Conversation
+from vibe.app.conversation.setup import PROPOSE_PLAN
+from vibe.app.plan.author import Planning, PlanningRequest, planning
 from vibe.app.plan.drafting import DraftVersion, PlanDraft
 from vibe.app.plan.quickstart import quickstart_file
 from vibe.app.plan.run import open_plan
+from vibe.core.messages import UserMessage
+from vibe.core.schemas import table_of
+from vibe.core.told_files import told_parts
+from vibe.core.tools.base import BaseTool, BaseToolState, TextResult, ToolError, UnaskedConfig
+from vibe.core.tools.hand_in import HandInArgs
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.front.event_text import one_line
 from vibe.front.slash.command import Talk
 from vibe.front.slash.plan_talk import PlanVerdict, VerdictKind
-from vibe.system.errors import UsageError
+from vibe.system.errors import UsageError, VibeError
 
 REASON_LENGTH = 400
 SETTINGS = {
@@ -86,23 +98,27 @@ def _write(loaded: LoadedPlan, folder: Path, name: str) -> Path:
     return path
 
 
-async def _carry_out(talk: Talk, plan: str | Callable[[], Awaitable[LoadedPlan | None]]) -> None:
-    """Run the plan of an id, or one once it is accepted; another may be proposed afterwards."""
+async def _carry_out(talk: Talk, plan: str | LoadedPlan | Callable[[], Awaitable[LoadedPlan | None]]) -> None:
+    """Run a plan, or that of an id, or one once it is accepted; another may be proposed afterwards."""
     try:
-        accepted = plan if isinstance(plan, str) else await plan()
+        accepted = plan if isinstance(plan, str | LoadedPlan) else await plan()
         if accepted is not None:
             await _run(talk, accepted)
     finally:
         talk.plans.is_taken = False
 
 
-async def _drafted(talk: Talk, goal: str, document: LoadedPlan | None, wish: str) -> LoadedPlan | None:
-    """Return the plan that was accepted; None: none was."""
+def _planning(talk: Talk, goal: str, wanted_by: str) -> AbstractAsyncContextManager[Planning]:
     opening = talk.conversation.setup.opening
     request = PlanningRequest(
-        subject=goal, workdir=opening.workdir, model=opening.model, trust=opening.trust, wanted_by="/plan"
+        subject=goal, workdir=opening.workdir, model=opening.model, trust=opening.trust, wanted_by=wanted_by
     )
-    async with planning(request, talk.runtime.host, talk.seat.listeners, talk.seat.user_input) as run:
+    return planning(request, talk.runtime.host, talk.seat.listeners, talk.seat.user_input)
+
+
+async def _drafted(talk: Talk, goal: str, document: LoadedPlan | None, wish: str) -> LoadedPlan | None:
+    """Return the plan that was accepted; None: none was."""
+    async with _planning(talk, goal, "/plan") as run:
         draft = run.draft(goal)
         if document is not None:
             await draft.replace(document)
@@ -119,16 +135,17 @@ async def _accepted(talk: Talk, draft: PlanDraft) -> LoadedPlan | None:
     """Have each version looked at until one is accepted; None: it was dropped. With ``auto_run``, the first one is."""
     if talk.conversation.setup.engine.config.planner.auto_run:
         return draft.loaded
-    while True:
-        verdict = await talk.plans.accept(draft)
-        if verdict.kind is VerdictKind.RUN:
-            return draft.loaded
-        if verdict.kind is VerdictKind.DROP:
-            talk.say("the plan is dropped")
-            return None
-        if verdict.kind is VerdictKind.LATER:
-            return None
+    verdict = await _verdict(talk, draft, (VerdictKind.RUN, VerdictKind.DROP, VerdictKind.LATER))
+    if verdict.kind is VerdictKind.DROP:
+        talk.say("the plan is dropped")
+    return draft.loaded if verdict.kind is VerdictKind.RUN else None
+
+
+async def _verdict(talk: Talk, draft: PlanDraft, ends: Collection[VerdictKind]) -> PlanVerdict:
+    """Have each version looked at, and do what is said of it, until that is one of these."""
+    while (verdict := await talk.plans.accept(draft)).kind not in ends:
         await _change(talk, draft, verdict)
+    return verdict
 
 
 async def _change(talk: Talk, draft: PlanDraft, verdict: PlanVerdict) -> None:
@@ -170,3 +187,112 @@ async def _run(talk: Talk, plan: LoadedPlan | str) -> None:
     session = await open_plan(plan, options, talk.runtime.host, plans.audience())
     with plans.at_work(session):
         plans.ended(await session.run())
+
+
+LONGEST_GOAL = 300
+TOLD = MappingProxyType({
+    VerdictKind.RUN: (
+        "The user accepted the plan. It runs now, beside this conversation, and its own agents do the work: do "
+        "nothing of it yourself. Say so in a sentence and end your turn."
+    ),
+    VerdictKind.REVISE: (
+        "The user wants the plan changed: {text}\nChange that and what follows from it, and propose the whole plan "
+        "again."
+    ),
+    VerdictKind.DROP: (
+        "The user dropped the plan: nothing of it runs. Do not propose it again unless they ask for it. Say in a "
+        "sentence how you would go on without a plan, and end your turn."
+    ),
+    VerdictKind.LATER: (
+        "The user will say in their next message what to change. End your turn now, and propose the plan again then."
+    ),
+})
+"""The answers of a person, as the agent that proposed the plan reads them."""
+
+
+def proposing(talk: Talk) -> type[BaseTool[Any, Any, Any, Any]]:
+    """Return the tool by which the agent of a talk's conversation proposes plans to the person."""
+    return type("ProposePlan", (_ProposePlan,), {"talk": talk, "__module__": __name__})
+
+
+class _ProposePlan(BaseTool[HandInArgs, TextResult, UnaskedConfig, BaseToolState]):
+    """Has the person of a talk answer a plan, which then runs there."""
+
+    description: ClassVar[str] = (
+        "Propose a plan: other agents carry out its steps, side by side where they can. The user reads it and accepts "
+        "it, says what to change, or drops it; nothing runs before. Use it only where the work is large: several "
+        "parts that do not depend on one another, each more than an edit or two. Do small work, and work whose parts "
+        "build on one another, yourself. First read what the plan depends on. A step's agent sees goal, context, its "
+        "own prompt and what its direct dependencies report, nothing else: name files, constraints and what done "
+        "means. Steps that may run side by side write different files; say in `writes` which. Give a step that "
+        "changes something a `verify` command that fails when the work is wrong, one that the project uses."
+    )
+    read_only: ClassVar[bool] = True
+    interactive: ClassVar[bool] = True
+    talk: ClassVar[Talk]
+
+    async def run(self, args: HandInArgs) -> TextResult:
+        """Have it answered.
+
+        Raises:
+            ToolError: it is no plan, with every problem; or another one is proposed or runs.
+        """
+        try:
+            return TextResult(text=await _proposed(self.talk, args.value))
+        except VibeError as error:
+            raise ToolError(f"{PROPOSE_PLAN}: {error}") from error
+
+    @classmethod
+    def get_parameters(cls) -> dict[str, Any]:
+        """The schema of a plan with its goal, as the planner hands it in."""
+        return PlanOffer("", {}, schema=plan_schema(with_goal=True)).tool_class().get_parameters()
+
+    def summarize(self, args: HandInArgs) -> str:
+        """The name, and the goal."""
+        return self.named(str(table_of(plan_in(args.value)).get("goal", "")))
+
+
+async def _proposed(talk: Talk, value: Any) -> str:
+    """Have the person answer a plan of their agent, begin to run it if they accept it, and return what it is told.
+
+    Raises:
+        UsageError: it is no plan; or another one is proposed or runs.
+    """
+    plans, conversation = talk.plans, talk.conversation
+    offer = PlanOffer(
+        _asked_for(conversation), {"model": conversation.setup.model.key}, schema=plan_schema(with_goal=True)
+    )
+    offer.tries = None
+    problem = await to_thread.run_sync(offer.offer, value)
+    if offer.plan is None:
+        raise UsageError(f"no plan yet, mend this and propose it again: {problem}")
+    plans.take()
+    is_accepted = False
+    try:
+        verdict, draft = await _answered(talk, offer.plan)
+        is_accepted = verdict.kind is VerdictKind.RUN
+    finally:
+        plans.is_taken = is_accepted
+    plans.revised = draft.versions if verdict.kind in {VerdictKind.REVISE, VerdictKind.LATER} else []
+    if is_accepted:
+        talk.begin(_carry_out, talk, draft.loaded)
+    return TOLD[verdict.kind].format(text=verdict.text)
+
+
+async def _answered(talk: Talk, plan: Repaired) -> tuple[PlanVerdict, PlanDraft]:
+    """Return what the person says of a plan, which is the next version of one that they wanted changed."""
+    goal = plan.loaded.plan.goal
+    async with _planning(talk, goal, PROPOSE_PLAN) as run:
+        draft = run.draft(goal)
+        draft.versions.extend(talk.plans.revised)
+        await draft.replace(plan.loaded, plan.repairs)
+        verdict = await _verdict(talk, draft, TOLD)
+        run.end(draft)
+        return verdict, draft
+    raise AssertionError("nothing in there is swallowed")  # for the type checker
+
+
+def _asked_for(conversation: Conversation) -> str:
+    """The last prompt on one line: the goal of a plan that names none."""
+    prompts = (message.content for message in reversed(conversation.messages) if isinstance(message, UserMessage))
+    return one_line(told_parts(next(prompts, ""))[0], LONGEST_GOAL)

@@ -16,7 +16,7 @@ from vibe.system.errors import UsageError
 
 if TYPE_CHECKING:
     from vibe.app.plan.dispatch import Audience
-    from vibe.app.plan.drafting import PlanDraft
+    from vibe.app.plan.drafting import DraftVersion, PlanDraft
     from vibe.app.plan.run import PlanRun, PlanSession
 
 GRACE_SECONDS = 5.0
@@ -61,6 +61,8 @@ class PlanTalk:
     """The plan that runs; None: none does."""
     is_taken: bool = False
     """A plan is proposed or runs."""
+    revised: list[DraftVersion] = field(default_factory=list["DraftVersion"])
+    """The versions of a plan that the agent of the conversation is to change."""
     _rested: Event = field(default_factory=Event, init=False)
     _planning: CancelScope | None = field(default=None, init=False)
 

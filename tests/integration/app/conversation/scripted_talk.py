@@ -46,11 +46,15 @@ class ScriptedTalk(HeldTalk):
         called = self.commands.called(line)
         assert called is not None
         await called[0].handler(self, called[1])
+        await self.do_begun()
+        return "\n".join(self.said)
+
+    async def do_begun(self) -> None:
+        """Carry out what was begun, to its end."""
         async with create_task_group() as tasks:
             for work in self.begun:
                 tasks.start_soon(work)
             self.begun.clear()
-        return "\n".join(self.said)
 
     async def values(self, command: str, text: str = "") -> list[str]:
         return [choice.value for choice in await self.commands.arguments(self, command, text)]
