@@ -534,6 +534,7 @@ def test_a_project_that_was_trusted_is_asked_about_no_more(vibe: VibeCommand, tm
     vibe.replay(turns({"text": "Hello."}))
     (vibe.workdir / ".vibe").mkdir()
     (vibe.workdir / ".vibe" / "config.toml").write_text("")
+    (vibe.workdir / "AGENTS.md").write_text("Say moo.\n")  # one question for both
     vibe.at(tmux)
     tmux.wait_for("This project brings ")
     tmux.wait_for("1-3 answer")
@@ -672,6 +673,7 @@ def test_a_plan_that_the_chat_proposes_is_revised_accepted_and_runs_beside_it(vi
     tmux.press("r")
     tmux.wait_for("what should change?")
     tmux.type("two of them")
+    tmux.wait_for("→ to be changed: two of them")
     tmux.wait_for("version 2")
     tmux.wait_for("a accept and run")
     tmux.press("a")
@@ -699,9 +701,11 @@ def test_shift_tab_goes_through_three_modes_and_everything_is_approved_only_by_n
     vibe.replay(turns({"text": "Hello."}))
     vibe.at(tmux, "hi")
     tmux.wait_for("Hello.")
-    for mode in ("accepts edits · ", "plan mode · ", "asks · ", "accepts edits · "):
+    for mode in ("accepts edits · ", "plan mode · ", "asks · "):
         tmux.press("BTab")
         tmux.wait_for(mode)
+    tmux.press("BTab", "BTab")
+    tmux.wait_for("Enter proposes a plan")
     tmux.type("/agents auto-approve")
     tmux.wait_for("AUTO-APPROVES EVERYTHING")
     tmux.press("BTab")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 
-from anyio import Event, sleep, to_thread
+from anyio import Event, Lock, sleep, to_thread
 from msgspec.structs import replace
 
 from ipc.errors import IpcError
@@ -228,6 +228,7 @@ class LocalChat:
         self._talk = talk
         self._stage = stage
         self._limits = limits
+        self._changing = Lock()
 
     @property
     def about(self) -> ChatAbout:
@@ -299,10 +300,11 @@ class LocalChat:
         self._talk.say("will be delivered before its next step" if heard else "not sent: this agent is not working")
 
     async def _next_mode(self) -> None:
-        conversation = self._conversation
-        setup = conversation.setup
-        change = mode_after(setup.profile.name, conversation.approvals.mode, setup.engine.agents.profiles)
-        await conversation.configure(change)
+        async with self._changing:
+            conversation = self._conversation
+            setup = conversation.setup
+            change = mode_after(setup.profile.name, conversation.approvals.mode, setup.engine.agents.profiles)
+            await conversation.configure(change)
         start = self._stage.start
         if start.is_open:
             await self._talk.tell_of_seat()

@@ -192,22 +192,23 @@ async def _run(talk: Talk, plan: LoadedPlan | str) -> None:
 LONGEST_GOAL = 300
 TOLD = MappingProxyType({
     VerdictKind.RUN: (
-        "The user accepted the plan. It runs now, beside this conversation, and its own agents do the work: do "
-        "nothing of it yourself. Say so in a sentence and end your turn."
+        "accepted\nThe user accepted the plan. It runs now, beside this conversation, and its own agents do the work: "
+        "do nothing of it yourself. Say so in a sentence and end your turn."
     ),
     VerdictKind.REVISE: (
-        "The user wants the plan changed: {text}\nChange that and what follows from it, and propose the whole plan "
-        "again."
+        "to be changed: {text}\nThe user wants this changed. Change it and what follows from it, and propose the whole "
+        "plan again."
     ),
     VerdictKind.DROP: (
-        "The user dropped the plan: nothing of it runs. Do not propose it again unless they ask for it. Say in a "
-        "sentence how you would go on without a plan, and end your turn."
+        "dropped\nThe user dropped the plan: nothing of it runs. Do not propose it again unless they ask for it. Say "
+        "in a sentence how you would go on without a plan, and end your turn."
     ),
     VerdictKind.LATER: (
-        "The user will say in their next message what to change. End your turn now, and propose the plan again then."
+        "to be changed\nThe user will say in their next message what to change. End your turn now, and propose the "
+        "plan again then."
     ),
 })
-"""The answers of a person, as the agent that proposed the plan reads them."""
+"""The answers of a person, as the agent that proposed the plan reads them; the first line is for people, too."""
 
 
 def proposing(talk: Talk) -> type[BaseTool[Any, Any, Any, Any]]:

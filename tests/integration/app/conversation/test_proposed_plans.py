@@ -107,7 +107,7 @@ async def test_what_is_to_be_changed_is_told_to_the_agent_whose_next_plan_is_the
     rig.server.enqueue(plans[0], plans[1], Reply(text="I wait."), plans[2], Reply(text="It runs."))
     async with attended(rig, *verdicts) as (talk, answers):
         await talk.conversation.send("build")
-        assert "check it, {too}" in told(rig, 1)
+        assert told(rig, 1).startswith("to be changed: check it, {too}\n")
         assert "in their next message" in told(rig, 2)
         assert not talk.plans.is_taken
         await talk.conversation.send("no check after all")

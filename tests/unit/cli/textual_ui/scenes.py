@@ -317,6 +317,11 @@ async def talk_unfolded(on: Stage) -> None:
     on.app.chat_screen.prompt.set_text("and say so in the README")
 
 
+async def unasked(on: Stage) -> None:
+    """The chat's agent asks about nothing."""
+    await on.see(*TALK, *ENDED, structs.replace(CONFIGURED[0], agent="auto-approve", approvals="all"))
+
+
 async def notes(on: Stage) -> None:
     """What goes wrong, what was stopped, and what the person did in the shell."""
     shell = e.ToolCallEvent(tool_call_id="s1", tool="shell", arguments={}, summary="git status -s", **CHAT)

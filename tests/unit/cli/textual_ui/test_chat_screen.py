@@ -18,7 +18,7 @@ from tests.unit.cli.textual_ui.controllers.test_app_controller import ScriptedCh
 from tests.unit.cli.textual_ui.panels.stage import request
 from tests.unit.cli.textual_ui.scenes import NOW, PROJECT, SEAT, made_app
 from vibe.cli.textual_ui.app import VibeApp
-from vibe.cli.textual_ui.chat_screen import BUSY_HINT, HINT
+from vibe.cli.textual_ui.chat_screen import BUSY_HINT, HINT, PLAN_HINT
 from vibe.cli.textual_ui.input.prompt_area import PromptArea
 from vibe.cli.textual_ui.input.prompt_input import CompletionPopup
 from vibe.cli.textual_ui.log.entry import LogEntry
@@ -213,8 +213,8 @@ PROMPT = e.PromptStartedEvent(prompt_id="p", **OF_CHAT)
 ENDED = e.PromptEndedEvent(prompt_id="p", outcome="completed", **OF_CHAT)
 
 
-def configured(approvals: str) -> e.ConversationConfiguredEvent:
-    return e.ConversationConfiguredEvent(agent="default", model="m", thinking="off", approvals=approvals, **OF_CHAT)
+def configured(approvals: str, agent: str = "default") -> e.ConversationConfiguredEvent:
+    return e.ConversationConfiguredEvent(agent=agent, model="m", thinking="off", approvals=approvals, **OF_CHAT)
 
 
 @pytest.mark.parametrize(("height", "spare"), [(15, 0), (16, 1), (36, 1)])
@@ -245,7 +245,8 @@ async def test_the_line_says_what_enter_does_while_the_agent_works_and_is_red_wh
 ) -> None:
     async with opened(tmp_path) as (app, pilot, _):
         area, prompt = app.screen.query_one(PromptArea), app.chat_screen.prompt
-        for event, hint in ((PROMPT, BUSY_HINT), (ENDED, HINT)):
+        plans = configured("ask", "plan")
+        for event, hint in ((PROMPT, BUSY_HINT), (ENDED, HINT), (plans, PLAN_HINT)):
             app.store.publish(event)
             app.store.flush()
             await pilot.pause()

@@ -46,6 +46,7 @@ OTHERS = {
     "start-small": Scene(scenes.start, SIZES["small"]),
     "start-usual": Scene(scenes.start, SIZES["usual"]),
     "start-light-large": Scene(scenes.start, SIZES["large"], LIGHT),
+    "chat-unasked-small": Scene(scenes.unasked, SIZES["small"]),
     "chat-notes-small": Scene(scenes.notes, SIZES["small"]),
     "chat-unfolded-large": Scene(scenes.talk_unfolded, SIZES["large"]),
     "chat-without-colours-small": Scene(scenes.talk, SIZES["small"], is_coloured=False),

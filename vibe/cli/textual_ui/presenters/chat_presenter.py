@@ -260,7 +260,7 @@ def _called(call: ToolCall) -> str:
 
 SHELL = "shell"
 """The tool that events name for the user's own command line."""
-QUESTION, READ = "ask_user_question", "read_file"
+QUESTION, PROPOSAL, READ = "ask_user_question", "propose_plan", "read_file"
 WRITE, NEW = "write ", "new "
 """The verb of a call that writes a file, and that for one which was not there before."""
 MOST_LOGGED = 1_000
@@ -605,6 +605,8 @@ def _detail(call: CallView) -> str:
         return code or {"cancelled": "stopped", "denied": "denied", "queued": "queued"}.get(call.status, "")
     if call.tool == QUESTION and call.status == "ok":
         return one_line(" · ".join(line for line in call.text.splitlines() if line.startswith("→ ")), TITLE_LENGTH)
+    if call.tool == PROPOSAL and call.status == "ok":
+        return one_line(f"→ {call.text.splitlines()[0]}", TITLE_LENGTH)
     if call.status == "ok" and isinstance(call.display, DiffDisplay):
         added, removed = (sum(getattr(file, name) for file in call.display.files) for name in ("added", "removed"))
         return f"+{added} −{removed}"  # noqa: RUF001  a minus

@@ -82,6 +82,17 @@ def test_the_mode_is_in_words_and_thinking_is_told_only_if_it_is_on(
     assert any("$text-error" in str(span.style) for span in content.spans) is ("AUTO" in line)
 
 
+@pytest.mark.parametrize("width", [12, 30])
+def test_a_short_line_says_in_red_that_everything_is_approved(width: int) -> None:
+    set_so = e.ConversationConfiguredEvent(
+        conversation_id="chat", session_id="chat", agent="default", model="large", thinking="", approvals="all"
+    )
+    view = view_of(set_so)
+    content = ticker_line(view, view.main, width)
+    (red,) = [span for span in content.spans if "$text-error" in str(span.style)]
+    assert content.plain[red.start : red.end].startswith("AUTO-APPR")
+
+
 @pytest.mark.parametrize("width", [1, 5, 20, 40, 80, 110, 200])
 @pytest.mark.parametrize("events", [(), SURVEYED, (*SURVEYED, *TALKED, PROMPT, ASKED)])
 @pytest.mark.parametrize("lead", ["", "▸ 1/4 steps · 1:32"])
