@@ -197,6 +197,33 @@ def test_a_plan_is_proposed_changed_run_and_steered_in_a_conversation(
     assert seen == (SCREENS / "plain_plan.txt").read_text(encoding="utf-8"), seen
 
 
+def test_a_plan_that_the_agent_proposes_is_answered_by_lines_and_runs_beside_the_talk(
+    vibe: VibeCommand, server: ModelServer, tmux: Tmux
+) -> None:
+    def proposed(*names: str) -> Reply:
+        steps = [command_step(name, f"touch {name}.txt") for name in names]
+        plan = json.dumps({"goal": "Make files", "steps": steps})
+        return Reply(tool_calls=(ServedCall(name="propose_plan", arguments=plan, id="-".join(names)),))
+
+    server.enqueue(proposed("one"), proposed("one", "two"), Reply(text="It runs."), Reply(text="Still here."))
+    vibe.at(tmux, "--plain")
+    tmux.wait_for("Ctrl-D quits")
+    for typed, seen in (
+        ("make files", "Run it? [y] yes"),
+        ("two of them", "plan, version 2: Make files"),
+        ("y", "It runs."),
+        ("", " completed in "),
+        ("well?", "Still here."),
+    ):
+        tmux.wait_for_last("> ")
+        tmux.type(typed)
+        tmux.wait_for(seen)
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+
+    assert (vibe.workdir / "two.txt").exists()
+
+
 EDITING = """import pathlib, sys
 path = pathlib.Path(sys.argv[1])
 text = path.read_text()
