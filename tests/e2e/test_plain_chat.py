@@ -212,7 +212,7 @@ def test_a_plan_that_the_agent_proposes_is_answered_by_lines_and_runs_beside_the
         ("make files", "Run it? [y] yes"),
         ("two of them", "plan, version 2: Make files"),
         ("y", "It runs."),
-        ("", " completed in "),
+        ("", "done: 2 of 2 steps"),
         ("well?", "Still here."),
     ):
         tmux.wait_for_last("> ")

@@ -359,8 +359,10 @@ def mode_after(agent: str, approvals: ApprovalMode, known: Collection[str]) -> A
     modes = [name for name in MODES if name in known]
     if not modes:
         raise UsageError("no mode to go on to: enabled_agents and disabled_agents in the settings leave none")
-    if agent in modes and approvals is not ApprovalMode.ASK:
-        agent = EDITS if approvals is ApprovalMode.EDITS else ""
+    if approvals is ApprovalMode.ALL:
+        agent = ""
+    elif approvals is ApprovalMode.EDITS and agent == MODES[0]:
+        agent = EDITS
     at = modes.index(agent) if agent in modes else -1
     return AgentChange(agent=modes[(at + 1) % len(modes)], approvals=ApprovalMode.ASK)
 

@@ -19,6 +19,7 @@ ASK, EDITS, ALL = ApprovalMode.ASK, ApprovalMode.EDITS, ApprovalMode.ALL
         ("accept-edits", ASK, "plan"),
         ("plan", ASK, "default"),
         ("default", EDITS, "plan"),
+        ("plan", EDITS, "default"),
         ("default", ALL, "default"),
         ("accept-edits", ALL, "default"),
         ("auto-approve", ALL, "default"),

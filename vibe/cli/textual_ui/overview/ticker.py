@@ -244,7 +244,7 @@ def mode_of(agent: AgentView) -> tuple[str, str]:
     own = "" if agent.profile in MODES else agent.profile
     if agent.approvals == "all":
         return own, UNASKED
-    if agent.approvals == "edits":
+    if agent.approvals == "edits" and agent.profile != "plan":
         return own, MODES["accept-edits"]
     return own, MODES.get(agent.profile, "asks") if agent.profile else ""
 

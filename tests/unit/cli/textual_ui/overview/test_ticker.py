@@ -65,6 +65,7 @@ def test_the_line(case: Case) -> None:
         ("accept-edits", "ask", "", " accepts edits · m"),
         ("default", "edits", "low", " accepts edits · m · thinking low"),
         ("plan", "ask", "off", " plan mode · m"),
+        ("plan", "edits", "off", " plan mode · m"),
         ("lean", "ask", "off", " lean · asks · m"),
         ("auto-approve", "all", "off", " AUTO-APPROVES EVERYTHING · m"),
         ("lean", "all", "off", " lean · AUTO-APPROVES EVERYTHING · m"),
