@@ -11,9 +11,12 @@ from tests.architecture.project import ROOT
 from tests.fakes.snapshots import ACCEPT, Snapshots, moving, picture_of, rows_of
 from tests.unit.cli.textual_ui import scenes
 from tests.unit.cli.textual_ui.scenes import Scene, made_app, played
+from vibe.cli.textual_ui.app import VibeApp
 
 IN_DOCS = ROOT / "docs" / "images"
 HERE = Path(__file__).parent / "pictures"
+WORDS = HERE / "words.txt"
+"""What the main screens say, for who reviews a change of words."""
 DARK, LIGHT = "textual-dark", "textual-light"
 SIZES = {"small": (80, 24), "usual": (120, 36), "large": (200, 60)}
 MAIN = {
@@ -133,6 +136,24 @@ def test_the_picture_of_a_plan_that_runs_moves(
         return [*pictures[:-1], (pictures[-1][0], 5.0)]
 
     snapshots.check(moving(anyio.run(taken)), IN_DOCS / MOVING_PICTURE)
+
+
+def test_the_words_of_the_main_screens_are_those_that_are_known(
+    snapshots: Snapshots, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+    async def read(name: str, app: VibeApp, folder: Path) -> str:
+        async with played(Scene(MAIN[name], SIZES["usual"]), app, folder):
+            rows = (row.strip() for row in rows_of(app))
+            return "\n".join([f"== {name}", *(row for row in rows if row)]) + "\n"
+
+    said: list[str] = []
+    for name in MAIN:
+        folder = tmp_path / name
+        folder.mkdir()
+        said.append(anyio.run(read, name, made_app(DARK, folder), folder))
+    snapshots.check("\n".join(said), WORDS)
 
 
 def test_every_picture_is_of_a_scene(snapshots: Snapshots) -> None:
