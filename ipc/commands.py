@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ipc.errors import CodecError, RequestInvalidError, decoded
+from ipc.events import ReviewComment
 
 COMMAND_VERSION = 1
 """Grows when a run of the old form could not understand a command of the new one; new commands do not change it, nor do
@@ -89,10 +90,15 @@ class StepAction(StrEnum):
 
 
 class Act(BaseCommand, frozen=True, kw_only=True, tag="step_act"):
-    """Cancel one step of the plan, skip it, or run it again."""
+    """Cancel one step of the plan, skip it, or run it again.
+
+    With ``retry``, ``message`` and ``comments`` on what the step changed go to the agent of its new attempt.
+    """
 
     step_id: Text
     action: StepAction
+    message: str = ""
+    comments: tuple[ReviewComment, ...] = ()
     by: By = "user"
 
 
@@ -140,9 +146,10 @@ class GivePrompt(BaseCommand, frozen=True, kw_only=True, tag="prompt"):
 
 
 class Steer(BaseCommand, frozen=True, kw_only=True, tag="steer"):
-    """Send a message to a working agent, which reads it before its next turn.
+    """Send a message to an agent, which reads it before its next turn.
 
-    ``agent_id`` or ``step_id`` names the agent; without either it is that of the run's conversation.
+    ``agent_id`` or ``step_id`` names the agent; without either it is that of the run's conversation. For a step that
+    does not run the message is kept.
     """
 
     text: Text

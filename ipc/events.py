@@ -651,6 +651,32 @@ class PlanRetryEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.retry"):
     attempt: int
 
 
+class ReviewComment(Struct, frozen=True, kw_only=True):
+    """A person's comment on lines of a file that a step changed, from ``first`` to ``last``, counted from 1.
+
+    ``code`` is what the lines were; ``stale``: they are not in the file any more.
+    """
+
+    file: str
+    first: int
+    last: int
+    text: str
+    code: str = ""
+    stale: bool = False
+
+
+class PlanToldEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.told"):
+    """A person told a step's agent something: words, or ``comments`` on what it changed.
+
+    It reads that before its next turn, be it in a new attempt; the step does not complete without.
+    """
+
+    step_id: str
+    text: str = ""
+    comments: tuple[ReviewComment, ...] = ()
+    by: str = ""
+
+
 class PlanDecisionEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.decision"):
     """A decision opened (no ``selections``) or was made.
 
@@ -895,6 +921,7 @@ Fact: TypeAlias = (
     | PlanAttemptEvent
     | PlanActEvent
     | PlanRetryEvent
+    | PlanToldEvent
     | PlanDecisionEvent
     | PlanRevisedEvent
     | PlanStoppingEvent

@@ -61,6 +61,8 @@ class StepTask(Struct, frozen=True, kw_only=True):
     """The name of one that the attempt has besides its own (blank), as for resolving a conflict."""
     only_checks: bool = False
     """Nothing is done but the step's checks."""
+    told: tuple[str, ...] = ()
+    """Words of people to the step's agent, which may have read some of them."""
 
     @property
     def step_id(self) -> str:

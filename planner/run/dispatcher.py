@@ -16,7 +16,7 @@ import msgspec
 from anyio import to_thread
 from msgspec import structs
 
-from ipc.commands import Act, Cancel, Revise
+from ipc.commands import Act, Cancel, Revise, Steer
 from ipc.events import (
     Fact,
     PlanAttemptEvent,
@@ -85,6 +85,7 @@ class GroupCommit(Generic[AttemptT]):
 
 
 SNAPSHOT_SECONDS = 1.0
+NOT_HEARD = "the agent of step {!r} is done: once the step has ended, `vibe plan retry` takes a --message"
 MOST_HELD = 64
 """Of so many steps at once it is said that they wait for others' files."""
 
@@ -117,6 +118,7 @@ class Dispatcher:
         self._width = width
         self._store = store
         self._clock = self._options.clock
+        self._steering = self._options.steering
         self._state = store.state()
         self._sink = sink
         self._runner = StepRunner(self._state, executor, store, options=self._options)
@@ -170,6 +172,9 @@ class Dispatcher:
                 version=self._options.version,
             )
         )
+        steps = self._state.steps.values()
+        for told in (told for step in steps for told in step.told):  # while no process had the plan
+            self._sink.publish(told)
 
     async def _finish(self, started: float) -> RunResult:
         state = self._state
@@ -345,6 +350,9 @@ class Dispatcher:
         if isinstance(command, Act):
             self._tasks.start_soon(self._act, command, request)
             return
+        if isinstance(command, Steer):
+            self._tasks.start_soon(self._steer, command, request)
+            return
         if isinstance(command, Cancel):
             self._revisions.stop()
         self._answer("decision.ignored", request, self._tried(command))
@@ -355,6 +363,13 @@ class Dispatcher:
                 if isinstance(fact, PlanResetEvent):  # before the attempt that will look at them
                     await to_thread.run_sync(self._store.forget_checks, fact.step_ids)
         self._answer("step.refused", request, self._tried(command))
+
+    async def _steer(self, command: Steer, request: Request) -> None:
+        heard = await self._steering.tell(command.step_id, command.text)
+        run = self._running.get(command.step_id)
+        is_late = not heard and run is not None and run.has_task and run.step.command is None
+        said = c.Tell(command, heard)
+        self._answer("step.refused", request, NOT_HEARD.format(command.step_id) if is_late else self._tried(said))
 
     def _tried(self, command: c.Command) -> str | None:
         """Carry a command from outside out; returns why it can't be, if so."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 
 import anyio
 import msgspec
@@ -19,7 +20,9 @@ from planner.state.commands import AttemptEnded
 from planner.state.schedule import schedule_of
 from planner.state.state import State
 from planner.store.store import PlanStore
+from subagents.agent.steering import Steering
 from subagents.executor import StepExecutor, StepInput, StepResult, StepTask, StopSignal, unserved
+from subagents.step.prompts import told_message
 from subagents.step_result import AgentUsage
 from vibe.core.messages import Spending
 from vibe.core.modes import ExecutionMode
@@ -36,7 +39,8 @@ class DispatchOptions(Struct, frozen=True, kw_only=True):
     case). ``watchdog``: the sink that the executor's events pass through; with None, idle steps are not ended.
     ``clock`` and ``sleep`` belong together, ``now`` returns unix seconds. ``replanning``: the policy for steps with
     ``on_failure: replan``. ``spent_by`` reads from files what a cancelled attempt, given by step and number, used and
-    cost; with None, that stays unknown. ``step_limits``: for steps without limits of their own.
+    cost; with None, that stays unknown. ``step_limits``: for steps without limits of their own. ``steering`` reaches
+    the agents of running steps.
     """
 
     attended: bool = False
@@ -46,6 +50,7 @@ class DispatchOptions(Struct, frozen=True, kw_only=True):
     version: str = ""
     replanning: ReplanPolicy = field(default_factory=ReplanPolicy)
     spent_by: Callable[[str, int], Spending] | None = None
+    steering: Steering = field(default_factory=Steering)
     clock: Clock = time.monotonic
     sleep: Sleep = anyio.sleep
     now: Callable[[], float] = field(default_factory=steady_time)
@@ -55,10 +60,11 @@ logger = logging.getLogger(__name__)
 
 
 class StepRun(Struct, kw_only=True, eq=False):
-    """A running attempt. ``verdict`` is what it comes to if it is cancelled."""
+    """A running attempt. ``verdict`` is what it comes to if it is cancelled; ``has_task``: its agent has its orders."""
 
     step: Step
     attempt: int
+    has_task: bool = False
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     verdict: StepResult | None = None
     idle_timer: Timer | None = None
@@ -85,6 +91,7 @@ class StepRunner:
         self._executor = executor
         self._store = store
         self._options = options
+        self._steering = options.steering
 
     async def execute(self, run: StepRun, stop: StopSignal) -> AttemptEnded:
         """Do the attempt, to its end or until it is cancelled.
@@ -140,8 +147,11 @@ class StepRunner:
                 max_turns=limits.max_turns,
                 attempt=run.attempt,
                 inputs=tuple(self._input(edge.step) for edge in run.step.dependencies),
+                told=tuple(told_message(fact) for fact in steps[run.step.id].told),
             )
-            return await self._executor.run(task, stop)
+            run.has_task = True
+            with self._steering.attempt(run.step.id) if task.has_agent else nullcontext():
+                return await self._executor.run(task, stop)
         except Exception as error:
             logger.exception("step %s raised", run.step.id)
             cause = innermost(error)

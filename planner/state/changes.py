@@ -192,8 +192,9 @@ def do_again(state: State, command: c.Retry, at: float) -> Decided:
         if step_id not in loaded.dag.dependencies:
             raise UnknownStepError(step_id, loaded.dag.dependencies)
     again = with_dependants(loaded, state, command.step_ids)
+    told = () if command.asked is None else _words(state, command.asked, at)
     reset = e.PlanResetEvent(ts=at, plan_id=state.plan_id, step_ids=again)
-    return Decided((reset, stamped(state, e.PlanPausedEvent(reason="reset"), at)))
+    return Decided((*told, reset, stamped(state, e.PlanPausedEvent(reason="reset"), at)))
 
 
 def with_dependants(loaded: LoadedPlan, state: State, step_ids: Collection[str]) -> tuple[str, ...]:
@@ -288,6 +289,7 @@ def needed_decisions(state: State) -> set[str]:
 
 CHANGED_REASON = "changed"
 """Reason of a pause after a step of a resting plan was cancelled or skipped."""
+NO_AGENT = "it is a command, so it has no agent"
 STOPPED_DETAIL = "the step was stopped by a command"
 _STOPPED = {StepAction.CANCEL: StepStatus.CANCELLED, StepAction.SKIP: StepStatus.SKIPPED}
 _CHOICES = {
@@ -313,13 +315,61 @@ def act_on_step(state: State, command: Act, at: float) -> Decided:
     step = state.steps.get(command.step_id)
     if step is None:
         raise UnknownStepError(command.step_id, state.steps)
+    again = command.action is StepAction.RETRY
     if step.asked is not None:
         options = state.open[step.asked].options
         chosen = next(option for option in options if option in _CHOICES[command.action])
-        return take_decision(state, Decide(decision_id=step.asked, selections=(chosen,), by=command.by), at)
-    if command.action is StepAction.RETRY:
-        return _again(state, step, command, at)
-    return _stopped(state, step, command, at)
+        decided = take_decision(state, Decide(decision_id=step.asked, selections=(chosen,), by=command.by), at)
+    else:
+        decided = (_again if again else _stopped)(state, step, command, at)
+    return structs.replace(decided, facts=(*_words(state, command, at), *decided.facts)) if again else decided
+
+
+def _words(state: State, command: Act, at: float) -> tuple[e.PlanToldEvent, ...]:
+    """Return what goes to the agent of a step that is done again.
+
+    Raises:
+        StepActError: there is something, and no agent.
+    """
+    if not command.message and not command.comments:
+        return ()
+    if _has_no_agent(state, command.step_id):
+        raise StepActError(command.step_id, command.action, NO_AGENT)
+    told = e.PlanToldEvent(step_id=command.step_id, text=command.message, comments=command.comments, by=command.by)
+    return (stamped(state, told, at),)
+
+
+def tell_step(state: State, command: c.Tell, at: float) -> Decided:
+    """Record what a person says to a step's agent; it is kept until that agent has read it and the step completes."""
+    asked = command.asked
+    if is_over(state):
+        raise TooLateError(TOO_LATE)
+    step = state.steps.get(asked.step_id)
+    if step is None:
+        raise UnknownStepError(asked.step_id, state.steps)
+    if not command.heard and (problem := _why_not_told(state, step)):
+        raise UsageError(f"can't tell step {asked.step_id!r} anything: {problem}")
+    if step.status is StepStatus.COMPLETED:
+        return Decided()  # by what it heard, too
+    return Decided((stamped(state, e.PlanToldEvent(step_id=asked.step_id, text=asked.text, by=asked.by), at),))
+
+
+def _why_not_told(state: State, step: StepState) -> str:
+    """Return why nothing can be kept for a step's agent; blank: it can be."""
+    if state.status is PlanStatus.CANCELLED or state.is_given_up:
+        return "the plan is cancelled"
+    if _has_no_agent(state, step.id):
+        return NO_AGENT
+    if problem := _ended(step, StepStatus.SKIPPED):
+        return f"{problem}; `vibe plan retry` takes a --message"
+    if step.status in {StepStatus.SKIPPED, StepStatus.CANCELLED}:
+        return f"it is {step.status.value}; `vibe plan retry` takes a --message"
+    return ""
+
+
+def _has_no_agent(state: State, step_id: str) -> bool:
+    step = schedule_of(state).steps.get(step_id)
+    return step is not None and step.command is not None
 
 
 # --- cancel, skip -------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Raw, Struct
 
-from ipc.commands import Act, Cancel, Decide, Pause, Revise
+from ipc.commands import Act, Cancel, Decide, Pause, Revise, Steer
 from ipc.events import Fact
 from planner.plan.loader import LoadedPlan
 from planner.state.schedule import Schedule
@@ -96,17 +96,26 @@ class ReviserRefused(Struct, frozen=True):
 
 
 class Retry(Struct, frozen=True):
-    """Have these steps done again, with whatever depends on them."""
+    """Have these steps done again, with whatever depends on them. ``asked`` has words for the agent of one."""
 
     step_ids: Sequence[str]
+    asked: Act | None = None
 
 
-Asked: TypeAlias = Pause | Cancel | Decide | Revise | Act
+class Tell(Struct, frozen=True):
+    """Record what a person says to a step's agent; ``heard``: it reads that in the attempt that runs."""
+
+    asked: Steer
+    heard: bool = False
+
+
+Asked: TypeAlias = Pause | Cancel | Decide | Revise | Act | Steer
 """Commands to a running plan from outside."""
 
 Command: TypeAlias = (
     Asked
     | Retry
+    | Tell
     | Start
     | SortSteps
     | AttemptEnded

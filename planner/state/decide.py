@@ -28,6 +28,7 @@ from planner.state.changes import (
     reviser_refused,
     revision_refused,
     take_decision,
+    tell_step,
 )
 from planner.state.commands import NOTHING, Command, Decided, Effect
 from planner.state.decisions import plan_decision
@@ -373,6 +374,7 @@ _DECIDE: Final[dict[type, Callable[[State, Any, float], Decided]]] = {
     c.RevisionRefused: revision_refused,
     c.ReviserRefused: reviser_refused,
     c.Retry: do_again,
+    c.Tell: tell_step,
     Act: act_on_step,
     c.SortSteps: sort_steps,
     Pause: pause_plan,

@@ -137,6 +137,7 @@ def _let_go(state: State) -> None:
         step.is_over = False
         if step.status in FINAL:
             step.stopping = None
+            step.told = () if step.status is COMPLETED else step.told
             _note_failure(state, step)
         if step.left is Left.RETRYING:
             step.left = None
@@ -195,6 +196,8 @@ def _move(state: State, fact: e.PlanStepUpdateEvent) -> None:
         step.waived = fact.reason == WAIVED_REASON and status is StepStatus.SKIPPED
         if status is not COMPLETED:
             _note_failure(state, step)
+        else:
+            step.told = ()
     if state.schedule is not None:
         state.schedule.moved(state, step_id, previous)
 
@@ -240,6 +243,12 @@ def _retry_due(state: State, fact: e.PlanRetryEvent) -> None:
         step.left = None
     if state.schedule is not None:
         state.schedule.look(state, (fact.step_id,))
+
+
+def _told(state: State, fact: e.PlanToldEvent) -> None:
+    step = state.steps.get(fact.step_id)
+    if step is not None and all((one.ts, one.text) != (fact.ts, fact.text) for one in step.told):
+        step.told += (fact,)
 
 
 def _reused(state: State, fact: e.PlanReusedEvent) -> None:
@@ -381,6 +390,7 @@ _EVOLVE: Final[dict[type, Callable[[State, Any], None]]] = {
     e.PlanAttemptEvent: _attempt_ended,
     e.PlanActEvent: _step_stopping,
     e.PlanRetryEvent: _retry_due,
+    e.PlanToldEvent: _told,
     e.PlanReusedEvent: _reused,
     e.PlanResetEvent: _reset,
     e.PlanDecisionEvent: _decision,

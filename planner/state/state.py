@@ -109,6 +109,8 @@ class StepState(Struct, kw_only=True):
     """It is to be cancelled or skipped, and its attempt has not ended yet."""
     reused_from: str | None = None
     """The plan whose result stands for it."""
+    told: tuple[e.PlanToldEvent, ...] = ()
+    """What people told its agent since it was last completed."""
     exhausted: int = 0
     """How many attempts had used up what they may."""
     attempts: tuple[AttemptState, ...] = ()

@@ -17,6 +17,7 @@ import anyio
 import msgspec
 from anyio import to_thread
 
+from ipc.commands import Act
 from ipc.events import Fact, PlanEditedEvent
 from planner.plan.diagnostics import listed
 from planner.plan.loader import LoadedPlan
@@ -217,13 +218,13 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         """
         return effective_plan(self.folder, self.state())
 
-    def reset(self, step_ids: Collection[str]) -> tuple[str, ...]:
-        """Have steps done again, with whatever depends on them, which is returned.
+    def reset(self, step_ids: Collection[str], asked: Act | None = None) -> tuple[str, ...]:
+        """Have steps done again, with whatever depends on them, which is returned; ``asked`` as in ``Retry``.
 
         Raises as ``take``.
         """
         again = with_dependants(self.effective(), self.state(), step_ids)
-        self.take(Retry(tuple(step_ids)))
+        self.take(Retry(tuple(step_ids), asked))
         self.forget_checks(again)
         return again
 

@@ -19,14 +19,27 @@ class Steering:
 
     def __init__(self) -> None:
         self._listeners: dict[str, tuple[Listen, Identify]] = {}
+        self._early: dict[str, list[str]] = {}
 
     @contextmanager
-    def heard_by(self, step_id: str, listen: Listen, identify: Identify) -> Generator[None]:
-        """Pass messages for a step's agent to ``listen`` within the block; of nested blocks, the innermost counts."""
+    def attempt(self, step_id: str) -> Generator[None]:
+        """Keep messages for a step's agent within the block, until that listens."""
+        self._early[step_id] = []
+        try:
+            yield
+        finally:
+            self._early.pop(step_id, None)
+
+    @contextmanager
+    def heard_by(self, step_id: str, listen: Listen, identify: Identify) -> Generator[tuple[str, ...]]:
+        """Pass messages for a step's agent to ``listen`` within the block, which gets those that were kept.
+
+        Of nested blocks, the innermost counts.
+        """
         before = self._listeners.get(step_id)
         self._listeners[step_id] = listen, identify
         try:
-            yield
+            yield tuple(self._early.pop(step_id, ()))
         finally:
             if before is None:
                 del self._listeners[step_id]
@@ -40,7 +53,11 @@ class Steering:
     async def tell(self, step_id: str, text: str) -> bool:
         """Send a message to a step's agent, which reads it as the user's before its next model call.
 
-        False: it was not delivered, because the step does not run, is a command, or its checks are running.
+        The step does not complete without. False: it was not delivered, because no agent works on the step.
         """
-        listener = self._listeners.get(step_id)
-        return listener is not None and await listener[0](text)
+        listener, early = self._listeners.get(step_id), self._early.get(step_id)
+        if listener is not None:
+            return await listener[0](text)
+        if early is not None:
+            early.append(text)
+        return early is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from uuid import uuid4
@@ -55,6 +56,7 @@ class SubAgentConfig(Struct, frozen=True, kw_only=True):
     hand_in: HandIn | None = None
 
 
+TOO_LONG_SHOWN = 200
 TRANSCRIPT_FILE = "messages.jsonl"
 """In the folder of a subagent that an agent started."""
 
@@ -108,9 +110,29 @@ class SubAgent:
         self._heed(stop)
         return await self._loop.act(prompt, stop)
 
-    async def steer(self, text: str) -> bool:
-        """Say something to it at work, which it reads before its next model call; False: it is not at work."""
-        return self._loop.steer(text)
+    async def go_on(self, stop: StopSignal | None = None) -> ActResult:
+        """Go on with what it was told since its last turn."""
+        self._heed(stop)
+        return await self._loop.resume(stop)
+
+    @property
+    def has_unread(self) -> bool:
+        """True if it was told something that it has not read."""
+        return self._loop.has_unread
+
+    def steer(self, text: str) -> bool:
+        """Say something to it, which it reads before its next model call; False: its model can't take it whole."""
+        return self._loop.steer(text, at_rest=True)
+
+    def hear(self, told: Iterable[str]) -> None:
+        """Say to it what it was told, but for what is in its conversation."""
+        read = Counter(prompt.content for prompt in self.conversation.prompts)
+        for text in told:
+            if read[text]:
+                read[text] -= 1
+            elif not self.steer(text):
+                sink, message = self._context.sink, f"too long for {self._model.key}: {text[:TOO_LONG_SHOWN]}…"
+                sink.publish(WarningEvent(code="told.too_long", message=message))
 
     def finish(self, outcome: str, reason: str | None) -> None:
         """Announce the end, if it has begun; the caller knows the checks' verdict, the conversation does not."""

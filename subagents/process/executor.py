@@ -212,8 +212,8 @@ class ProcessExecutor:
             return unserved(error) or StepResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error))
         attempt = _Attempt(process, self._services, others)
         try:
-            with self._services.steering.heard_by(task.step_id, attempt.server.tell, attempt.agent_id):
-                await attempt.work(task, stop)
+            with self._services.steering.heard_by(task.step_id, attempt.server.tell, attempt.agent_id) as early:
+                await attempt.work(structs.replace(task, told=(*task.told, *early)), stop)
         finally:
             await attempt.end()
         result = attempt.server.result or await self._unfinished(task, attempt)
@@ -290,6 +290,8 @@ class _Attempt:
             with anyio.move_on_after(LEAVE_SECONDS, shield=True):
                 await self._let_leave()
             raise
+        finally:
+            self.server.met.set()
 
     async def _let_leave(self) -> None:
         """Hear its last words after a call to leave."""

@@ -56,6 +56,8 @@ class StepServer:
     def __init__(self, services: RunServices, transport: Transport, others: Callable[[], Sequence[str]]) -> None:
         self.result: StepResult | None = None
         self.lost: list[Spending] = []
+        self.met = anyio.Event()
+        """Set once it is served, or will never be."""
         self._services = services
         self._transport = transport
         self._others = others
@@ -97,6 +99,7 @@ class StepServer:
         async with anyio.create_task_group() as group:
             self._start = group.start_soon
             self._is_serving = not leaving
+            self.met.set()
             try:
                 while (line := await self._transport.receive()) is not None:
                     self._take(protocol.from_step(line))
@@ -114,6 +117,7 @@ class StepServer:
 
     async def tell(self, text: str) -> bool:
         """Say something to the step's agent; False: it is not at work."""
+        await self.met.wait()
         if not self._is_serving:
             return False
         number, said = next(self._numbers), _Said()

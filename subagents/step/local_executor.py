@@ -67,8 +67,13 @@ class AgentStep:
         self._commands = commands
         self._guard = guard
         self._acted = OUT_OF_TIME
+        self._is_over = False
         self._printed = ""
         self._files_changed: dict[str, None] = {}
+
+    async def steer(self, text: str) -> bool:
+        """Say something to the agent, which reads it before the step completes; False: that has, or it is too long."""
+        return not self._is_over and self._agent.steer(text)
 
     async def run(self, stop: StopSignal) -> StepResult:
         """Work until the step has ended, stops or is out of time; its end is announced whatever happens."""
@@ -84,6 +89,7 @@ class AgentStep:
             outcome, reason = Outcome.FAILED, None
             raise
         finally:
+            self._is_over = True
             self._agent.finish(outcome.value, reason)
         return self._result()
 
@@ -92,12 +98,17 @@ class AgentStep:
             return  # by an earlier attempt: not worth a token
         prompt, left = first_message(self._task), await self._reconfigured()
         self._take(await self._agent.execute(f"{prompt}\n\n{left.prompt}" if left else prompt, stop))
-        while self._step.verify and self._acted.outcome in CHECKABLE:
-            finding = await self._finding()
-            if await self._tampered():
+        while self._acted.outcome in CHECKABLE:
+            finding = await self._finding() if self._step.verify else None
+            if self._step.verify and await self._tampered():
                 return
+            if finding is None and self._agent.has_unread:
+                self._take(await self._agent.go_on(stop))
+                continue
             if finding is None:
-                self._settle(Outcome.COMPLETED, None, "")
+                self._is_over = True
+                if self._step.verify:
+                    self._settle(Outcome.COMPLETED, None, "")
                 return
             if self._acted.outcome is Outcome.BLOCKED:
                 return  # a repair could do no more than the work: what it needs is an approval
@@ -252,8 +263,10 @@ class LocalExecutor:
         guard = await to_thread.run_sync(self._guard, context.workspace.root, task, others)
         async with background_commands() as background:
             agent = await to_thread.run_sync(self._agent, _bounded(context, task, guard), task, background)
-            with context.run.steering.heard_by(task.step_id, agent.steer, lambda: agent.subagent_id):
-                return await AgentStep(task, agent, commands, guard).run(stop)
+            step = AgentStep(task, agent, commands, guard)
+            with context.run.steering.heard_by(task.step_id, step.steer, lambda: agent.subagent_id) as early:
+                agent.hear((*task.told, *early))
+                return await step.run(stop)
 
     def _guard(self, root: Path, task: StepTask, others: Callable[[], Sequence[str]]) -> TamperGuard:
         return TamperGuard(task, root, self._step_folder(task.step_id) / record_name(task), others)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from ipc.events import PlanToldEvent, ReviewComment
 from subagents.executor import StepInput, StepTask
 from subagents.step.command_runner import ending_of
 from subagents.step.config_files import ConfigChange
@@ -34,6 +35,8 @@ CONFIG_HEADING = "The host found files changed that steer this step's checks."
 """Saved conversations are searched for it."""
 REPAIR_HEADINGS = (REPAIR_HEADING, CONFIG_HEADING)
 """The headings of prompts that ask for a repair."""
+REVIEW_HEADING = "The user has read what this step changed, and comments on it."
+MAX_CODE = 2_000
 SHOWN_CHANGES = 20
 MAX_CHECK_OUTPUT = 6_000
 
@@ -79,6 +82,21 @@ def config_message(task: StepTask, found: Sequence[ConfigChange]) -> str:
         "Remove what is new, put back what changed or is gone, and do the work without. If it can't be done without, "
         f"say so and why: a person has to name the file in the step's `writes`.\n\n{_ending_again(task)}"
     )
+
+
+def told_message(told: PlanToldEvent) -> str:
+    """Return what a person told a step's agent, as that reads it."""
+    if not told.comments:
+        return told.text
+    parts = [told.text, f"{REVIEW_HEADING} Change what they ask for; leave the rest of the work as it is."]
+    return "\n\n".join(part for part in (*parts, *map(_comment, told.comments)) if part)
+
+
+def _comment(comment: ReviewComment) -> str:
+    lines = f"line {comment.first}" if comment.first == comment.last else f"lines {comment.first} to {comment.last}"
+    gone = " (changed since)" if comment.stale else ""
+    code = "\n".join(f"> {line}" for line in beginning(comment.code, MAX_CODE).splitlines())
+    return f"{comment.file}, {lines}{gone}:\n{code}\n{comment.text}"
 
 
 def result_files(task: StepTask) -> tuple[str, ...]:

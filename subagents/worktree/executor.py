@@ -456,6 +456,7 @@ class Resolving(Struct, frozen=True, kw_only=True):
             ),
             max_tokens=task.max_tokens - spent,
             inputs=(),
+            told=(),
             conversation=f"merge{self.round}" if tries == 1 else f"merge{self.round}-{tries}",
         )
 

@@ -141,9 +141,9 @@ def test_the_agent_of_a_running_step_is_told_something_before_its_next_turn(
     code, record = ended(run)
 
     assert (told.code, told.out) == (0, f"plan {plan_id}: the agent of step 'talk' reads it before its next turn\n")
-    assert refused(nobody, 2, "no agent is working on step 'later'")
+    assert refused(nobody, 2, "it is a command")
     assert (code, record["outcome"]) == (0, "completed")
     messages = (vibe.home / "plans" / plan_id / "steps" / "talk" / "messages.jsonl").read_text().splitlines()
     said = [json.loads(line).get("content") for line in messages]
     assert said.index("Use the other parser") == len(said) - 2
-    assert refused(vibe("plan", "steer", plan_id, "talk", "More"), 2, "is not running", "steer")
+    assert refused(vibe("plan", "steer", plan_id, "talk", "More"), 2, "it is completed", "--message")

@@ -64,12 +64,12 @@ def _port(text: str) -> int:
     return _loopback(text)[1]
 
 
-def _word(metavar: str | None, about: str, **more: Any) -> Mapping[str, Any]:
+def _word(metavar: str | tuple[str, ...] | None, about: str, **more: Any) -> Mapping[str, Any]:
     """An argument, or an option with a value."""
     return {"metavar": metavar, "help": about, **more}
 
 
-def _words(metavar: str, about: str, **more: Any) -> Mapping[str, Any]:
+def _words(metavar: str | tuple[str, ...], about: str, **more: Any) -> Mapping[str, Any]:
     """An option that may be repeated."""
     return _word(metavar, about, action="append", default=[], **more)
 
@@ -169,6 +169,16 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--follow": _flag("keep printing while the plan runs"),
     "--format (report)": _choice("default: by the extension of FILE, else md", "md", "html", "json", "junit"),
     "-o (report)": _word("FILE", "write it to this file", dest="file"),
+    "file (review)": _word("FILE", "show the diff of this file", nargs="?"),
+    "--diff": _flag("show the diffs of all files"),
+    "--step": _word("STEP", "of this step; default: the last one that changed the file", default=""),
+    "--comment": _words(
+        ("FILE:LINE[-LINE]", "TEXT"),
+        "comment on lines of what a step made of FILE; it runs again with its comments; repeatable",
+        nargs=2,
+    ),
+    "--reject": _words("FILE", "give FILE back as it was before the step; repeatable"),
+    "--force": _flag("with --reject: also if others changed FILE since; a copy is kept"),
     "one": _word("A", "a plan file or a plan's id"),
     "other": _word("B", "a plan file or a plan's id"),
     "plans": _word("ID", "a plan's id or a prefix", nargs="*"),
@@ -184,6 +194,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--deny": _flag("deny it"),
     "--reason": _word("TEXT", "what the model is told", default=""),
     "text": _word("TEXT", "what to tell it", nargs="+"),
+    "--message": _word("TEXT", "what to tell the agent of the new attempt", default=""),
     "--operations": _word("FILE", "a JSON list of operations; '-': from stdin"),
     "--file": _word("FILE", "the new plan; differences are applied"),
     "--ask": _word("SENTENCE", "let a model write the change, for you to confirm"),
@@ -319,6 +330,10 @@ GRAMMAR = MappingProxyType({
     "plan report": Syntax(
         "write a report: steps, time, cost, decisions, changes", ("plan", "--format (report)", "-o (report)")
     ),
+    "plan review": Syntax(
+        "show what each step changed; comment on it, or give files back as they were before",
+        ("plan", "file (review)", "--diff", "--step", "--comment", "--reject", "--force", "--output"),
+    ),
     "plan diff": Syntax("compare the steps of two plans, and say why they differ", ("one", "other", "--output")),
     "plan clean": Syntax(
         "remove worktrees, branches and sample copies of ended plans",
@@ -334,11 +349,11 @@ GRAMMAR = MappingProxyType({
     ),
     "plan retry": Syntax(
         "rerun a step; if the plan is not running, also its dependents, on the next resume",
-        ("plan", "step", "--output"),
+        ("plan", "step", "--message", "--output"),
     ),
     "plan skip": Syntax("skip a step: its dependents still run", ("plan", "step", "--output")),
     "plan steer": Syntax(
-        "send a message to the agent of a running step, read before its next turn", ("plan", "step", "text", "--output")
+        "send a message to a step's agent, read before its next turn", ("plan", "step", "text", "--output")
     ),
     "plan rewind": Syntax(
         "like retry, with the files as they were before the step", ("plan", "step", "--wait", "--output")

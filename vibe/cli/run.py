@@ -28,6 +28,7 @@ SERVED_BY = {
     "plan_files": ("validate", "show", "graph", "schema", "diff"),
     "plan_logs": ("logs",),
     "plan_report": ("report",),
+    "plan_review": ("review",),
     "plan_folders": ("list", "status"),
     "plan_control": ("pause", "cancel", "decide", "approve", "retry", "skip", "steer", "rewind"),
     "plan_edit": ("edit",),

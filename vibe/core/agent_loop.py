@@ -85,9 +85,7 @@ class AgentLoop:
 
         One that the model can't take whole is refused, and is no part of the conversation.
         """
-        if self._kit.hand_in is not None:
-            self._kit.hand_in.renew()
-        self._answer.renew()
+        self._renew()
         if too_long := self._too_long(prompt, images):
             return self._result(Outcome.LIMIT, "context", too_long)
         self._say(prompt, images)
@@ -98,12 +96,19 @@ class AgentLoop:
         length = self._turns.context().context_tokens
         return await Compactor(self._kit, focus.strip()).compact(length, self._threshold or length)
 
-    def steer(self, text: str) -> bool:
+    @property
+    def has_unread(self) -> bool:
+        """True if something was said to the agent, and its model was not called since."""
+        last = next(reversed(self._transcript.messages), None)
+        return bool(self._steered) or (isinstance(last, UserMessage) and not last.content.startswith(HOST_NOTICE))
+
+    def steer(self, text: str, *, at_rest: bool = False) -> bool:
         """Say something to the agent at work: it is told before its next model call, and does not end without that.
 
-        False: it does not work, or has just ended, or the model can't take the text whole; nothing was said.
+        ``at_rest``: also if it does not work; it is told when it goes on. False: it does not work, or has just ended,
+        or the model can't take the text whole; nothing was said.
         """
-        if not self._is_working or self._too_long(text):
+        if not (self._is_working or at_rest) or self._too_long(text):
             return False
         self._steered.append(text)
         return True
@@ -112,6 +117,9 @@ class AgentLoop:
         """Go on with a conversation that was cut off, from its last complete turn."""
         transcript = self._transcript
         transcript.close_dangling_calls()
+        if self.has_unread:
+            self._renew()
+            return await self._run(stop or NeverStop())
         last, hand_in = transcript.messages[-1], self._kit.hand_in
         self._answer.restore(transcript.messages)
         if hand_in is not None and hand_in.restore(transcript.messages):
@@ -304,10 +312,14 @@ class AgentLoop:
         if not self._steered and said == len(self._transcript.prompts):
             self._is_working = False
             return self._result(Outcome.COMPLETED, text=text)
+        self._renew()
+        return None
+
+    def _renew(self) -> None:
+        """Begin another answer, and another value to hand in."""
         if self._kit.hand_in is not None:
             self._kit.hand_in.renew()
         self._answer.renew()
-        return None
 
     def _unhanded(self, hand_in: HandIn, text: str) -> ActResult | None:
         """Remind an agent that would end without handing in; the result, if it was reminded of it already."""

@@ -151,6 +151,11 @@ def _server(event: e.ToolServerEvent) -> str:
     return f"MCP server {event.server} ({event.transport}) {event.status}{said}"
 
 
+def _told(event: e.PlanToldEvent) -> str:
+    comments = [f"{one.file}:{one.first}: {one.text}" for one in event.comments]
+    return f"step {event.step_id} told: {'; '.join(filter(None, (event.text, *comments)))}"
+
+
 def _because(reason: str | None) -> str:
     return f" ({reason})" if reason else ""
 
@@ -202,6 +207,7 @@ _WORDS: Final[Mapping[type[e.BaseEvent], Callable[[Any], str]]] = {
     e.PlanLeftEvent: lambda event: f"plan left its workspace at commit {event.commit}",
     e.PlanAttemptEvent: lambda event: f"step {event.step_id} attempt {event.attempt} ended{_because(event.left)}",
     e.PlanRetryEvent: lambda event: f"step {event.step_id} starts attempt {event.attempt}",
+    e.PlanToldEvent: _told,
     e.PlanEditedEvent: lambda _: "plan changed by a command",
     e.PlanResetEvent: lambda event: f"steps will run again: {', '.join(event.step_ids)}",
     e.PlanReusedEvent: lambda event: f"step {event.step_id} reused from plan {event.from_plan}",

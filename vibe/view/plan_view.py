@@ -21,8 +21,8 @@ FINAL = frozenset({"completed", "failed", "skipped", "cancelled"})
 WAITING = frozenset({"pending", "blocked", "needs_decision"})
 RUNNING = "in_progress"
 MOST_FILES = 1_000
-MOST_SPANS, MOST_CHANGES, MOST_SAMPLES = 64, 200, 240
-"""Kept of a step's times and changes of status, and of what a plan had spent by when."""
+MOST_SPANS, MOST_CHANGES, MOST_TOLD, MOST_SAMPLES = 64, 200, 32, 240
+"""Kept of a step's times, its changes of status and what it was told, and of what a plan had spent by when."""
 _NUMBER_OR_PATH = re.compile(r"\S*/\S*|0x[0-9a-f]+|\d+")
 
 
@@ -98,7 +98,8 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
     of all attempts that this view knows, ``budget_used`` of the present agent and those it started. ``replanning``: it
     failed, and a better plan is looked for. ``waits`` says what it waits for though it could start. ``level`` is its
     depth in the outline, ``depth`` the number of steps before it on the longest path to it. ``spans`` are its times,
-    ``history`` its changes of status; of many, the newest. Other times are in unix seconds.
+    ``history`` its changes of status, ``told`` what people said to its agents; of many, the newest. Other
+    times are in unix seconds.
     """
 
     key: Key
@@ -124,6 +125,7 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
     added: int = 0
     removed: int = 0
     worktree: e.WorktreeEvent | None = None
+    told: list[e.PlanToldEvent] = field(default_factory=list[e.PlanToldEvent])
 
     @property
     def id(self) -> str:
@@ -413,6 +415,13 @@ class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what its facts
                 return self._lay_out()
             case e.PlanPausedEvent() | e.PlanCompletedEvent():
                 return self.let_go(fact.ts)
+            case e.PlanToldEvent(step_id=step_id) if step_id in self.state.steps:
+                step = self._known(step_id)
+                known = [
+                    one for one in step.told if (one.ts, one.text) != (fact.ts, fact.text)
+                ]  # told by an earlier run
+                step.told = [*known, fact][-MOST_TOLD:]
+                return [self.key, step.key]
             case e.PlanAttemptEvent() | e.PlanReusedEvent() | e.PlanDecisionEvent() | e.PlanRetryEvent():
                 return self._about(fact.step_id)
             case _:

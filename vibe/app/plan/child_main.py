@@ -181,7 +181,8 @@ async def _do(link: StepLink, document: StepDocument, engine: Engine, begin: pro
         local = LocalExecutor(
             step_context(engine, place, services), lambda step_id: _folder(document, step_id), LinkedClaims(link)
         )
-        return await local.run(begin.task, link)
+        with link.steering.attempt(begin.task.step_id):
+            return await local.run(begin.task, link)
 
 
 def _folder(document: StepDocument, step_id: str) -> Path:

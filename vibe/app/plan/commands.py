@@ -13,18 +13,19 @@ from anyio import to_thread
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ipc.commands import Act, Cancel, Decide, Reply, Revise, RunCommand, StepAction, tag_of
+from ipc.commands import Act, Cancel, Decide, Reply, Revise, RunCommand, Steer, StepAction, tag_of
 from ipc.control import send_command
 from ipc.registry import Entry, Registry
 from planner.plan.model import Plan, PlanStatus
 from planner.plan.operations import Operation, plain_operations
 from planner.plan.revision import revise as apply
+from planner.state.commands import Tell
 from planner.store.errors import PlanLockedError
 from planner.store.folder import PlanFolder, RunSettings, find_plan
 from planner.store.store import PlanStore
 from vibe.app.engine.host import Host
 from vibe.app.plan.clean import give_up, what_is_left
-from vibe.app.plan.control_handler import ACTED, decided
+from vibe.app.plan.control_handler import ACTED, TOLD, decided
 from vibe.app.plan.prepare import RESUMABLE, engine_of_resume
 from vibe.system.errors import EnvironmentFailure, UsageError, VibeError
 
@@ -93,8 +94,11 @@ def _in_folder(host: Host, command: RunCommand, store: PlanStore) -> Done:
             reply = decided(command)
             message, data = reply.message, reply.data
         case Act(action=StepAction.RETRY):
-            data = {"steps": list(store.reset([command.step_id]))}
+            data = {"steps": list(store.reset([command.step_id], command))}
             message = f"will run again: {', '.join(data['steps'])}"
+        case Steer(step_id=str(step_id)) if step_id:
+            store.take(Tell(command))
+            message = f"{TOLD.format(step_id)}, when the plan goes on"
         case Act():
             store.take(command)
             message = ACTED[command.action].format(command.step_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import anyio
+from msgspec.structs import replace
 
 from ipc.commands import Act, Cancel, Decide, Pause, Reply, Revise, Steer, StepAction
 from ipc.control import refusal
@@ -19,10 +20,7 @@ VERDICT_SECONDS = 10.0
 
 PAUSING = "pausing: running steps finish their turn first"
 NOT_ASKED = "no one answers in this run: what needs approval is denied; with --wait it waits for an answer"
-NO_AGENT = (
-    "no agent is working on step {!r}: it is not running, is a command, or its checks are running; "
-    "see `vibe plan status`"
-)
+TOLD = "the agent of step {!r} reads it before its next turn"
 ACTED = {
     StepAction.CANCEL: "step {!r} is cancelled",
     StepAction.RETRY: "step {!r} runs again",
@@ -40,7 +38,7 @@ def plan_router(
 ) -> CommandRouter:
     """Return what carries out the commands for a plan's run, on its loop.
 
-    ``board`` None: there are no requests; ``steering`` None: messages to steps are refused.
+    ``board`` None: there are no requests; ``steering`` None: an agent is known by its step only.
     """
     commands = _PlanCommands(control, steering or Steering(), patience_s)
     table = (
@@ -96,12 +94,7 @@ class _PlanCommands:
                 f"the agent {command.agent_id!r} is not working on a step" if command.agent_id else "no agent is named"
             )
             return refusal("refused", f"{whom}: name the step with step_id")
-        with anyio.move_on_after(self._patience_s) as waiting:
-            if await self._steering.tell(step_id, command.text):
-                return Reply(ok=True, message=f"the agent of step {step_id!r} reads it before its next turn")
-        if waiting.cancelled_caught:
-            return _late(self._patience_s)
-        return refusal("refused", NO_AGENT.format(step_id))
+        return await self._verdict(Reply(ok=True, message=TOLD.format(step_id)), replace(command, step_id=step_id))
 
     async def _verdict(self, done: Reply, command: Asked) -> Reply:
         """Wait for the run's reply."""

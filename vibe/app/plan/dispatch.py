@@ -148,6 +148,7 @@ def _dispatch_options(run: HeldRun, steps: PlanSteps, watchdog: Watchdog, kept_b
         attended=run.audience.waits or run.decider is not None,
         version=__version__,
         replanning=_replanning(steps, kept_by),
+        steering=run.steering,
         spent_by=lambda step_id, attempt: attempt_spending(store.folder.step_folder(step_id), attempt),
     )
 

@@ -182,7 +182,7 @@ def rewind_plan(host: Host, reference: str, step_id: str, clock: Callable[[], fl
                 f"`vibe plan retry {store.plan_id} {step_id}` reruns it on the files as they are"
             )
         log.take()
-        changes = _Changes(loaded, results, steps)
+        changes = Changes(loaded, results, steps)
         aside = aside_folder(store.folder.path / FILES_FOLDER, clock())
         way = Restoration(snapshots, snapshots.points(), start, changes.blame, aside)
         store.reset([step_id])
@@ -205,12 +205,12 @@ def first_point(points: Sequence[Point], step_ids: Collection[str]) -> int | Non
     return min(first.values(), default=None)
 
 
-class _Changes:
-    """Tells which changes between points are those of the steps to be taken back."""
+class Changes:
+    """Tells which changes between points are those of which steps, and which of steps to be taken back."""
 
-    def __init__(self, loaded: LoadedPlan, results: Mapping[str, StepResult], taken_back: Collection[str]) -> None:
+    def __init__(self, loaded: LoadedPlan, results: Mapping[str, StepResult], taken_back: Collection[str] = ()) -> None:
         self._steps = {step.id: step for step in loaded.plan.steps}
-        self._results = results
+        self.results = results
         self._taken_back = frozenset(taken_back)
 
     def blame(self, points: Sequence[Point]) -> Blame:
@@ -230,6 +230,14 @@ class _Changes:
                     others.add(path)
         return Blame(mine=mine, others=others)
 
+    def step_of(self, path: str, busy: Sequence[Step]) -> Step | None:
+        """Return which of the steps that were at work changed a path: who said so, or else who may, or the first."""
+        for holds in (self._reported, self._claimed):
+            found = [step for step in busy if holds(step, path)]
+            if len(found) == 1:
+                return found[0]
+        return busy[0] if busy else None
+
     def _whose(self, path: str, ours: Sequence[Step], theirs: Sequence[Step]) -> tuple[bool, bool]:
         """Return whether steps that are taken back changed it, and whether others did."""
         if not ours or not theirs:
@@ -241,7 +249,7 @@ class _Changes:
         return True, True
 
     def _reported(self, step: Step, path: str) -> bool:
-        result = self._results.get(step.id)
+        result = self.results.get(step.id)
         return result is not None and path in result.files_changed
 
     def _claimed(self, step: Step, path: str) -> bool:

@@ -36,7 +36,8 @@ def run(args: Arguments, env: CliEnvironment) -> None:
         case "steer":
             command = Steer(step_id=args.step, text=" ".join(args.text))
         case action:
-            command = Act(step_id=args.step, action=StepAction(action))
+            message = args.message if action == "retry" else ""
+            command = Act(step_id=args.step, action=StepAction(action), message=message)
     write_done(anyio.run(give, env, args.plan, command), args, env)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from anyio import Event, Lock, sleep, to_thread
 from msgspec.structs import replace
 
+from ipc.commands import Steer
 from ipc.errors import IpcError
 from ipc.events import Event as BusEvent
 from ipc.events import PlanDecisionEvent, PlanProposedEvent
@@ -89,6 +90,7 @@ EDITS = "accept-edits"
 MODES = ("default", EDITS, "plan")
 """The agents that one goes through by a key; others are chosen by their names."""
 STEERED_LENGTH = 200
+TOLD = "will be read before the next step"
 _TRUSTED = "it instructs the agent and can run programs, now and later"
 RETRY_SECONDS = 1.0
 """Between two attempts to read settings that are wrong."""
@@ -293,11 +295,11 @@ class LocalChat:
         session = self._talk.plans.session
         step_id = None if session is None else session.steering.step_of(agent_id)
         if session is not None and step_id is not None:
-            heard = await session.steering.tell(step_id, text)
-        else:
-            main = self._stage.store.view.main
-            heard = main is not None and main.id == agent_id and self._conversation.steer(text)
-        self._talk.say("will be delivered before its next step" if heard else "not sent: this agent is not working")
+            session.control.submit(Steer(step_id=step_id, text=text), lambda problem: self._talk.say(problem or TOLD))
+            return
+        main = self._stage.store.view.main
+        heard = main is not None and main.id == agent_id and self._conversation.steer(text)
+        self._talk.say(TOLD if heard else "not sent: this agent has finished")
 
     async def _next_mode(self) -> None:
         async with self._changing:

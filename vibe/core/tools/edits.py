@@ -36,8 +36,11 @@ class FileDiff(Struct, frozen=True):
     removed: int = 0
 
 
-def file_diff(name: str, before: str | None, after: str) -> FileDiff:
-    """The change from ``before`` (None: there is no such file) to ``after``, its lines counted; see ``FileDiff``."""
+def file_diff(name: str, before: str | None, after: str, *, whole: bool = False) -> FileDiff:
+    """The change from ``before`` (None: there is no such file) to ``after``, its lines counted; see ``FileDiff``.
+
+    ``whole``: however long it is.
+    """
     source = name if before is not None else NO_FILE
     old, new = (text.replace("\r\n", "\n").split("\n") for text in (before or "", after))
     if before is None:
@@ -58,7 +61,7 @@ def file_diff(name: str, before: str | None, after: str) -> FileDiff:
     )
     shown = [LINE_NUMBER.sub(moved, line, 2) if line.startswith("@@") else line for line in lines]
     first = [line[:1] for line in shown[2:]]  # after the names of the files
-    return FileDiff(_bounded(shown), first.count("+"), first.count("-"))
+    return FileDiff("\n".join(shown) if whole else _bounded(shown), first.count("+"), first.count("-"))
 
 
 def _same(one: list[str], other: list[str]) -> int:

@@ -9,8 +9,8 @@ from typing import Any
 
 import anyio
 
-from ipc.commands import Act, StepAction
-from ipc.events import PlanActEvent
+from ipc.commands import Act, Steer, StepAction
+from ipc.events import PlanActEvent, ReviewComment
 from planner.plan.model import PlanStatus
 from planner.plan.revision import Proposal, RevisionRequest
 from planner.run.control import TOO_LATE, PlanControl
@@ -169,6 +169,34 @@ async def test_a_failed_step_is_done_again_while_the_others_run(tmp_path: Path) 
     assert outcome.status is PlanStatus.COMPLETED
     assert [task.attempt for task in executor.tasks if task.step_id == "bad"] == [1, 2]
     assert bench.moves("bad") == ["in_progress", "failed", "pending", "in_progress", "completed"]
+
+
+async def test_what_a_step_was_told_goes_with_each_attempt_until_it_completes(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, plan_of({"bad": [], "slow": []}))
+    gate, verdicts = Gate(), Verdicts()
+    executor = ScriptedExecutor({"bad": [failed(), failed(), completed()], "slow": gate.wait})
+    comment = ReviewComment(file="a.py", first=2, last=2, text="why?", code="x = 1", stale=True)
+
+    async def ask(control: PlanControl) -> None:
+        await executor.until_running("slow")
+        await until_said(bench, "bad", "failed")
+        control.submit(Steer(step_id="bad", text="use cents"))
+        control.submit(Act(step_id="bad", action=StepAction.RETRY, comments=(comment,)))
+        while bench.moves("bad").count("failed") < 2:  # noqa: ASYNC110  as above
+            await anyio.sleep(0.001)
+        control.submit(Act(step_id="bad", action=StepAction.RETRY, message="at last"))
+        await until_said(bench, "bad", "completed")
+        control.submit(Steer(step_id="bad", text="too late"), verdicts.take)
+        await verdicts.given.wait()
+        gate.opened.set()
+
+    assert (await bench.run(executor, ask)).status is PlanStatus.COMPLETED
+    tasks = [task.told for task in executor.tasks if task.step_id == "bad"]
+    assert [len(told) for told in tasks] == [0, 2, 3]
+    assert (tasks[2][0], tasks[2][2]) == ("use cents", "at last")
+    assert tasks[2][1].endswith("a.py, line 2 (changed since):\n> x = 1\nwhy?")
+    assert verdicts.said[0] is not None
+    assert "it is completed" in verdicts.said[0]
 
 
 async def test_what_something_ran_after_is_not_done_again_under_it(tmp_path: Path) -> None:

@@ -120,28 +120,31 @@ async def cancel(talk: Talk, step_id: str) -> None:
         await _order(talk, Cancel(), "")
 
 
-async def retry(talk: Talk, step_id: str) -> None:
+async def retry(talk: Talk, rest: str) -> None:
     """Have a step done again, by default the one that failed; a plan that has ended goes on with it.
+
+    Words behind the step go to its agent.
 
     Raises:
         UsageError: several failed, or none did.
     """
     folder = await plan_meant(talk)
+    step_id, _, words = rest.partition(" ")
     if not step_id:
         _, state = await to_thread.run_sync(current_state, folder)
         failed = [name for name, step in state.steps.items() if step.status is StepStatus.FAILED]
         if len(failed) != 1:
             raise UsageError(f"/retry STEP: {'failed: ' + ', '.join(failed) if failed else 'no step has failed'}")
         step_id = failed[0]
-    await act(talk, step_id, StepAction.RETRY)
+    await act(talk, step_id, StepAction.RETRY, words.strip())
     if talk.plans.session is None:
         go_on(talk, folder.plan_id)
 
 
-async def act(talk: Talk, step_id: str, action: StepAction) -> None:
-    """Cancel a step, skip it, or have it done again."""
+async def act(talk: Talk, step_id: str, action: StepAction, message: str = "") -> None:
+    """Cancel a step, skip it, or have it done again with words for its agent."""
     goes_on = "" if action is StepAction.RETRY else GOES_ON
-    await _order(talk, Act(step_id=step_id, action=action), f"{step_id}: {DOES[action]}", goes_on)
+    await _order(talk, Act(step_id=step_id, action=action, message=message), f"{step_id}: {DOES[action]}", goes_on)
 
 
 async def decide(talk: Talk, rest: str) -> None:
@@ -222,7 +225,7 @@ WORDS = MappingProxyType({
     "resume": PlanWord(resume, "[ID]"),
     "cancel": PlanWord(cancel, "[STEP]"),
     "decide": PlanWord(decide, "DECISION OPTION[,OPTION]", 2, 2),
-    "retry": PlanWord(retry, "[STEP]"),
+    "retry": PlanWord(retry, "[STEP [WORDS]]", 0, MANY),
     "skip": PlanWord(partial(act, action=StepAction.SKIP), "STEP", 1),
     "edit": PlanWord(edit, "[ID]"),
     "save": PlanWord(save_plan, "FILE", 1),
@@ -237,8 +240,9 @@ async def run_plan(talk: Talk, typed: Typed) -> None:
     """Carry out one of the words of ``/plan``, or have a plan written."""
     if typed.name in WORDS:
         given = len(typed.rest.split())
-        most = 1 if typed.name in WITH_STEPS else 0
-        least = 0 if typed.name == "retry" else most
+        is_retry = typed.name == "retry"
+        most = MANY if is_retry else 1 if typed.name in WITH_STEPS else 0
+        least = 0 if is_retry else most
         if not least <= given <= most:
             raise UsageError(
                 f"/{typed.name} STEP: name a step of the plan" if most else f"/{typed.name} takes nothing after it"

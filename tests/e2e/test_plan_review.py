@@ -1,0 +1,264 @@
+"""``vibe plan review``, and words that go to a step's next attempt.
+
+Covers ``vibe.app.plan``, ``planner.state``.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import VibeCommand, command_step
+from tests.fakes.waiting import until
+from tests.integration.core.session.repository import content, repository
+
+CART = "def total(items):\n    return sum(items)\n\n\ndef count(items):\n    return len(items)\n"
+ROUNDS = "sed -i 's/return sum(items)/return round(sum(items), 2)/' shop/cart.py"
+
+
+def shell(step_id: str, command: str, **fields: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A step whose agent runs a command, and what its model says in each attempt."""
+    turns = [{"tool_calls": [{"name": "bash", "arguments": {"command": command}}]}, {"text": f"{step_id} done"}]
+    return {"id": step_id, "title": f"Step {step_id}", "mode": "code", **fields}, {"turns": turns}
+
+
+def run(vibe: VibeCommand, write_plan: Any, *steps: tuple[dict[str, Any], dict[str, Any]]) -> str:
+    vibe.workdir.rmdir()
+    repository(vibe.workdir, {"shop/cart.py": CART, "notes.txt": "old\n"})
+    vibe.replay({"agents": {step["id"]: script for step, script in steps if script}})
+    plan = write_plan(*(step for step, _ in steps))
+    ended = vibe("plan", "run", plan, "--auto-approve", "--allow-dirty", "--output", "json")
+    assert ended.code == 0, ended.err + ended.out
+    return ended.document["plan_id"]
+
+
+def prompts(vibe: VibeCommand, plan_id: str, step_id: str, attempt: int) -> list[str]:
+    """What an agent was told in an attempt, but for the first prompt."""
+    name = "messages.jsonl" if attempt == 1 else f"messages.{attempt}.jsonl"
+    lines = (vibe.home / "plans" / plan_id / "steps" / step_id / name).read_text().splitlines()
+    said = [json.loads(line) for line in lines]
+    return [message["content"] for message in said if message.get("role") == "user"][1:]
+
+
+def resume(vibe: VibeCommand, plan_id: str) -> None:
+    resumed = vibe("plan", "resume", plan_id, "--auto-approve")
+    assert resumed.code == 0, resumed.err + resumed.out
+
+
+@pytest.mark.parametrize("workspace", ["shared", "worktree"])
+def test_what_each_step_changed_is_listed_and_shown(vibe: VibeCommand, write_plan: Any, workspace: str) -> None:
+    plan_id = run(
+        vibe,
+        write_plan,
+        shell("totals", ROUNDS, workspace=workspace),
+        shell("export", "printf 'a\\nb\\n' > shop/export.py; rm notes.txt", depends_on=["totals"], workspace=workspace),
+    )
+
+    listed = vibe("plan", "review", plan_id)
+    document = vibe("plan", "review", plan_id, "--output", "json").document
+    shown = vibe("plan", "review", plan_id, "shop/cart.py")
+
+    assert listed.out.splitlines()[1:] == [
+        "totals",
+        "  shop/cart.py    +1 -1",
+        "export",
+        "  notes.txt       +0 -1",
+        "  shop/export.py  +2 -0",
+        "3 files, +3 -2",
+    ]
+    assert [(one["step"], one["attempt"], one["file"], one["status"]) for one in document["changes"]] == [
+        ("totals", 1, "shop/cart.py", "open"),
+        ("export", 1, "notes.txt", "open"),
+        ("export", 1, "shop/export.py", "open"),
+    ]
+    assert "-    return sum(items)\n+    return round(sum(items), 2)\n" in shown.out
+    assert "export.py" not in shown.out
+    assert "+++ shop/export.py" in vibe("plan", "review", plan_id, "--diff").out
+
+
+@pytest.mark.parametrize("workspace", ["shared", "worktree"])
+def test_a_rejected_file_is_as_it_was_before_its_step(vibe: VibeCommand, write_plan: Any, workspace: str) -> None:
+    steps = shell("totals", f"{ROUNDS}; echo new > made.txt; rm notes.txt", workspace=workspace)
+    plan_id = run(vibe, write_plan, steps, (command_step("check", "true", depends_on=["totals"]), {}))
+
+    rejected = vibe(
+        "plan", "review", plan_id, "--reject", "shop/cart.py", "--reject", "made.txt", "--reject", "notes.txt"
+    )
+
+    assert rejected.code == 0, rejected.err
+    assert "shop/cart.py is as it was before step 'totals'" in rejected.out
+    files = content(vibe.workdir)
+    assert (files["shop/cart.py"], files["notes.txt"], "made.txt" in files) == (CART, "old\n", False)
+    assert vibe("plan", "review", plan_id).out.count("rejected") == 3
+    again = vibe("plan", "review", plan_id, "--reject", "made.txt")
+    assert (again.code, "already" in again.err) == (2, True)
+
+
+def test_a_file_that_others_changed_since_is_given_back_only_by_force(vibe: VibeCommand, write_plan: Any) -> None:
+    plan_id = run(
+        vibe,
+        write_plan,
+        shell("totals", ROUNDS),
+        shell("more", "echo '# more' >> shop/cart.py", depends_on=["totals"]),
+    )
+    file = vibe.workdir / "shop" / "cart.py"
+
+    by_step = vibe("plan", "review", plan_id, "--reject", "shop/cart.py", "--step", "totals")
+    assert (by_step.code, by_step.out) == (2, "")
+    assert "was changed by step 'more' since step 'totals' changed it: nothing was given back" in by_step.err
+
+    file.write_text("mine\n")
+    by_me = vibe("plan", "review", plan_id, "--reject", "shop/cart.py")
+    assert (by_me.code, file.read_text()) == (2, "mine\n")
+    assert "was changed by someone else since step 'more'" in by_me.err
+
+    forced = vibe("plan", "review", plan_id, "--reject", "shop/cart.py", "--force", "--step", "totals")
+    assert (forced.code, file.read_text()) == (0, CART)
+    kept = forced.out.split("is kept as ")[1].splitlines()[0]
+    assert Path(kept).read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("workspace", ["shared", "worktree"])
+def test_comments_go_together_to_the_steps_next_attempt_and_its_checks_run(
+    vibe: VibeCommand, write_plan: Any, workspace: str
+) -> None:
+    fixes = shell(
+        "totals", f"{ROUNDS}; echo x >> tries.txt", verify=["wc -l < tries.txt >> checked.log"], workspace=workspace
+    )
+    plan_id = run(vibe, write_plan, fixes)
+
+    sent = vibe(
+        "plan", "review", plan_id,
+        "--comment", "shop/cart.py:2", "round half up: money",
+        "--comment", "shop/cart.py:5-6", "leave this alone",
+    )  # fmt: skip
+    assert sent.code == 0, sent.err
+    assert "step 'totals' runs again with 2 comments\n" in sent.out
+    assert f"continue with: vibe plan resume {plan_id}" in sent.out
+    resume(vibe, plan_id)
+
+    [told] = prompts(vibe, plan_id, "totals", 2)
+    assert "shop/cart.py, line 2:\n> " in told
+    assert "return round(sum(items), 2)\nround half up: money" in told
+    assert "lines 5 to 6:\n> def count(items):\n>     return len(items)\nleave this alone" in told
+    assert (vibe.workdir / "checked.log").read_text().split() == ["1", "2"]
+    facts = [json.loads(line) for line in (vibe.home / "plans" / plan_id / "journal.jsonl").read_text().splitlines()]
+    [fact] = [fact for fact in facts if fact["type"] == "plan.told"]
+    assert [(one["file"], one["first"], one["last"]) for one in fact["comments"]] == [
+        ("shop/cart.py", 2, 2),
+        ("shop/cart.py", 5, 6),
+    ]
+    changes = vibe("plan", "review", plan_id, "--output", "json").document["changes"]
+    assert ("tries.txt", 2, 2) in [(one["file"], one["attempt"], one["added"]) for one in changes]
+
+
+def test_a_comment_on_lines_that_changed_since_is_marked_and_sent(vibe: VibeCommand, write_plan: Any) -> None:
+    plan_id = run(vibe, write_plan, shell("totals", ROUNDS))
+    file = vibe.workdir / "shop" / "cart.py"
+    file.write_text(file.read_text().replace("round(sum(items), 2)", "0"))
+
+    sent = vibe("plan", "review", plan_id, "--comment", "shop/cart.py:2", "why?", "--comment", "shop/cart.py:6", "good")
+
+    assert "step 'totals' runs again with 2 comments, stale: shop/cart.py:2\n" in sent.out
+    resume(vibe, plan_id)
+    [told] = prompts(vibe, plan_id, "totals", 2)
+    assert "shop/cart.py, line 2 (changed since):" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--comment", "shop/cart.py:99", "x"], "shop/cart.py has no line 99"),
+        (["--comment", "shop/cart.py", "x"], "FILE:LINE"),
+        (["--comment", "notes.txt:1", "x"], "no step changed 'notes.txt'; changed: shop/cart.py"),
+        (["--reject", "notes.txt"], "no step changed 'notes.txt'"),
+        (["--reject", "shop/cart.py", "--step", "nope"], "step 'nope' did not change 'shop/cart.py'"),
+        (["nope.txt"], "no step changed 'nope.txt'"),
+    ],
+)
+def test_what_is_not_there_is_refused(vibe: VibeCommand, write_plan: Any, words: list[str], said: str) -> None:
+    plan_id = run(vibe, write_plan, shell("totals", ROUNDS))
+
+    refused = vibe("plan", "review", plan_id, *words)
+
+    assert (refused.code, refused.out) == (2, "")
+    assert said in refused.err
+    assert (vibe.workdir / "shop" / "cart.py").read_text() != CART
+
+
+# --- words for a step ---------------------------------------------------------------------------------------------
+
+
+def test_words_of_a_retry_reach_the_new_attempt_as_the_users(vibe: VibeCommand, write_plan: Any) -> None:
+    plan_id = run(vibe, write_plan, shell("totals", ROUNDS), (command_step("check", "true"), {}))
+
+    told = vibe("plan", "retry", plan_id, "totals", "--message", "The test expects a share")
+    no_agent = vibe("plan", "retry", plan_id, "check", "--message", "Hurry")
+    resume(vibe, plan_id)
+
+    assert told.code == 0
+    assert (no_agent.code, "it has no agent" in no_agent.err) == (2, True)
+    assert prompts(vibe, plan_id, "totals", 2) == ["The test expects a share"]
+
+
+@pytest.mark.parametrize("executor", ["local", "process"])
+def test_a_step_that_has_not_begun_is_told_when_it_does_even_if_the_run_is_killed(
+    vibe: VibeCommand, write_plan: Any, executor: str
+) -> None:
+    step, script = shell("later", "true", depends_on=["waits"])
+    vibe.replay({"agents": {"later": script}})
+    waits = command_step("waits", "touch began; while [ ! -e go ]; do sleep 0.05; done")
+    vibe_run = vibe.start("plan", "run", write_plan(waits, step), "--auto-approve", "--executor", executor)
+    until((vibe.workdir / "began").exists, seconds=30)
+    [plan_id] = vibe.plan_ids()
+
+    told = vibe("plan", "steer", plan_id, "later", "Use", "cents")
+    vibe_run.kill()
+    vibe_run.wait()
+    too = vibe("plan", "steer", plan_id, "later", "And round")
+    (vibe.workdir / "go").touch()
+    resume(vibe, plan_id)
+
+    assert (told.code, told.out) == (0, f"plan {plan_id}: the agent of step 'later' reads it before its next turn\n")
+    assert too.code == 0
+    assert prompts(vibe, plan_id, "later", 1) == ["Use cents", "And round"]
+    done = vibe("plan", "steer", plan_id, "later", "More")
+    assert (done.code, "it is completed; `vibe plan retry` takes a --message" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize("executor", ["local", "process"])
+def test_a_step_whose_checks_run_is_told_before_it_completes(vibe: VibeCommand, write_plan: Any, executor: str) -> None:
+    step, script = shell("totals", "true", verify=["echo x >> checks; while [ ! -e go ]; do sleep 0.05; done"])
+    script["turns"].append({"text": "done so"})
+    vibe.replay({"agents": {"totals": script}})
+    vibe_run = vibe.start("plan", "run", write_plan(step), "--auto-approve", "--executor", executor)
+    until((vibe.workdir / "checks").exists, seconds=30)
+    [plan_id] = vibe.plan_ids()
+
+    told = vibe("plan", "steer", plan_id, "totals", "Use cents")
+    (vibe.workdir / "go").touch()
+
+    assert (told.code, vibe_run.wait()) == (0, 0)
+    assert prompts(vibe, plan_id, "totals", 1) == ["Use cents"]
+    assert (vibe.workdir / "checks").read_text() == "x\nx\n"
+
+
+def test_words_in_an_attempt_that_was_killed_are_read_once_by_the_next_process(
+    vibe: VibeCommand, write_plan: Any
+) -> None:
+    step, script = shell("totals", "touch began; while [ ! -e go ]; do sleep 0.05; done")
+    vibe.replay({"agents": {"totals": script}})
+    vibe_run = vibe.start("plan", "run", write_plan(step), "--auto-approve")
+    until((vibe.workdir / "began").exists, seconds=30)
+    [plan_id] = vibe.plan_ids()
+    assert vibe("plan", "steer", plan_id, "totals", "Use cents").code == 0
+    vibe_run.kill()
+    vibe_run.wait()
+    (vibe.workdir / "go").touch()
+
+    resume(vibe, plan_id)
+
+    assert prompts(vibe, plan_id, "totals", 1).count("Use cents") == 1

@@ -1,0 +1,235 @@
+"""PlanReview: the changes of a plan by step, attempt and file, with both texts; they are commented on or given back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ipc.events import ReviewComment
+from planner.plan.diagnostics import listed
+from planner.plan.model import Step
+from planner.store.current_plan import current_state
+from planner.store.folder import PlanFolder, find_plan
+from subagents.worktree.lifecycle import Phase, WorktreePlace, work_of
+from subagents.worktree.repository import Repository, open_repository
+from vibe.app.engine.host import Host
+from vibe.app.plan.rewind import FILES_FOLDER, Changes
+from vibe.app.plan.worktrees import git_folder, worktrees_folder
+from vibe.core.config.paths import in_utf8
+from vibe.core.outcome import Outcome
+from vibe.core.session.snapshots import PathState, Point, Snapshots
+from vibe.core.tools.edits import FileDiff, file_diff
+from vibe.system.errors import UsageError
+
+NOT_TEXT = "it is no text, or was too large to be recorded"
+
+
+class Standing(StrEnum):
+    """A changed file as it is now."""
+
+    OPEN = "open"
+    """As the step left it."""
+    REJECTED = "rejected"
+    """As it was before the step."""
+    CHANGED = "changed since"
+
+
+class ChangedFile(Struct, frozen=True, kw_only=True):
+    """A file that a step changed, last in ``attempt``; None: it was not there, or is not any more.
+
+    ``texts`` are the two as text, None also for what is no text. ``path`` is relative to the workspace.
+    """
+
+    step_id: str
+    attempt: int
+    path: str
+    before: PathState | None
+    after: PathState | None
+    texts: tuple[str | None, str | None] = (None, None)
+    diff: FileDiff = FileDiff()
+    standing: Standing = Standing.OPEN
+
+    @property
+    def name(self) -> str:
+        """The path as it can be printed."""
+        return in_utf8(self.path)
+
+
+class PlanReview:
+    """All that the steps of a plan changed, in the plan's order. Everything here blocks: call it in a thread.
+
+    Raises:
+        UsageError: no such plan, or its workspace or repository is gone.
+        EnvironmentFailure: git or the disk refuses.
+    """
+
+    def __init__(self, host: Host, reference: str) -> None:
+        folder = find_plan(host.home, reference)
+        self.plan_id = folder.plan_id
+        loaded, self._state = current_state(folder)
+        self.goal = loaded.plan.goal
+        self.workspace = Path(folder.settings().workspace)
+        if not self.workspace.is_dir():
+            raise UsageError(f"the workspace of plan {self.plan_id}, {str(self.workspace)!r}, does not exist")
+        self._steps = {step.id: step for step in loaded.plan.steps}
+        self._who = Changes(loaded, self._state.results())
+        self.snapshots = Snapshots(self.workspace, folder.path / FILES_FOLDER, host.environ, host.own_places)
+        self.snapshots.store.prepare()
+        found = [*self._recorded(self.snapshots.points()), *self._committed(host, folder)]
+        order = list(self._steps)
+        self.changes = tuple(self._read(sorted(_joined(found), key=lambda one: order.index(one.step_id))))
+
+    def of(self, path: str, step_id: str = "") -> ChangedFile:
+        """Return the change of a file by that step, by default by the last one that changed it.
+
+        Raises:
+            UsageError: there is none.
+        """
+        same = [one for one in self.changes if one.name == path and step_id in ("", one.step_id)]
+        if not same:
+            whose = f"step {step_id!r}" if step_id else "no step"
+            known = listed(dict.fromkeys(one.name for one in self.changes)) if self.changes else "none"
+            raise UsageError(
+                f"plan {self.plan_id}: {whose} {'did not change' if step_id else 'changed'} {path!r}; changed: {known}"
+            )
+        return min(reversed(same), key=lambda one: list(Standing).index(one.standing))
+
+    def comment(self, change: ChangedFile, lines: tuple[int, int], text: str) -> ReviewComment:
+        """Return a comment on lines of what a step made of a file, of a deleted one: of what that was.
+
+        Raises:
+            UsageError: it has no such lines.
+        """
+        first, last = lines
+        own = next((text for text in reversed(change.texts) if text is not None), "").splitlines()
+        if not 1 <= first <= last <= len(own):
+            raise UsageError(f"{change.name} has no line {first if first < 1 or last < first else last}")
+        code, now = "\n".join(own[first - 1 : last]), self._now(change)
+        stale = change.standing is not Standing.OPEN and code not in (now or b"").decode(errors="replace").replace(
+            "\r\n", "\n"
+        )
+        return ReviewComment(file=change.name, first=first, last=last, text=text, code=code, stale=stale)
+
+    def _recorded(self, points: Sequence[Point]) -> Iterator[ChangedFile]:
+        """Yield what the steps in the shared workspace changed, the earliest first."""
+        found: list[ChangedFile] = []
+        files: dict[str, PathState] = {}
+        for point in points:
+            found = [one for one in found if one.step_id not in point.rewound]
+            busy = [] if point.rewound else [self._steps[name] for name in point.busy if name in self._steps]
+            for path, after in point.changed.items():
+                before = files.pop(path, None)
+                if after is not None:
+                    files[path] = after
+                step = self._who.step_of(path, busy)
+                folders = any(state is not None and state.is_folder for state in (before, after))
+                if step is not None and step.workspace == "shared" and not folders:
+                    attempt = self._attempt_at(step, point.at)
+                    found.append(ChangedFile(step_id=step.id, attempt=attempt, path=path, before=before, after=after))
+        return iter(found)
+
+    def _attempt_at(self, step: Step, at: float) -> int:
+        attempts = self._state.steps[step.id].attempts
+        return next((one.number for one in attempts if one.ended_at >= at), len(attempts) or 1)
+
+    def _committed(self, host: Host, folder: PlanFolder) -> Iterator[ChangedFile]:
+        """Yield what the steps in worktrees changed, as far as it was merged, the earliest first."""
+        own = [
+            step.id for step in self._steps.values() if step.workspace == "worktree" and step.id in self._who.results
+        ]
+        if not own:
+            return
+        repository = open_repository(self.workspace, host.environ, git_folder(host.home), own=host.own_places)
+        place = WorktreePlace(plan_id=self.plan_id, folder=worktrees_folder(folder), step_folder=folder.step_folder)
+        words = ("log", "-z", "--reverse", "--format=%H%n%P%n%B", "--fixed-strings", f"--grep=of plan {self.plan_id}.")
+        log = [item.split("\n", 2) for item in repository.git(*words).items]
+        for step_id in own:
+            done = [
+                one.number for one in self._state.steps[step_id].attempts if one.result.outcome is Outcome.COMPLETED
+            ]
+            merged = [(parent, work) for work, parent, said in log if work_of(step_id, self.plan_id) in said]
+            record = place.record(step_id)
+            if record is not None and record.phase is Phase.MERGED and record.work and len(merged) < len(done):
+                merged.append((record.base.commit, record.work))  # which could not be committed
+            for attempt, pair in reversed(list(zip(reversed(done), reversed(merged), strict=False))):
+                yield from _changed_between(repository, pair, step_id, attempt)
+
+    def _read(self, found: Iterable[ChangedFile]) -> Iterator[ChangedFile]:
+        """Yield the changes with their texts."""
+        changes = list(found)
+        sizes = {state.blob: state.size for one in changes for state in (one.before, one.after) if state and state.blob}
+        texts = {name: _text(data) for name, data in self.snapshots.store.get(sizes)} if sizes else {}
+        for one in changes:
+            before, after = (texts.get(state.blob) if state else None for state in (one.before, one.after))
+            diff = FileDiff(NOT_TEXT)
+            if (before is not None or one.before is None) and (after is not None or one.after is None):
+                diff = file_diff(one.name, before, after or "", whole=True)
+            whole = replace(one, texts=(before, after), diff=diff)
+            yield replace(whole, standing=self.standing(whole))
+
+    def standing(self, change: ChangedFile) -> Standing:
+        """Return how a changed file is now."""
+        data = self._now(change)
+        blob = "" if data is None else self.snapshots.store.name_of(data)
+        if blob == (change.after.blob if change.after else ""):
+            return Standing.OPEN
+        return Standing.REJECTED if blob == (change.before.blob if change.before else "") else Standing.CHANGED
+
+    def _now(self, change: ChangedFile) -> bytes | None:
+        """Return what the file holds now; None: it is not there, or can't be read."""
+        path = self.workspace / change.path
+        try:
+            return bytes(path.readlink()) if path.is_symlink() else path.read_bytes()
+        except OSError:
+            return None
+
+    def since(self, change: ChangedFile) -> str:
+        """Say who changed a file since a step did, as far as is known."""
+        data = self._now(change)
+        blob = "" if data is None else self.snapshots.store.name_of(data)
+        steps = [
+            one.step_id for one in self.changes if one.path == change.path and one.after and one.after.blob == blob
+        ]
+        who = f"step {steps[-1]!r}" if steps else "someone else"
+        return f"{change.name} was changed by {who} since step {change.step_id!r} changed it"
+
+
+def _changed_between(git: Repository, pair: tuple[str, str], step_id: str, attempt: int) -> Iterator[ChangedFile]:
+    for change in git.changes(*pair):
+        path = git.from_workspace(change.path)
+        sides = ((change.old_mode, change.old), (change.new_mode, change.new))
+        before, after = (PathState(int(mode, 8), blob) if int(mode, 8) else None for mode, blob in sides)
+        if not path.startswith("../"):
+            yield ChangedFile(step_id=step_id, attempt=attempt, path=path, before=before, after=after)
+
+
+def _joined(found: Iterable[ChangedFile]) -> Iterator[ChangedFile]:
+    """Yield the changes, those of one step to one file as one where nobody else's came between."""
+    latest: dict[tuple[str, str], ChangedFile] = {}
+    apart: list[ChangedFile] = []
+    for one in found:
+        key = one.step_id, one.path
+        earlier = latest.get(key)
+        if earlier is not None and _is_same(earlier.after, one.before):
+            latest[key] = replace(one, before=earlier.before)
+            continue
+        if earlier is not None:
+            apart.append(latest.pop(key))
+        latest[key] = one
+    return (one for one in (*apart, *latest.values()) if not _is_same(one.before, one.after))
+
+
+def _is_same(one: PathState | None, other: PathState | None) -> bool:
+    return one is other if one is None else one.is_like(other)
+
+
+def _text(data: bytes) -> str | None:
+    """Return a file's text; None: it is none."""
+    try:
+        return None if b"\0" in data else data.decode()
+    except UnicodeDecodeError:
+        return None
