@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import VibeCommand, command_step
+from tests.fakes.tmux import Tmux
 from tests.fakes.waiting import until
 from tests.integration.core.session.repository import content, repository
 
@@ -262,3 +263,34 @@ def test_words_in_an_attempt_that_was_killed_are_read_once_by_the_next_process(
     resume(vibe, plan_id)
 
     assert prompts(vibe, plan_id, "totals", 1).count("Use cents") == 1
+
+
+# --- on the screen ------------------------------------------------------------------------------------------------
+
+
+def test_files_are_given_back_and_comments_sent_from_the_screen(vibe: VibeCommand, write_plan: Any, tmux: Tmux) -> None:
+    plan_id = run(
+        vibe, write_plan, shell("totals", ROUNDS), shell("export", "echo x > made.txt", depends_on=["totals"])
+    )
+    vibe.at(tmux)
+    tmux.wait_for("Ask anything")
+    tmux.type("/review")
+    tmux.wait_for("made.txt  by export")
+    tmux.press("Down", "x")
+    tmux.wait_for("give back 1 file")
+    tmux.press("Up", "j", "j", "c")
+    tmux.wait_for("your comment on this line")
+    tmux.type("round half up")
+    tmux.wait_for("send 1 comment, give back 1 file")
+    tmux.press("Escape")
+    tmux.wait_for("Ask anything")
+    tmux.type("/review")  # the draft is kept
+    tmux.wait_for("you  round half up")
+    tmux.press("Enter")
+    tmux.wait_for("made.txt is as it was before step 'export'")
+    tmux.wait_for("step 'totals' runs again with 1 comment")
+
+    until((vibe.home / "plans" / plan_id / "steps" / "totals" / "messages.2.jsonl").exists, seconds=60)
+    until(lambda: prompts(vibe, plan_id, "totals", 2), seconds=60)
+    assert "round half up" in prompts(vibe, plan_id, "totals", 2)[0]
+    assert not (vibe.workdir / "made.txt").exists()

@@ -106,12 +106,12 @@ class PlanReview:
         """
         first, last = lines
         own = next((text for text in reversed(change.texts) if text is not None), "").splitlines()
-        if not 1 <= first <= last <= len(own):
+        if not 1 <= first <= last <= len(own) + 1:  # with the one behind the last line break
             raise UsageError(f"{change.name} has no line {first if first < 1 or last < first else last}")
         code, now = "\n".join(own[first - 1 : last]), self._now(change)
-        stale = change.standing is not Standing.OPEN and code not in (now or b"").decode(errors="replace").replace(
-            "\r\n", "\n"
-        )
+        stale = self.standing(change) is not Standing.OPEN and code not in (now or b"").decode(
+            errors="replace"
+        ).replace("\r\n", "\n")
         return ReviewComment(file=change.name, first=first, last=last, text=text, code=code, stale=stale)
 
     def _recorded(self, points: Sequence[Point]) -> Iterator[ChangedFile]:

@@ -15,6 +15,7 @@ from vibe.cli.commands.plan_control import write_done
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.parser import CommandLineError
 from vibe.front.event_text import one_line
+from vibe.front.review import author
 from vibe.system.plain_text import plain
 
 PATH_LENGTH = 300
@@ -62,7 +63,7 @@ def _plain(change: ChangedFile, *, with_diff: bool) -> dict[str, object]:
 
 def _diffs(shown: Sequence[ChangedFile]) -> Iterator[str]:
     for one in shown:
-        yield "  ".join(("#", one_line(one.name, PATH_LENGTH), f"by {one.step_id}", *_facts(one)))
+        yield "  ".join(("#", one_line(one.name, PATH_LENGTH), f"by {author(one)}", *_facts(one)))
         yield plain(one.diff.text or "too much changed to be compared")
 
 
@@ -70,8 +71,8 @@ def _listed(review: PlanReview, shown: Sequence[ChangedFile]) -> Iterator[str]:
     yield f"plan {review.plan_id}: {one_line(review.goal, PATH_LENGTH)}"
     width, step_id = max((len(one_line(one.name, PATH_LENGTH)) for one in shown), default=0), ""
     for one in shown:
-        if one.step_id != step_id:
-            step_id = one.step_id
+        if author(one) != step_id:
+            step_id = author(one)
             yield step_id
         yield "  ".join(("", one_line(one.name, PATH_LENGTH).ljust(width), *_facts(one)))
     added, removed = sum(one.diff.added for one in shown), sum(one.diff.removed for one in shown)
@@ -82,7 +83,5 @@ def _listed(review: PlanReview, shown: Sequence[ChangedFile]) -> Iterator[str]:
 
 def _facts(change: ChangedFile) -> Iterator[str]:
     yield f"+{change.diff.added} -{change.diff.removed}"
-    if change.attempt > 1:
-        yield f"try {change.attempt}"
     if change.standing is not Standing.OPEN:
         yield change.standing.value

@@ -191,6 +191,13 @@ def screen_commands(app: App[Any], ask: Ask, switch: Switch, find: Find) -> Mapp
     rows = (
         ("attach", "SOURCE", "save this conversation and show a run of another process", attach, None),
         ("find", "WORDS", "search the chat upwards; repeat for the next match", find_words, None),
+        (
+            "review",
+            "[ID]",
+            "read what a plan changed: comment, accept, give files back",
+            partial(_review, ask, {}),
+            None,
+        ),
         ("resume", "[ID]", "switch to another session", resume, None),
         ("setup", "", "set up provider, key, model and theme again", partial(_set_up, ask), None),
         ("theme", "[NAME]", "list themes, or switch to one", partial(_theme, app), partial(_themes, app)),
@@ -227,6 +234,12 @@ async def _resume(ask: Ask, talk: Talk, typed: Typed) -> None:
     chosen = typed.rest or await ask(SessionPicker(load, str(talk.opening.workdir)))
     if chosen:
         await talk.reopen(replace(talk.opening, resume=chosen, prompt=""))
+
+
+async def _review(ask: Ask, drafts: dict[str, Any], talk: Talk, typed: Typed) -> None:
+    from vibe.cli.textual_ui.screens.review_screen import review_plan  # noqa: PLC0415  after the first frame
+
+    await review_plan(ask, drafts, talk, typed.rest)
 
 
 async def _set_up(ask: Ask, talk: Talk, typed: Typed) -> None:

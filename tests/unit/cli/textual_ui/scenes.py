@@ -29,6 +29,7 @@ from ipc.events import (
     WorkDone,
     WorkOrder,
 )
+from tests.fakes.reviews import SHOP, FakeReview
 from tests.unit.cli.textual_ui.controllers.test_app_controller import ScriptedChat
 from vibe.app.engine.host import Host
 from vibe.app.first_use.flow import FirstUse
@@ -39,9 +40,11 @@ from vibe.cli.textual_ui.input.prompt_input import CompletionPopup
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.cli.textual_ui.presenters.chat_presenter import SavedPart
 from vibe.cli.textual_ui.screen_commands import SessionPicker
+from vibe.cli.textual_ui.screens.review_screen import ReviewScreen
 from vibe.cli.textual_ui.screens.setup_screen import SetupScreen, SetupStep
 from vibe.core.session.folder import SavedSession, SessionFolder, SessionMeta
 from vibe.core.tools.questions import Choice, Question
+from vibe.front.review import ReviewDraft, key_of
 from vibe.front.start_screen import (
     AgentFacts,
     GitFacts,
@@ -771,6 +774,14 @@ async def transcript(on: Stage) -> None:
 
 
 # --- what opens over the chat
+
+
+async def review(on: Stage) -> None:
+    """What a plan changed, with a file accepted, one rejected, and a comment."""
+    first, _, export, _ = SHOP
+    draft = ReviewDraft(accepted={key_of(first)}, rejected={key_of(export): False})
+    draft.comments[key_of(first), 11] = "round half up, not to even: money"
+    await on.cover(ReviewScreen(FakeReview().as_review, draft))
 
 
 async def sessions(on: Stage) -> None:

@@ -86,6 +86,8 @@ LOOKS: Final = {
     "warn": "$text-warning",
     "failed": "$text-error",
     "chosen": "reverse",
+    "added": "on $success 12%",
+    "removed": "on $error 12%",
 }
 """The looks of lines that a front end without colours of its own has drawn; others are words of Textual's."""
 

@@ -1,0 +1,95 @@
+"""Changes are read, judged and commented on by keys; what was decided is kept until it is sent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from textual.app import App
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from tests.fakes.reviews import CART, FIXED, SHOP, FakeReview, changed
+from tests.fakes.snapshots import rows_of
+from vibe.cli.textual_ui.screens.review_screen import ReviewScreen
+from vibe.front.review import ReviewDraft, key_of
+
+
+@asynccontextmanager
+async def opened(
+    draft: ReviewDraft, review: FakeReview | None = None, size: tuple[int, int] = (120, 36)
+) -> AsyncGenerator[tuple[Pilot[Any], list[bool | None]]]:
+    app, results = App[None](), list[bool | None]()
+    async with app.run_test(size=size) as pilot:
+        await app.push_screen(ReviewScreen((review or FakeReview()).as_review, draft), results.append)
+        await pilot.pause()
+        yield pilot, results
+
+
+async def test_files_are_accepted_and_rejected_and_esc_keeps_the_draft() -> None:
+    draft = ReviewDraft()
+    async with opened(draft) as (pilot, results):
+        await pilot.press("a", "down", "down", "x")
+        assert "1 accepted · 1 rejected · 2 open" in rows_of(pilot.app)[0]
+        await pilot.press("escape")
+
+    assert results == [False]
+    assert (draft.accepted, draft.rejected) == ({key_of(SHOP[0])}, {key_of(SHOP[2]): False})
+    async with opened(draft) as (pilot, results):
+        assert "give back 1 file" in rows_of(pilot.app)[-1]
+        await pilot.press("a", "down", "down", "x", "enter")
+    assert (results, draft) == ([False], ReviewDraft())
+
+
+async def test_a_comment_is_written_on_the_marked_line() -> None:
+    draft = ReviewDraft()
+    async with opened(draft) as (pilot, results):
+        await pilot.press("j", "j", "j", "c")
+        assert not pilot.app.screen.query_one(Input).display, "a line that went has no comment"
+        await pilot.press("j", "j", "j", "c", *"axc z", "enter")
+        assert draft.comments == {(key_of(SHOP[0]), 11): "axc z"}
+        assert any("▌ you  axc z" in row for row in rows_of(pilot.app))
+        await pilot.press("c", "escape", "k", "enter")
+
+    assert results == [True]
+
+
+async def test_a_file_that_others_changed_since_is_said_to_be_before_it_is_given_back() -> None:
+    draft = ReviewDraft()
+    async with opened(draft) as (pilot, _):
+        await pilot.press("down", "down", "down", "x")
+        await pilot.pause()
+        assert any("README.md was changed by someone" in row for row in rows_of(pilot.app))
+        assert draft.rejected == {key_of(SHOP[3]): True}
+        await pilot.press("x")
+
+    assert draft.rejected == {}
+
+
+@pytest.mark.parametrize(("size", "is_wide"), [((120, 36), False), ((160, 36), True)])
+async def test_texts_are_side_by_side_in_wide_windows_and_by_a_key(size: tuple[int, int], is_wide: bool) -> None:  # noqa: FBT001  a table
+    async with opened(ReviewDraft(), size=size) as (pilot, _):
+        assert any("10 -" in row and "10 +" in row for row in rows_of(pilot.app)) is is_wide
+        await pilot.press("z")
+        await pilot.pause()
+        assert any("10 -" in row and "10 +" in row for row in rows_of(pilot.app)) is not is_wide
+
+
+async def test_many_files_open_at_once_and_only_rows_in_sight_are_painted() -> None:
+    changes = [
+        changed(f"step-{number // 10}", f"src/module_{number}.py", CART * 20, FIXED * 20) for number in range(200)
+    ]
+    review = FakeReview(changes)
+    async with opened(ReviewDraft(), size=(120, 36)) as (pilot, _):
+        screen = ReviewScreen(review.as_review, ReviewDraft())
+        before = time.perf_counter()
+        await pilot.app.push_screen(screen)
+        while not any("module_0.py" in row for row in rows_of(pilot.app)):
+            await pilot.pause(0.01)
+        assert time.perf_counter() - before < 3.0, "0.3 s where nothing else runs"
+        screen.action_file(199)
+        await pilot.pause()
+        assert any("src/module_199.py" in row for row in rows_of(pilot.app))

@@ -1,0 +1,212 @@
+"""The review of a plan's changes as lines: files by step, the rows of all diffs, and what a person thinks of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import Final, TypeAlias
+
+from msgspec import Struct, field
+
+from vibe.app.plan.review import ChangedFile, Standing
+from vibe.front.cells import Line, Piece, cells_of, cut, fit, spread
+from vibe.front.event_text import counted, one_line
+from vibe.system.plain_text import plain
+
+SIDE_BY_SIDE: Final = 160
+"""Columns from which the old text is beside the new one."""
+_HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_SIGNS: Final = {"accepted": ("✓", "done"), "rejected": ("✗", "failed"), "open": ("·", "muted")}
+_TAB: Final = 4
+KEY: Final = "bold accent"
+FileKey: TypeAlias = tuple[str, str, int]
+"""Step, path and attempt of a change."""
+
+
+class ReviewDraft(Struct, kw_only=True):
+    """A person's view of changes before it is sent: the changes with a verdict, and comments by line of the new text.
+
+    ``rejected`` says of each whether others changed the file since, which they were told.
+    """
+
+    accepted: set[FileKey] = field(default_factory=set[FileKey])
+    rejected: dict[FileKey, bool] = field(default_factory=dict[FileKey, bool])
+    comments: dict[tuple[FileKey, int], str] = field(default_factory=dict[tuple[FileKey, int], str])
+
+    def verdict(self, change: ChangedFile) -> str:
+        """``accepted``, ``rejected`` or ``open``."""
+        key = key_of(change)
+        if key in self.rejected or change.standing is Standing.REJECTED:
+            return "rejected"
+        return "accepted" if key in self.accepted else "open"
+
+
+class ReviewRow(Struct, frozen=True, kw_only=True):
+    """A row of file number ``file``: a line on the ``left``, the ``right`` or both, a ``comment``, or else its name.
+
+    ``old`` and ``new`` are numbers of lines (0: none). ``note`` stands for lines that are not shown.
+    """
+
+    file: int
+    old: int = 0
+    new: int = 0
+    left: str | None = None
+    right: str | None = None
+    comment: str = ""
+    note: str | None = None
+
+    @property
+    def is_code(self) -> bool:
+        """True for a line of a file."""
+        return bool(self.old or self.new)
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """The file, and the new line or else the old one: it is the same however the texts are shown."""
+        return self.file, self.new, 0 if self.new else self.old
+
+    @property
+    def line(self) -> int:
+        """The line that a comment here is on: of the new text, or of a file that is gone."""
+        return self.new or (self.old if self.right is None else 0)
+
+
+def author(change: ChangedFile) -> str:
+    """Return the step of a change, and which of its attempts it was if there were several."""
+    return f"{change.step_id}, try {change.attempt}" if change.attempt > 1 else change.step_id
+
+
+def key_of(change: ChangedFile) -> FileKey:
+    """Return what tells a change from others."""
+    return change.step_id, change.path, change.attempt
+
+
+def review_rows(changes: Sequence[ChangedFile], draft: ReviewDraft, *, wide: bool) -> list[ReviewRow]:
+    """Return the rows of all changes below each other; ``wide``: both texts beside each other."""
+    rows: list[ReviewRow] = []
+    for number, change in enumerate(changes):
+        rows.append(ReviewRow(file=number))
+        for row in _of_diff(number, change, wide=wide):
+            rows.append(row)
+            comment = draft.comments.get((key_of(change), row.line)) if may_comment(row, change) else None
+            if comment is not None:
+                rows.append(ReviewRow(file=number, comment=comment))
+        rows.append(ReviewRow(file=number, note=""))
+    return rows
+
+
+def may_comment(row: ReviewRow, change: ChangedFile) -> bool:
+    """Return whether a row is of the text that the step left, or of that of a file it removed."""
+    return bool(row.new) or (row.is_code and change.after is None)
+
+
+def _of_diff(number: int, change: ChangedFile, *, wide: bool) -> Iterator[ReviewRow]:
+    gone: list[ReviewRow] = []
+    come: list[ReviewRow] = []
+    old = new = 0
+    for line in [*(change.diff.text or "too much changed to be compared").split("\n"), ""]:
+        hunk, sign, text = _HUNK.match(line), line[:1], plain(line[1:]).expandtabs(_TAB)
+        if sign == "-" and old:
+            gone.append(ReviewRow(file=number, old=old, left=text))
+            old += 1
+        elif sign == "+" and new:
+            come.append(ReviewRow(file=number, new=new, right=text))
+            new += 1
+        else:
+            yield from _beside(number, gone, come) if wide else (*gone, *come)
+            gone, come = [], []
+            if hunk is not None:
+                yield ReviewRow(file=number, note="⋮" if old or new else "")
+                old, new = max(int(hunk[1]), 1), max(int(hunk[2]), 1)
+            elif old and line:
+                yield ReviewRow(file=number, old=old, new=new, left=text, right=text)
+                old, new = old + 1, new + 1
+            elif not old and line and not line.startswith(("---", "+++")):
+                yield ReviewRow(file=number, note=line)
+
+
+def _beside(number: int, gone: Sequence[ReviewRow], come: Sequence[ReviewRow]) -> Iterator[ReviewRow]:
+    for one, other in zip_longest(gone, come, fillvalue=ReviewRow(file=number)):
+        yield ReviewRow(file=number, old=one.old, left=one.left, new=other.new, right=other.right)
+
+
+def draw_row(row: ReviewRow, change: ChangedFile, draft: ReviewDraft, cols: int, *, wide: bool) -> Line:
+    """The line of a row in exactly so many cells; pieces of ``code`` are of the file's language."""
+    if row.comment:
+        return spread([("▌ you  ", "bold warn"), (one_line(row.comment, cols), "")], [_goes(change)], cols)
+    if row.note is not None:
+        return fit([(f"      {row.note}", "muted")], cols)
+    if not row.is_code:
+        return _head(change, draft, cols)
+    if not wide:
+        sign = " " if row.old and row.new else "-" if row.old else "+"
+        return _side(row.new or row.old, sign, row.left if row.right is None else row.right, cols)
+    same = row.old > 0 and row.new > 0 and row.left == row.right
+    half = (cols - 3) // 2
+    left = _side(row.old, " " if same else "-", row.left, half)
+    return [*left, (" │ ", "muted"), *_side(row.new, " " if same else "+", row.right, cols - 3 - half)]
+
+
+def _goes(change: ChangedFile) -> Piece:
+    return (f"goes to {change.step_id}", "muted")
+
+
+def _side(number: int, sign: str, text: str | None, cols: int) -> Line:
+    if text is None or not number:
+        return fit([], cols)
+    ground, colour = {"-": (" removed", "failed"), "+": (" added", "done")}.get(sign, ("", "muted"))
+    lead: Line = [(f"{number:>5} ", f"muted{ground}"), (f"{sign} ", f"{colour}{ground}")]
+    shown = cut(text, max(0, cols - 8))
+    rest = "" if shown == text else shown[-1:]
+    blank = " " * (cols - 8 - cells_of([(shown, "")]))
+    return fit([*lead, (shown.removesuffix(rest), f"code{ground}"), (rest + blank, f"muted{ground}")], cols)
+
+
+def _head(change: ChangedFile, draft: ReviewDraft, cols: int) -> Line:
+    since = f" {change.standing.value}" if change.standing is Standing.CHANGED else ""
+    name: Line = [(one_line(change.name, cols), "bold"), (f"  by {author(change)}", "muted"), (since, "warn")]
+    verdict = draft.verdict(change)
+    sign, style = _SIGNS[verdict]
+    said = (f"  {verdict}", "muted") if verdict == "open" else (f"  {sign} {verdict}", style)
+    return spread(name, [(_counts(change), "muted"), said], cols)
+
+
+def _counts(change: ChangedFile) -> str:
+    return f"+{change.diff.added} −{change.diff.removed}"  # noqa: RUF001  a minus
+
+
+def draw_files(changes: Sequence[ChangedFile], draft: ReviewDraft, chosen: int, size: tuple[int, int]) -> list[Line]:
+    """The files below their steps, as many lines as ``size`` (columns, rows) has, with the chosen one among them."""
+    cols, rows = size
+    lines: list[Line] = []
+    at, step_id = 0, ""
+    for number, change in enumerate(changes):
+        if change.step_id != step_id:
+            step_id = change.step_id
+            lines.append(fit([(step_id, "muted")], cols))
+        at = len(lines) if number == chosen else at
+        is_chosen = number == chosen
+        mark = ("▸ ", "accent") if is_chosen else ("  ", "")
+        sign, style = _SIGNS[draft.verdict(change)]
+        name = (one_line(change.name, cols), "bold" if is_chosen else "")
+        lines.append(spread([mark, (f"{sign} ", style), name], [(_counts(change), "muted")], cols))
+    start = max(0, min(at - rows // 2, len(lines) - rows))
+    return lines[start : start + rows]
+
+
+def draw_title(goal: str, changes: Sequence[ChangedFile], draft: ReviewDraft, cols: int) -> Line:
+    """The line above: the goal of the plan, and how many files are accepted, rejected and open."""
+    verdicts = [draft.verdict(change) for change in changes]
+    counts = " · ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in _SIGNS if verdicts.count(verdict))
+    return spread([("Review", "bold"), (f"  {one_line(goal, cols)}", "muted")], [(counts, "muted")], cols)
+
+
+def draw_keys(draft: ReviewDraft, cols: int) -> Line:
+    """The line below: the keys, and what Enter does."""
+    parts = [f"send {counted(len(draft.comments), 'comment')}"] if draft.comments else []
+    parts += [f"give back {counted(len(draft.rejected), 'file')}"] if draft.rejected else []
+    words = ["a", "accept", "x", "reject", "c", "comment", "z", "side by side", "↑↓", "file", "j k", "line"]
+    keys = [(f"{word} ", KEY) if at % 2 == 0 else (f"{word}  ", "muted") for at, word in enumerate(words)]
+    does = [("Enter ", KEY), (", ".join(parts), ""), ("  ", "")] if parts else []
+    return spread(keys, [*does, ("Esc ", KEY), ("later", "muted")], cols)
