@@ -59,6 +59,9 @@ OTHERS = {
     "palette-small": Scene(scenes.palette, SIZES["small"]),
     "proposed-step-large": Scene(scenes.proposal_step, SIZES["large"]),
     "running-plan-chosen-light-small": Scene(scenes.running_chosen, SIZES["small"], LIGHT),
+    "review-large": Scene(scenes.review, SIZES["large"]),
+    "review-light-small": Scene(scenes.review, SIZES["small"], LIGHT),
+    "review-usual": Scene(scenes.review, SIZES["usual"]),
     "setup-key-light-small": Scene(scenes.key, SIZES["small"], LIGHT),
     "setup-providers-small": Scene(scenes.providers, SIZES["small"]),
 }
