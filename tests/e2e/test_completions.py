@@ -92,7 +92,7 @@ def test_what_is_typed_is_completed(shell: str, vibe: VibeCommand) -> None:
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        ("vibe plan re", {"report", "resume", "retry", "rewind"}),
+        ("vibe plan re", {"report", "resume", "retry", "review", "rewind"}),
         ("vibe plan run --output ", {"json", "streaming", "text"}),
         ("vibe plan report --format ", {"html", "json", "junit", "md"}),
         ("vibe plan run --workdir ", {"sub/"}),

@@ -14,6 +14,7 @@ from vibe.core.agent_loop import INTERRUPTED_NOTICE
 from vibe.core.llm.port import Completion
 from vibe.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
 from vibe.core.outcome import Outcome
+from vibe.core.tools.hand_in import HAND_IN, HandIn
 
 WRITE = ("write_file", {"path": "a.txt", "content": "hello\n"})
 
@@ -120,3 +121,22 @@ async def test_a_conversation_that_keeps_nothing_is_as_before_the_call(tmp_path:
 
     assert kinds(bench.transcript.messages) == ["User", "Assistant", "Tool"]
     assert isinstance(bench.transcript.messages[-1], ToolMessage)
+
+
+async def test_an_agent_at_rest_is_told_when_it_goes_on_and_hands_in_once_more(tmp_path: Path) -> None:
+    duty = HandIn(schema={"type": "integer"})
+    first, second = (
+        calling((HAND_IN, {"value": 1, "summary": "one"})),
+        calling((HAND_IN, {"value": 2, "summary": "two"})),
+    )
+    bench = Bench(root=tmp_path, answers=iter([first, second]), hand_in=duty)
+    assert (await bench.loop.act("count")).output == 1
+    assert not bench.loop.has_unread
+    assert not bench.loop.steer("it is at rest")
+
+    assert bench.loop.steer("count again", at_rest=True)
+    assert bench.loop.has_unread
+    result = await bench.loop.resume()
+
+    assert (result.outcome, result.output, bench.loop.has_unread) == (Outcome.COMPLETED, 2, False)
+    assert bench.transcript.prompts[-1] == UserMessage("count again")

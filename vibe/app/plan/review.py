@@ -108,10 +108,9 @@ class PlanReview:
         own = next((text for text in reversed(change.texts) if text is not None), "").splitlines()
         if not 1 <= first <= last <= len(own) + 1:  # with the one behind the last line break
             raise UsageError(f"{change.name} has no line {first if first < 1 or last < first else last}")
-        code, now = "\n".join(own[first - 1 : last]), self._now(change)
-        stale = self.standing(change) is not Standing.OPEN and code not in (now or b"").decode(
-            errors="replace"
-        ).replace("\r\n", "\n")
+        code = "\n".join(own[first - 1 : last])
+        now = (self._now(change) or b"").decode(errors="replace").replace("\r\n", "\n")
+        stale = code not in now and self.standing(change) is not Standing.OPEN
         return ReviewComment(file=change.name, first=first, last=last, text=text, code=code, stale=stale)
 
     def _recorded(self, points: Sequence[Point]) -> Iterator[ChangedFile]:
@@ -119,15 +118,15 @@ class PlanReview:
         found: list[ChangedFile] = []
         files: dict[str, PathState] = {}
         for point in points:
-            found = [one for one in found if one.step_id not in point.rewound]
-            busy = [] if point.rewound else [self._steps[name] for name in point.busy if name in self._steps]
+            busy = [self._steps[name] for name in point.busy if name in self._steps]
+            if point.rewound:
+                busy, found = [], [one for one in found if one.step_id not in point.rewound]
             for path, after in point.changed.items():
                 before = files.pop(path, None)
                 if after is not None:
                     files[path] = after
                 step = self._who.step_of(path, busy)
-                folders = any(state is not None and state.is_folder for state in (before, after))
-                if step is not None and step.workspace == "shared" and not folders:
+                if step is not None and step.workspace == "shared" and not _is_folder(before) and not _is_folder(after):
                     attempt = self._attempt_at(step, point.at)
                     found.append(ChangedFile(step_id=step.id, attempt=attempt, path=path, before=before, after=after))
         return iter(found)
@@ -138,9 +137,7 @@ class PlanReview:
 
     def _committed(self, host: Host, folder: PlanFolder) -> Iterator[ChangedFile]:
         """Yield what the steps in worktrees changed, as far as it was merged, the earliest first."""
-        own = [
-            step.id for step in self._steps.values() if step.workspace == "worktree" and step.id in self._who.results
-        ]
+        own = [step_id for step_id in self._who.results if self._is_apart(step_id)]
         if not own:
             return
         repository = open_repository(self.workspace, host.environ, git_folder(host.home), own=host.own_places)
@@ -148,15 +145,17 @@ class PlanReview:
         words = ("log", "-z", "--reverse", "--format=%H%n%P%n%B", "--fixed-strings", f"--grep=of plan {self.plan_id}.")
         log = [item.split("\n", 2) for item in repository.git(*words).items]
         for step_id in own:
-            done = [
-                one.number for one in self._state.steps[step_id].attempts if one.result.outcome is Outcome.COMPLETED
-            ]
+            attempts = self._state.steps[step_id].attempts
+            done = [one.number for one in attempts if one.result.outcome is Outcome.COMPLETED]
             merged = [(parent, work) for work, parent, said in log if work_of(step_id, self.plan_id) in said]
             record = place.record(step_id)
             if record is not None and record.phase is Phase.MERGED and record.work and len(merged) < len(done):
                 merged.append((record.base.commit, record.work))  # which could not be committed
             for attempt, pair in reversed(list(zip(reversed(done), reversed(merged), strict=False))):
                 yield from _changed_between(repository, pair, step_id, attempt)
+
+    def _is_apart(self, step_id: str) -> bool:
+        return step_id in self._steps and self._steps[step_id].workspace == "worktree"
 
     def _read(self, found: Iterable[ChangedFile]) -> Iterator[ChangedFile]:
         """Yield the changes with their texts."""
@@ -173,27 +172,27 @@ class PlanReview:
 
     def standing(self, change: ChangedFile) -> Standing:
         """Return how a changed file is now."""
-        data = self._now(change)
-        blob = "" if data is None else self.snapshots.store.name_of(data)
+        blob = self._blob(change)
         if blob == (change.after.blob if change.after else ""):
             return Standing.OPEN
         return Standing.REJECTED if blob == (change.before.blob if change.before else "") else Standing.CHANGED
+
+    def _blob(self, change: ChangedFile) -> str:
+        data = self._now(change)
+        return "" if data is None else self.snapshots.store.name_of(data)
 
     def _now(self, change: ChangedFile) -> bytes | None:
         """Return what the file holds now; None: it is not there, or can't be read."""
         path = self.workspace / change.path
         try:
-            return bytes(path.readlink()) if path.is_symlink() else path.read_bytes()
+            return bytes(path.readlink()) if path.is_symlink() else path.read_bytes() if path.is_file() else None
         except OSError:
             return None
 
     def since(self, change: ChangedFile) -> str:
         """Say who changed a file since a step did, as far as is known."""
-        data = self._now(change)
-        blob = "" if data is None else self.snapshots.store.name_of(data)
-        steps = [
-            one.step_id for one in self.changes if one.path == change.path and one.after and one.after.blob == blob
-        ]
+        blob, same = self._blob(change), (one for one in self.changes if one.path == change.path and one.after)
+        steps = [one.step_id for one in same if one.after and one.after.blob == blob]
         who = f"step {steps[-1]!r}" if steps else "someone else"
         return f"{change.name} was changed by {who} since step {change.step_id!r} changed it"
 
@@ -221,6 +220,10 @@ def _joined(found: Iterable[ChangedFile]) -> Iterator[ChangedFile]:
             apart.append(latest.pop(key))
         latest[key] = one
     return (one for one in (*apart, *latest.values()) if not _is_same(one.before, one.after))
+
+
+def _is_folder(state: PathState | None) -> bool:
+    return state is not None and state.is_folder
 
 
 def _is_same(one: PathState | None, other: PathState | None) -> bool:

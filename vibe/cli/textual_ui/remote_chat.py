@@ -32,7 +32,7 @@ BY = "attached screen"
 USAGE = MappingProxyType({
     "pause": "/pause: pause the plan",
     "cancel": "/cancel [STEP]: cancel the plan, or one step",
-    "retry": "/retry STEP: run a step again",
+    "retry": "/retry STEP [WORDS]: run a step again, and tell its agent something",
     "skip": "/skip STEP: skip a step",
     "steer": "/steer STEP TEXT: tell a step's agent something",
     "exit": "/exit: leave; the run continues",
@@ -143,8 +143,8 @@ class RemoteChat:
                 return Pause(by=BY)
             case "cancel" if not rest:
                 return Cancel(by=BY)
-            case "cancel" | "retry" | "skip" if step_id and not text:
-                return Act(step_id=step_id, action=StepAction(name), by=BY)
+            case "cancel" | "retry" | "skip" if step_id and (name == "retry" or not text):
+                return Act(step_id=step_id, action=StepAction(name), message=text.strip(), by=BY)
             case "steer" if text.strip():
                 return Steer(text=text.strip(), step_id=step_id, by=BY)
             case _:
