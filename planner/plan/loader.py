@@ -48,20 +48,14 @@ class Form(Struct, frozen=True):
     tokens: Callable[[str], Iterable[Token]]
 
 
-def _yaml_as_json(text: str) -> str:
-    from planner.plan.strict_yaml import yaml_as_json
+def yaml_form() -> Form:
+    """The form of YAML, whose reader is loaded for it alone."""
+    from planner.plan.strict_yaml import yaml_as_json, yaml_tokens
 
-    return yaml_as_json(text)
-
-
-def _yaml_tokens(text: str) -> Iterable[Token]:
-    from planner.plan.strict_yaml import yaml_tokens
-
-    return yaml_tokens(text)
+    return Form(as_json=yaml_as_json, tokens=yaml_tokens)
 
 
 JSON = Form(as_json=lambda text: text, tokens=json_tokens)
-YAML = Form(as_json=_yaml_as_json, tokens=_yaml_tokens)
 
 
 def load_plan(source: bytes | str, *, where: str, form: Form | None = None) -> LoadedPlan:
@@ -102,7 +96,7 @@ def read_plan_file(path: Path) -> LoadedPlan:
     Raises:
         PlanInvalidError: the file is missing or unreadable, or the plan is invalid.
     """
-    form = YAML if path.suffix.lower() in YAML_SUFFIXES else JSON
+    form = yaml_form() if path.suffix.lower() in YAML_SUFFIXES else JSON
     return load_plan(_read(path), where=in_utf8(path), form=form)
 
 

@@ -21,7 +21,7 @@ from ipc.events import ApprovalRequestEvent
 from ipc.events import Event as Happening
 from ipc.sink import EventSink
 from planner.author.output_repair import MODEL_ORIGIN, ORIGIN
-from planner.plan.loader import YAML, LoadedPlan, load_plan
+from planner.plan.loader import LoadedPlan, load_plan, yaml_form
 from planner.store.folder import ApprovalSetting, PlanRunOptions, new_plan_id, plans_folder
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.request_board import OpenRequest, RequestBoard
@@ -239,7 +239,7 @@ def read_document(document: Mapping[str, object] | str, budget: Mapping[str, flo
     """
     where = "the plan"
     if isinstance(document, str):
-        loaded = load_plan(document, where=where, form=YAML)  # JSON is YAML
+        loaded = load_plan(document, where=where, form=yaml_form())  # JSON is YAML
     else:
         loaded = load_plan(json.dumps(document), where=where)
     return bounded(loaded, budget, {ORIGIN: MODEL_ORIGIN})

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.plan.diagnostics import PlanInvalidError, Problem
-from planner.plan.loader import YAML, LoadedPlan, load_plan, read_plan_file
+from planner.plan.loader import LoadedPlan, load_plan, read_plan_file, yaml_form
 from planner.plan.strict_yaml import yaml_as_json
 
 PLAN = """
@@ -33,7 +33,7 @@ steps:
 
 
 def load(text: str) -> LoadedPlan:
-    return load_plan(text, where="plan.yaml", form=YAML)
+    return load_plan(text, where="plan.yaml", form=yaml_form())
 
 
 def refused(text: str) -> tuple[Problem, ...]:
