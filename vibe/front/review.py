@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct, field
 
 from vibe.app.plan.review import ChangedFile, Standing
-from vibe.front.cells import Line, Piece, cells_of, cut, fit, spread
+from vibe.front.cells import Line, cells_of, cut, fit, spread
 from vibe.front.event_text import counted, one_line
 from vibe.system.plain_text import plain
 
@@ -134,7 +134,8 @@ def _beside(number: int, gone: Sequence[ReviewRow], come: Sequence[ReviewRow]) -
 def draw_row(row: ReviewRow, change: ChangedFile, draft: ReviewDraft, cols: int, *, wide: bool) -> Line:
     """The line of a row in exactly so many cells; pieces of ``code`` are of the file's language."""
     if row.comment:
-        return spread([("▌ you  ", "bold warn"), (one_line(row.comment, cols), "")], [_goes(change)], cols)
+        goes = [(f"goes to {change.step_id}", "muted")]
+        return spread([("▌ you  ", "bold warn"), (one_line(row.comment, cols), "")], goes, cols)
     if row.note is not None:
         return fit([(f"      {row.note}", "muted")], cols)
     if not row.is_code:
@@ -146,10 +147,6 @@ def draw_row(row: ReviewRow, change: ChangedFile, draft: ReviewDraft, cols: int,
     half = (cols - 3) // 2
     left = _side(row.old, " " if same else "-", row.left, half)
     return [*left, (" │ ", "muted"), *_side(row.new, " " if same else "+", row.right, cols - 3 - half)]
-
-
-def _goes(change: ChangedFile) -> Piece:
-    return (f"goes to {change.step_id}", "muted")
 
 
 def _side(number: int, sign: str, text: str | None, cols: int) -> Line:
