@@ -120,7 +120,7 @@ def test_what_cannot_be_attached_to_is_a_sentence(vibe: VibeCommand, tmux: Tmux)
 def test_commands_to_a_run_elsewhere(vibe: VibeCommand, write_plan: WritePlan, tmux: Tmux) -> None:
     hold = command_step("hold", "while [ ! -e go ]; do sleep 0.05; done")
     process = vibe.start("plan", "run", write_plan(hold, command_step("after", "true", depends_on=["hold"])), "--wait")
-    plan, _ = printed(process, r"plan (\S+) started(.*)")
+    plan, _ = printed(process, r"plan (\S+) starts(.*)")
     vibe.at(tmux, "--attach", plan)
     tmux.wait_for("0/2 · ")
     tmux.type("/skip after")
