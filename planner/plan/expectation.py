@@ -64,7 +64,8 @@ def expect(
     cost_usd = None if None in costs else sum(filter(None, costs))
     tokens = sum(step.tokens for step in expected.values())
     plan = PlanExpectation(seconds=0.0, tokens=tokens, cost_usd=cost_usd, at_once=at_once, steps=expected)
-    return replace(plan, seconds=max((end for _, end in times_to_come(steps, plan, {}, 0.0).values()), default=0.0))
+    last = max((end for _, end in times_to_come(steps, plan, {}, 0.0).values()), default=0.0)
+    return replace(plan, seconds=round(last, 1))
 
 
 def _wider(kind: tuple[str, str]) -> tuple[str, str]:

@@ -72,16 +72,10 @@ class Planning:
 
     def draft(self, goal: str) -> PlanDraft:
         """Return a proposal for a goal, without a version yet."""
-        engine, context = self._engine, self.context
-        place = (self._home, context.workspace.root)
-        return PlanDraft(
-            goal=goal,
-            context=context,
-            limits=self.limits,
-            config=engine.config,
-            agents=engine.agents,
-            expects=partial(expectation, place, engine, context.default_model),
-        )
+        engine, context, limits = self._engine, self.context, self.limits
+        expects = partial(expectation, (self._home, context.workspace.root), engine, context.default_model)
+        config, agents = engine.config, engine.agents
+        return PlanDraft(goal=goal, context=context, limits=limits, config=config, agents=agents, expects=expects)
 
     def end(self, found: PlanDraft | ProposedChange | None, signal_exit: int | None = None) -> RunRecord:
         """Announce the end, and return what the run came to.
