@@ -447,10 +447,28 @@ class PlanBounds(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
+class Expectation(Struct, frozen=True, kw_only=True):
+    """The seconds, tokens and USD (None: unknown) that something is expected to take; no bounds.
+
+    They are medians of what like steps of earlier plans took, without the waits for a person.
+    """
+
+    seconds: float
+    tokens: int = 0
+    cost_usd: float | None = None
+
+
+class PlanExpectation(Expectation, frozen=True, kw_only=True):
+    """The same of a plan, of which so many steps run ``at_once``. ``steps`` are those to be run, by id."""
+
+    at_once: int = 1
+    steps: dict[str, Expectation] = {}
+
+
 class PlanProposedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.proposed"):
     """A plan was written for a goal; nothing runs before the user accepts it.
 
-    ``document`` is the plan as in a file, ``commands`` are all it would run.
+    ``document`` is the plan as in a file, ``commands`` are all it would run. ``expected`` None: not enough is known.
     ``draft`` counts the proposals for one goal, ``repairs`` say what was fixed in the model's output.
     """
 
@@ -458,6 +476,7 @@ class PlanProposedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.proposed
     document: dict[str, Any]
     steps: tuple[StepOutline, ...] = ()
     estimate: PlanBounds | None = None
+    expected: PlanExpectation | None = None
     commands: tuple[PlannedCommand, ...] = ()
     draft: int = 1
     repairs: tuple[str, ...] = ()
@@ -581,7 +600,7 @@ class PlanStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.started")
 
     ``note`` says which steps the run is about, if not all; ``reused_from`` is the plan whose results were reused.
     ``max_tokens`` is the whole plan's budget (None: no limit). ``pid`` and ``version`` are those of the process,
-    ``workspace`` the folder it works in.
+    ``workspace`` the folder it works in. ``expected`` is what it will take, as far as can be told (None: it can't).
     """
 
     goal: str
@@ -593,6 +612,7 @@ class PlanStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.started")
     pid: int = 0
     version: str = ""
     workspace: str = ""
+    expected: PlanExpectation | None = None
 
 
 class PlanStepUpdateEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.step"):
@@ -738,8 +758,8 @@ class PlanPausedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.paused"):
 class PlanResumedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.resumed"):
     """A plan was resumed after a pause or the end of its process; ``done`` counts the steps already final.
 
-    ``tokens`` of ``max_tokens`` (None: no limit) were recorded as spent before. ``pid``, ``version`` and ``workspace``
-    as in ``plan.started``.
+    ``tokens`` of ``max_tokens`` (None: no limit) were recorded as spent before. ``pid``, ``version``, ``workspace`` and
+    ``expected``, which is of the whole plan, as in ``plan.started``.
     """
 
     goal: str
@@ -750,6 +770,7 @@ class PlanResumedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.resumed")
     pid: int = 0
     version: str = ""
     workspace: str = ""
+    expected: PlanExpectation | None = None
 
 
 class PlanCompletedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.completed"):

@@ -32,9 +32,9 @@ class StepResult(WorkDone, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     ``timeout``, ``blocked``, ``provider`` ...), ``detail`` a sentence for people. ``output`` is what was handed in, if
     the step has a schema for that and completed. ``cost_usd`` is None if unknown. ``provider_refused`` says the key,
     quota or credit was the matter: no other step would fare better. ``usage`` counts the subagents the step's agent
-    started, too; ``agents`` tells them apart, with the step's own agent first. ``printed`` is what a command or check
-    that failed had to say, in part. ``folder`` and ``branch`` are those of its worktree, ``pid`` is the process of its
-    own, if it had such.
+    started, too; ``agents`` tells them apart, with the step's own agent first, whose ``model`` it is. For ``waited_s``
+    of its ``duration_s`` it waited for a person. ``printed`` is what a command or check that failed had to say, in
+    part. ``folder`` and ``branch`` are those of its worktree, ``pid`` is the process of its own, if it had such.
     """
 
     outcome: Outcome
@@ -44,6 +44,8 @@ class StepResult(WorkDone, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     output: Any = None
     usage: Usage = Usage()
     duration_s: float = 0.0
+    waited_s: float = 0.0
+    model: str = ""
     denied: tuple[Denial, ...] = ()
     agent_id: str | None = None
     provider_refused: bool = False

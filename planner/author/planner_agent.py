@@ -15,7 +15,7 @@ from anyio import to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ipc.events import WarningEvent
+from ipc.events import PromptEndedEvent, PromptStartedEvent, WarningEvent
 from ipc.sink import TaggingSink
 from planner.author.output_repair import Repaired
 from planner.author.revision_policy import policy_problems, with_inheritance
@@ -189,8 +189,9 @@ async def planned(
         await to_thread.run_sync(offer.offer, value)
     if offer.accepted:  # what it was not allowed to read on the way is listed, and no reason to throw the work away
         return replace(acted, outcome=Outcome.COMPLETED, reason=None, detail="")
-    if offer.given_up:
-        detail = f"no usable plan after {offer.refusals} attempts; last problem: {offer.last_problem}"
+    if offer.given_up or (offer.last_problem and acted.reason == "loop"):
+        tries = f"{offer.refusals} {'try' if offer.refusals == 1 else 'tries'}"
+        detail = f"{offer.last_problem} (after {tries})"
         return replace(acted, outcome=Outcome.FAILED, reason="output", detail=detail)
     if acted.reason == "output" and acted.text.strip():  # a refusal, most likely: the user should read why
         return replace(acted, detail=f"{acted.detail}; it said: {acted.text.strip()[:SHOWN_CHARACTERS]}")
@@ -269,6 +270,7 @@ class PlannerAgent:
         self._new_commands = new_commands
         self._revised: Counter[str] = Counter()
         self._state: PlanState | None = None
+        self._reader: ReadOnlyAgent | None = None
 
     async def plan(self, goal: str, *, piped: str = "") -> Draft:
         """A plan for the goal, with what came beside it. What goes wrong with the work is in the draft.
@@ -298,13 +300,36 @@ class PlannerAgent:
         told = redraft_prompt(proposal, text, sentence, attended=self._is_attended)
         return await self._drafted(reader, told, offer)
 
+    def steer(self, text: str) -> bool:
+        """Say something to the model while it writes a plan; False: it does not, or can't take that."""
+        return self._reader is not None and self._reader.steer(text)
+
     @property
     def _is_attended(self) -> bool:
         return self._context.user_input is not None
 
     async def _drafted(self, reader: ReadOnlyAgent, prompt: str, offer: PlanOffer) -> Draft:
-        acted = await planned(reader, "plan", prompt, offer)
-        plan, sink = offer.plan if offer.accepted else None, self._context.sink
+        context, prompt_id = self._context, uuid4().hex
+        sink, clock = context.sink, context.run.clock
+        sink.publish(PromptStartedEvent(prompt_id=prompt_id))
+        self._reader, began = reader, clock()
+        acted = ActResult(outcome=Outcome.INTERRUPTED, reason="stopped")
+        try:
+            acted = await planned(reader, "plan", prompt, offer)
+        finally:
+            sink.publish(
+                PromptEndedEvent(
+                    prompt_id=prompt_id,
+                    outcome=acted.outcome.value,
+                    reason=acted.reason,
+                    detail=acted.detail,
+                    usage=reader.conversation.usage.told(),
+                    cost_usd=reader.conversation.cost_usd,
+                    turns=reader.conversation.turns,
+                    duration_s=clock() - began,
+                )
+            )
+        plan = offer.plan if offer.accepted else None
         for repair in plan.repairs if plan else ():
             sink.publish(WarningEvent(code="plan.repaired", message=repair))
         return Draft(acted=acted, plan=plan)

@@ -167,6 +167,7 @@ class Dispatcher:
                 loaded=self._loaded,
                 width=self._width,
                 attended=self._options.attended,
+                expected=self._options.expected,
                 **settings.model_dump(include={"fail_fast", "decisions", "note", "reused_from", "workspace"}),
                 pid=os.getpid(),
                 version=self._options.version,

@@ -12,6 +12,7 @@ import msgspec
 from anyio import to_thread
 from msgspec import Struct, field, structs
 
+from ipc.events import PlanExpectation
 from planner.plan.model import Step, StepStatus
 from planner.plan.step_limits import USUAL, StepLimits, step_limits
 from planner.run.revision_runner import ReplanPolicy
@@ -40,7 +41,7 @@ class DispatchOptions(Struct, frozen=True, kw_only=True):
     ``clock`` and ``sleep`` belong together, ``now`` returns unix seconds. ``replanning``: the policy for steps with
     ``on_failure: replan``. ``spent_by`` reads from files what a cancelled attempt, given by step and number, used and
     cost; with None, that stays unknown. ``step_limits``: for steps without limits of their own. ``steering`` reaches
-    the agents of running steps.
+    the agents of running steps. ``expected``: what a new plan will take.
     """
 
     attended: bool = False
@@ -48,6 +49,7 @@ class DispatchOptions(Struct, frozen=True, kw_only=True):
     write_results: bool = True
     watchdog: Watchdog | None = None
     version: str = ""
+    expected: PlanExpectation | None = None
     replanning: ReplanPolicy = field(default_factory=ReplanPolicy)
     spent_by: Callable[[str, int], Spending] | None = None
     steering: Steering = field(default_factory=Steering)
@@ -108,6 +110,8 @@ class StepRunner:
         if result is None:
             result = run.verdict or _internal_failure("the step's task was cancelled from inside")
             result = await self._with_spending(run, result)
+        if (watchdog := self._options.watchdog) is not None:
+            result = structs.replace(result, waited_s=watchdog.waited(run.step.id))
         return _ended(run, result)
 
     async def _with_spending(self, run: StepRun, result: StepResult) -> StepResult:

@@ -135,15 +135,20 @@ class Watchdog:
         self._requests: dict[str, str] = {}
         self._waiting: dict[str | None, str] = {}  # agents, and their steps
         self._agents: dict[str, str] = {}
+        self._asked: dict[str, str] = {}
+        """Open requests, and their steps."""
+        self._waited: dict[str, float] = {}
+        self._counted = 0.0
 
     def publish(self, event: Event) -> None:
         """Record the step it counts for, and pass it on."""
+        self._count_waits()
         step_id = event.subagent_step_id
         self._waiting.pop(event.subagent_id, None)
         match event:
             case ApprovalRequestEvent(request_id=request_id) | QuestionEvent(request_id=request_id):
                 if step_id in self._last:
-                    self._requests[request_id] = step_id
+                    self._requests[request_id] = self._asked[request_id] = step_id
             case ToolCallEvent(tool=tool, tool_call_id=call_id) if tool == TOOL_NAME and step_id in self._last:
                 self._requests[call_id] = step_id
             case ToolResultEvent(tool_call_id=call_id):
@@ -154,6 +159,7 @@ class Watchdog:
                 | RequestWithdrawnEvent(request_id=request_id)
             ):
                 step_id = self._requests.pop(request_id, step_id)
+                self._asked.pop(request_id, None)
             case WarningEvent(code=code) if code in WAITS and step_id in self._last:
                 self._waiting[event.subagent_id] = step_id
             case WarningEvent(wait_seconds=float() | int() as seconds) if step_id in self._last:
@@ -169,17 +175,31 @@ class Watchdog:
     def begin(self, step_id: str) -> None:
         """Watch a step from now on."""
         self._last[step_id] = self._clock()
+        self._waited[step_id] = 0.0
 
     def end(self, step_id: str) -> None:
         """Stop watching a step."""
         self._last.pop(step_id, None)
         self._agents.pop(step_id, None)
+        self._waited.pop(step_id, None)
+        self._asked = {request: step for request, step in self._asked.items() if step != step_id}
         self._requests = {request: step for request, step in self._requests.items() if step != step_id}
         self._waiting = {agent: step for agent, step in self._waiting.items() if step != step_id}
 
     def agent_of(self, step_id: str) -> str | None:
         """The agent of a watched step, once it has announced itself."""
         return self._agents.get(step_id)
+
+    def waited(self, step_id: str) -> float:
+        """Seconds in which a step waited for a person since it is watched; 0 if it is not."""
+        self._count_waits()
+        return self._waited.get(step_id, 0.0)
+
+    def _count_waits(self) -> None:
+        now = self._clock()
+        for step_id in {*self._asked.values()}:
+            self._waited[step_id] += now - self._counted
+        self._counted = now
 
     def idle_seconds(self, step_id: str) -> float:
         """Seconds since the last event of a watched step; 0 while its clock stands still."""

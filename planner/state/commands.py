@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from msgspec import Raw, Struct
 
 from ipc.commands import Act, Cancel, Decide, Pause, Revise, Steer
-from ipc.events import Fact
+from ipc.events import Fact, PlanExpectation
 from planner.plan.loader import LoadedPlan
 from planner.state.schedule import Schedule
 from planner.state.state import State
@@ -29,6 +29,8 @@ class Start(Struct, frozen=True, kw_only=True):
     """Taken by flags."""
     note: str = ""
     reused_from: str | None = None
+    expected: PlanExpectation | None = None
+    """Of a plan that is new."""
     pid: int = 0
     version: str = ""
     workspace: str = ""

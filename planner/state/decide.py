@@ -289,6 +289,7 @@ def _start(state: State, command: c.Start, at: float) -> Decided:
         "pid": command.pid,
         "version": command.version,
         "workspace": command.workspace,
+        "expected": state.expected or command.expected,
     }
     began: e.Fact
     if state.attached:

@@ -96,6 +96,7 @@ def _take_up(state: State, fact: e.PlanStartedEvent | e.PlanResumedEvent) -> Non
         state.breaks.append(state.active_seconds)
     state.attached += 1
     state.is_run, state.began = True, fact.ts
+    state.expected = fact.expected or state.expected
     state.status, state.reason, state.outcome = PlanStatus.ACTIVE, None, None
     state.failed_now = state.stopping = None
     state.refused.clear()

@@ -213,6 +213,8 @@ class State:
     """When the last fact was recorded, unix seconds."""
     left_at: str | None = None
     """The commit at which a process last left the workspace."""
+    expected: e.PlanExpectation | None = None
+    """What the whole plan was expected to take when it began."""
     schedule: StepIndex | None = field(default=None, compare=False, repr=False)
 
     @property

@@ -311,8 +311,8 @@ def latest_in(home: Path, workspace: str) -> PlanFolder | None:
     return next(plans_in(home, workspace), None)
 
 
-def plans_in(home: Path, workspace: str, most: int | None = None) -> Iterator[PlanFolder]:
-    """Yield the plans of a workspace, those whose settings were written last first; broken ones are left out.
+def plans_in(home: Path, workspace: str | None, most: int | None = None) -> Iterator[PlanFolder]:
+    """Yield the plans of a workspace (None: of all), those whose settings were written last first; none broken.
 
     ``most``: so many plans of a home are looked at (None: all), the newest. Only settings are read.
     """
@@ -321,7 +321,7 @@ def plans_in(home: Path, workspace: str, most: int | None = None) -> Iterator[Pl
     for name in names[:most]:
         folder = PlanFolder(root / name)
         with suppress(BrokenPlanError):
-            if folder.settings().workspace == workspace:
+            if workspace in {None, folder.settings().workspace}:
                 yield folder
 
 

@@ -134,6 +134,11 @@ class SubAgent:
                 sink, message = self._context.sink, f"too long for {self._model.key}: {text[:TOO_LONG_SHOWN]}…"
                 sink.publish(WarningEvent(code="told.too_long", message=message))
 
+    @property
+    def model(self) -> str:
+        """The name of its model."""
+        return self._model.name
+
     def finish(self, outcome: str, reason: str | None) -> None:
         """Announce the end, if it has begun; the caller knows the checks' verdict, the conversation does not."""
         if self._started is None:
@@ -300,6 +305,7 @@ class ReadOnlyAgent:
     def __init__(self, name: str, context: AgentContext, limits: ReaderLimits) -> None:
         self.conversation = Transcript()
         self._started = 0.0
+        self._loop: AgentLoop | None = None
         self._name = name
         self._context = context
         self._limits = limits
@@ -345,7 +351,12 @@ class ReadOnlyAgent:
     async def read(self, orders: str, prompt: str, hand_in: HandIn, stop: StopSignal) -> ActResult:
         """Do the task; ``orders`` are what its system prompt begins with. What goes wrong is in the result."""
         kit = await to_thread.run_sync(self._kit, orders, hand_in)
-        return await AgentLoop(kit, max_turns=self._limits.max_turns).act(prompt, stop)
+        self._loop = AgentLoop(kit, max_turns=self._limits.max_turns)
+        return await self._loop.act(prompt, stop)
+
+    def steer(self, text: str) -> bool:
+        """Say something to it while it reads; False: it does not, or can't take that."""
+        return self._loop is not None and self._loop.steer(text)
 
     def _kit(self, orders: str, hand_in: HandIn) -> AgentKit:
         """Return what it works with; reads files."""

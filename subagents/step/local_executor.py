@@ -133,6 +133,7 @@ class AgentStep:
             denied=acted.denied,
             agent_id=self._agent.subagent_id,
             agents=self._agent.agents,
+            model=self._agent.model,
             provider_refused=acted.error is not None and acted.error.halts,
         )
 

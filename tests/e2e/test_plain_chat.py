@@ -257,7 +257,7 @@ def test_a_proposal_is_saved_and_edited_by_lines(
     tmux.wait_for("plan, version 2")
     tmux.wait_for("~ build: title differs")
     tmux.type("n")
-    tmux.wait_for("the plan is dropped")
+    tmux.wait_for("dropped · /plan undo")
     tmux.press("C-d")
     tmux.wait_for("EXIT 0")
 

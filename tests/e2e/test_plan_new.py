@@ -104,7 +104,7 @@ def test_three_hopeless_plans_end_in_one_sentence(vibe: VibeCommand) -> None:
     *sent_back, sentence, spent = ended.err.splitlines()
     assert sent_back, "why the first tries were sent back"
     assert all("unknown decision 'who'" in line for line in sent_back)
-    assert sentence.startswith("vibe: no plan: no usable plan after 3 attempts; last problem: ")
+    assert sentence.startswith("vibe: no plan: ")
     assert "unknown decision 'who'" in sentence
     assert spent.startswith("planning took ")
     assert not (vibe.workdir / "plan.json").exists()

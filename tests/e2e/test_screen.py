@@ -368,6 +368,25 @@ def opened(tmux: Tmux) -> bool:
     return any("Esc back" in line for line in tmux.screen())
 
 
+def test_a_plan_that_could_not_be_written_is_tried_again_by_a_key(
+    vibe: VibeCommand, server: ModelServer, tmux: Tmux
+) -> None:
+    server.enqueue(hand_in(), hand_in(), hand_in(), hand_in(BUILD))
+    vibe.at(tmux)
+    tmux.type("/plan Build the thing")
+    tmux.wait_for("✗ no plan: ")
+    tmux.wait_for("r try again · o open")
+    tmux.press("Tab")
+    tmux.wait_for("Tab back")
+    tmux.press("o")
+    tmux.wait_for("Esc back")
+    tmux.press("Escape")
+    tmux.wait_for("Tab back")
+    tmux.press("r")
+    tmux.wait_for("Proposed plan")
+    tmux.wait_for("✓ Planned")
+
+
 def test_a_plan_is_proposed_changed_by_a_sentence_and_run(vibe: VibeCommand, server: ModelServer, tmux: Tmux) -> None:
     server.enqueue(
         Reply(silent_after=0),
@@ -378,8 +397,12 @@ def test_a_plan_is_proposed_changed_by_a_sentence_and_run(vibe: VibeCommand, ser
     vibe.at(tmux)
     tmux.type("/plan Build something")
     tmux.wait_for("planning · waiting for ")
+    tmux.wait_for("▸ Planning  reads, changes nothing")
+    tmux.type("mind the tests", enter=False)
+    tmux.press("C-s")
+    tmux.wait_for("before the next step: mind the tests")
     tmux.press("Escape")
-    tmux.wait_for("planning was stopped")
+    tmux.wait_for("stopped planning")
     tmux.type("/plan Build the thing")
     tmux.wait_for("Proposed plan")
     tmux.press("Escape")

@@ -1,26 +1,30 @@
-"""The plan card: a plan as it runs and as it ended, each step a row with a bar on one scale of time.
+"""The plan card: a plan as it is written, as it runs and as it ended.
 
-Without a clock and a widget, ``card`` draws a view of a plan in at most so many rows. A step's row is its mark, id,
-title, bar, time and doing. Rows stand in the order of the plan and never change places; where not all fit, neighbours
-fold into one row.
+Without a clock and a widget, ``card`` draws a view of a plan in at most so many rows: each step a row with a bar on one
+scale of time. Its row is its mark, id, title, bar, time and doing. Rows stand in the order of the plan and never change
+places; where not all fit, neighbours fold into one row. ``planning_card`` draws what a planner reads and writes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Final, TypeAlias
+from textwrap import wrap
+from typing import Final, TypeAlias, cast
 
 from msgspec import Struct
+from pydantic_core import from_json
 
 from ipc import events as e
+from planner.plan.expectation import times_to_come
 from planner.plan.status import paused_text
 from planner.state.state import ONLY_REASON
-from vibe.front.cells import SPINNER, Line, Piece, cut, fit, joined, spread
+from vibe.core.schemas import table_of
+from vibe.front.cells import SPINNER, Line, Piece, cells_of, cut, fit, joined, spread
 from vibe.front.event_text import counted, one_line
-from vibe.front.plan_graph import group_name
-from vibe.front.working_line import QUIET_S
-from vibe.view.agent_view import RequestView
+from vibe.front.plan_graph import group_name, sign
+from vibe.front.working_line import CHARACTERS_PER_TOKEN, LEAST_STREAM_S, QUIET_S
+from vibe.view.agent_view import PLAN_TOOL, AgentView, CallView, DoneView, RequestView, TurnView, about
 from vibe.view.figures import clock, dollars, short, took
 from vibe.view.plan_view import FINAL, RUNNING, PlanView, StepView
 
@@ -31,6 +35,8 @@ MANY: Final = 60
 TITLES_FROM: Final = 118
 """Cells from which on a row has the title and what the step does."""
 WIDE: Final = 100
+MOST_AHEAD: Final = 1_000
+"""Open steps up to which a card tells what is to come."""
 _TIME: Final = 7
 _MARKS: Final = {
     "completed": ("✓", "done"),
@@ -55,16 +61,18 @@ class Fold(Struct, frozen=True):
 
 
 _Row: TypeAlias = StepView | Fold
+_Ahead: TypeAlias = Mapping[str, tuple[float, float]]
 
 
 class _Frame(Struct, frozen=True, kw_only=True):
     """The measures that all rows of one drawing share.
 
     ``now`` is in unix seconds, ``at`` and ``span`` in those of the plan's clock. ``ids``, ``titles``, ``bars`` and
-    ``words`` are the cells of the columns (0: there is none).
+    ``words`` are the cells of the columns (0: there is none). ``ahead`` is when steps will work, as far as is known.
     """
 
     plan: PlanView
+    ahead: _Ahead
     now: float
     at: float
     span: float
@@ -83,11 +91,11 @@ def card(plan: PlanView, now: float, width: int, rows: int, *, chosen: str = "",
     marked and has a row.
     """
     steps = list(plan.steps.values())
-    at = plan.clock(now)
-    head = _head(plan, at, width)
     if not steps or rows < 3:
-        return [head][:rows]
+        at = plan.clock(now)
+        return [_head(plan, at, _ahead(plan, at), width)][:rows]
     frame = _frame(plan, now, width, chosen, int(now * 8) if beat is None else beat, folds=len(steps) > rows - 2)
+    head = _head(plan, frame.at, frame.ahead, width)
     if len(steps) > MANY:
         return [head, *_groups(steps, frame, width, rows - 1)][:rows]
     shown = choose(steps, rows - 2, chosen)
@@ -134,12 +142,23 @@ def _ended(plan: PlanView) -> str:
     if plan.status == "paused":
         return f"Plan {one_line(paused_text(plan.state.reason), 400)} · {took(at)}"
     why = f" · {one_line(plan.reason)}" if plan.reason and plan.reason != plan.status and not plan.failed else ""
-    return f"Plan {plan.status} · {took(at)}{side}{why}"
+    return f"Plan {plan.status} · {took(at)}{side}{why}{_against(plan)}"
+
+
+def _against(plan: PlanView) -> str:
+    """Compare the cost of a plan with the estimate; blank if one of both is not known of all of it."""
+    expected, cost = plan.state.expected, plan.spent.cost_usd
+    whole = plan.done == plan.total and not plan.state.revisions and len(plan.sources) == 1
+    if expected is None or not expected.cost_usd or not cost or not whole:
+        return ""
+    share = round(100 * (cost / expected.cost_usd - 1))
+    return f" · {abs(share)} % {'dearer' if share > 0 else 'cheaper'} than estimated" if share else " · as estimated"
 
 
 def _frame(plan: PlanView, now: float, width: int, chosen: str, beat: int, *, folds: bool) -> _Frame:
     steps = plan.steps.values()
     at = plan.clock(now)
+    ahead = _ahead(plan, at)
     longest = max(len(step.id) for step in steps)
     ids = min(max(longest, len("99 at work") if folds else 0), 14 if width >= WIDE else 10) + 1
     room = width - ids - _TIME - 4
@@ -147,11 +166,13 @@ def _frame(plan: PlanView, now: float, width: int, chosen: str, beat: int, *, fo
     titles = 0
     if width >= TITLES_FROM:
         titles = min(max(len(step.title) for step in steps) + 2, (room - bars) // 2)
+    expected = 0.0 if not ahead or plan.state.expected is None else plan.state.expected.seconds
     return _Frame(
         plan=plan,
+        ahead=ahead,
         now=now,
         at=at,
-        span=_scale(at),
+        span=_scale(max([at, expected, *(end for _, end in ahead.values())])),
         beat=beat,
         ids=ids,
         titles=titles,
@@ -165,21 +186,42 @@ def _scale(seconds: float) -> float:
     return next((float(scale) for scale in SCALES if seconds <= scale), seconds)
 
 
+def _ahead(plan: PlanView, at: float) -> _Ahead:
+    """Return when each step that is not done will work, in seconds of the plan's clock; empty if one is not known."""
+    expected = plan.state.expected
+    if expected is None or plan.status != "active":
+        return {}
+    open_steps = [step for step in plan.steps.values() if step.status not in FINAL]
+    if len(open_steps) > MOST_AHEAD or any(step.id not in expected.steps for step in open_steps):
+        return {}
+    ends = {
+        step.id: at + max(0.0, expected.steps[step.id].seconds - step.worked(at))
+        for step in open_steps
+        if step.status == RUNNING
+    }
+    return times_to_come([step.state.outline for step in open_steps], expected, ends, at)
+
+
 # --- the first line -------------------------------------------------------------------------------------------
 
 
-def _head(plan: PlanView, at: float, width: int) -> Line:
+def _head(plan: PlanView, at: float, ahead: _Ahead, width: int) -> Line:
     goes_on = plan.status == "active"
     sign = _SIGNS.get(plan.status, ("▸ ", "bold accent"))
-    facts = [f" · {clock(at) if goes_on else took(at)}"]
-    if plan.tokens:
-        facts.append(f" · {short(plan.tokens)} tok")
-    if plan.spent.calls and plan.spent.cost_usd is not None:
-        facts.append(f" · {dollars(plan.spent.cost_usd)}")
-    said = [(f"{plan.done}/{plan.total}", "bold"), *((fact, "muted") for fact in facts)]
+    facts = _spent(clock(at) if goes_on else took(at), plan.tokens, plan.spent.cost_usd if plan.spent.calls else None)
+    left = max((end - at for _, end in ahead.values()), default=0.0)
+    if left >= 1:
+        facts.insert(0 if width < 60 else len(facts), f"~{clock(left)} left")
+    said = [(f"{plan.done}/{plan.total}", "bold"), *((f" · {fact}", "muted") for fact in facts)]
     while len(said) > 1 and width < 60 and sum(len(text) for text, _ in said) > width // 2:
         said.pop()  # the price first, then tokens
     return spread([sign, (one_line(plan.goal, 400), "bold")], said, width)
+
+
+def _spent(time: str, tokens: int, cost_usd: float | None) -> list[str]:
+    """A time, tokens and dollars, as far as they are known."""
+    price = [] if cost_usd is None else [dollars(cost_usd)]
+    return [time, *([f"{short(tokens)} tok"] if tokens else []), *price]
 
 
 # --- a step ---------------------------------------------------------------------------------------------------
@@ -210,7 +252,7 @@ def _step(step: StepView, frame: _Frame, width: int) -> Line:
     title = one_line(step.title, 200)
     if frame.titles:
         line += fit([(title, "muted" if state == "later" else "")], frame.titles)
-    line += bar(step, frame.at, frame.span, frame.bars)
+    line += bar(step, frame.at, frame.span, frame.bars) if step.spans else _to_come(step, frame)
     seconds = step.worked(frame.at) if state != "ask" else _asked(step, frame.at)
     shown = "" if not step.spans else clock(seconds) if state in {"run", "ask"} else took(seconds)
     line += [(f"{cut(shown, _TIME - 1):>{_TIME - 1}} ", "muted"), ("  ", "")]
@@ -243,6 +285,14 @@ def bar(step: StepView, at: float, span: float, cells: int) -> Line:
         if time.kind == "check" and time.ok is False and time.end is not None and cells:
             drawn[min(cells - 1, int(_place(time.end, span, cells)))] = ("✗", "bold failed")
     return joined(drawn)
+
+
+def _to_come(step: StepView, frame: _Frame) -> Line:
+    """The time in which a step is expected to work: ``┄``."""
+    start, end = (_place(time, frame.span, frame.bars) for time in frame.ahead.get(step.id, (0.0, 0.0)))
+    cells = 0 if step.id not in frame.ahead else max(1, round(end) - int(start))
+    first = min(int(start), frame.bars - cells)
+    return fit([(" " * first, ""), ("┄" * cells, "muted")], frame.bars)
 
 
 def _place(seconds: float, span: float, cells: int) -> float:
@@ -470,3 +520,139 @@ def _cell(states: Sequence[str]) -> Piece:
         if state in states:
             return ("■", style)
     return ("■", "done") if {*states} == {"done"} else ("·", "muted")
+
+
+# --- a plan that is being written ---------------------------------------------------------------------------------
+
+READ: Final = "read_file"
+DID: Final = {READ: "read", "grep": "searched", "glob": "found", "list_dir": "listed", "ask_user_question": "asked"}
+"""Calls of a planner in words; what it hands in has rows of its own."""
+_KIND: Final = 10
+"""Cells for the word on what it did."""
+_GAP: Final = ("  ", "")
+_LONGEST_WHY: Final = 4
+"""Rows for what was wrong."""
+
+
+def planning_card(agent: AgentView, turn: TurnView, now: float, width: int, rows: int, hint: str = "") -> list[Line]:
+    """The lines of the work on a plan at ``now`` (unix seconds): at most ``rows``, each of exactly ``width`` cells.
+
+    ``turn`` is the planner's work on this plan; once it has ended, how it did is all there is. ``hint`` tells the keys
+    that count where there is no plan.
+    """
+    if turn.seconds is not None:
+        return _planned(turn, width, hint)
+    since = now if agent.prompt is None else agent.prompt.ts
+    head: Line = [("▸ ", "bold accent"), ("Planning", "bold"), ("  reads, changes nothing", "muted")]
+    lines = [spread(head, _facts(clock(now - since), turn), width)]
+    busy: Piece = ("?", "bold warn") if agent.requests else (SPINNER[int(now * 8) % len(SPINNER)], "accent")
+    tools = dict.fromkeys(call.tool for call in chain(turn.did, agent.open_calls.values()))
+    lines += [_calls(tool, agent, turn, busy, width) for tool in tools if tool != PLAN_TOOL]
+    refused = [call.why for call in turn.did if call.tool == PLAN_TOOL]
+    if refused:
+        lines.append(fit([*_lead(("✗", "failed"), "refused"), (_problem(refused[-1]), "")], width))
+    last = next(reversed(agent.entries.values()), None)
+    if isinstance(last, CallView) and last.tool == PLAN_TOOL and last.written:
+        lines += _draft(last, agent, busy, now, width, rows - len(lines))
+    return lines[:rows]
+
+
+def _lead(mark: Piece, word: str) -> Line:
+    return [mark, (" ", ""), *fit([(word, "muted")], _KIND)]
+
+
+def _calls(tool: str, agent: AgentView, turn: TurnView, busy: Piece, width: int) -> Line:
+    """A row for the calls of a tool: it grows to the right, and what no longer fits goes at the left."""
+    calls = [call for call in turn.did if call.tool == tool]
+    running = [call for call in agent.open_calls.values() if call.tool == tool]
+    mark = busy if running else ("✓", "done") if any(call.status == "ok" for call in calls) else ("✗", "failed")
+    items: dict[str, Line] = {}
+    for call in calls:
+        hits = f"  {counted(call.found, 'hit')}" if tool == "grep" and call.status == "ok" else ""
+        items[call.about] = [(one_line(call.about), "" if call.status == "ok" else "failed"), (hits, "muted"), _GAP]
+    items |= {about(call): [(one_line(about(call)), ""), _GAP] for call in running}
+    fact = counted(len(_read(calls)), "file") if tool == READ else took(sum(call.seconds for call in calls))
+    shown = list(items.values())
+    while len(shown) > 1 and cells_of(chain(*shown)) > width - _KIND - len(fact) - 4:
+        del shown[0]
+    more = "… " * (len(shown) < len(items))
+    return spread([*_lead(mark, DID.get(tool, tool)), (more, "muted"), *chain(*shown)], [(fact, "muted")], width)
+
+
+def _draft(call: CallView, agent: AgentView, busy: Piece, now: float, width: int, rows: int) -> Iterator[Line]:
+    """Yield how far a plan is written, and its newest steps."""
+    steps = drafted(call.written)
+    seconds = (agent.last_byte_at or now) - (agent.first_byte_at or now)
+    speed = f" · {round(agent.streamed / CHARACTERS_PER_TOKEN / seconds)} tok/s" if seconds >= LEAST_STREAM_S else ""
+    said = f"{counted(len(steps), 'step')} so far" if steps else ""
+    yield spread([*_lead(busy, "writing"), (said, "")], [(clock(now - call.ts) + speed, "muted")], width)
+    ids = min(20, max((len(step.id) for step in steps), default=0)) + 2
+    for step in steps[max(0, len(steps) - max(0, rows - 1)) :]:
+        mark = sign(step) if step.mode else ("·", "muted")
+        line: Line = [("    ", ""), mark, (" ", ""), *fit([(one_line(step.id), "bold")], ids)]
+        line += [(one_line(step.title, 200), ""), ("▏", "accent")][: 1 + (step is steps[-1])]
+        after = one_line(f"after {', '.join(step.depends_on)}") if step.depends_on and width >= 60 else ""
+        yield spread(line, [(cut(after, width // 3), "muted")] if after else [], width)
+
+
+def drafted(written: str) -> list[e.StepOutline]:
+    """The steps of a plan of which so much was written, as JSON; the last may not be whole."""
+    try:
+        said = table_of(from_json(written, allow_partial="trailing-strings"))
+    except ValueError:
+        return []
+    steps = [table_of(step) for step in _list(table_of(said.get("value", said)).get("steps"))]
+    return [
+        e.StepOutline(
+            id=str(step["id"]),
+            title=str(step.get("title", "")),
+            mode=str(step.get("mode", "")),
+            depends_on=tuple(str(table_of(edge).get("step", edge)) for edge in _list(step.get("depends_on"))),
+            order=e.WorkOrder(decision=step.get("decision"), command=step.get("command")),
+        )
+        for step in steps
+        if step.get("id")
+    ]
+
+
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def _planned(turn: TurnView, width: int, hint: str) -> list[Line]:
+    """The end of planning: a row, or more if it takes a long sentence to say what was wrong."""
+    facts = _facts(took(turn.seconds or 0.0), turn)
+    if turn.outcome in {"completed", "interrupted"}:
+        done = turn.outcome == "completed"
+        head: Line = [("✓ ", "bold done"), ("Planned", "bold")] if done else [("⊘ ", "muted"), ("stopped planning", "")]
+        return [spread([*head, (f"  {_sum(turn)}", "muted")], facts, width)]
+    why = wrap(f"no plan: {_problem(turn.why)}", max(20, width - 4 - cells_of(facts)))[:_LONGEST_WHY]
+    left: list[Line] = [[("  ", ""), (row, "")] for row in why]
+    left[0][0] = ("✗ ", "bold failed")
+    if cells_of([*left[-1], *facts]) + len(hint) + 5 > width:
+        left.append([(" ", "")])
+    left[-1].append((f"   {hint}" if len(left) == len(why) else f" {hint}", "muted"))
+    return [spread(left[0], facts, width), *(fit(line, width) for line in left[1:])]
+
+
+def _facts(time: str, turn: TurnView) -> Line:
+    return [(" · ".join(_spent(time, turn.tokens, turn.cost_usd if turn.tokens else None)), "muted")]
+
+
+def _sum(turn: TurnView) -> str:
+    """The work of a planner in words: ``read 3 files, searched twice``."""
+    said: list[str] = []
+    for tool, verb in DID.items():
+        calls = [call for call in turn.did if call.tool == tool and call.status == "ok"]
+        often = {1: "once", 2: "twice"}.get(len(calls), f"{len(calls)} times")
+        said += [f"read {counted(len(_read(calls)), 'file')}" if tool == READ else f"{verb} {often}"] if calls else []
+    return ", ".join(said)
+
+
+def _read(calls: Iterable[DoneView]) -> set[str]:
+    return {call.about for call in calls if call.status == "ok"}
+
+
+def _problem(why: str) -> str:
+    """The problem with a plan, without the name of the call that brought it."""
+    return one_line((why.partition("not accepted: ")[2] or why).removeprefix("the plan: "), 400)

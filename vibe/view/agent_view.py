@@ -20,6 +20,8 @@ TEXT_CHARACTERS = 32 * 1024
 """Of one text: of what streams the end is kept, of what comes whole the beginning."""
 ARGUMENT_CHARACTERS = 8 * 1024
 """Of a call's arguments; of larger ones, each text is shortened."""
+PLAN_TOOL, PLAN_CHARACTERS = "hand_in_plan", 256 * 1024
+"""The call by which a planner hands a plan in; of its arguments, what streams is kept as the draft that it is."""
 _SHORT, _FEW = 1_000, 50
 _OVERHEAD = 200
 """Characters that an entry counts for besides its texts."""
@@ -229,7 +231,8 @@ class TranscriptView:
             call.call_id = event.tool_call_id
             self._calls[call.call_id] = call
         call.tool, call.last = event.tool or call.tool, event.seq
-        self._write(call, (call.written + event.text)[-ARGUMENT_CHARACTERS:])
+        most = PLAN_CHARACTERS if call.tool == PLAN_TOOL else ARGUMENT_CHARACTERS
+        self._write(call, (call.written + event.text)[-most:])
         return call
 
     def waits(self, event: e.ToolQueuedEvent) -> CallView:
@@ -456,26 +459,55 @@ class Totals(Struct, kw_only=True):
         self.cost_usd = None if self.cost_usd is None or event.cost_usd is None else self.cost_usd + event.cost_usd
 
 
+class DoneView(Struct, frozen=True, kw_only=True):
+    """A call that ended: ``about`` is a file, a pattern or the call in words, ``found`` the lines that it brought.
+
+    ``why`` is what was wrong, in a line, if it did not end well.
+    """
+
+    tool: str
+    status: str
+    about: str = ""
+    found: int = 0
+    seconds: float = 0.0
+    why: str = ""
+
+
 class TurnView(Struct, kw_only=True):
-    """The work on a prompt, added up. ``seconds``, ``tokens`` and ``cost_usd`` (None: unknown) are known at its end."""
+    """The work on a prompt, added up. ``did`` are its first calls; ``seconds`` and ``outcome`` are known at its end.
+
+    ``cost_usd`` None: unknown. ``why`` says why it did not end well.
+    """
 
     calls: int = 0
+    did: list[DoneView] = field(default_factory=list[DoneView])
     files: dict[str, None] = field(default_factory=dict[str, None])
     added: int = 0
     removed: int = 0
     seconds: float | None = None
     tokens: int = 0
     cost_usd: float | None = None
+    outcome: str = ""
+    why: str = ""
 
-    def add(self, event: e.ToolResultEvent) -> None:
+    def add(self, event: e.ToolResultEvent, call: CallView | None) -> None:
         """A call ended."""
         self.calls += 1
+        if call is not None and len(self.did) < MOST_ENTRIES:
+            self.did.append(_done(event, call))
         self.files.update(dict.fromkeys(event.files_changed))
         for file in event.display.files if isinstance(event.display, e.DiffDisplay) else ():
             self.added, self.removed = self.added + file.added, self.removed + file.removed
 
+    def spend(self, event: e.UsageEvent) -> None:
+        """A model call was settled."""
+        known = None if event.cost_usd is None or (self.tokens and self.cost_usd is None) else event.cost_usd
+        self.cost_usd = None if known is None else known + (self.cost_usd or 0.0)
+        self.tokens += event.prompt_tokens + event.completion_tokens
+
     def end(self, event: e.PromptEndedEvent) -> None:
         """The work is over."""
+        self.outcome, self.why = event.outcome, event.detail or event.reason or ""
         self.seconds, self.cost_usd = event.duration_s, event.cost_usd
         self.tokens = event.usage.total_tokens
 
@@ -491,6 +523,25 @@ class TurnView(Struct, kw_only=True):
             dollars(self.cost_usd) if self.cost_usd is not None else "",
         ]
         return " · ".join(filter(None, parts))
+
+
+def about(call: CallView) -> str:
+    """Return the file or the pattern that a call is about, or else what it does in words."""
+    named = (call.arguments.get(name) for name in ("pattern", "path", "file_path"))
+    return next((text for text in named if isinstance(text, str)), call.words.partition(" ")[2])
+
+
+def _done(event: e.ToolResultEvent, call: CallView) -> DoneView:
+    good = event.status == "ok"
+    nothing = not good or (isinstance(event.display, e.FilesDisplay) and not event.display.paths)
+    return DoneView(
+        tool=event.tool,
+        status=event.status,
+        about=about(call),
+        found=0 if nothing else len(event.content.splitlines()),
+        seconds=event.duration_s,
+        why="" if good else event.content[:LINE_CHARACTERS],
+    )
 
 
 class RequestView(Struct, kw_only=True, eq=False):
@@ -683,7 +734,7 @@ class AgentView(Struct, kw_only=True, eq=False):
         """A call ended; returns its entry."""
         call = self.transcript.ended(event)
         if self.turn is not None:
-            self.turn.add(event)
+            self.turn.add(event, call)
         self.open_calls.pop(event.tool_call_id, None)
         words = (call.words if call is not None else event.tool)[:LINE_CHARACTERS]
         self.does(f"{words}: {'done' if event.status == 'ok' else event.status}")

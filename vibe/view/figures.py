@@ -29,3 +29,12 @@ def short(count: int) -> str:
 def dollars(amount: float) -> str:
     """A price: ``$0.04``, ``$1,204.50``; a smaller one is not told as nothing."""
     return "<$0.01" if 0 < amount < 0.005 else f"${amount:,.2f}"
+
+
+def roughly(seconds: float) -> str:
+    """A time that is estimated: ``23 s``, ``1.5 min``, ``12 min``, ``2 h``."""
+    for size, unit in ((3_600, "h"), (60, "min")):
+        if seconds >= 0.9 * size:
+            halves = round(2 * seconds / size) / 2
+            return f"{halves if halves < 10 else round(halves):g} {unit}"
+    return f"{max(1, round(seconds))} s"

@@ -612,6 +612,8 @@ def _usage(view: View, run: RunView, event: e.UsageEvent) -> Changed:
         if part is not None:
             part.spent.add(event)
             keys.append(part.key)
+    if agent is not None and agent.turn is not None and agent.turn.seconds is None:
+        agent.turn.spend(event)
     if step is not None:
         step.budget_used += event.prompt_tokens + event.completion_tokens
     return tuple(keys)

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from ipc import events as e
 from ipc.events import Event, StepOutline
 from vibe.front.cells import text_of
-from vibe.front.plan_card import SCALES, bar, card, record
+from vibe.front.plan_card import SCALES, bar, card, drafted, planning_card, record
 from vibe.view.plan_view import PlanView, SpanView, StepView
 from vibe.view.view import View, apply
 
@@ -409,3 +409,166 @@ def test_the_hosts_own_commands_look_as_in_a_shell(purpose: str, shown: str) -> 
     )
 
     assert plan_of(quickstart(call)).steps["slugify"].doing().startswith(shown)
+
+
+# --- what is expected
+
+
+def expecting(**seconds: float) -> e.PlanExpectation:
+    steps = {name: e.Expectation(seconds=each, cost_usd=0.05) for name, each in seconds.items()}
+    return e.PlanExpectation(seconds=200.0, tokens=9_000, cost_usd=0.24, at_once=2, steps=steps)
+
+
+def test_what_is_to_come_has_a_place_and_the_head_tells_how_long_it_takes() -> None:
+    view = quickstart()
+    plan_of(view).state.expected = expecting(survey=4, design=70, slugify=30, shorten=20, test=40)
+    assert lines_of(view, width=140)[0].endswith("2/5 · 1:32 · 41k tok · $0.12 · ~1:18 left")
+    assert lines_of(view, width=140, now=1112.0)[0].endswith("~1:00 left"), "it takes longer than was expected"
+    assert "┄" in row_of(view, "test", width=140)
+    assert row_of(view, "test", width=140).index("┄") > row_of(view, "shorten", width=140).index("┄")
+
+
+def test_nothing_is_told_of_what_is_to_come_if_a_step_is_not_known() -> None:
+    view = quickstart()
+    plan_of(view).state.expected = expecting(survey=4, design=70, slugify=30, shorten=20)
+    assert "left" not in lines_of(view)[0]
+    assert "┄" not in "".join(lines_of(view))
+
+
+def test_an_estimate_that_was_exceeded_is_no_promise_that_it_is_almost_done() -> None:
+    view = quickstart(moved("shorten", "completed", ts=1090.0), moved("test", "completed", ts=1090.0))
+    plan_of(view).state.expected = expecting(survey=4, design=70, slugify=10, shorten=20, test=40)
+    assert "left" not in lines_of(view)[0]
+
+
+def test_a_plan_of_many_steps_is_looked_ahead_quickly() -> None:
+    names = [f"s{number}" for number in range(300)]
+    steps = tuple(outline(name, name, "code", *names[max(0, at - 3) : at]) for at, name in enumerate(names))
+    view = View()
+    expected = structs.replace(expecting(**dict.fromkeys(names, 10.0)), at_once=8)
+    apply(view, e.PlanStartedEvent(goal="g", steps=steps, ts=1000.0, expected=expected))
+    best = min(_timed(view) for _ in range(5))
+    assert best < 0.02, "a card is drawn eight times a second"
+
+
+def _timed(view: View) -> float:
+    began = process_time()
+    card(plan_of(view), 1001.0, 120, 20)
+    return process_time() - began
+
+
+def test_the_record_tells_what_a_plan_cost_against_what_was_estimated() -> None:
+    view = quickstart(
+        moved("slugify", "completed", "in_progress", ts=1100.0),
+        moved("shorten", "completed", ts=1100.0),
+        moved("test", "completed", ts=1100.0),
+        e.PlanCompletedEvent(status="completed", counts={}, duration_s=100.0, ts=1100.0),
+    )
+    plan = plan_of(view)
+    assert "estimated" not in text_of(record(plan, 120)[-1])
+    plan.state.expected = expecting(survey=4)
+    assert text_of(record(plan, 120)[-1]).endswith(" · 50 % cheaper than estimated")
+
+
+# --- planning
+
+PLANNER: dict[str, Any] = {"session_id": "planner", "source": "planner"}
+HALF = '{"value": {"steps": [{"id": "survey", "title": "Look", "mode": "research"}, {"id": "fix", "title": "Fix to'
+
+
+def looked(tool: str, ts: float, content: str = "one\ntwo", status: str = "ok", **arguments: str) -> tuple[Event, ...]:
+    call: dict[str, Any] = {"tool_call_id": f"{tool}{ts}", "tool": tool, "ts": ts, **PLANNER}
+    called = e.ToolCallEvent(arguments=arguments, summary=" ".join((tool, *arguments.values())), **call)
+    return called, e.ToolResultEvent(status=status, content=content, duration_s=0.1, **call)
+
+
+def planning(*events: Event) -> View:
+    view = View()
+    begun: tuple[Event, ...] = (
+        e.PromptStartedEvent(prompt_id="p", ts=1000.0, **PLANNER),
+        *looked("read_file", 1001.0, path="shop/cart.py"),
+        *looked("read_file", 1002.0, path="shop/cart.py"),
+        *looked("grep", 1003.0, pattern="def total"),
+        *looked("read_file", 1004.0, path="shop/report.py"),
+        e.UsageEvent(model="m", prompt_tokens=16_000, completion_tokens=1_000, cost_usd=0.04, **PLANNER),
+    )
+    for event in (*begun, *events):
+        apply(view, event)
+    return view
+
+
+def planning_lines(view: View, now: float = 1023.0, width: int = 80, rows: int = 20, hint: str = "") -> list[str]:
+    agent = view.agents["planner"]
+    assert agent.turn is not None
+    return [text_of(line) for line in planning_card(agent, agent.turn, now, width, rows, hint)]
+
+
+def written(text: str, ts: float) -> Event:
+    return e.ToolArgumentsEvent(message_id="m", index=0, tool="hand_in_plan", text=text, ts=ts, **PLANNER)
+
+
+def test_a_planner_is_watched_a_row_a_kind_of_call() -> None:
+    lines = planning_lines(planning())
+    assert [line.split("   ")[0] for line in lines] == [
+        "▸ Planning  reads, changes nothing",
+        "✓ read",
+        "✓ searched  def total  2 hits",
+    ]
+    assert "✓ read      shop/cart.py  shop/report.py  " in lines[1]
+    assert [line.split("  ")[-1].strip() for line in lines] == ["23 s · 17k tok · $0.04", "2 files", "0.1 s"]
+
+
+def test_its_steps_are_there_as_they_are_written() -> None:
+    view = planning(written(HALF[:40], 1014.0), written(HALF[40:], 1016.0))
+    writing, *steps = planning_lines(view)[3:]
+    assert writing.startswith("⠼ writing   2 steps so far  ")
+    assert writing.endswith("  9 s · 13 tok/s")
+    assert steps == ["    ◇ survey  Look", "    · fix     Fix to▏"]
+    assert planning_lines(view, rows=5)[-1].endswith("Fix to▏"), "the newest step has a row"
+
+
+def test_a_draft_is_read_as_far_as_it_came_whatever_is_in_it() -> None:
+    assert [step.id for step in drafted(HALF)] == ["survey", "fix"]
+    assert (
+        drafted("") == drafted("no plan") == drafted('{"value": {"steps": 3}}') == drafted('{"steps": [1, {"id"') == []
+    )
+    (step,) = drafted('{"steps": [{"id": 1, "depends_on": [{"step": "a", "on": "failed"}, "b"]}]}')
+    assert (step.id, step.depends_on) == ("1", ("a", "b"))
+
+
+def test_a_long_draft_is_kept_from_its_beginning() -> None:
+    steps = ", ".join(f'{{"id": "s{number}", "title": "{"t" * 300}"}}' for number in range(100))
+    view = planning(written(f'{{"value": {{"steps": [{steps}', 1010.0))
+    assert "100 steps so far" in planning_lines(view)[3]
+
+
+def test_what_a_planner_is_refused_is_told_and_what_fits_no_more_goes_at_the_left() -> None:
+    many = [event for number in range(9) for event in looked("list_dir", 1010.0 + number, path=f"folder{number}")]
+    refused = looked("hand_in_plan", 1020.0, "hand_in_plan: not accepted: the plan: steps[2].check: wrong", "error")
+    lines = planning_lines(planning(*many, *refused))
+    assert lines[3].startswith("✓ listed    … folder")
+    assert "folder8" in lines[3]
+    assert lines[4] == "✗ refused   steps[2].check: wrong"
+
+
+def ended(outcome: str, detail: str = "") -> Event:
+    usage = e.UsageSum(prompt_tokens=20_000, completion_tokens=1_000, calls=2)
+    return e.PromptEndedEvent(
+        prompt_id="p", outcome=outcome, detail=detail, usage=usage, cost_usd=0.05, duration_s=41.0, ts=1041.0, **PLANNER
+    )
+
+
+def test_how_planning_ended_is_a_row() -> None:
+    (line,) = planning_lines(planning(ended("completed")))
+    assert line == f"✓ Planned  read 2 files, searched once{'41 s · 21k tok · $0.05':>42}"
+    assert planning_lines(planning(ended("interrupted")))[0].startswith("⊘ stopped planning  read 2 files")
+
+
+def test_why_there_is_no_plan_is_told_in_full_with_the_keys() -> None:
+    view = planning(ended("failed", "the plan: steps[2].check: must be a list"))
+    (line,) = planning_lines(view, width=100, hint="r try again · o open")
+    assert line.startswith("✗ no plan: steps[2].check: must be a list   r try again · o open  ")
+    assert line.endswith("  41 s · 21k tok · $0.05")
+    lines = planning_lines(planning(ended("failed", "the provider has no room now, " * 5)), hint="o open")
+    assert lines[-1].endswith("   o open")
+    assert " ".join(" ".join(lines).split()).count("no room now") == 5

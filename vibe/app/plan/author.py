@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
@@ -25,6 +26,7 @@ from vibe.app.engine.host import Host
 from vibe.app.engine.result_record import RunRecord
 from vibe.app.plan.drafting import PlanDraft, ProposedChange
 from vibe.app.plan.replanning import check_enabled, limits_of
+from vibe.app.plan.usage_history import expectation
 from vibe.core.agent_loop import ActResult
 from vibe.core.config.models import ModelConfig
 from vibe.core.outcome import Outcome
@@ -56,10 +58,13 @@ class PlanningRequest(Struct, frozen=True, kw_only=True):
 class Planning:
     """A run that plans: its agents' context, its events, and the record at its end."""
 
-    def __init__(self, engine: Engine, context: AgentContext, limits: PlanningLimits, channel: Publishing) -> None:
+    def __init__(
+        self, engine: Engine, context: AgentContext, limits: PlanningLimits, channel: Publishing, home: Path
+    ) -> None:
         self.context = context
         self.session_id = channel.session_id
         self._engine = engine
+        self._home = home
         self.limits = limits
         self._channel = channel
         self._started = time.monotonic()
@@ -67,10 +72,10 @@ class Planning:
 
     def draft(self, goal: str) -> PlanDraft:
         """Return a proposal for a goal, without a version yet."""
-        engine = self._engine
-        return PlanDraft(
-            goal=goal, context=self.context, limits=self.limits, config=engine.config, agents=engine.agents
-        )
+        engine, context, limits = self._engine, self.context, self.limits
+        expects = partial(expectation, (self._home, context.workspace.root), engine, context.default_model)
+        config, agents = engine.config, engine.agents
+        return PlanDraft(goal=goal, context=context, limits=limits, config=config, agents=agents, expects=expects)
 
     def end(self, found: PlanDraft | ProposedChange | None, signal_exit: int | None = None) -> RunRecord:
         """Announce the end, and return what the run came to.
@@ -115,7 +120,7 @@ async def planning(
         )
         for warning in (*engine.warnings, *request.notes):
             channel.sink.publish(WarningEvent(code="start", message=warning))
-        run = Planning(engine, _context(request, engine, channel, user_input), limits, channel)
+        run = Planning(engine, _context(request, engine, channel, user_input), limits, channel, host.home)
         try:
             yield run
         finally:

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio.to_thread
 from msgspec import Struct
 
-from ipc.events import WarningEvent
+from ipc.events import PlanExpectation, WarningEvent
 from ipc.sink import EventSink
 from planner.plan.loader import load_plan
 from planner.plan.step_limits import usual_limits
@@ -38,7 +38,7 @@ from vibe.app.plan.reuse import note_commit
 from vibe.app.plan.rewind import recorded
 from vibe.app.plan.step_context import StepPlace, step_context
 from vibe.app.plan.step_executor import APPROVAL_MODES, PlanSteps, step_executor
-from vibe.app.plan.usage_history import revisions_folder
+from vibe.app.plan.usage_history import expectation, revisions_folder
 from vibe.app.plan.worktrees import clear_worktrees, worktree_executor
 from vibe.core.session.write_turn import WriteTurn
 
@@ -90,7 +90,7 @@ async def dispatch_steps(
         executor=executor,
         store=store,
         sink=sink,
-        options=_dispatch_options(run, steps, watchdog, worktrees.kept),
+        options=await anyio.to_thread.run_sync(_dispatch_options, run, steps, watchdog, worktrees.kept),
     )
     if run.decider is not None:
         await stack.enter_async_context(run.decider.at_work(control))
@@ -141,16 +141,26 @@ def _accepted_writes(store: PlanStore) -> frozenset[str]:
 
 
 def _dispatch_options(run: HeldRun, steps: PlanSteps, watchdog: Watchdog, kept_by: KeptBy) -> DispatchOptions:
+    """Return how the steps are run; reads earlier plans if this is a new one."""
     store = run.store
     return DispatchOptions(
         watchdog=watchdog,
         step_limits=usual_limits(steps.engine.config),
         attended=run.audience.waits or run.decider is not None,
         version=__version__,
+        expected=_expected(steps) if not store.state().attached else None,
         replanning=_replanning(steps, kept_by),
         steering=run.steering,
         spent_by=lambda step_id, attempt: attempt_spending(store.folder.step_folder(step_id), attempt),
     )
+
+
+def _expected(steps: PlanSteps) -> PlanExpectation | None:
+    store = steps.store
+    settings, plan = store.settings, steps.plan.resolved()
+    done = {step_id for step_id, step in store.state().steps.items() if step.status.is_final}
+    place = (steps.host.home, Path(settings.workspace))
+    return expectation(place, steps.engine, settings.model, plan, settings.max_parallel, done)
 
 
 def _replanning(steps: PlanSteps, kept_by: KeptBy) -> ReplanPolicy:

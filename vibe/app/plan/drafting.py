@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import cache, partial
 
 import msgspec
 from anyio import to_thread
 from msgspec import Struct, field, structs
 
-from ipc.events import PlanBounds, PlannedCommand, PlanProposedEvent
+from ipc.events import PlanBounds, PlanExpectation, PlannedCommand, PlanProposedEvent
 from planner.author.planner_agent import Draft, PlannerAgent, PlanningLimits
 from planner.plan.diagnostics import PlanEndedError
 from planner.plan.estimate import Estimate, estimate, notes
@@ -32,7 +33,7 @@ from vibe.system.errors import UsageError, VibeError
 
 
 class DraftVersion(Struct, frozen=True, kw_only=True):
-    """One version of a proposed plan: its ``number``, from 1, and its bounds.
+    """One version of a proposed plan: its ``number``, from 1, its bounds, and what it will take (None: unknown).
 
     ``repairs`` say what was put right in the model's own words.
     """
@@ -40,6 +41,7 @@ class DraftVersion(Struct, frozen=True, kw_only=True):
     number: int
     loaded: LoadedPlan
     estimate: Estimate
+    expected: PlanExpectation | None = None
     repairs: tuple[str, ...] = ()
 
 
@@ -48,7 +50,8 @@ class PlanDraft(Struct, kw_only=True):
 
     ``context`` is that of the agent which plans: its account pays for every version, its sink is told. ``limits`` bound
     each piece of planning. Estimates take from ``config`` what plan and steps do not say, and from ``agents`` the
-    models of those that steps name.
+    models of those that steps name. ``expects`` tells what a resolved plan will take, of which so many steps can run at
+    once; it reads files.
     """
 
     goal: str
@@ -56,12 +59,15 @@ class PlanDraft(Struct, kw_only=True):
     limits: PlanningLimits
     config: VibeConfig
     agents: AgentManager
+    expects: Callable[[Plan, int], PlanExpectation | None]
     versions: list[DraftVersion] = field(default_factory=list[DraftVersion])
     """All versions; the last is the proposal."""
     piped: str = ""
     """Text that came with the goal, for the planner."""
     acted: ActResult | None = None
     """Result of the last planning; None before the first, or if it was cancelled."""
+    planner: PlannerAgent | None = None
+    """The one that planned last."""
 
     @property
     def last(self) -> DraftVersion:
@@ -98,9 +104,7 @@ class PlanDraft(Struct, kw_only=True):
         Raises:
             UsageError: the model can't be had.
         """
-        self.acted = None
-        planner = PlannerAgent(self.context, self.limits)
-        return await self._take(await planner.plan(self.goal, piped=self.piped))
+        return await self._take(await self._renewed().plan(self.goal, piped=self.piped))
 
     async def revise(self, sentence: str) -> DraftVersion | None:
         """Have the proposal changed as a sentence says; None: it stays as it is, and ``acted`` says why.
@@ -109,9 +113,11 @@ class PlanDraft(Struct, kw_only=True):
             UsageError: there is nothing to change yet.
             UsageError: the sentence is blank, the plan is too long to be told, or the model can't be had.
         """
-        self.acted = None
-        planner = PlannerAgent(self.context, self.limits)
-        return await self._take(await planner.redraft(self.loaded.plan, sentence))
+        return await self._take(await self._renewed().redraft(self.loaded.plan, sentence))
+
+    def steer(self, text: str) -> bool:
+        """Say something to the model that plans; False: it does not, or can't take that."""
+        return self.planner is not None and self.planner.steer(text)
 
     async def replace(self, document: LoadedPlan | bytes | str, repairs: tuple[str, ...] = ()) -> DraftVersion:
         """Take a document that another wrote as the next version; ``repairs`` as in it.
@@ -123,6 +129,10 @@ class PlanDraft(Struct, kw_only=True):
             document = await to_thread.run_sync(partial(load_plan, document, where="the plan"))
         return await self._propose(document, repairs)
 
+    def _renewed(self) -> PlannerAgent:
+        self.acted, self.planner = None, PlannerAgent(self.context, self.limits)
+        return self.planner
+
     async def _take(self, draft: Draft) -> DraftVersion | None:
         self.acted = draft.acted
         plan = draft.plan
@@ -130,20 +140,22 @@ class PlanDraft(Struct, kw_only=True):
 
     async def _propose(self, loaded: LoadedPlan, repairs: tuple[str, ...] = ()) -> DraftVersion:
         self.goal = loaded.plan.goal
-        found = await to_thread.run_sync(self._bounds, loaded)
-        version = DraftVersion(number=len(self.versions) + 1, loaded=loaded, estimate=found, repairs=repairs)
+        found, expected = await to_thread.run_sync(self._bounds, loaded)
+        number = len(self.versions) + 1
+        version = DraftVersion(number=number, loaded=loaded, estimate=found, expected=expected, repairs=repairs)
         self.versions.append(version)
         self.context.sink.publish(self._proposed(version))
         return version
 
-    def _bounds(self, loaded: LoadedPlan) -> Estimate:
-        """Return the bounds of a plan; may load the price list."""
+    def _bounds(self, loaded: LoadedPlan) -> tuple[Estimate, PlanExpectation | None]:
+        """Return the bounds of a plan, and what it will take; reads earlier plans, and may load the price list."""
         plan = loaded.plan.resolved()
         at_once = plan.max_parallel_steps or self.config.planner.max_parallel_steps
         rate_of, usual = cache(self._rate), usual_limits(self.config)
-        return estimate(
+        found = estimate(
             plan, loaded.dag, max_parallel=at_once, usual=usual, rate_of=lambda step: rate_of(step.model, step.agent)
         )
+        return found, self.expects(plan, at_once)
 
     def _rate(self, model: str | None, agent: str | None) -> float | None:
         """Return what the dearest token costs that a step with this model or agent can use; None: unknown."""
@@ -164,6 +176,7 @@ class PlanDraft(Struct, kw_only=True):
             document=json.loads(version.loaded.plan.model_dump_json(exclude_unset=True)),
             steps=tuple(outline_of(step) for step in plan.steps),
             estimate=structs.replace(bounds, notes=notes(found, bounds=False)),
+            expected=version.expected,
             commands=command_lines(plan),
             draft=version.number,
             repairs=version.repairs,

@@ -1,17 +1,27 @@
-"""Spending of a plan before this run: from its journal, and from conversations whose process was killed."""
+"""Spending of a plan before this run, and of plans before this one, by which it is expected to take as much."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
+from ipc.events import PlanExpectation
 from planner.author.planner_agent import CALLER
-from planner.plan.model import Plan
-from planner.state.state import AttemptKey, RemovedStep, State
-from planner.store.folder import PlanFolder
+from planner.plan.expectation import COMMAND, Measured, expect
+from planner.plan.model import Plan, Step
+from planner.plan.status import StepStatus
+from planner.state.schedule import outline_of
+from planner.state.state import AttemptKey, RemovedStep, State, StepState
+from planner.store.errors import BrokenPlanError
+from planner.store.folder import JOURNAL_FILE, PlanFolder, plans_in
 from subagents.step.local_executor import attempt_spending
 from subagents.step_result import AgentUsage
+from vibe.app.plan.preflight import StepParts, check_model
 from vibe.core.messages import Spending, Spent, total_of
 from vibe.core.session.transcript import Transcript, TranscriptError
+from vibe.system.errors import VibeError
 
 NOTHING = Spending()
 
@@ -67,3 +77,63 @@ def spending_by_attempt(plan: Plan, state: State, folder: PlanFolder) -> dict[At
                 said = attempt_spending(folder.step_folder(step_id), attempt)
                 spent[step_id, attempt] = said if said.usage.calls > recorded.usage.calls else recorded
     return spent
+
+
+MOST_PLANS: Final = 24
+"""So many earlier plans of a home are read, the newest."""
+MOST_BYTES: Final = 2_000_000
+"""Of their journals together."""
+
+
+def expectation(
+    place: tuple[Path, Path],
+    parts: StepParts,
+    default_model: str | None,
+    plan: Plan,
+    at_once: int,
+    done: Collection[str] = (),
+) -> PlanExpectation | None:
+    """Return what a resolved plan will take as earlier ones did, without steps that are ``done``; reads files.
+
+    ``place`` is the home and the workspace. None: too little is known.
+    """
+    steps = [step for step in plan.steps if step.id not in done]
+    try:
+        kinds = {step.id: _kind(step, parts, default_model) for step in steps}
+    except VibeError:  # one whose model can't be had
+        return None
+    return expect([outline_of(step) for step in steps], kinds, _earlier_steps(*place), at_once)
+
+
+def _kind(step: Step, parts: StepParts, default_model: str | None) -> tuple[str, str]:
+    if step.command is not None:
+        return (COMMAND, step.command)
+    return (step.mode.value, check_model(step, parts, default_model, priced=False))
+
+
+def _earlier_steps(home: Path, workspace: Path) -> Iterator[Measured]:
+    """Yield the completed steps of earlier plans of a home, as far as it says what they took; reads files."""
+    left = MOST_BYTES
+    for folder in plans_in(home, None, MOST_PLANS):
+        with suppress(BrokenPlanError, OSError):
+            left -= (folder.path / JOURNAL_FILE).stat().st_size
+            if left < 0:
+                return
+            here = folder.settings().workspace == str(workspace)
+            yield from filter(None, (_past(step, here=here) for step in folder.state().steps.values()))
+
+
+def _past(step: StepState, *, here: bool) -> Measured | None:
+    result, order = step.result, step.outline.order
+    if step.status is not StepStatus.COMPLETED or not step.attempts or result is None or order is None:
+        return None
+    if not (order.command or result.model):
+        return None  # of an earlier version
+    spent = total_of(attempt.result for attempt in step.attempts)
+    return Measured(
+        kind=(COMMAND, order.command) if order.command is not None else (step.outline.mode, result.model),
+        seconds=max(0.0, sum(attempt.seconds - attempt.result.waited_s for attempt in step.attempts)),
+        tokens=spent.usage.total_tokens,
+        cost_usd=spent.cost_usd,
+        here=here,
+    )

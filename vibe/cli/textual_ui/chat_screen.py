@@ -22,13 +22,13 @@ from vibe.cli.textual_ui.input.queued_list import QueuedList
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.log.markdown_blocks import warm
 from vibe.cli.textual_ui.overview.side_panel import SidePanel
-from vibe.cli.textual_ui.overview.ticker import Ticker
+from vibe.cli.textual_ui.overview.ticker import Ticker, is_busy, planner
 from vibe.cli.textual_ui.overview.working_line import WorkingLine
 from vibe.cli.textual_ui.panels.bottom_panel import BottomPanel
 from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
 from vibe.cli.textual_ui.panels.request_queue import Awaited, RequestQueue
 from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter, journals_of
-from vibe.cli.textual_ui.presenters.plan_cards import PlanCards
+from vibe.cli.textual_ui.presenters.plan_cards import PlanCards, PlanningCards
 from vibe.cli.textual_ui.presenters.start_page import StartPage
 from vibe.cli.textual_ui.screens.setup_screen import SetupScreen
 from vibe.cli.textual_ui.screens.transcript_screen import TranscriptScreen
@@ -64,6 +64,7 @@ PLAN_MODE = "plan"
 """The agent that only reads, and proposes plans."""
 PLAN_HINT = "Enter proposes a plan · / commands · @ files · ! shell"
 BUSY_HINT = "Enter queues · Ctrl+S tells the agent now"
+PLANNING_HINT = "Ctrl+S tells the planner something"
 
 Chosen = TypeVar("Chosen")
 Hold: TypeAlias = "Callable[[ChatScreen], Awaitable[None]]"
@@ -131,6 +132,12 @@ class ChatScreen(Screen[None]):
         self._read = journals_of(env.home, env.runtime_dir)
         self.presenter = ChatPresenter(self.log_view, read=self._read)
         self._cards = PlanCards(self.log_view, clock)
+        self.plannings = PlanningCards(
+            self.log_view,
+            clock,
+            again=lambda goal: controller.submit(f"/plan {goal}"),
+            look=lambda agent_id: self._open(SidePanel.Opened(agent_id=agent_id)),
+        )
         self._side = SidePanel(clock=clock)
         self._working = WorkingLine(clock=clock)
         self.ticker = Ticker(is_hidden=self._cards.is_out_of_sight, clock=clock)
@@ -155,7 +162,8 @@ class ChatScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Show the state, and tell once the first frame is drawn."""
-        for presenter in (self.presenter, self._cards, self._side, self._working, self.ticker, self._queued):
+        shown = (self._side, self._working, self.ticker, self._queued)
+        for presenter in (self.presenter, self.plannings, self._cards, *shown):
             self.store.add(presenter.present)
         self.store.add(self._present_line)
         self.watch(self.log_view, "scroll_y", self.ticker.refresher.wish, init=False)
@@ -199,9 +207,10 @@ class ChatScreen(Screen[None]):
     def _present_line(self, view: View, changed: frozenset[ViewKey]) -> None:  # noqa: ARG002  as every presenter
         """Have the line say what Enter does now, and whether the agent asks."""
         agent = view.agents.get(self.ticker.agent_id) or view.main
-        is_busy = agent is not None and agent.prompt is not None
+        works = agent is not None and agent.prompt is not None
         plans = agent is not None and agent.profile == PLAN_MODE
-        self.prompt.hint(BUSY_HINT if is_busy else PLAN_HINT if plans else HINT)
+        idle = PLANNING_HINT if is_busy(planner(view)) else PLAN_HINT if plans else HINT
+        self.prompt.hint(BUSY_HINT if works else idle)
         self.prompt.set_class(agent is not None and agent.approvals == "all", "unasked")
 
     # --- as a stage

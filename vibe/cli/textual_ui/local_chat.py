@@ -43,8 +43,6 @@ from vibe.system.errors import ConfigError, UsageError, VibeError
 from vibe.system.own_places import user_home_of
 from vibe.view.plan_view import decision_text
 
-GOAL_LENGTH = 200
-
 
 class PlannerController:
     """Has plans proposed and run on a stage; an event sink that hears of proposals and decisions."""
@@ -52,10 +50,6 @@ class PlannerController:
     def __init__(self, stage: ChatScreen) -> None:
         self._stage = stage
         self._proposed: PlanProposedEvent | None = None
-
-    def begin(self, goal: str) -> None:
-        """Say that a plan is being written."""
-        self._stage.say(f"planning: {one_line(goal, GOAL_LENGTH)} (Esc stops it)")
 
     def publish(self, event: BusEvent) -> None:
         """Take one event."""
@@ -114,7 +108,9 @@ class LocalTalk(HeldTalk):
     def __init__(self, runtime: Runtime, opening: Opening, limits: PromptLimits, stage: ChatScreen) -> None:
         planner = PlannerController(stage)
         accept, audience = planner.accept, planner.audience
-        plans = PlanTalk(accept=accept, audience=audience, ended=planner.end, begun=planner.begin)
+        plans = PlanTalk(
+            accept=accept, audience=audience, ended=planner.end, begun=stage.plannings.begin, shows_planning=True
+        )
         seat = Seat(
             listeners=[stage.store, planner],
             approver=stage.requests,
@@ -261,8 +257,9 @@ class LocalChat:
         self._talk.begin(self._send, prompt, images)
 
     def steer(self, text: str) -> bool:
-        """Say something to the agent at work; False: it is not at work."""
-        is_heard = self._conversation.steer(text)
+        """Say something to the agent at work, or else to the model that plans; False: neither is at work."""
+        talk = self._talk
+        is_heard = self._conversation.steer(text) or talk.plans.steer(text)
         if is_heard:
             self._stage.say(f"will be delivered before the next step: {one_line(text, STEERED_LENGTH)}")
         return is_heard

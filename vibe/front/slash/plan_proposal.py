@@ -119,7 +119,7 @@ def _planning(talk: Talk, goal: str, wanted_by: str) -> AbstractAsyncContextMana
 async def _drafted(talk: Talk, goal: str, document: LoadedPlan | None, wish: str) -> LoadedPlan | None:
     """Return the plan that was accepted; None: none was."""
     async with _planning(talk, goal, "/plan") as run:
-        draft = run.draft(goal)
+        draft = talk.plans.draft = run.draft(goal)
         if document is not None:
             await draft.replace(document)
             if wish:
@@ -137,7 +137,8 @@ async def _accepted(talk: Talk, draft: PlanDraft) -> LoadedPlan | None:
         return draft.loaded
     verdict = await _verdict(talk, draft, (VerdictKind.RUN, VerdictKind.DROP, VerdictKind.LATER))
     if verdict.kind is VerdictKind.DROP:
-        talk.say("the plan is dropped")
+        talk.plans.dropped = draft.loaded
+        talk.say("dropped · /plan undo")
     return draft.loaded if verdict.kind is VerdictKind.RUN else None
 
 
@@ -167,9 +168,11 @@ async def _plan(talk: Talk, draft: PlanDraft, work: Callable[[], Awaitable[Draft
         return
     if draft.acted is None:
         draft.acted = before
-        talk.say("planning was stopped" + (": the plan is unchanged" if draft.versions else ""))
+        said = "stopped planning" + (": the plan is unchanged" if draft.versions else "")
     else:
-        talk.say(f"no plan: {one_line(draft.acted.detail or draft.acted.outcome.value, REASON_LENGTH)}")
+        said = f"no plan: {one_line(draft.acted.detail or draft.acted.outcome.value, REASON_LENGTH)}"
+    if not talk.plans.shows_planning:
+        talk.say(said)
 
 
 async def _run(talk: Talk, plan: LoadedPlan | str) -> None:

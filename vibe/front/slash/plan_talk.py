@@ -15,6 +15,7 @@ from ipc.commands import Pause
 from vibe.system.errors import UsageError
 
 if TYPE_CHECKING:
+    from planner.plan.loader import LoadedPlan
     from vibe.app.plan.dispatch import Audience
     from vibe.app.plan.drafting import DraftVersion, PlanDraft
     from vibe.app.plan.run import PlanRun, PlanSession
@@ -50,13 +51,15 @@ class PlanTalk:
     """One plan at a time is proposed or run in a conversation.
 
     ``accept`` shows the last version of a draft and returns the answer, ``audience`` makes the audience of one run, and
-    ``ended`` shows how it ended. ``begun`` is told each goal for which a plan is being written.
+    ``ended`` shows how it ended. ``begun`` is told each goal for which a plan is being written. ``shows_planning``: the
+    front end shows by itself how that goes on and ends.
     """
 
     accept: Callable[[PlanDraft], Awaitable[PlanVerdict]]
     audience: Callable[[], Audience]
     ended: Callable[[PlanRun], object]
     begun: Callable[[str], object] = lambda _goal: None
+    shows_planning: bool = False
     session: PlanSession | None = None
     """The plan that runs; None: none does."""
     is_taken: bool = False
@@ -64,6 +67,10 @@ class PlanTalk:
     revised: list[DraftVersion] = field(default_factory=list["DraftVersion"])
     """The versions of a plan that the agent of the conversation is to change."""
     _rested: Event = field(default_factory=Event, init=False)
+    draft: PlanDraft | None = field(default=None, init=False)
+    """The plan that a model works on, or the person is asked about."""
+    dropped: LoadedPlan | None = field(default=None, init=False)
+    """The plan that was dropped last."""
     _planning: CancelScope | None = field(default=None, init=False)
 
     def take(self) -> None:
@@ -82,7 +89,7 @@ class PlanTalk:
             UsageError: one is or does.
         """
         if self.is_taken:
-            raise UsageError("a plan is being written, is proposed or runs: stop, answer or /pause it first")
+            raise UsageError("one plan at a time: /pause the open one first")
 
     @property
     def running(self) -> PlanSession:
@@ -114,6 +121,10 @@ class PlanTalk:
         finally:
             self._planning = None
         return None
+
+    def steer(self, text: str) -> bool:
+        """Say something to the model that plans; False: none does."""
+        return self._planning is not None and self.draft is not None and self.draft.steer(text)
 
     def interrupt(self) -> bool:
         """Stop the model that plans at once; False: none does."""

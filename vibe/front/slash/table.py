@@ -18,7 +18,10 @@ WORDS = MappingProxyType({
     "help": ("support", "[COMMAND]", "list commands and keys, or explain one command"),
     "plan": (
         "plan",
-        "GOAL | status | show | list | pause | resume | cancel | decide | retry | skip | edit | save | load | demo",
+        (
+            "GOAL | status | show | list | pause | resume | cancel | decide | retry | skip | edit | save | load | undo"
+            " | demo"
+        ),
         "propose a plan, revise it and run it; or show and control plans",
     ),
     "skip": ("plan", "STEP", "skip a step of the plan"),

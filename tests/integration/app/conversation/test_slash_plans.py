@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from anyio import create_task_group, sleep, to_thread
 
+from ipc.events import PlanProposedEvent, PlanResumedEvent, PlanStartedEvent
+from planner.store.folder import PlanFolder, plans_folder
 from tests.fakes.model_server import Reply, ServedCall
 from tests.integration.app.conversation.conftest import Rig
 from tests.integration.app.conversation.scripted_talk import ScriptedTalk, talking
@@ -106,7 +108,7 @@ async def test_a_proposal_is_changed_saved_and_loaded_again(rig: Rig) -> None:
         rig.server.enqueue(hand_in(BUILD), hand_in(BUILD, CHECK))
         told = await talk.do("/plan new list all of it")
         assert told.count("plan.json already exists") == 1
-        assert "the plan is dropped" in told
+        assert "dropped · /plan undo" in told
         saved = await to_thread.run_sync(content, rig.folder / "plan.json")
         await talk.do("/plan load plan.json")
 
@@ -155,6 +157,63 @@ async def test_wrong_words_are_answered_with_what_is_right(rig: Rig, line: str, 
     assert expected in str(raised.value)
 
 
+async def test_a_plan_that_was_dropped_is_proposed_again(rig: Rig) -> None:
+    async with talking(rig) as talk:
+        answers = Answers(talk, DROP, RUN)
+        with pytest.raises(UsageError, match="no plan was dropped here"):
+            await talk.do("/plan undo")
+        rig.server.enqueue(hand_in(BUILD))
+        assert await talk.do("/plan Build it") == "dropped · /plan undo"
+        await talk.do("/plan undo")
+
+    assert answers.asked == [["build"], ["build"]]
+    assert answers.statuses == ["completed"]
+    assert len(rig.server.requests) == 1
+
+
+async def test_a_plan_is_expected_to_take_what_earlier_ones_took_and_keeps_that(rig: Rig) -> None:
+    async with talking(rig) as talk:
+        answers = Answers(talk, RUN, RUN)
+        rig.server.enqueue(hand_in(BUILD), hand_in(BUILD, CHECK))
+        await talk.do("/plan Build it")
+        await talk.do("/plan Build and check it")
+        await to_thread.run_sync((rig.folder / "gate").touch)
+        await talk.do("/retry")
+
+    first, second = rig.seen(PlanProposedEvent)
+    assert first.expected is None, "nothing is known yet"
+    assert second.expected is not None
+    assert set(second.expected.steps) == {"build", "check"}
+    assert second.expected.seconds >= second.expected.steps["check"].seconds
+    folder = PlanFolder(plans_folder(rig.host.home) / str(answers.ended[-1].record.plan_id))
+    facts = (await to_thread.run_sync(folder.journal)).facts
+    began = next(fact for fact in facts if isinstance(fact, PlanStartedEvent))
+    resumed = next(fact for fact in facts if isinstance(fact, PlanResumedEvent))
+    assert began.expected is not None
+    assert resumed.expected == began.expected
+
+
+async def test_a_model_that_plans_is_told_something(rig: Rig) -> None:
+    async with talking(rig) as talk:
+        answers = Answers(talk, DROP)
+        look = Reply(tool_calls=(ServedCall(name="list_dir", arguments="{}"),))
+        rig.server.enqueue(look, hand_in(BUILD))
+        assert not talk.plans.steer("too early")
+
+        async def tell() -> None:
+            while not talk.plans.steer("mind the tests"):  # noqa: ASYNC110  a server in a thread
+                await sleep(0.01)
+
+        async with create_task_group() as tasks:
+            tasks.start_soon(tell)
+            await talk.do("/plan Build it")
+        assert not talk.plans.steer("too late")
+        told = json.dumps(rig.server.requests[-1].body)
+
+    assert "mind the tests" in told
+    assert answers.asked == [["build"]]
+
+
 async def test_words_of_a_plan_begin_a_goal_where_more_follow(rig: Rig) -> None:
     async with talking(rig) as talk:
         answers = Answers(talk, DROP)
@@ -181,11 +240,11 @@ async def test_planning_is_stopped_at_once_and_leaves_what_was_proposed(rig: Rig
 
         async with create_task_group() as tasks:
             tasks.start_soon(stopped_by, lambda: acts.cancel(talk, ""), 1)
-            assert await talk.do("/plan Build it") == "planning was stopped"
+            assert await talk.do("/plan Build it") == "stopped planning"
         assert not talk.plans.is_taken
         async with create_task_group() as tasks:
             tasks.start_soon(stopped_by, interrupt, 3)
-            assert "planning was stopped: the plan is unchanged" in await talk.do("/plan Build it")
+            assert "stopped planning: the plan is unchanged" in await talk.do("/plan Build it")
         assert not talk.plans.interrupt()
 
     assert answers.asked == [["build"], ["build"]]
@@ -195,9 +254,9 @@ async def test_planning_is_stopped_at_once_and_leaves_what_was_proposed(rig: Rig
 async def test_one_plan_at_a_time(rig: Rig) -> None:
     async with talking(rig) as talk:
         talk.plans.take()
-        with pytest.raises(UsageError, match="is proposed or runs"):
+        with pytest.raises(UsageError, match="one plan at a time"):
             await talk.do("/plan cancel")
-        with pytest.raises(UsageError, match="is proposed or runs"):
+        with pytest.raises(UsageError, match="one plan at a time"):
             await talk.do("/plan Build it")
-        with pytest.raises(UsageError, match="is proposed or runs"):
+        with pytest.raises(UsageError, match="one plan at a time"):
             await talk.do("/plan resume")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -21,7 +22,9 @@ from textual.widgets import Input, OptionList
 from ipc import events as e
 from ipc.events import (
     Event,
+    Expectation,
     PlanBounds,
+    PlanExpectation,
     PlannedCommand,
     PlanProposedEvent,
     StepOutline,
@@ -498,6 +501,16 @@ def shorten(text: str, most: int, *, end: str = "…") -> str:
 - it never returns more than `most` characters
 - it breaks between words where that is possible
 """
+EXPECTED = PlanExpectation(
+    seconds=235.0,
+    tokens=96_000,
+    cost_usd=0.22,
+    at_once=2,
+    steps={
+        step.id: Expectation(seconds=seconds, tokens=0 if step.id == "test" else 16_000, cost_usd=0.04)
+        for step, seconds in zip(STEPS, (31.0, 26.0, 70.0, 110.0, 8.0, 42.0), strict=True)
+    },
+)
 PROPOSED = PlanProposedEvent(
     plan_id=PLAN,
     ts=STARTED - 30.0,
@@ -528,6 +541,7 @@ PROPOSED = PlanProposedEvent(
         max_price=1.44,
         notes=("design has no check",),
     ),
+    expected=EXPECTED,
     commands=(
         PlannedCommand(step_id="slugify", command="python3 -m unittest tests.test_slugs", purpose="verify"),
         PlannedCommand(step_id="shorten", command="python3 -m unittest tests.test_short", purpose="verify"),
@@ -546,6 +560,89 @@ EARLIER: tuple[Event, ...] = (
         **CHAT,
     ),
 )
+
+
+PLANNER: dict[str, Any] = {"source": "planner", "session_id": "planner"}
+DRAFT = json.dumps({
+    "value": {
+        "steps": [
+            {"id": step.id, "title": step.title, "mode": step.mode, "depends_on": step.depends_on} for step in STEPS
+        ]
+    }
+})
+
+
+def _looked(number: int, tool: str, content: str, seconds: float = 0.0, **arguments: str) -> tuple[Event, Event]:
+    call: dict[str, Any] = {"tool_call_id": f"p{number}", "tool": tool, "ts": NOW - 20.0, **PLANNER}
+    words = " ".join((tool, *arguments.values()))
+    return (
+        e.ToolCallEvent(arguments=arguments, summary=words, **call),
+        e.ToolResultEvent(status="ok", content=content, duration_s=seconds, **call),
+    )
+
+
+PLANNING: tuple[Event, ...] = (
+    e.SessionStartedEvent(workspace="textkit", model="devstral-2", agent="planner", ts=NOW - 23.0, **PLANNER),
+    e.PromptStartedEvent(prompt_id="p", ts=NOW - 23.0, **PLANNER),
+    e.ModelStartedEvent(
+        message_id="p1", model="devstral-2", context_tokens=3_000, context_limit=256_000, ts=NOW - 23.0, **PLANNER
+    ),
+    e.ModelEndedEvent(message_id="p1", model="devstral-2", status="ok", ts=NOW - 21.0, **PLANNER),
+    *_looked(1, "read_file", "import re\n", path="textkit/slugs.py"),
+    *_looked(2, "read_file", "import re\n", path="textkit/short.py"),
+    *_looked(3, "grep", "a:1:def\nb:2:def\nb:9:def", 0.1, pattern="def slugify"),
+    *_looked(4, "grep", "a:1:test\n", 0.1, pattern="unittest"),
+    *_looked(5, "read_file", "import unittest\n", path="tests/test_slugs.py"),
+    e.UsageEvent(
+        model="devstral-2", prompt_tokens=16_200, completion_tokens=800, cost_usd=0.04, ts=NOW - 12.0, **PLANNER
+    ),
+)
+ASKED_AGAIN = e.ModelStartedEvent(
+    message_id="p2", model="devstral-2", context_tokens=9_000, context_limit=256_000, ts=NOW - 12.0, **PLANNER
+)
+
+
+def _written(text: str, ts: float) -> e.ToolArgumentsEvent:
+    return e.ToolArgumentsEvent(message_id="p2", index=0, tool="hand_in_plan", text=text, ts=ts, **PLANNER)
+
+
+async def _type_plan(on: Stage) -> None:
+    on.app.chat_screen.say("/plan Give textkit a slugify() and a shorten()", "typed")
+    on.app.chat_screen.plannings.begin(GOAL)
+
+
+async def planning(on: Stage) -> None:
+    """A plan is being written: three steps are there, and the beginning of a fourth."""
+    await _type_plan(on)
+    half = DRAFT.index("shorten()")
+    await on.see(*PLANNING, ASKED_AGAIN, _written(DRAFT[:20], NOW - 9.0), _written(DRAFT[20:half], NOW - 0.5))
+
+
+async def planned(on: Stage) -> None:
+    """It is written, and proposed."""
+    await planning(on)
+    usage = e.UsageSum(prompt_tokens=20_000, completion_tokens=1_000, calls=3)
+    ended = e.PromptEndedEvent(
+        prompt_id="p", outcome="completed", usage=usage, cost_usd=0.05, duration_s=41.0, ts=NOW, **PLANNER
+    )
+    await on.see(ended)
+    await on.begin(on.app.chat_screen.asked_about, PROPOSED, "{}")
+
+
+async def not_planned(on: Stage) -> None:
+    """What was handed in was no plan, three times."""
+    await planning(on)
+    ended = e.PromptEndedEvent(
+        prompt_id="p",
+        outcome="failed",
+        reason="output",
+        detail="the plan: steps[2].check: must be a list (after 3 tries)",
+        cost_usd=0.05,
+        duration_s=41.0,
+        ts=NOW,
+        **PLANNER,
+    )
+    await on.see(ended)
 
 
 async def proposal(on: Stage) -> None:
@@ -578,7 +675,14 @@ def _began(step_id: str, mode: str) -> e.SubAgentStartedEvent:
 
 
 _BEGUN = e.PlanStartedEvent(
-    plan_id=PLAN, goal=GOAL, steps=STEPS, max_parallel_steps=2, max_tokens=360_000, ts=STARTED, session_id=SESSION
+    plan_id=PLAN,
+    goal=GOAL,
+    steps=STEPS,
+    max_parallel_steps=2,
+    max_tokens=360_000,
+    ts=STARTED,
+    session_id=SESSION,
+    expected=EXPECTED,
 )
 RUNNING: tuple[Event, ...] = (
     _BEGUN,

@@ -200,7 +200,7 @@ async def test_three_hopeless_plans_are_the_end(tmp_path: Path) -> None:
     draft = await Desk(tmp_path, *bad).agent().plan("g")
     assert draft.plan is None
     assert (draft.acted.outcome, draft.acted.reason) == (Outcome.FAILED, "output")
-    assert "3 attempts" in draft.acted.detail
+    assert draft.acted.detail.endswith(" (after 3 tries)")
     assert "unknown decision 'd2'" in draft.acted.detail
 
 

@@ -122,3 +122,23 @@ def test_a_step_that_ended_is_forgotten_with_its_requests() -> None:
     sink.begin("a")
     clock.advance(3)
     assert sink.idle_seconds("a") == 3
+
+
+def test_the_seconds_in_which_a_person_was_waited_for_are_counted_once() -> None:
+    clock = ManualClock()
+    sink = Watchdog(MemorySink(), clock)
+    sink.begin("a")
+    clock.advance(3)
+    asked = [QuestionEvent(request_id=name, questions=(), subagent_step_id="a") for name in "rs"]
+    sink.publish(asked[0])
+    clock.advance(4)
+    sink.publish(asked[1])
+    clock.advance(5)
+    sink.publish(AnswerEvent(request_id="r"))
+    clock.advance(1)
+    assert sink.waited("a") == 10
+    sink.publish(AnswerEvent(request_id="s"))
+    clock.advance(7)
+    assert sink.waited("a") == 10
+    sink.end("a")
+    assert sink.waited("a") == 0

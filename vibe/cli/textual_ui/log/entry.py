@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -83,7 +83,8 @@ class LogEntry(Struct, eq=False):
     ``interrupted``; of a call ``writing``, ``queued``, ``running``, ``ok``, ``error``, ``denied`` or ``cancelled``;
     of a note ``note``, ``typed`` (a command), ``warning`` or ``error``. ``title`` is the heading of a call or a
     reasoning, ``detail`` what is said behind it, ``text`` all that a call printed; it is fit to show. ``key`` is its
-    name for the presenter. ``whole``: no line is left out in the middle of it.
+    name for the presenter. ``whole``: no line is left out in the middle of it. ``keys`` are what some keys do while it
+    is marked, or is the last.
     """
 
     kind: str
@@ -98,6 +99,7 @@ class LogEntry(Struct, eq=False):
     message_index: int | None = None
     whole: bool = False
     draw: Callable[[int], Sequence[Line]] | None = None
+    keys: Mapping[str, Callable[[], object]] = {}
     # Kept by the log: its place, its rows as far as they are known, and the number of the text it is a part of.
     index: int = -1
     height: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, ClassVar, Final, cast
@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, cast
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style as RichStyle
-from textual import events
+from textual import events, on
 from textual.binding import Binding, BindingType
 from textual.geometry import Offset, Size
 from textual.message import Message
@@ -590,7 +590,21 @@ class PaintedSheet(SheetView):
 
     def takes(self, key: str) -> bool:
         """Return whether a letter is for the log: once a key has marked an entry; else it begins a prompt."""
-        return self.has_focus and self._marked is not None and not self._is_clicked and key in LETTERS
+        is_ours = (self._marked is not None and key in LETTERS) or key in self._keys
+        return self.has_focus and not self._is_clicked and is_ours
+
+    @property
+    def _keys(self) -> Mapping[str, Callable[[], object]]:
+        """The keys that only the marked entry has, or else the last."""
+        entry = self._marked or next(reversed(self._sheet.entries), None)
+        return {} if entry is None else entry.keys
+
+    @on(events.Key)
+    def _act(self, event: events.Key) -> None:
+        """Do what such a key does."""
+        if event.key in self._keys and self.takes(event.key):
+            event.stop()
+            self._keys[event.key]()
 
     def on_blur(self) -> None:
         """Know nothing of the click any more."""

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
-from ipc.events import PlanBounds, PlannedCommand, PlanProposedEvent, StepOutline, WorkOrder
+from ipc.events import PlanBounds, PlanExpectation, PlannedCommand, PlanProposedEvent, StepOutline, WorkOrder
 from vibe.cli.textual_ui.log.rows import drawn
 from vibe.cli.textual_ui.panels.panel_frame import BAR, DIFF_STYLES, Line, Spot
 from vibe.front.cells import Piece, cells_of, fit, spread
@@ -17,7 +17,7 @@ from vibe.front.event_text import counted, one_line
 from vibe.front.plan_graph import MANY, GraphLook, GraphPlace, Shape, doing, groups, rails, shape
 from vibe.front.request_text import visible
 from vibe.system.plain_text import plain, plain_line
-from vibe.view.figures import clock, dollars, short
+from vibe.view.figures import clock, dollars, roughly, short
 
 FENCES: Final = ("```", "~~~")
 FEWEST: Final = 8
@@ -178,7 +178,16 @@ def _bounds(event: PlanProposedEvent, cols: int) -> list[list[Piece]]:
     side = "" if found is None or found.width < 2 else f", {found.width} side by side"
     steps: list[Piece] = [(f"{counted(known, 'step')}{side}", "muted")]
     most: list[Piece] = [] if found is None else [(_most(found), "")]
-    return _beside([("no estimate yet   ", ""), *steps], steps, most, cols)
+    if event.expected is None:
+        none = "no estimate yet"
+        return _beside([(f"{none} (first plan here)   ", ""), *steps], [(f"{none}   ", ""), *steps], most, cols)
+    likely = _likely(event.expected)
+    return _beside([(f"{likely}   ", ""), *steps], [(likely, "")], most, cols)
+
+
+def _likely(expected: PlanExpectation) -> str:
+    price = "" if expected.cost_usd is None else f" · {dollars(expected.cost_usd)}"
+    return f"about {roughly(expected.seconds)} · {_tokens(expected.tokens)} tok{price}"
 
 
 def _beside(left: list[Piece], least: list[Piece], right: list[Piece], cols: int) -> list[list[Piece]]:

@@ -1,40 +1,70 @@
-"""PlanCards: keeps a card of each plan that runs, or has run, in the chat log."""
+"""PlanCards, PlanningCards: keep a card of each plan that is written, runs or has run in the chat log."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.log.entry import LogEntry
-from vibe.cli.textual_ui.overview.ticker import SECONDS_PER_FRAME, Refresher, is_live
-from vibe.view.agent_view import Key
+from vibe.cli.textual_ui.overview.ticker import PLANNER, SECONDS_PER_FRAME, Refresher, is_live
+from vibe.view.agent_view import AgentView, Key, TurnView
 from vibe.view.plan_view import PlanView
 from vibe.view.view import View
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from vibe.front.cells import Line
 
 SHARE: Final = 0.6
 """Of the log's height that a card takes at most."""
 FEWEST: Final = 8
+KEYS: Final = {"r": "try again", "o": "open"}
+"""Keys on what became of a plan that could not be written."""
 
 
-class PlanCards:
+_Act: TypeAlias = Callable[[str], object]
+
+
+class _Cards:
+    """Entries of the log that are drawn anew, eight times a second, as long as they are of something that goes on."""
+
+    def __init__(self, log: ChatLog, clock: Callable[[], float]) -> None:
+        self._log = log
+        self._clock = clock
+        self._cards: dict[str, tuple[float | TurnView, LogEntry]] = {}
+        """By plan or planner: when it was taken up last, or the work on it; and its card."""
+        self._refresher = Refresher(log, self._beat, SECONDS_PER_FRAME)
+
+    def _keep_time(self) -> None:
+        self._refresher.beat(SECONDS_PER_FRAME if next(self._live(), None) is not None else 0.0)
+
+    def _beat(self) -> None:
+        for entry in self._live():
+            self._log.changed(entry)
+
+    def _live(self) -> Iterator[LogEntry]:
+        return (entry for _, entry in self._cards.values() if entry.status == "running" and entry.index >= 0)
+
+    @property
+    def _rows(self) -> int:
+        """The rows that a card may have."""
+        window = self._log.size
+        return max(FEWEST, int(window.height * SHARE))
+
+
+class PlanCards(_Cards):
     """Each time a plan is taken up, a card of it is put behind what is shown; it goes on until the plan is let go.
 
     ``clock`` tells unix seconds.
     """
 
     def __init__(self, log: ChatLog, clock: Callable[[], float]) -> None:
-        self._log = log
-        self._clock = clock
+        super().__init__(log, clock)
         self._view = View()
-        self._cards: dict[str, tuple[float, LogEntry]] = {}
-        """By plan: when it was taken up last, and its card."""
-        self._refresher = Refresher(log, self._beat, SECONDS_PER_FRAME)
 
     def present(self, view: View, changed: frozenset[Key]) -> None:
         """Show what changed in plans."""
@@ -44,7 +74,7 @@ class PlanCards:
             plan = view.plans.get(plan_id)
             if plan is not None and plan.started_at is not None:
                 self._show(plan, plan.started_at)
-        self._refresher.beat(SECONDS_PER_FRAME if next(self._live(), None) is not None else 0.0)
+        self._keep_time()
 
     def is_out_of_sight(self, plan: PlanView) -> bool:
         """Return whether a plan has a card of which nothing is to be seen."""
@@ -70,25 +100,65 @@ class PlanCards:
         entry.status = "running" if is_live(plan) else "done"
         self._log.changed(entry)
 
-    def _beat(self) -> None:
-        for entry in self._live():
-            self._log.changed(entry)
-
-    def _live(self) -> Iterator[LogEntry]:
-        return (entry for _, entry in self._cards.values() if entry.status == "running" and entry.index >= 0)
-
     def _heading(self, plan_id: str, cols: int) -> list[Line]:
         return self._lines(plan_id, cols)[:1]
 
     def _lines(self, plan_id: str, cols: int) -> list[Line]:
-        from vibe.front.plan_card import card, record  # noqa: PLC0415  behind the first frame
-
-        plans, window = self._view.plans, self._log.size
+        plans = self._view.plans
         plan = plans.get(plan_id)
         if plan is None:
             return []
-        rows = max(FEWEST, int(window.height * SHARE))
-        lines = card(plan, self._clock(), cols, rows)
-        return (
-            lines if is_live(plan) else list(chain(lines, record(plan, cols, f"undo: vibe plan rewind {plan.id} STEP")))
-        )
+        draw = _drawing()
+        lines = draw.card(plan, self._clock(), cols, self._rows)
+        hint = f"undo: vibe plan rewind {plan.id} STEP"
+        return lines if is_live(plan) else list(chain(lines, draw.record(plan, cols, hint)))
+
+
+class PlanningCards(_Cards):
+    """Each time a model begins to write a plan, a card of it is put behind what is shown; how that ended stays there.
+
+    ``again`` has the plan of a goal written once more, ``look`` opens what an agent did. ``clock`` tells unix seconds.
+    """
+
+    def __init__(self, log: ChatLog, clock: Callable[[], float], again: _Act, look: _Act) -> None:
+        super().__init__(log, clock)
+        self._goal = ""
+        """The goal for which a plan is to be written next; blank: it is another version of one."""
+        self._again = again
+        self._look = look
+
+    def present(self, view: View, changed: frozenset[Key]) -> None:
+        """Show what changed in the work of planners."""
+        for run in view.runs.values():
+            agent = view.agents.get(run.source) if run.agent == PLANNER else None
+            if agent is not None and agent is not view.main and agent.key in changed and agent.turn is not None:
+                self._show(agent, agent.turn)
+        self._keep_time()
+
+    def begin(self, goal: str) -> None:
+        """Know the goal for which a plan is about to be written."""
+        self._goal = goal
+
+    def _show(self, agent: AgentView, turn: TurnView) -> None:
+        known, entry = self._cards.get(agent.id, (None, None))
+        if entry is None or known is not turn:
+            entry = LogEntry("drawn", status="running")
+            entry.draw = partial(self._lines, agent, turn, entry)
+            self._cards[agent.id] = (turn, entry)
+            self._log.append(entry)
+        if entry.is_open and turn.seconds is not None:
+            if turn.outcome not in {"completed", "interrupted"}:
+                again = {"r": partial(self._again, self._goal)} if self._goal else {}
+                entry.keys = {**again, "o": partial(self._look, agent.id)}
+            entry.status, self._goal = "done", ""
+        self._log.changed(entry)
+
+    def _lines(self, agent: AgentView, turn: TurnView, entry: LogEntry, cols: int) -> list[Line]:
+        hint = " · ".join(f"{key} {KEYS[key]}" for key in entry.keys)
+        return _drawing().planning_card(agent, turn, self._clock(), cols, self._rows, hint)
+
+
+def _drawing() -> ModuleType:
+    from vibe.front import plan_card  # noqa: PLC0415  behind the first frame
+
+    return plan_card

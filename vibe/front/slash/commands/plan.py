@@ -77,6 +77,18 @@ async def load_file(talk: Talk, name: str) -> None:
     propose(talk, loaded.plan.goal, loaded)
 
 
+async def undo(talk: Talk, _rest: str) -> None:
+    """Propose the plan that was dropped last once more.
+
+    Raises:
+        UsageError: none was.
+    """
+    dropped = talk.plans.dropped
+    if dropped is None:
+        raise UsageError("no plan was dropped here")
+    propose(talk, dropped.plan.goal, dropped)
+
+
 async def watch(talk: Talk, _rest: str) -> None:
     """Run the built-in demonstration."""
     demonstrate(talk)
@@ -230,6 +242,7 @@ WORDS = MappingProxyType({
     "edit": PlanWord(edit, "[ID]"),
     "save": PlanWord(save_plan, "FILE", 1),
     "load": PlanWord(load_file, "FILE", 1),
+    "undo": PlanWord(undo, "", 0, 0),
     "demo": PlanWord(watch, "", 0, 0),
 })
 WITH_STEPS = frozenset({"cancel", "retry", "skip"})

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from textual.events import Key
 
-from ipc.events import PlanBounds, PlannedCommand, PlanProposedEvent, StepOutline, WorkOrder
+from ipc.events import PlanBounds, PlanExpectation, PlannedCommand, PlanProposedEvent, StepOutline, WorkOrder
 from tests.unit.cli.textual_ui.panels.stage import Stage, request, stage
 from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
 
@@ -88,7 +88,7 @@ async def test_all_that_a_yes_is_about_is_shown() -> None:
         assert "←↑↓→ step · Enter opens · Esc later" in on.screen
         assert shown(on) == [
             "Proposed plan  Keep notes                                                              version 1",
-            "no estimate yet   3 steps                                        never more than 400k tok, $1.50",
+            "no estimate yet (first plan here)   3 steps                      never more than 400k tok, $1.50",
             "",
             "                   ╭▸ ◆ cli ───────────╮",
             "  ◆ store ─────────┤    edits any file ├▸ ◆ run",
@@ -105,6 +105,15 @@ async def test_all_that_a_yes_is_about_is_shown() -> None:
             "▸ run  Try it                                                                                run",
             "  also    only if db is a",
         ]
+
+
+async def test_what_is_expected_comes_before_what_it_can_take_at_most() -> None:
+    expected = PlanExpectation(seconds=95.0, tokens=61_000, cost_usd=0.148)
+    async with stage(100, 40) as on:
+        await propose(on, proposal(expected=expected))
+        row = shown(on)[1]
+        assert row.startswith("about 1.5 min · 61k tok · $0.15   3 steps  ")
+        assert row.endswith("  never more than 400k tok, $1.50")
 
 
 async def test_every_command_is_shown_in_full_by_one_key() -> None:

@@ -12,7 +12,7 @@ from ipc import events as e
 from ipc.events import Event
 from tests.unit.cli.textual_ui.log.page import LogPage
 from vibe.cli.textual_ui.log.entry import LogEntry
-from vibe.cli.textual_ui.presenters.plan_cards import PlanCards
+from vibe.cli.textual_ui.presenters.plan_cards import PlanCards, PlanningCards
 from vibe.cli.textual_ui.state_store import UIStateStore
 
 PLAN: dict[str, Any] = {"plan_id": "plan"}
@@ -34,6 +34,14 @@ class Shown:
         self._pilot = pilot
         self.store = UIStateStore(lambda: None)
         self.store.add(PlanCards(page.log_view, lambda: self.now).present)
+        self.told: list[tuple[str, str]] = []
+        self.plannings = PlanningCards(
+            page.log_view,
+            lambda: self.now,
+            again=lambda goal: self.told.append(("again", goal)),
+            look=lambda agent_id: self.told.append(("look", agent_id)),
+        )
+        self.store.add(self.plannings.present)
 
     async def see(self, *events: Event) -> None:
         for event in events:
@@ -42,6 +50,9 @@ class Shown:
         self.store.flush()
         self.page.log_view.settle()
         await self._pilot.pause()
+
+    async def press(self, *keys: str) -> None:
+        await self._pilot.press(*keys)
 
     def rows(self) -> list[str]:
         return self.page.lines()
@@ -124,3 +135,52 @@ async def test_a_plan_that_is_resumed_has_its_card_at_the_end_and_a_line_where_i
         rows = on.rows()
         assert [row[:12] for row in rows] == ["▸ Two things", "", "▸ Two things", *(row[:12] for row in rows[3:])]
         assert rows[2].endswith("0/2 · 2 s")
+
+
+CHAT = e.SessionStartedEvent(workspace="w", model="m", agent="default", source="chat", session_id="chat")
+PLANNER: dict[str, Any] = {"source": "planner", "session_id": "planner"}
+PLANS = e.SessionStartedEvent(workspace="w", model="m", agent="planner", ts=100.0, **PLANNER)
+
+
+def begun(number: int, ts: float) -> e.PromptStartedEvent:
+    return e.PromptStartedEvent(prompt_id=f"p{number}", ts=ts, **PLANNER)
+
+
+def over(number: int, outcome: str, ts: float, detail: str = "") -> e.PromptEndedEvent:
+    return e.PromptEndedEvent(prompt_id=f"p{number}", outcome=outcome, detail=detail, duration_s=9.0, ts=ts, **PLANNER)
+
+
+async def test_planning_is_shown_while_it_goes_on_and_each_version_leaves_a_line() -> None:
+    async with shown() as on:
+        on.plannings.begin("Build it")
+        await on.see(CHAT, PLANS, begun(1, 100.0))
+        on.now = 104.0
+        await on.see(e.UsageEvent(model="m", prompt_tokens=900, completion_tokens=0, cost_usd=0.01, **PLANNER))
+        assert on.rows()[0].endswith("4 s · 900 tok · $0.01")
+        await on.press("r", "o")
+        assert on.told == [], "there is nothing to be tried again yet"
+        await on.see(over(1, "completed", 109.0))
+        assert on.rows()[0].startswith("✓ Planned")
+        await on.see(begun(2, 120.0), over(2, "failed", 130.0, "nothing came"))
+        rows = [row for row in on.rows() if row]
+        assert rows[0].startswith("✓ Planned")
+        assert rows[1].startswith("✗ no plan: nothing came   o open"), "another version is asked for where the plan is"
+
+
+async def test_after_a_failure_keys_on_its_line_try_again_and_open_what_the_planner_did() -> None:
+    async with shown() as on:
+        on.plannings.begin("Build it")
+        await on.see(CHAT, PLANS, begun(1, 100.0), over(1, "failed", 109.0, "nothing came"))
+        assert "r try again · o open" in on.rows()[0]
+        on.page.set_focus(None)
+        await on.press("r")
+        assert on.told == [], "the log has no keys"
+        on.page.log_view.focus()
+        await on.press("x", "o", "r")
+    assert on.told == [("look", "planner"), ("again", "Build it")]
+
+
+async def test_a_run_that_only_plans_is_its_own_chat() -> None:
+    async with shown() as on:
+        await on.see(PLANS, begun(1, 100.0))
+        assert on.rows() == []
