@@ -122,13 +122,13 @@ def answer(tmux: Tmux, workdir: Path) -> None:
 def steer(tmux: Tmux) -> None:
     """Open the step at work, and tell its agent something."""
     tmux.press("F2", "Enter")
-    tmux.wait_for("s talk to it")
+    tmux.wait_for("←→ agent")
     seen(tmux, "step")
-    tmux.press("s")
+    tmux.press("t")
     tmux.type(WORDS)
-    tmux.wait_for("will be delivered before its next step")
+    tmux.wait_for("will be read before the next step")
     tmux.press("Escape", "Escape")
-    tmux.wait_for("Agents")
+    tmux.wait_for("Ask anything ·")
 
 
 def test_a_plan_lives_on_the_screen(vibe: VibeCommand, server: ModelServer, tmux: Tmux, tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_plan_lives_on_the_screen(vibe: VibeCommand, server: ModelServer, tmux
     propose(tmux)
     answer(tmux, vibe.workdir)
     steer(tmux)
-    tmux.type("/pause")  # while the overview has the keys
+    tmux.type("/pause")
     tmux.wait_for("pausing")
     (vibe.workdir / "gate").touch()
     tmux.wait_for("Plan paused")

@@ -1,4 +1,4 @@
-"""One readable line for each event, safe to print: nothing a file or a tool said can move the cursor."""
+"""One readable line for each event and call, safe to print: nothing a file or a tool said can move the cursor."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any, Final
 
 from ipc import events as e
 from vibe.system.plain_text import plain_line, shortened
+from vibe.view.agent_view import CallView, in_verbs
+from vibe.view.figures import took
 
-LINE_LENGTH = 160
+LINE_LENGTH, TITLE_LENGTH = 160, 400
 
 
 def describe(event: e.Event, limit: int = LINE_LENGTH) -> str:
@@ -224,3 +226,50 @@ _WORDS: Final[Mapping[type[e.BaseEvent], Callable[[Any], str]]] = {
     e.ErrorEvent: lambda event: f"error {event.code}: {event.message}",
 }
 """What is said of each kind of event."""
+
+
+SHELL: Final = "shell"
+"""The tool that events name for the user's own command line."""
+QUESTION, PROPOSAL, READ = "ask_user_question", "propose_plan", "read_file"
+WRITE, NEW = "write ", "new "
+"""The verb of a call that writes a file, and that for one which was not there before."""
+
+
+CALL_MARKS: Final = {
+    "writing": ("…", "muted"),
+    "queued": ("…", "muted"),
+    "running": ("▸", "accent"),
+    "ok": ("✓", "done"),
+    "error": ("✗", "failed"),
+    "failed": ("✗", "failed"),
+    "denied": ("⊘", "muted"),
+    "cancelled": ("⊘", "muted"),
+}
+"""Of a call, by its outcome: a sign and its style."""
+
+
+def call_title(call: CallView) -> str:
+    """A call in a line."""
+    if call.status == "writing":
+        return one_line(in_verbs(call.tool, f"{call.tool} {call.written[-TITLE_LENGTH:]}"), TITLE_LENGTH)
+    words = f"$ {call.words}" if call.tool == SHELL else call.words or call.tool
+    if isinstance(call.display, e.DiffDisplay) and all(file.created for file in call.display.files):
+        words = words.replace(WRITE, NEW, 1) if words.startswith(WRITE) else words
+    return one_line(words, TITLE_LENGTH)
+
+
+def call_facts(call: CallView) -> str:
+    """The facts of a call: how it failed, how much it changed or read, and how long it took."""
+    code = f"exit {call.exit_code}" if call.exit_code else ""
+    if call.tool == SHELL or call.is_open or call.status in {"denied", "cancelled"}:
+        return code or {"cancelled": "stopped", "denied": "denied", "queued": "queued"}.get(call.status, "")
+    if call.tool == QUESTION and call.status == "ok":
+        return one_line(" · ".join(line for line in call.text.splitlines() if line.startswith("→ ")), TITLE_LENGTH)
+    if call.tool == PROPOSAL and call.status == "ok":
+        return one_line(f"→ {call.text.splitlines()[0]}", TITLE_LENGTH)
+    if call.status == "ok" and isinstance(call.display, e.DiffDisplay):
+        added, removed = (sum(getattr(file, name) for file in call.display.files) for name in ("added", "removed"))
+        return f"+{added} −{removed}"  # noqa: RUF001  a minus
+    lines = counted(call.text.count("\n"), "line") if call.tool == READ and call.status == "ok" else ""
+    time = took(call.duration_s) if call.duration_s and call.duration_s >= 0.1 and not lines else ""
+    return " · ".join(filter(None, ("failed" if call.status == "error" else code, lines, time)))

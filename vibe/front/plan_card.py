@@ -24,7 +24,7 @@ from vibe.front.cells import SPINNER, Line, Piece, cells_of, cut, fit, joined, s
 from vibe.front.event_text import counted, one_line
 from vibe.front.plan_graph import group_name, sign
 from vibe.front.working_line import CHARACTERS_PER_TOKEN, LEAST_STREAM_S, QUIET_S
-from vibe.view.agent_view import PLAN_TOOL, AgentView, CallView, DoneView, RequestView, TurnView, about
+from vibe.view.agent_view import PLAN_TOOL, AgentView, CallView, DoneView, TurnView, about
 from vibe.view.figures import clock, dollars, short, took
 from vibe.view.plan_view import FINAL, RUNNING, PlanView, StepView
 
@@ -206,16 +206,21 @@ def _ahead(plan: PlanView, at: float) -> _Ahead:
 
 
 def _head(plan: PlanView, at: float, ahead: _Ahead, width: int) -> Line:
-    goes_on = plan.status == "active"
     sign = _SIGNS.get(plan.status, ("▸ ", "bold accent"))
-    facts = _spent(clock(at) if goes_on else took(at), plan.tokens, plan.spent.cost_usd if plan.spent.calls else None)
+    said = plan_facts(plan, at)
     left = max((end - at for _, end in ahead.values()), default=0.0)
     if left >= 1:
-        facts.insert(0 if width < 60 else len(facts), f"~{clock(left)} left")
-    said = [(f"{plan.done}/{plan.total}", "bold"), *((f" · {fact}", "muted") for fact in facts)]
+        said.insert(1 if width < 60 else len(said), (f" · ~{clock(left)} left", "muted"))
     while len(said) > 1 and width < 60 and sum(len(text) for text, _ in said) > width // 2:
         said.pop()  # the price first, then tokens
     return spread([sign, (one_line(plan.goal, 400), "bold")], said, width)
+
+
+def plan_facts(plan: PlanView, at: float) -> Line:
+    """The steps that are done, the time, the tokens and the price of a plan, ``at`` on its clock."""
+    time = clock(at) if plan.status == "active" else took(at)
+    facts = _spent(time, plan.tokens, plan.spent.cost_usd if plan.spent.calls else None)
+    return [(f"{plan.done}/{plan.total}", "bold"), *((f" · {fact}", "muted") for fact in facts)]
 
 
 def _spent(time: str, tokens: int, cost_usd: float | None) -> list[str]:
@@ -343,29 +348,15 @@ def _question(step: StepView, plan: PlanView) -> str:
     """The first thing that a step asks."""
     for agent in step.agents.values():
         for request in agent.requests.values():
-            return asked_text(request)
-    opened = [each for each in plan.decisions.values() if each.step_id == step.id or each.decision_id in _gates(step)]
+            return request.asked.replace("run ", "run: ", 1) if request.kind == "approval" else request.asked
+    opened = [each for each in plan.decisions.values() if each.step_id == step.id or each.decision_id in gates(step)]
     return opened[0].question if opened else "needs your decision"
 
 
-def _gates(step: StepView) -> Iterable[str]:
+def gates(step: StepView) -> Iterable[str]:
     """The decisions that a step waits for."""
     order = step.state.outline.order
     return () if order is None else (*order.when, *([order.decision] if order.decision else ()))
-
-
-def asked_text(request: RequestView) -> str:
-    """A request in a few words: ``run: make test``, ``edit shop/cart.py?``, or the question."""
-    event = request.event
-    if isinstance(event, e.PlanDecisionEvent):
-        return event.question
-    if isinstance(event, e.QuestionEvent):
-        return "; ".join(str(each.get("question", "")) for each in event.questions)
-    if isinstance(event.preview, e.CommandDisplay):
-        return f"run: {event.preview.command}"
-    if isinstance(event.preview, e.DiffDisplay):
-        return f"edit {', '.join(file.path for file in event.preview.files)}?"
-    return f"{event.summary or event.tool}?"
 
 
 def _waits_for(step: StepView, plan: PlanView) -> str:

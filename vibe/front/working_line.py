@@ -76,22 +76,12 @@ def _call(calls: list[CallView]) -> CurrentWork:
 def _model(agent: AgentView, asked_at: float) -> CurrentWork:
     first, last = agent.first_byte_at, agent.last_byte_at
     return CurrentWork(
-        words=_thinking(agent),
+        words="writing" if agent.writing is not None else agent.activity or "thinking",
         since=asked_at,
         heard_at=last or asked_at,
         streamed=agent.streamed,
         streaming_s=0.0 if first is None or last is None else last - first,
     )
-
-
-def _thinking(agent: AgentView) -> str:
-    if agent.writing is not None:
-        return "writing"
-    if agent.activity.startswith("writes: "):
-        return "writing a call"
-    if agent.activity == "waiting for the model" and agent.model:
-        return f"waiting for {agent.model}"
-    return agent.activity or "thinking"
 
 
 def working_line(work: CurrentWork, now: float, cells: int, beat: int) -> Line:

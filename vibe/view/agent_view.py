@@ -432,6 +432,8 @@ def _shortened(value: object, depth: int = 4) -> object:
     return value if isinstance(value, int | float | None) else "…"
 
 
+MOST_CHANGED = 1_000
+"""Files of an agent."""
 LINE_CHARACTERS = 400
 """Of a line of what an agent does: more than a line of a terminal shows."""
 
@@ -559,11 +561,30 @@ class RequestView(Struct, kw_only=True, eq=False):
     key: Key
 
     @property
+    def asked(self) -> str:
+        """The thing asked in a few words: ``run make test``, ``edit shop/cart.py?``, or the question."""
+        event = self.event
+        if isinstance(event, e.PlanDecisionEvent):
+            return event.question
+        if isinstance(event, e.QuestionEvent):
+            return "; ".join(str(each.get("question", "")) for each in event.questions)
+        if isinstance(event.preview, e.CommandDisplay):
+            return f"run {event.preview.command}"
+        if isinstance(event.preview, e.DiffDisplay):
+            files = event.preview.files
+            verb = "new" if all(each.created for each in files) else "edit"
+            return f"{verb} {', '.join(each.path for each in files)}?"
+        return f"{in_verbs(event.tool, event.summary or event.tool)}?"
+
+    @property
     def words(self) -> str:
         """The state of who asks."""
-        if isinstance(self.event, e.ApprovalRequestEvent):
-            return f"waits for your approval of {self.event.tool}"
-        return "waits for your answer"
+        return f"asks: {self.asked.rstrip('?')}" if isinstance(self.event, e.ApprovalRequestEvent) else "asks you"
+
+
+def waiting(agent: AgentView) -> str:
+    """Return words for an agent that waits for its model."""
+    return f"waiting for {agent.model or 'the model'}"
 
 
 class AgentView(Struct, kw_only=True, eq=False):
@@ -572,8 +593,8 @@ class AgentView(Struct, kw_only=True, eq=False):
     ``id`` is the subagent's, else the session's, else the step's with its plan's before it. ``budget_used`` of
     ``max_tokens`` are its own; ``context_tokens`` of ``context_limit`` is what its model was last sent. ``prompt`` is
     the one that it works on, ``turn`` the sum of the work on it, or on the last. ``background`` are its commands that
-    run on, by handle. Its model was asked last at ``asked_at``, and ``streamed`` that many characters from
-    ``first_byte_at`` to ``last_byte_at`` (unix seconds; None: not yet).
+    run on, by handle, ``changed`` the files it changed, by name. Its model was asked last at ``asked_at``, and
+    ``streamed`` that many characters from ``first_byte_at`` to ``last_byte_at`` (unix seconds; None: not yet).
     """
 
     id: str
@@ -613,6 +634,7 @@ class AgentView(Struct, kw_only=True, eq=False):
     last_byte_at: float | None = None
     streamed: int = 0
     turn: TurnView | None = None
+    changed: dict[str, e.WrittenFile] = field(default_factory=dict[str, e.WrittenFile])
     open_calls: dict[str, CallView] = field(default_factory=dict[str, CallView])
     requests: dict[str, RequestView] = field(default_factory=dict[str, RequestView])
     writing: EntryView | None = None
@@ -639,12 +661,12 @@ class AgentView(Struct, kw_only=True, eq=False):
         if self.open_calls:
             call = next(reversed(self.open_calls.values()))
             more = f" (+{len(self.open_calls) - 1} more)" if len(self.open_calls) > 1 else ""
-            waits = "waits its turn: " if call.status == "queued" else ""
+            waits = "queued: " if call.status == "queued" else ""
             words = waits + call.words[:LINE_CHARACTERS] + more
             return f"{words} › {call.last_line}" if call.last_line else words  # noqa: RUF001  a mark
         if self.writing is not None:
             lines = self.writing.text[-LINE_CHARACTERS:].rstrip().splitlines()
-            return f"writes: {lines[-1]}" if lines else "writes"
+            return lines[-1] if lines else "writing"
         return self.activity
 
     @property
@@ -662,7 +684,7 @@ class AgentView(Struct, kw_only=True, eq=False):
             self.model, self.context_tokens, self.context_limit = event.model, event.context_tokens, event.context_limit
             self.asked_at, self.first_byte_at, self.last_byte_at, self.streamed = event.ts, None, None, 0
             if event.purpose == "turn":
-                self.does("waiting for the model")
+                self.does(waiting(self))
 
     def _streams(self, text: str, ts: float) -> None:
         self.first_byte_at = self.first_byte_at or ts
@@ -681,6 +703,15 @@ class AgentView(Struct, kw_only=True, eq=False):
         keys = [entry.key for entry in self.transcript.rest()]
         return [self.key, *keys]
 
+    def _changes(self, event: e.ToolResultEvent) -> None:
+        """Count the lines of files that a call wrote."""
+        for path in event.files_changed[: max(0, MOST_CHANGED - len(self.changed))]:
+            self.changed.setdefault(path, e.WrittenFile(path=path))
+        for file in event.display.files if isinstance(event.display, e.DiffDisplay) else ():
+            if known := self.changed.get(file.path):
+                added, removed = known.added + file.added, known.removed + file.removed
+                self.changed[file.path] = e.WrittenFile(path=file.path, added=added, removed=removed)
+
     # --- what happens to it
 
     def summarised(self, kept_from: int) -> None:
@@ -690,7 +721,7 @@ class AgentView(Struct, kw_only=True, eq=False):
 
     def told(self, event: e.UserMessageEvent) -> EntryView:
         """It was told something; returns the entry."""
-        self.does("waiting for the model")
+        self.does(waiting(self))
         return self.transcript.told(event)
 
     def printed(self, event: e.ToolStreamEvent) -> EntryView | None:
@@ -712,7 +743,7 @@ class AgentView(Struct, kw_only=True, eq=False):
     def answered(self, event: e.AssistantEvent) -> EntryView | None:
         """A whole answer came; returns its entry."""
         self.turns += 1
-        self.does("calling tools" if event.tool_calls else "has answered")
+        self.does("" if event.tool_calls else "answered")
         return self.transcript.answered(event)
 
     def tool(self, event: e.ToolCallEvent | e.ToolQueuedEvent | e.ToolArgumentsEvent) -> EntryView | None:
@@ -722,7 +753,7 @@ class AgentView(Struct, kw_only=True, eq=False):
             call = self.transcript.writes_call(event)
             self._streams(event.text, event.ts)
             if call is not None:
-                self.activity = f"writes: {call.tool}"
+                self.activity = "writing a call"
             return call
         call = self.transcript.waits(event) if isinstance(event, e.ToolQueuedEvent) else self.transcript.called(event)
         if isinstance(event, e.ToolCallEvent):
@@ -736,6 +767,7 @@ class AgentView(Struct, kw_only=True, eq=False):
         if self.turn is not None:
             self.turn.add(event, call)
         self.open_calls.pop(event.tool_call_id, None)
+        self._changes(event)
         words = (call.words if call is not None else event.tool)[:LINE_CHARACTERS]
         self.does(f"{words}: {'done' if event.status == 'ok' else event.status}")
         if isinstance(event.display, e.TodoDisplay):

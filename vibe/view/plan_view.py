@@ -18,7 +18,6 @@ from vibe.system.failing_lines import failing_line
 from vibe.view.agent_view import AgentView, Key, Totals
 
 FINAL = frozenset({"completed", "failed", "skipped", "cancelled"})
-WAITING = frozenset({"pending", "blocked", "needs_decision"})
 RUNNING = "in_progress"
 MOST_FILES = 1_000
 MOST_SPANS, MOST_CHANGES, MOST_TOLD, MOST_SAMPLES = 64, 200, 32, 240
@@ -96,15 +95,13 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
 
     ``agents`` are all that worked on it, in the order they began; ``current`` is the one that did so last. ``spent`` is
     of all attempts that this view knows, ``budget_used`` of the present agent and those it started. ``replanning``: it
-    failed, and a better plan is looked for. ``waits`` says what it waits for though it could start. ``level`` is its
-    depth in the outline, ``depth`` the number of steps before it on the longest path to it. ``spans`` are its times,
-    ``history`` its changes of status, ``told`` what people said to its agents; of many, the newest. Other
-    times are in unix seconds.
+    failed, and a better plan is looked for. ``waits`` says what it waits for though it could start. ``depth`` is
+    the number of steps before it on the longest path to it. ``spans`` are its times, ``history`` its changes of status,
+    ``told`` what people said to its agents; of many, the newest. Other times are in unix seconds.
     """
 
     key: Key
     state: StepState
-    level: int = 0
     depth: int = 0
     started_at: float | None = None
     duration_s: float | None = None
@@ -191,12 +188,6 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
         """Seconds it worked up to ``now`` (seconds of its plan's clock), without those it waited for a person."""
         times = (span for span in self.spans if span.kind not in {"check", "ask"})
         return sum(max(0.0, (now if span.end is None else span.end) - span.start) for span in times)
-
-    def elapsed(self, now: float) -> float | None:
-        """Seconds it ran or has been running for; None if it never started in this run."""
-        if self.duration_s is not None:
-            return self.duration_s
-        return None if self.started_at is None else max(0.0, now - self.started_at)
 
     def doing(self) -> str:
         """Return what goes on in it: a request to a person first, then a running tool, then the model."""
@@ -285,7 +276,7 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
     def agent_finished(self, agent: AgentView, tokens: int) -> None:
         """Its own agent is done; the step may not be."""
         self.budget_used, self.replanning = tokens, False
-        agent.does("its work is being merged" if self.merges else "has answered")
+        agent.does("merging" if self.merges else "answered")
 
 
 class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what its facts say, and its times
@@ -476,13 +467,13 @@ class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what its facts
     def _lay_out(self) -> list[Key]:
         """Have a view of each step the plan has now."""
         parents = {step_id: step.outline.depends_on for step_id, step in self.state.steps.items()}
-        levels, deep = _levels(parents), depths(parents)
+        deep = depths(parents)
         known, self.steps = self.steps, {}
         for step_id, state in self.state.steps.items():
             step = known.get(step_id)
             if step is None or step.state is not state:
                 step = StepView(key=(*self.key, "steps", step_id), state=state)
-            step.level, step.depth = levels[step_id], deep[step_id]
+            step.depth = deep[step_id]
             self.steps[step_id] = step
         self.running = {step.id: step for step in self.steps.values() if step.status == RUNNING}
         self.failed = {step.id: step for step in self.steps.values() if step.status == "failed"}
@@ -492,39 +483,15 @@ class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what its facts
 
 def depths(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
     """Return the number of steps on the longest path to each step, by those it comes after; in a circle, some of it."""
-    known = _known(parents)
+    known = {step_id: [parent for parent in above if parent in parents] for step_id, above in parents.items()}
+    try:
+        order = list(TopologicalSorter(known).static_order())
+    except CycleError:  # not a plan of ours
+        order = list(known)
     found: dict[str, int] = {}
-    for step_id in _order(known):
+    for step_id in order:
         found[step_id] = max((found.get(parent, -1) + 1 for parent in known[step_id]), default=0)
     return found
-
-
-def _known(parents: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    return {step_id: [parent for parent in above if parent in parents] for step_id, above in parents.items()}
-
-
-def _order(known: Mapping[str, Sequence[str]]) -> list[str]:
-    try:
-        return list(TopologicalSorter(known).static_order())
-    except CycleError:  # not a plan of ours
-        return list(known)
-
-
-def _levels(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """Return the indentation of each step: one more where a step fans out, one less where several come together."""
-    known = _known(parents)
-    fan: dict[str, int] = {}
-    for above in known.values():
-        if len(above) == 1:
-            fan[above[0]] = fan.get(above[0], 0) + 1
-    levels: dict[str, int] = {}
-    for step_id in _order(known):
-        above = known[step_id]
-        if len(above) == 1:
-            levels[step_id] = levels.get(above[0], 0) + (fan[above[0]] > 1)
-        else:
-            levels[step_id] = max(0, min((levels.get(parent, 0) for parent in above), default=1) - 1)
-    return levels
 
 
 def decision_text(event: e.PlanDecisionEvent) -> str:

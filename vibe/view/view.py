@@ -28,6 +28,7 @@ from vibe.view.agent_view import (
     Totals,
     TranscriptView,
     TurnView,
+    waiting,
 )
 from vibe.view.plan_view import RUNNING, PlanView, StepView, decision_text, revision_text
 
@@ -252,7 +253,7 @@ def _answer(view: View, _: RunView, event: e.AssistantEvent) -> Changed:
     entry = agent.answered(event)
     step = view.step_of(agent)
     if step is not None and agent.parent_id is None:
-        step.turns += 1
+        step.turns, step.activity = step.turns + 1, ""
     return _seen(view, agent, entry)
 
 
@@ -284,7 +285,7 @@ def _compaction(view: View, _: RunView, event: e.CompactStartEvent | e.CompactEn
     if isinstance(event, e.CompactStartEvent):
         agent.does(f"summarising {event.context_tokens:,} tokens of history")
         return _seen(view, agent)
-    agent.does("waiting for the model")
+    agent.does(waiting(agent))
     agent.context_tokens = event.tokens_after
     text = f"the history was summarised: {event.tokens_before:,} tokens to {event.tokens_after:,}"
     kept_from = 0
@@ -340,9 +341,12 @@ def _anew(view: View, _: RunView, event: _New) -> Changed:
     agent.todo = ()
     if isinstance(event, e.ConversationClearedEvent):
         agent.transcript.forget_all()
+        agent.changed.clear()
         text, code, index = "the conversation was cleared", CLEARED, 0
     else:
         agent.transcript.take_back(event.message_index)
+        for path in event.files:
+            agent.changed.pop(path, None)
         text, code, index = "the conversation was rewound", REWOUND, event.message_index
     keys = _note(agent, event, text, code)
     next(reversed(agent.entries.values())).message_index = index
@@ -365,7 +369,7 @@ def _subagent_started(view: View, _: RunView, event: e.SubAgentStartedEvent) -> 
     agent.max_tokens, agent.max_turns, agent.parent_id = event.max_tokens, event.max_turns, event.parent_id
     agent.folder, agent.pid = event.folder, event.pid
     agent.ended_at = agent.outcome = agent.reason = None
-    agent.does("waiting for the model")
+    agent.does(waiting(agent))
     step = view.step_of(agent)
     if step is not None and event.parent_id is None:
         step.agent_started(agent)
@@ -378,7 +382,7 @@ def _subagent_finished(view: View, _: RunView, event: e.SubAgentFinishedEvent) -
     agent = _agent(view, event)
     agent.ended_at, agent.outcome, agent.reason = event.ts, event.outcome, event.reason
     keys = [*agent.rest(), *_withdrawn(view, list(agent.requests), event.ts)]
-    agent.does("has answered")
+    agent.does("answered")
     step = view.step_of(agent)
     if step is not None and agent.parent_id is None:
         step.agent_finished(agent, event.tokens)

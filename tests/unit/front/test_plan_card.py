@@ -381,7 +381,7 @@ def test_a_step_for_which_a_better_plan_is_looked_for_shows_it_and_the_revision_
         moved("slugify", "pending", "in_progress", reason="verify", ts=1090.0),
         e.SubAgentStartedEvent(title="Mend", mode="design", model="m", tools=(), max_tokens=9, max_turns=9, **planner),
     )
-    assert row_of(view, "slugify").endswith("revising the plan › waiting for the…")  # noqa: RUF001  a mark
+    assert row_of(view, "slugify").endswith("revising the plan › waiting for m")  # noqa: RUF001  a mark
 
     operations = (
         {"op": "add_step", "step": {"id": "plan-b", "title": "Another way", "mode": "code", "depends_on": ["design"]}},

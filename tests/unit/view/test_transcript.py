@@ -66,7 +66,7 @@ def test_a_call_is_written_waits_runs_prints_and_ends_as_one_entry() -> None:
     agent = agent_of(written)
     (call,) = agent.entries.values()
     assert isinstance(call, CallView)
-    assert (call.status, call.written, agent.doing()) == ("writing", '{"com', "writes: bash")
+    assert (call.status, call.written, agent.doing()) == ("writing", '{"com', "writing a call")
 
     agent = agent_of(written, e.ToolQueuedEvent(tool_call_id="c", tool="bash", summary="bash ls", **WHO))
     assert [entry.status for entry in agent.entries.values()] == ["queued"]
@@ -252,9 +252,7 @@ ASKED = e.ApprovalRequestEvent(request_id="r", tool_call_id="c", tool="bash", ar
 )
 def test_a_request_is_open_until_it_is_decided_withdrawn_or_nobody_waits_any_more(end: Event) -> None:
     seen = view_of(ASKED)
-    assert [(each.kind, each.words) for each in seen.requests.values()] == [
-        ("approval", "waits for your approval of bash")
-    ]
+    assert [(each.kind, each.words) for each in seen.requests.values()] == [("approval", "asks: bash")]
     assert view_of(ASKED, end).requests == {}
 
 

@@ -21,7 +21,7 @@ from vibe.cli.textual_ui.input.prompt_input import PromptInput
 from vibe.cli.textual_ui.input.queued_list import QueuedList
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.log.markdown_blocks import warm
-from vibe.cli.textual_ui.overview.side_panel import SidePanel
+from vibe.cli.textual_ui.overview.summaries import SidePanel, has_overview
 from vibe.cli.textual_ui.overview.ticker import Ticker, is_busy, planner
 from vibe.cli.textual_ui.overview.working_line import WorkingLine
 from vibe.cli.textual_ui.panels.bottom_panel import BottomPanel
@@ -31,7 +31,6 @@ from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter, journal
 from vibe.cli.textual_ui.presenters.plan_cards import PlanCards, PlanningCards
 from vibe.cli.textual_ui.presenters.start_page import StartPage
 from vibe.cli.textual_ui.screens.setup_screen import SetupScreen
-from vibe.cli.textual_ui.screens.transcript_screen import TranscriptScreen
 from vibe.cli.textual_ui.state_store import ScreenPhase, UIStateStore
 from vibe.core.config.paths import shown
 from vibe.front.start_screen import StartChoice, StartFacts
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
 
     from ipc.events import PlanProposedEvent
     from vibe.app.first_use.flow import FirstUse
+    from vibe.cli.textual_ui.screens.agent_screens import AgentScreen
     from vibe.front.slash.table import SlashTable
     from vibe.view.agent_view import Key as ViewKey
     from vibe.view.view import View
@@ -53,9 +53,7 @@ LOW = 8
 HIGH = 16
 """Rows from which on there is an empty one above and below the line a person types in, and before what is docked."""
 WIDE = 150
-"""Columns from which on the overview stands beside the chat."""
-ROOMY = 170
-"""Columns from which on it is wide enough for longer titles."""
+"""Columns from which on the overview stands beside the chat, where there is something in it."""
 HISTORY_FILE = "history"
 SAID_SECONDS = 3.0
 """For which something that is said is shown over another screen than the chat."""
@@ -78,7 +76,17 @@ async def choice_of(app: App[None], screen: Screen[Chosen]) -> Chosen | None:
     return await choice.given()
 
 
-class ChatScreen(Screen[None]):
+class LowestScreen(Screen[None]):
+    """A screen that draws nothing while another one covers it: to Textual, every screen lets through the one below."""
+
+    @property
+    def is_current(self) -> bool:
+        """It is in sight."""
+        top = self.app.screen  # pyright: ignore[reportUnknownMemberType]  Textual's app has no type
+        return top is self or (super().is_current and top.styles.background.a < 1)
+
+
+class ChatScreen(LowestScreen):
     """The screen that people live in, and the stage of those who hold a conversation for it.
 
     ``store`` takes the events, ``requests`` asks the person, ``commands`` are the slash commands they can type.
@@ -88,8 +96,7 @@ class ChatScreen(Screen[None]):
     DEFAULT_CSS = """
     ChatScreen #main { height: 1fr; }
     ChatScreen #chat { width: 1fr; }
-    ChatScreen SidePanel { width: 42; display: none; }
-    ChatScreen.roomy SidePanel { width: 64; }
+    ChatScreen SidePanel { display: none; }
     ChatScreen SidePanel.shown { display: block; }
     ChatScreen.low.asking Ticker, ChatScreen.low.asking WorkingLine { display: none; }
     ChatScreen.high ChatLog, ChatScreen.high WorkingLine { margin-bottom: 1; }
@@ -97,9 +104,9 @@ class ChatScreen(Screen[None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+t", "app.toggle_class('SidePanel', 'shown')", "overview", show=False),
+        Binding("ctrl+t", "look('overview')", "overview", show=False),
         Binding("tab", "app.focus('log')", "the chat", show=False),
-        Binding("f2", "overview", "choose a step or an agent", priority=True, show=False),
+        Binding("f2", "look('agents')", "agents", priority=True, show=False),
         Binding("ctrl+s", "steer", "tell the agent now", show=False),
         Binding("alt+up", "recall", "take the last queued prompt back", show=False),
     ]
@@ -136,14 +143,17 @@ class ChatScreen(Screen[None]):
             self.log_view,
             clock,
             again=lambda goal: controller.submit(f"/plan {goal}"),
-            look=lambda agent_id: self._open(SidePanel.Opened(agent_id=agent_id)),
+            look=self._open_agents,
         )
-        self._side = SidePanel(clock=clock)
+        self._side = SidePanel(now=clock)
         self._working = WorkingLine(clock=clock)
         self.ticker = Ticker(is_hidden=self._cards.is_out_of_sight, clock=clock)
         self._proposal: tuple[str, Awaited[tuple[str, str]]] | None = None
         """The document of a proposed plan, and the answer: a word of ``VerdictKind``, and its text."""
         self._is_wide = False
+        self._overview: bool | None = None
+        """The person has the overview open, or closed; None: it is there by itself."""
+        self._clock = clock
         self._said_early: list[tuple[str, str]] = []
         """Sentences said before there was a chat, each with its status."""
         self.parting = ""
@@ -197,15 +207,21 @@ class ChatScreen(Screen[None]):
     def _fit(self, event: Resize) -> None:
         """Have the overview beside the chat where there is room, and the line below it not where a panel needs that."""
         is_wide = event.size.width >= WIDE
-        if is_wide is not self._is_wide:  # else it is as the person has it
-            self._side.set_class(is_wide, "shown")
+        if is_wide is not self._is_wide and self._overview is False:
+            self._overview = None
         self._is_wide = is_wide
-        self.set_class(event.size.width >= ROOMY, "roomy")
+        self._place_overview()
         self.set_class(event.size.height < LOW, "low")
         self.set_class(event.size.height >= HIGH, "high")
 
+    def _place_overview(self) -> None:
+        """Have the overview beside the chat as the person wants it, else where there is room and something in it."""
+        by_itself = self._is_wide and has_overview(self.store.view)
+        self._side.set_class(by_itself if self._overview is None else self._overview, "shown")
+
     def _present_line(self, view: View, changed: frozenset[ViewKey]) -> None:  # noqa: ARG002  as every presenter
         """Have the line say what Enter does now, and whether the agent asks."""
+        self._place_overview()
         agent = view.agents.get(self.ticker.agent_id) or view.main
         works = agent is not None and agent.prompt is not None
         plans = agent is not None and agent.profile == PLAN_MODE
@@ -316,12 +332,28 @@ class ChatScreen(Screen[None]):
 
     # --- keys
 
-    def action_overview(self) -> None:
-        """Have the keys go to the overview, where a step or an agent is opened."""
-        self._side.add_class("shown")
-        looks = self._our_app.stylesheet
-        looks.update(self._side)  # now: the next key is for it
-        self._side.focus_plan()
+    def action_look(self, what: str) -> None:
+        """Show or hide the ``overview``, or show all ``agents`` over the chat."""
+        if what == "overview":
+            self._overview = not self._side.display
+            self._place_overview()
+        else:
+            self._open_agents()
+
+    def _open_agents(self, agent_id: str = "") -> None:
+        """Show all agents over the chat, or what one of them said and did."""
+        from vibe.cli.textual_ui.screens.agent_screens import (  # noqa: PLC0415  behind the first frame
+            AgentDesk,
+            FleetScreen,
+            TranscriptScreen,
+        )
+
+        chat, view = self._controller.chat, self.store.view
+        if chat is not None and self._our_app.screen is self:  # else one was just opened
+            desk = AgentDesk(chat=chat, requests=self.requests, read=self._read, clock=self._clock)
+            opened = TranscriptScreen(view, desk, agent_id) if agent_id else FleetScreen(view, desk)
+            self.store.add(opened.present)
+            self._our_app.push_screen(opened, lambda _: self._close(opened))
 
     @on(DescendantFocus)
     def _tell_keys(self) -> None:
@@ -399,20 +431,7 @@ class ChatScreen(Screen[None]):
     def _show_plan(self) -> None:
         self._cards.reveal()
 
-    @on(SidePanel.Left)
-    def _leave_side(self) -> None:
-        self._bottom.focus()
-
-    @on(SidePanel.Opened)
-    def _open(self, message: SidePanel.Opened) -> None:
-        """Show a transcript over the chat, until it is left."""
-        chat = self._controller.chat
-        if chat is not None and self._our_app.screen is self:  # else one was just opened
-            opened = TranscriptScreen(self.store.view, chat, self._read, agent_id=message.agent_id, step=message.step)
-            self.store.add(opened.present)
-            self._our_app.push_screen(opened, lambda _: self._close(opened))
-
-    def _close(self, opened: TranscriptScreen) -> None:
+    def _close(self, opened: AgentScreen) -> None:
         self.store.remove(opened.present)
         self._our_app.clear_notifications()  # all of it is in the chat, too
 

@@ -261,7 +261,7 @@ class LocalChat:
         talk = self._talk
         is_heard = self._conversation.steer(text) or talk.plans.steer(text)
         if is_heard:
-            self._stage.say(f"will be delivered before the next step: {one_line(text, STEERED_LENGTH)}")
+            self._stage.say(f"will be read before the next step: {one_line(text, STEERED_LENGTH)}")
         return is_heard
 
     def interrupt(self) -> bool:

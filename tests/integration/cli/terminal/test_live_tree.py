@@ -142,7 +142,7 @@ def test_publishing_costs_next_to_nothing() -> None:
                 tree.publish(event)
             rounds.append((perf_counter() - begun) / 1_000)
         assert min(rounds) < 50e-6
-        terminal.wait_for("writes: ")
+        terminal.wait_for("words of an answer")
 
 
 def test_a_terminal_that_goes_away_ends_the_drawing_only() -> None:

@@ -135,7 +135,7 @@ def test_a_run_without_a_plan_shows_its_own_agent() -> None:
     told = e.UserMessageEvent(text="hello", session_id="s", source="r")
     view = view_of(started, told)
     assert shown(watcher, view) == [
-        " default · m · waiting for the model",
+        " default · m · waiting for m",
         "> hello",
         " ↑↓: scroll · q: leave (the run continues)",
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from difflib import unified_diff
@@ -41,8 +41,10 @@ from vibe.cli.textual_ui.app import VibeApp
 from vibe.cli.textual_ui.controllers.app_controller import ChatAbout
 from vibe.cli.textual_ui.input.prompt_input import CompletionPopup
 from vibe.cli.textual_ui.log.entry import LogEntry
+from vibe.cli.textual_ui.overview.summaries import SidePanel
 from vibe.cli.textual_ui.presenters.chat_presenter import SavedPart
 from vibe.cli.textual_ui.screen_commands import SessionPicker
+from vibe.cli.textual_ui.screens.agent_screens import TranscriptScreen
 from vibe.cli.textual_ui.screens.review_screen import ReviewScreen
 from vibe.cli.textual_ui.screens.setup_screen import SetupScreen, SetupStep
 from vibe.core.session.folder import SavedSession, SessionFolder, SessionMeta
@@ -866,15 +868,172 @@ WATCHED: tuple[tuple[float, tuple[Event, ...]], ...] = (
 
 async def running_chosen(on: Stage) -> None:
     """The keys are in the overview."""
+
+
+async def fleet(on: Stage) -> None:
+    """All of its agents."""
     await running(on)
-    await on.press("f2", "down", "down")
+    await on.press("f2")
+    await on.until(lambda: on.app.screen is not on.app.chat_screen)
 
 
 async def transcript(on: Stage) -> None:
     """A step of it is open."""
-    await running(on)
-    await on.press("f2", "down", "enter")
+    await fleet(on)
+    await on.press("down", "enter")
+    await on.until(lambda: isinstance(on.app.screen, TranscriptScreen))
+
+
+CROWD = "crowd"
+
+
+def _of(step_id: str, ago: float = 20.0) -> dict[str, Any]:
+    return {
+        "plan_id": CROWD, "session_id": SESSION, "subagent_id": f"c-{step_id}", "subagent_step_id": step_id, "ts": NOW - ago
+    }  # fmt: skip
+
+
+def _crowded() -> Iterator[Event]:
+    """Yield what happens in a plan whose nine agents are at different things."""
+    ids = ("totals", "receipt", "export", "api", "search", "mail", "auth", "docs", "survey")
+    titles = dict.fromkeys(ids, "Do it") | {"totals": "Fix total(): counts and discounts"}
+    steps = tuple(StepOutline(id=one, title=titles[one], mode="code", order=_order("Do it.")) for one in ids)
+    goal = "Make receipts and exports right"
+    yield e.PlanStartedEvent(
+        plan_id=CROWD, goal=goal, steps=steps, max_parallel_steps=9, ts=NOW - 100.0, session_id=SESSION
+    )
+    for at, one in enumerate(ids):
+        began = NOW - 95.0 if one == "survey" else NOW - 90.0 + 5 * at
+        yield _moved(one, "in_progress", plan_id=CROWD, ts=began)
+        yield structs.replace(
+            e.SubAgentStartedEvent(
+                title=one, mode="code", model="devstral-2", tools=(), max_tokens=60_000, max_turns=20
+            ),
+            **_of(one, NOW - began),
+        )
+        yield _spent(3_000 + 900 * at, 0.01, **_of(one))
+        yield from _did(one, 1, "read_file", f"read_file shop/{one}.py", content="import re\n" * 25)
+
+    yield e.AssistantEvent(
+        message_id="t",
+        text="The count is ignored, and the *discount* is taken as an amount. The tests want a share.",
+        **_of("totals"),
+    )
+    written = e.DiffDisplay(files=(e.WrittenFile(path="shop/cart.py", added=2, removed=2),))
+    diff = "--- a/shop/cart.py\n+++ b/shop/cart.py\n@@ -1 +1,2 @@\n-    x\n+    total = sum(item.price * item.count\n+                for item in self.items)\n"
+    yield from _did("totals", 2, "search_replace", "search_replace shop/cart.py", display=written, diff=diff)
+    check = {"command": "python3 -m unittest tests.test_cart", "purpose": "verify"}
+    host: dict[str, Any] = {**_of("totals"), "subagent_id": None}
+    yield e.ToolCallEvent(tool_call_id="check", tool="command", arguments=check, **host)
+    yield e.ToolResultEvent(
+        tool_call_id="check",
+        tool="command",
+        status="error",
+        content="E\nAssertionError: 9.9 != 9.0\nFAILED (failures=1)\n",
+        **host,
+    )
+    yield _calls("totals", 3, "search_replace", "search_replace shop/cart.py", ago=3.0)
+
+    yield from _did("receipt", 2, "grep", "grep 'format' in shop")
+    command = "python3 -m shop.report --all > out/receipts.txt"
+    yield _calls("receipt", 3, "bash", f"bash {command}")
+    yield e.ApprovalRequestEvent(
+        request_id="r-receipt", tool_call_id="receipt3", tool="bash", arguments={"command": command}, rule="ask",
+        reason="bash needs your approval", preview=e.CommandDisplay(command=command), covers=("bash: python3",), confined=True,
+        **_of("receipt", 8.0),
+    )  # fmt: skip
+    yield e.PlanDecisionEvent(
+        plan_id=CROWD, decision_id="format", question="Which format should an export have?", options=("csv", "json"),
+        labels=("CSV", "JSON"), descriptions=("opens in a spreadsheet", "for other programs"), step_id="export", ts=NOW - 8.0,
+    )  # fmt: skip
+    yield e.AssistantDeltaEvent(
+        message_id="a", text="Fourteen handlers, two of them without a test. ", **_of("api", 1.0)
+    )
+    yield e.ToolArgumentsEvent(
+        tool_call_id="api2",
+        message_id="a",
+        index=0,
+        tool="write_file",
+        text='{"path": "tests/test_routes.py"',
+        **_of("api", 1.0),
+    )
+    yield _calls("search", 2, "bash", "bash python3 -m pytest tests/test_search.py", ago=19.0)
+    yield e.ToolStreamEvent(
+        tool_call_id="search2",
+        tool="bash",
+        text="collected 18 items\ntests/test_search.py ....F..\n",
+        **_of("search", 14.0),
+    )
+    yield e.ModelStartedEvent(
+        message_id="m", model="devstral-2", context_tokens=9_000, context_limit=128_000, **_of("mail", 9.0)
+    )
+    yield e.ReasoningDeltaEvent(
+        message_id="m",
+        text="The queue is drained in one go; a batch of 50 would keep the lock short.",
+        **_of("mail", 2.0),
+    )
+    yield _calls("auth", 2, "search_replace", "search_replace src/auth.py", ago=2.0)
+    yield _moved(
+        "docs",
+        "failed",
+        "in_progress",
+        plan_id=CROWD,
+        ts=NOW - 4.0,
+        reason="verify",
+        detail="README.md: 2 links lead nowhere",
+    )
+    yield e.AssistantEvent(message_id="s", text="Carts live in shop/cart.py. Totals ignore counts.", **_of("survey"))
+    yield e.SubAgentFinishedEvent(
+        outcome="completed", reason=None, tokens=6_600, turns=4, duration_s=6.0, **_of("survey", 80.0)
+    )
+    yield _moved("survey", "completed", "in_progress", plan_id=CROWD, ts=NOW - 80.0, duration_s=6.0)
+
+
+def _calls(step_id: str, number: int, tool: str, summary: str, ago: float = 20.0) -> e.ToolCallEvent:
+    return e.ToolCallEvent(
+        tool_call_id=f"{step_id}{number}", tool=tool, arguments={}, summary=summary, **_of(step_id, ago)
+    )
+
+
+def _did(step_id: str, number: int, tool: str, summary: str, content: str = "done", **fields: Any) -> Iterator[Event]:
+    yield _calls(step_id, number, tool, summary)
+    yield e.ToolResultEvent(
+        tool_call_id=f"{step_id}{number}", tool=tool, status="ok", content=content, **fields, **_of(step_id)
+    )
+
+
+async def fleet_asking(on: Stage) -> None:
+    """Many agents, of which some ask."""
+    await on.see(*sorted(_crowded(), key=lambda event: event.ts))
+    requests = on.app.chat_screen.requests
+    for asked in list(on.app.store.view.requests.values()):
+        if isinstance(asked.event, e.ApprovalRequestEvent):
+            await on.begin(requests.approve, asked.event)
+        elif isinstance(asked.event, e.PlanDecisionEvent):
+            await on.begin(requests.decider, asked.event)
+    await on.press("f2")
     await on.until(lambda: on.app.screen is not on.app.chat_screen)
+
+
+BESIDE: tuple[Event, ...] = (
+    structs.replace(e.BackgroundStartedEvent(handle="b1", command="npm run dev", **CHAT), ts=NOW - 252.0),
+    _called(6, "write_file", "write_file textkit/short.py"),
+    _ended(
+        6,
+        "write_file",
+        "written",
+        files_changed=("textkit/short.py",),
+        display=e.DiffDisplay(files=(e.WrittenFile(path="textkit/short.py", added=12, removed=3),)),
+    ),
+)
+"""What else the overview tells of."""
+
+
+async def overview(on: Stage) -> None:
+    """The overview is open, with all its parts."""
+    await on.see(*TALK, *ENDED, *BESIDE)
+    if not on.app.chat_screen.query_one(SidePanel).display:
+        await on.press("ctrl+t")
 
 
 # --- what opens over the chat

@@ -13,7 +13,7 @@ from tests.unit.cli.textual_ui import scenes
 from tests.unit.cli.textual_ui.scenes import CHAT, Scene, Stage, made_app, played
 from vibe.cli.textual_ui import app as app_module
 from vibe.cli.textual_ui.app import VibeApp
-from vibe.cli.textual_ui.overview.side_panel import SidePanel
+from vibe.cli.textual_ui.overview.summaries import SidePanel
 from vibe.cli.textual_ui.palettes import ASK_BACKGROUND, BackgroundTold
 
 EMPTY = Scene(scenes.empty, (120, 30))
@@ -82,12 +82,25 @@ async def test_who_comes_back_is_told_what_happened_meanwhile_once(
         assert [line for line in said(on) if "away" in line] == ["while you were away: the agent has answered"]
 
 
-async def test_the_overview_stays_as_the_person_has_it_until_there_is_another_amount_of_room(
+async def test_the_overview_is_there_by_itself_where_there_is_room_and_something_in_it(
     app: VibeApp, tmp_path: Path
 ) -> None:
     async with played(Scene(scenes.empty, (160, 30)), app, tmp_path) as on:
         overview = app.chat_screen.query_one(SidePanel)
+        assert not overview.display
+        await on.see(*scenes.BESIDE)
         assert overview.display
+        await on.pilot.resize_terminal(149, 30)
+        await on.settle()
+        assert not overview.display
+
+
+async def test_the_overview_that_was_hidden_comes_again_with_another_amount_of_room(
+    app: VibeApp, tmp_path: Path
+) -> None:
+    async with played(Scene(scenes.empty, (160, 30)), app, tmp_path) as on:
+        overview = app.chat_screen.query_one(SidePanel)
+        await on.see(*scenes.BESIDE)
         await on.press("ctrl+t")
         await on.pilot.resize_terminal(170, 40)
         await on.settle()
@@ -96,3 +109,16 @@ async def test_the_overview_stays_as_the_person_has_it_until_there_is_another_am
         await on.pilot.resize_terminal(160, 36)
         await on.settle()
         assert overview.display
+
+
+async def test_the_overview_that_was_opened_stays(app: VibeApp, tmp_path: Path) -> None:
+    async with played(Scene(scenes.empty, (120, 30)), app, tmp_path) as on:
+        overview = app.chat_screen.query_one(SidePanel)
+        await on.press("ctrl+t")
+        assert overview.display
+        await on.pilot.resize_terminal(170, 40)
+        await on.pilot.resize_terminal(100, 30)
+        await on.settle()
+        assert overview.display
+        await on.press("ctrl+t")
+        assert not overview.display

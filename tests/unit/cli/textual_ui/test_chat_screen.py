@@ -126,9 +126,7 @@ async def test_a_conversation_that_begins_with_a_prompt_or_elsewhere_has_no_star
         assert (list(screen.log_view.entries), screen.start.is_begun) == ([], False)
 
 
-@pytest.mark.parametrize(
-    "way", [(), ("f2",), ("f2", "escape"), ("tab",), ("tab", "ctrl+up"), ("f2", "tab"), ("ctrl+t",)]
-)
+@pytest.mark.parametrize("way", [(), ("f2", "escape"), ("tab",), ("tab", "ctrl+up"), ("f2", "tab", "f2"), ("ctrl+t",)])
 @pytest.mark.parametrize("key", ["1", "n"])
 async def test_an_open_request_answers_to_its_keys_from_wherever_the_keys_go(
     tmp_path: Path, way: tuple[str, ...], key: str

@@ -12,10 +12,10 @@ from textual.widget import Widget
 
 from vibe.cli.textual_ui.log.entry import clean, clean_line, middle_cut
 from vibe.cli.textual_ui.log.markdown_blocks import CODE, PIECE, MarkdownBlocks, TopBlock
-from vibe.cli.textual_ui.log.rows import GUTTER, LogBlock, Row, drawn_row, lay_out, styled
+from vibe.cli.textual_ui.log.rows import GUTTER, LOOKS, LogBlock, Row, drawn_row, lay_out, styled
 from vibe.core.told_files import told_parts
 from vibe.front.cells import Line, Piece, text_of
-from vibe.front.event_text import counted
+from vibe.front.event_text import CALL_MARKS, counted
 
 if TYPE_CHECKING:
     from vibe.cli.textual_ui.log.entry import LogEntry
@@ -239,16 +239,6 @@ _LIVE: Final = 3
 
 WHOLE: Final = "whole"
 """In the style of text that a click replaces by what it stands for."""
-_CALLS: Final = {
-    "writing": ("…", "$foreground-muted"),
-    "queued": ("…", "$foreground-muted"),
-    "running": ("▸", "$text-primary"),
-    "ok": ("✓", "$text-success"),
-    "error": ("✗", "$text-error"),
-    "failed": ("✗", "$text-error"),
-    "denied": ("⊘", "$foreground-muted"),
-    "cancelled": ("⊘", "$foreground-muted"),
-}
 _NOTES: Final = {"typed": (">", "$foreground-muted"), "warning": ("!", "$text-warning"), "error": ("✗", "$text-error")}
 
 
@@ -341,14 +331,14 @@ def _reasoning(entry: LogEntry) -> Iterator[LogBlock]:
 
 
 def _call(entry: LogEntry, cols: int) -> Iterator[LogBlock]:
-    sign, style = _CALLS.get(entry.status, ("·", "$foreground-muted"))
+    sign, style = CALL_MARKS.get(entry.status, ("·", "muted"))
     name, blank, rest = (clean_line(entry.title) or "call").partition(" ")
     title = Content.assemble((name, "bold"), blank, rest)
     if entry.images:
         title += styled(f"  [images: {entry.images}]", "$foreground-muted")
     failed = entry.status in {"error", "failed"}
     facts = styled(clean_line(entry.detail), "$text-error" if failed else "$foreground-muted")
-    yield LogBlock(_spread(title, facts, cols - GUTTER - 1, whole=not entry.folded), mark=styled(sign, style))
+    yield LogBlock(_spread(title, facts, cols - GUTTER - 1, whole=not entry.folded), mark=styled(sign, LOOKS[style]))
     if entry.folded:
         if failed or entry.status == "running":
             yield from _last_lines(entry, cols, counts=failed)

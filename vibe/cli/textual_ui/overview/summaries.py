@@ -1,13 +1,23 @@
-"""Summaries of a view in a few lines: since a moment before, and what goes on at the end of a plan."""
+"""Summaries of a view: the overview beside the chat, what happened since a moment before, and the end of a plan."""
 
 from __future__ import annotations
 
-from msgspec import Struct
+import time
+from collections.abc import Callable
+from typing import Final
 
-from vibe.cli.textual_ui.overview.ticker import is_busy
+from msgspec import Struct
+from textual.content import Content
+from textual.widget import Widget
+
+from ipc.events import TodoEntry
+from vibe.cli.textual_ui.log.rows import drawn
+from vibe.cli.textual_ui.overview.ticker import Refresher, is_busy, pressure
+from vibe.front.cells import Line, fit, spread
 from vibe.front.event_text import counted, one_line
 from vibe.system.plain_text import some_of
-from vibe.view.figures import short
+from vibe.view.agent_view import Key
+from vibe.view.figures import clock, short
 from vibe.view.plan_view import FINAL, PlanView
 from vibe.view.view import View
 
@@ -90,3 +100,131 @@ def next_lines(plan: PlanView) -> list[str]:
     if plan.status != "failed":
         return []
     return [one_line(line, WHY_LENGTH) for line in try_again(plan.id, list(plan.failed), plan.state.outcome)]
+
+
+# --- the overview
+
+SECONDS_PER_TICK: Final = 1.0
+_TODO: Final = {"completed": ("✓", "done"), "in_progress": ("▸", "bold accent")}
+_PRESSURE: Final = {"$text-error": "failed", "$text-warning": "warn"}
+
+
+def overview_lines(view: View, now: float, width: int, rows: int) -> list[Line]:
+    """The lines of the overview at ``now`` (unix seconds), at most ``rows``: each part has its share of them."""
+    parts = [part for part in (_todo(view, width), _background(view, now, width), _changed(view, width)) if part]
+    context = _context(view, width)
+    room = max(2, (rows - len(context)) // max(1, len(parts)) - 1)
+    lines = [line for part in parts for line in (*_cut(part, room, width), fit([], width))]
+    return [*lines, *context][:rows] if context else lines[:-1]
+
+
+def _cut(part: list[Line], room: int, width: int) -> list[Line]:
+    left_out = len(part) - room + 1
+    return part if len(part) <= room else [*part[: room - 1], fit([(f"  … {left_out} more", "muted")], width)]
+
+
+def has_overview(view: View) -> bool:
+    """Return whether there is something for a person to see: things to do, background commands or changed files."""
+    agents = view.agents.values()
+    return bool(view.main and view.main.todo) or any(agent.background or agent.changed for agent in agents)
+
+
+def _todo(view: View, width: int) -> list[Line]:
+    entries = () if view.main is None else view.main.todo
+    done = sum(entry.status == "completed" for entry in entries)
+    open_first = sorted(entries, key=lambda entry: entry.status == "completed") if done > len(entries) // 2 else entries
+    lines = [_todo_line(entry, width) for entry in open_first]
+    return [spread([("Todo", "bold")], [(f"{done}/{len(entries)}", "muted")], width), *lines] if lines else []
+
+
+def _todo_line(entry: TodoEntry, width: int) -> Line:
+    style = "" if entry.status == "in_progress" else "muted"
+    sign = _TODO.get(entry.status, ("·", "muted"))
+    return fit([sign, (" ", ""), (one_line(entry.content, WHY_LENGTH), style)], width)
+
+
+def _background(view: View, now: float, width: int) -> list[Line]:
+    commands = [command for agent in view.agents.values() for command in agent.background.values()]
+    lines = [
+        spread(
+            [("▸ ", "accent"), (one_line(command.command, WHY_LENGTH), "")], [(clock(now - command.ts), "muted")], width
+        )
+        for command in commands
+    ]
+    return [fit([("Background", "bold")], width), *lines] if lines else []
+
+
+def _changed(view: View, width: int) -> list[Line]:
+    files: dict[str, tuple[int, int, str]] = {}
+    for agent in view.agents.values():
+        for path, file in agent.changed.items():
+            added, removed, _ = files.get(path, (0, 0, ""))
+            files[path] = (added + file.added, removed + file.removed, one_line(agent.step_id or ""))
+    lines: list[Line] = []
+    for path, (added, removed, who) in files.items():
+        facts = (f"{_counts(added, removed)} {who}".strip(), "muted")
+        lines.append(spread([("  ", ""), (one_line(path, WHY_LENGTH), "")], [facts], width))
+    total = _counts(sum(each[0] for each in files.values()), sum(each[1] for each in files.values()))
+    return [spread([("Changed", "bold")], [(total, "muted")], width), *lines] if lines else []
+
+
+def _counts(added: int, removed: int) -> str:
+    return f"+{added} −{removed}" if added or removed else ""  # noqa: RUF001  a minus
+
+
+def _context(view: View, width: int) -> list[Line]:
+    agent = view.main
+    if agent is None or not agent.context_tokens or not agent.context_limit:
+        return []
+    share = min(1.0, agent.context_tokens / agent.context_limit)
+    style = _PRESSURE.get(pressure(share), "")
+    said = (f"{share:.0%} of {short(agent.context_limit)}", style or "muted")
+    full = max(1, round(share * width))
+    return [
+        spread([("Context", "bold")], [said], width),
+        fit([("━" * full, style or "accent"), ("─" * (width - full), "muted")], width),
+    ]
+
+
+class SidePanel(Widget):
+    """Shows what the card of a plan does not; at the bottom, as the chat is. While it is hidden it draws nothing."""
+
+    DEFAULT_CSS = "SidePanel { width: 46; height: 1fr; padding: 0 1; content-align: left bottom; text-wrap: nowrap; }"
+
+    def __init__(self, *, now: Callable[[], float] = time.time) -> None:
+        super().__init__()
+        self._now = now
+        self._view = View()
+        self._shown: list[Line] = []
+        self.refresher = Refresher(self, self._draw)
+
+    def present(self, view: View, changed: frozenset[Key] = frozenset()) -> None:  # noqa: ARG002  as every presenter
+        """Show how a view stands, now or at most a quarter of a second later."""
+        self._view = view
+        self.refresher.wish()
+
+    def on_show(self) -> None:
+        """Go on."""
+        self._draw()
+
+    def on_hide(self) -> None:
+        """Rest."""
+        self.refresher.beat(0.0)
+
+    def render(self) -> Content:
+        """All of it."""
+        self._shown = self._lines()
+        return Content("\n").join(map(drawn, self._shown))
+
+    def _draw(self) -> None:
+        """Draw it, if it has changed."""
+        if not self.display:
+            return
+        has_background = any(agent.background for agent in self._view.agents.values())
+        self.refresher.beat(SECONDS_PER_TICK if has_background else 0.0)
+        if self._lines() != self._shown:
+            self.refresh()
+
+    def _lines(self) -> list[Line]:
+        width, height = self.content_size
+        return overview_lines(self._view, self._now(), max(1, width), height)

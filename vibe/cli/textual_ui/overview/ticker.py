@@ -61,8 +61,12 @@ class Refresher:
             return
         if self._beat is not None:
             self._beat.stop()
-        self._beat = self._widget.set_interval(every, self._now) if every else None
+        self._beat = self._widget.set_interval(every, self._tick) if every else None
         self._every = every
+
+    def _tick(self) -> None:
+        if self._widget.screen.is_current:  # else another is over it
+            self._now()
 
     def _now(self) -> None:
         if self._soon is not None:

@@ -15,10 +15,10 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from ipc.events import ApprovalRequestEvent, PlanProposedEvent, QuestionEvent
+from ipc.events import PlanProposedEvent
 from vibe.cli.textual_ui.panels.panel_frame import NARROW, PanelFrame, TypingGuard
 from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
-from vibe.cli.textual_ui.panels.request_panels import ApprovalPanel, DecisionPanel, QuestionPanel
+from vibe.cli.textual_ui.panels.request_panels import panel_for
 from vibe.cli.textual_ui.panels.request_queue import PendingRequest, RequestQueue, RequestReply
 
 if TYPE_CHECKING:  # it loads tree-sitter
@@ -210,18 +210,10 @@ class BottomPanel(Vertical):
             proposal = self.proposal
             return self._prompt if proposal is None or proposal in self._aside else proposal
         if current not in self._panels:
-            panel = self._panels[current] = self._panel_for(current)
+            panel = self._panels[current] = panel_for(current, self.guard, self._now)
             panel.display = False
             self.mount(panel)
         return self._panels[current]
-
-    def _panel_for(self, pending: PendingRequest) -> PanelFrame:
-        event = pending.event
-        if isinstance(event, ApprovalRequestEvent):
-            return ApprovalPanel(pending, event, self.guard)
-        if isinstance(event, QuestionEvent):
-            return QuestionPanel(pending, event, self.guard)
-        return DecisionPanel(pending, event, self.guard, self._now)
 
     def _change(self, wanted: Widget) -> None:
         before, self.shown = self.shown, wanted

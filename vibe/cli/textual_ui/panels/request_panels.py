@@ -392,3 +392,13 @@ class DecisionPanel(ChoicePanel):
     def decline(self) -> None:
         """Put it off."""
         self.post_message(self.PutOff())
+
+
+def panel_for(pending: PendingRequest, guard: TypingGuard, now: Callable[[], float]) -> PanelFrame:
+    """Return the panel of a request; ``now`` tells unix seconds."""
+    event = pending.event
+    if isinstance(event, ApprovalRequestEvent):
+        return ApprovalPanel(pending, event, guard)
+    if isinstance(event, QuestionEvent):
+        return QuestionPanel(pending, event, guard)
+    return DecisionPanel(pending, event, guard, now)

@@ -15,14 +15,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ipc.errors import IpcError
-from ipc.events import DiffDisplay
 from vibe.cli.textual_ui.log.chat_log import ChatLog, has_text
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from vibe.front.event_text import counted, one_line
+from vibe.front.event_text import SHELL, TITLE_LENGTH, call_facts, call_title, counted, one_line
 from vibe.system.errors import VibeError
 from vibe.view.agent_view import AgentView, CallView, EntryView, Key, in_verbs, index_after_summary
-from vibe.view.figures import took
 from vibe.view.view import CLEARED, COMPACTED, ENDED, REWOUND, View, apply
 
 if TYPE_CHECKING:
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
 
 CHUNK: Final = 200
 """Messages or entries that are shown at a time."""
-TITLE_LENGTH: Final = 400
 NOTICE_LENGTH: Final = 1_000
 """Characters of a notice of the host to the agent."""
 SUMMARISED: Final = "the conversation was summarised here"
@@ -258,11 +255,6 @@ def _called(call: ToolCall) -> str:
     return one_line(in_verbs(call.name, f"{call.name} {said}"), TITLE_LENGTH)
 
 
-SHELL = "shell"
-"""The tool that events name for the user's own command line."""
-QUESTION, PROPOSAL, READ = "ask_user_question", "propose_plan", "read_file"
-WRITE, NEW = "write ", "new "
-"""The verb of a call that writes a file, and that for one which was not there before."""
 MOST_LOGGED = 1_000
 """Entries of the log from which on the older ones are left to the journal."""
 _NO_TALK: Final = SavedPart(())
@@ -505,7 +497,7 @@ class ChatPresenter:
     def _fill(self, entry: EntryView, shown: LogEntry) -> None:
         shown.status = _status(entry)
         if isinstance(entry, CallView):
-            shown.title, shown.detail, shown.diff = _title(entry), _detail(entry), entry.diff
+            shown.title, shown.detail, shown.diff = call_title(entry), call_facts(entry), entry.diff
             above = f"… {counted(entry.cut, 'character')} above\n" if entry.cut and entry.is_open else ""
             below = f"\n… {counted(entry.cut, 'more character')}" if entry.cut and not entry.is_open else ""
             shown.set_text(f"{above}{entry.text}{below}")
@@ -586,30 +578,3 @@ def _is_folded(entry: EntryView) -> bool:
     if isinstance(entry, CallView):
         return not entry.is_open and not entry.diff and entry.tool != SHELL
     return entry.kind == "reasoning"
-
-
-def _title(call: CallView) -> str:
-    """A call in a line."""
-    if call.status == "writing":
-        return one_line(in_verbs(call.tool, f"{call.tool} {call.written[-TITLE_LENGTH:]}"), TITLE_LENGTH)
-    words = f"$ {call.words}" if call.tool == SHELL else call.words or call.tool
-    if isinstance(call.display, DiffDisplay) and all(file.created for file in call.display.files):
-        words = words.replace(WRITE, NEW, 1) if words.startswith(WRITE) else words
-    return one_line(words, TITLE_LENGTH)
-
-
-def _detail(call: CallView) -> str:
-    """The facts of a call: how it failed, how much it changed or read, and how long it took."""
-    code = f"exit {call.exit_code}" if call.exit_code else ""
-    if call.tool == SHELL or call.is_open or call.status in {"denied", "cancelled"}:
-        return code or {"cancelled": "stopped", "denied": "denied", "queued": "queued"}.get(call.status, "")
-    if call.tool == QUESTION and call.status == "ok":
-        return one_line(" · ".join(line for line in call.text.splitlines() if line.startswith("→ ")), TITLE_LENGTH)
-    if call.tool == PROPOSAL and call.status == "ok":
-        return one_line(f"→ {call.text.splitlines()[0]}", TITLE_LENGTH)
-    if call.status == "ok" and isinstance(call.display, DiffDisplay):
-        added, removed = (sum(getattr(file, name) for file in call.display.files) for name in ("added", "removed"))
-        return f"+{added} −{removed}"  # noqa: RUF001  a minus
-    lines = counted(call.text.count("\n"), "line") if call.tool == READ and call.status == "ok" else ""
-    time = took(call.duration_s) if call.duration_s and call.duration_s >= 0.1 and not lines else ""
-    return " · ".join(filter(None, ("failed" if call.status == "error" else code, lines, time)))

@@ -1,0 +1,80 @@
+"""An app that shows the agents of a view, and keeps what a person wishes there."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from textual.app import App
+from textual.pilot import Pilot
+from textual.strip import Strip
+
+from ipc import events as e
+from tests.unit.cli.textual_ui.overview.views import give
+from vibe.cli.textual_ui.controllers.app_controller import Chat
+from vibe.cli.textual_ui.panels.request_queue import RequestQueue, RequestReply
+from vibe.cli.textual_ui.screens.agent_screens import AgentDesk, AgentScreen, FleetScreen, FleetView, TranscriptScreen
+from vibe.view.view import View
+
+NOW = 1092.0
+
+
+class AgentsApp(App[None]):
+    """``wished`` are what the person wants of steps and agents, ``replies`` their answers."""
+
+    def __init__(self, view: View, tile_id: str = "") -> None:
+        super().__init__()
+        self.view = view
+        self.now = NOW
+        self.wished: list[tuple[str, ...]] = []
+        self.replies: list[RequestReply] = []
+        self.requests = RequestQueue(lambda _: "")
+        self.desk = AgentDesk(chat=cast("Chat", self), requests=self.requests, clock=lambda: self.now)
+        self.opened: AgentScreen = (
+            TranscriptScreen(view, self.desk, tile_id) if tile_id else FleetScreen(view, self.desk)
+        )
+
+    def tell_agent(self, *wish: str) -> None:
+        """As of a chat."""
+        self.wished.append(("tell", *wish))
+
+    def act_on_step(self, *wish: str) -> None:
+        """As of a chat."""
+        self.wished.append(wish)
+
+    async def on_mount(self) -> None:
+        """Show the screen."""
+        await self.push_screen(self.opened)
+        self.ask()
+
+    def see(self, *events: e.Event) -> None:
+        """Have things happen."""
+        changed = give(self.view, *events)
+        self.ask()
+        cast("Any", self.opened).present(self.view, changed)
+
+    def ask(self) -> None:
+        """Have the person asked what the view says."""
+
+        async def take(reply: RequestReply) -> str:
+            self.replies.append(reply)
+            return ""
+
+        for request in self.view.requests.values():
+            self.requests.add_remote(request, take)
+
+    @property
+    def rows(self) -> list[str]:
+        """The rows of the tiles."""
+        fleet = self.opened.query_one(FleetView)
+        return [fleet.render_line(y).text.rstrip() for y in range(fleet.size.height)]
+
+
+def text_of(strip: Strip) -> str:
+    """The characters of a row."""
+    return strip.text.strip()
+
+
+async def drawn(pilot: Pilot[Any]) -> None:
+    """Wait until nothing is put off any more."""
+    await pilot.pause(0.3)
+    await pilot.pause()

@@ -1,0 +1,194 @@
+"""The fleet: keys choose, open, filter and act on the chosen tile, and only what differs is painted."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from textual.events import Key
+from textual.geometry import Region
+from textual.widgets import Input, Static
+
+from ipc import events as e
+from ipc.commands import Approve, Decide
+from tests.unit.cli.textual_ui.overview.views import SURVEYED, TALKED, WHO, moved, until, view_of
+from tests.unit.cli.textual_ui.screens.agents_app import AgentsApp, drawn
+from tests.unit.front.test_fleet import team
+from vibe.cli.textual_ui.panels.panel_frame import GRACE_SECONDS, PanelFrame
+from vibe.cli.textual_ui.screens.agent_screens import FleetScreen, FleetView, TranscriptScreen
+from vibe.view.view import View
+
+ASKED = e.ApprovalRequestEvent(
+    request_id="r",
+    tool_call_id="1",
+    tool="bash",
+    arguments={"command": "make all"},
+    rule="ask",
+    preview=e.CommandDisplay(command="make all"),
+    **WHO,
+)
+OPENED = e.PlanDecisionEvent(
+    plan_id="plan", decision_id="d", question="CSV or JSON?", options=("a", "b"), step_id="test", ts=1084.0
+)
+
+
+def fleet_of(view: View) -> tuple[AgentsApp, FleetScreen]:
+    app = AgentsApp(view)
+    assert isinstance(app.opened, FleetScreen)
+    return app, app.opened
+
+
+async def test_arrows_choose_and_enter_opens_from_where_escape_comes_back_to_the_agent_that_was_looked_at_last() -> (
+    None
+):
+    app, fleet = fleet_of(team(5))
+    async with app.run_test(size=(200, 40)) as pilot:
+        await until(pilot, lambda: fleet.chosen == "plan/s0")
+        await pilot.press("down", "right", "up", "enter")
+        await until(pilot, lambda: isinstance(app.screen, TranscriptScreen))
+        assert fleet.chosen == "plan/s1"
+        await pilot.press("right", "escape")
+        await until(pilot, lambda: app.screen is fleet)
+        assert fleet.chosen == "plan/s2"
+        await pilot.press("f2")
+        await until(pilot, lambda: app.screen is not fleet)
+
+
+async def test_keys_that_come_before_the_first_frame_look_around_and_act_on_nothing() -> None:
+    app, fleet = fleet_of(team(5))
+    app.opened = FleetScreen(app.view, app.desk)
+    async with app.run_test(size=(200, 40)) as pilot:
+        app.push_screen(fleet)
+        for key in ("x", "down", "right", "enter"):
+            app.post_message(Key(key, key if len(key) == 1 else None))
+        await until(pilot, lambda: isinstance(app.screen, TranscriptScreen))
+        assert (fleet.chosen, app.wished) == ("plan/s4", [])
+
+
+async def test_keys_act_on_the_step_of_the_chosen_tile() -> None:
+    app, fleet = fleet_of(team(3))
+    async with app.run_test(size=(200, 40)) as pilot:
+        await until(pilot, lambda: fleet.chosen == "plan/s0")
+        await pilot.press("right", "x", "k", "r", "y")
+        assert app.wished == [("cancel", "plan", "s1"), ("skip", "plan", "s1"), ("retry", "plan", "s1")]
+
+
+async def test_what_is_typed_after_t_is_told_to_that_agent_alone_and_acts_on_nothing() -> None:
+    app, fleet = fleet_of(team(3))
+    async with app.run_test(size=(200, 40)) as pilot:
+        await until(pilot, lambda: fleet.chosen == "plan/s0")
+        for key in ("right", "t", "x", "t", "k", "enter"):
+            app.post_message(Key(key, key if len(key) == 1 else "\r"))
+        await until(pilot, lambda: bool(app.wished))
+        assert app.wished == [("tell", "s1", "xtk")]
+        await pilot.press("t", "q", "escape", "x")
+        assert app.wished[1:] == [("cancel", "plan", "s1")]
+        assert fleet.query_one(Input).value == ""
+
+
+async def test_the_one_that_asks_is_chosen_first_and_its_panel_answers() -> None:
+    app, fleet = fleet_of(view_of(*TALKED, *SURVEYED, moved("shorten", "in_progress", ts=1081.0), ASKED))
+    async with app.run_test(size=(200, 40)) as pilot:
+        await until(pilot, lambda: bool(fleet.query(PanelFrame)))
+        assert fleet.chosen == "plan/slugify"
+        await pilot.press("1")
+        assert app.replies == [], "who typed before could not know of it"
+        await pilot.pause(GRACE_SECONDS + 0.1)
+        await pilot.press("1")
+        await until(pilot, lambda: bool(app.replies))
+        assert app.replies == [Approve(request_id="r", allow=True, scope="once")]
+        app.see(e.ApprovalDecisionEvent(request_id="r", decision="allow", by="user", **WHO))
+        await until(pilot, lambda: not fleet.query(PanelFrame))
+
+
+async def test_keys_answer_nothing_where_another_tile_is_chosen_and_tab_leads_to_the_one_that_asks() -> None:
+    app, fleet = fleet_of(view_of(*SURVEYED, moved("shorten", "in_progress", ts=1081.0), ASKED, OPENED))
+    async with app.run_test(size=(200, 40)) as pilot:
+        await until(pilot, lambda: bool(fleet.query(PanelFrame)))
+        await pilot.press("right")
+        await until(pilot, lambda: not fleet.query(PanelFrame))
+        await pilot.pause(GRACE_SECONDS + 0.1)
+        await pilot.press("1")
+        assert (fleet.chosen, app.replies) == ("plan/shorten", [])
+        await pilot.press("tab")
+        assert fleet.chosen == "plan/slugify"
+        await pilot.press("right", "right")
+        assert fleet.chosen == "plan/test"
+        await pilot.pause(GRACE_SECONDS + 0.1)
+        await pilot.press("tab", "down", "enter")
+        await until(pilot, lambda: bool(app.replies))
+        assert app.replies == [Decide(decision_id="d", selections=("b",))]
+
+
+async def test_a_refusal_takes_a_reason_in_which_letters_are_text() -> None:
+    app, fleet = fleet_of(view_of(*SURVEYED, ASKED))
+    async with app.run_test(size=(200, 40)) as pilot:
+        await until(pilot, lambda: bool(fleet.query(PanelFrame)))
+        await pilot.pause(GRACE_SECONDS + 0.1)
+        await pilot.press("n", *"text", "enter")
+        await until(pilot, lambda: bool(app.replies))
+        assert app.replies == [Approve(request_id="r", allow=False, reason="text")]
+        assert app.wished == []
+
+
+async def test_f_shows_those_at_work_those_that_need_the_person_and_those_that_ended() -> None:
+    app, fleet = fleet_of(team(3, moved("s1", "failed", "in_progress", ts=1090.0), moved("s2", "completed", ts=1091.0)))
+    async with app.run_test(size=(200, 40)) as pilot:
+        seen: list[tuple[str, ...]] = []
+        await until(pilot, lambda: fleet.chosen == "plan/s1")
+        for _ in range(4):
+            await pilot.press("f")
+            seen.append(tuple(place.tile.name for place in fleet.query_one(FleetView).places))
+        assert seen == [("s0",), ("s1",), ("s1", "s2"), ("s0", "s1", "s2")]
+
+
+async def test_where_nobody_works_it_says_so_and_keys_do_nothing() -> None:
+    app, fleet = fleet_of(view_of(*TALKED))
+    async with app.run_test(size=(120, 36)) as pilot:
+        await until(pilot, lambda: "no agents yet" in fleet.query_one(".keys", Static).render_line(0).text)
+        await pilot.press("down", "enter", "x", "t", "tab")
+        assert (app.screen, app.wished) == (fleet, [])
+
+
+async def test_only_rows_that_differ_are_painted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    app, _ = fleet_of(team(3))
+    painted: list[Any] = []
+    async with app.run_test(size=(200, 40)) as pilot:
+        await drawn(pilot)
+        refresh = FleetView.refresh
+
+        def noted(self: FleetView, *regions: Region, **how: Any) -> Any:
+            painted.extend(regions or ["all"])
+            return refresh(self, *regions, **how)
+
+        monkeypatch.setattr(FleetView, "refresh", noted)
+        piece = e.AssistantDeltaEvent(
+            message_id="2", text="more", plan_id="plan", subagent_id="s1", subagent_step_id="s1", ts=1092.0
+        )
+        app.see(piece)
+        await drawn(pilot)
+        assert {region.y for region in painted} == {2}
+        assert {region.x for region in painted} == {67}
+
+
+async def test_while_nobody_works_nothing_is_drawn_by_itself() -> None:
+    app, fleet = fleet_of(team(2, *(moved(f"s{at}", "completed", "in_progress", ts=1000.0) for at in range(2))))
+    async with app.run_test(size=(200, 40)) as pilot:
+        await drawn(pilot)
+        assert not fleet.query_one(FleetView).places[0].height > 1
+        assert not fleet.refresher.beats
+
+
+async def test_sixty_agents_open_within_a_tenth_of_a_second() -> None:
+    took: list[float] = []
+    for _ in range(3):
+        app, fleet = fleet_of(team(60))
+        app.opened = FleetScreen(view_of(*TALKED), app.desk)  # what is loaded once is
+        async with app.run_test(size=(200, 60)) as pilot:
+            began = time.perf_counter()
+            await app.push_screen(fleet)
+            while not fleet.query_one(FleetView).places:
+                await pilot.pause(0)
+            took.append(time.perf_counter() - began)
+    assert min(took) < 0.1 * 3, took  # the machine may be busy; the benchmark has the bound

@@ -1,0 +1,515 @@
+"""The screens of agents: FleetScreen with all of them at once, TranscriptScreen with what one said and did."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from typing import ClassVar, Final, cast
+
+from msgspec import Struct
+from textual import events, on
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.geometry import Region
+from textual.message import Message
+from textual.screen import Screen
+from textual.strip import Strip
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from vibe.cli.textual_ui.controllers.app_controller import Chat
+from vibe.cli.textual_ui.log.chat_log import ChatLog
+from vibe.cli.textual_ui.log.rows import drawn, drawn_row
+from vibe.cli.textual_ui.overview.ticker import SECONDS_PER_REFRESH, Refresher, pressure
+from vibe.cli.textual_ui.panels.panel_frame import GRACE_SECONDS, PanelFrame, TypingGuard
+from vibe.cli.textual_ui.panels.request_panels import panel_for
+from vibe.cli.textual_ui.panels.request_queue import PendingRequest, RequestQueue
+from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter, ReadJournals
+from vibe.front import fleet
+from vibe.front.cells import Line, spread
+from vibe.front.event_text import one_line
+from vibe.front.fleet import Tile, TilePlace, actions, key_line, tile_doing, tiles
+from vibe.view.agent_view import AgentView, Key
+from vibe.view.view import View
+
+NOTHING_YET: Final = "nothing here yet"
+LONGEST: Final = 400
+CONTEXT: Final = {"$text-error": "failed", "$text-warning": "warn"}
+ACTIONS: Final = frozenset({"talk", "act", "go_to_request", "next_agent", "choose", "open", "filter"})
+"""Those of keys that count only where neither the line nor a panel has the focus."""
+
+
+def at_once(key: str, action: str, description: str) -> Binding:
+    """A key that is taken before the next one, however soon that comes: this may open the line that takes it."""
+    return Binding(key, action, description, priority=True, show=False)
+
+
+class AgentDesk(Struct, frozen=True, kw_only=True):
+    """The ways in which a person acts on agents.
+
+    ``chat`` carries out wishes, ``requests`` takes answers, ``read`` finds what the view does not keep, ``clock`` tells
+    unix seconds.
+    """
+
+    chat: Chat
+    requests: RequestQueue
+    read: ReadJournals | None = None
+    clock: Callable[[], float] = time.time
+
+
+class AgentScreen(Screen[None]):
+    """Keys act on ``tile``, a line tells its agent something, and a panel answers what it asks.
+
+    The keys of the panel count without the focus, but for those that the screen has itself.
+    """
+
+    DEFAULT_CSS = """
+    AgentScreen { layout: vertical; }
+    AgentScreen .head, AgentScreen .keys { height: 1; text-wrap: nowrap; }
+    AgentScreen > Input { height: 1; border: none; padding: 0 1; display: none; }
+    AgentScreen > Input:focus { border: none; }
+    AgentScreen PanelFrame { max-height: 60%; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", "Back", show=False),
+        at_once("t", "talk", "Tell it something"),
+        at_once("x", "act('cancel')", "Stop the step"),
+        at_once("k", "act('skip')", "Skip the step"),
+        at_once("r", "act('retry')", "Do the step again"),
+        at_once("tab", "go_to_request", "What waits for you"),
+    ]
+
+    def __init__(self, view: View, desk: AgentDesk) -> None:
+        super().__init__()
+        self.view = view
+        self.desk = desk
+        self.head = Static(classes="head", markup=False)
+        self.keys = Static(classes="keys", markup=False)
+        self.line = Input(select_on_focus=False)
+        self._panel: tuple[PendingRequest, PanelFrame] | None = None
+        self._guard = TypingGuard()
+
+    @property
+    def tile(self) -> Tile | None:
+        """The tile that keys act on."""
+        raise NotImplementedError
+
+    @property
+    def body(self) -> Widget:
+        """The widget with the keys where no line and no panel has them."""
+        raise NotImplementedError
+
+    def show_request(self, tile: Tile | None) -> None:
+        """Have the panel of what is asked, if it is not there yet; keys count once the person pauses."""
+        asked = "" if tile is None or tile.request is None else tile.request.id
+        pending = next((each for each in self.desk.requests.pending if each.id == asked), None)
+        if self._panel is not None and self._panel[0] is not pending:
+            _, panel = self._panel
+            self._panel = None
+            if panel in (() if self.focused is None else self.focused.ancestors_with_self):
+                self.set_focus(self.body)
+            panel.remove()
+        if self._panel is None and pending is not None:
+            self._guard.typed()
+            panel = panel_for(pending, self._guard, self.desk.clock)
+            panel.asleep = True
+            self._panel = pending, panel
+            self.mount(panel, before=self.line)
+            self.set_timer(GRACE_SECONDS, self._wake)
+
+    def _wake(self) -> None:
+        if self._panel is not None and not self._guard.is_typing:
+            self._panel[1].asleep = False
+
+    def on_key(self, event: events.Key) -> None:
+        """Give a key to the panel."""
+        if self._panel is not None and self.focused is self.body:
+            self._panel[1].on_key(event)
+
+    @on(PanelFrame.Replied)
+    def _replied(self, event: PanelFrame.Replied) -> None:
+        self.run_worker(self._answer(event), group="answers")
+
+    async def _answer(self, event: PanelFrame.Replied) -> None:
+        problem = await self.desk.requests.answer(event.pending, event.reply)
+        if problem and self._panel is not None and self._panel[0] is event.pending:
+            self._panel[1].tell(problem)
+
+    @on(PanelFrame.PutOff)
+    def _put_off(self) -> None:
+        self.set_focus(self.body)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Tell whether a key counts."""
+        return self.focused is self.body if action in ACTIONS else super().check_action(action, parameters)
+
+    def action_act(self, action: str) -> None:
+        """Stop or skip the step, or have it done again."""
+        tile = self.tile
+        if tile is not None and tile.step is not None and tile.plan is not None:
+            self.desk.chat.act_on_step(action, tile.plan.id, tile.step.id)
+
+    def action_talk(self) -> None:
+        """Open the line for the agent."""
+        tile = self.tile
+        if tile is not None and fleet.hears(tile) is not None:
+            self.line.placeholder = f"tell {one_line(tile.name)}"
+            self.line.display, self.keys.display = True, False
+            self.set_focus(self.line)
+
+    def action_go_to_request(self) -> None:
+        """Have all keys go to the panel."""
+        if self._panel is not None:
+            self._panel[1].take_focus()
+
+    def action_back(self) -> None:
+        """From the line or a panel to what is above it, and from there to where the screen was opened."""
+        if self.focused is self.line:
+            self._close_line()
+        elif self.focused is self.body:
+            self.dismiss()
+        else:
+            self.set_focus(self.body)
+
+    def on_input_submitted(self, message: Input.Submitted) -> None:
+        """Tell the agent a line."""
+        message.stop()
+        tile, text = self.tile, message.value.strip()
+        agent = None if tile is None else fleet.hears(tile)
+        if text and agent is not None:
+            self.desk.chat.tell_agent(agent.id, text)
+        self._close_line()
+
+    def _close_line(self) -> None:
+        self.line.clear()
+        self.line.display, self.keys.display = False, True
+        self.set_focus(self.body)
+
+
+class TranscriptScreen(AgentScreen):
+    """Shows one agent of a tile, from which left and right lead to the others, in the order of the fleet.
+
+    Its owner passes each change to ``present``.
+    """
+
+    DEFAULT_CSS = "TranscriptScreen .head { height: 2; margin-bottom: 1; }"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        at_once("s", "talk", "Tell it something"),
+        at_once("left", "next_agent(-1)", "Agent before"),
+        at_once("right", "next_agent(1)", "Next agent"),
+    ]
+    AUTO_FOCUS: ClassVar[str | None] = "ChatLog"
+
+    def __init__(self, view: View, desk: AgentDesk, tile_id: str) -> None:
+        super().__init__(view, desk)
+        self.tile_id = tile_id
+        self.agent_id = ""
+        self._log = ChatLog()
+        self._presenter = ChatPresenter(self._log, read=desk.read)
+        self._refresher = Refresher(self, self._draw)
+
+    @property
+    def tile(self) -> Tile | None:
+        """The tile that was opened."""
+        alone = self.view.agents.get(self.tile_id)  # as one that plans
+        found = (tile for tile in tiles(self.view) if tile.id == self.tile_id)
+        return next(found, None if alone is None else fleet.agent_tile(alone))
+
+    @property
+    def body(self) -> Widget:
+        """The log."""
+        return self._log
+
+    def compose(self) -> ComposeResult:
+        """State, log, line and keys."""
+        yield self.head
+        yield self._log
+        yield self.line
+        yield self.keys
+
+    def on_mount(self) -> None:
+        """Show what is known."""
+        self.present(self.view, frozenset())
+
+    def present(self, view: View, changed: frozenset[Key]) -> None:
+        """Show what changed."""
+        self.view = view
+        tile = self.tile
+        if tile is not None and tile.agents and self.agent_id not in {agent.id for agent in tile.agents}:
+            self._open(tile.id, tile.agents[-1].id)
+        elif self.agent_id:
+            self._presenter.present(view, changed)
+        self._refresher.wish()
+
+    def on_chat_log_older_wanted(self, message: ChatLog.OlderWanted) -> None:
+        """Show what was before."""
+        message.stop()
+        self.run_worker(self._presenter.show_older(), group="older")
+
+    def action_next_agent(self, by: int) -> None:
+        """Show the next agent, or the one before."""
+        stops = [(tile.id, agent.id) for tile in tiles(self.view) for agent in tile.agents]
+        if len(stops) > 1 and (self.tile_id, self.agent_id) in stops:
+            self._open(*stops[(stops.index((self.tile_id, self.agent_id)) + by) % len(stops)])
+            self._draw()
+
+    def _open(self, tile_id: str, agent_id: str) -> None:
+        self.tile_id, self.agent_id = tile_id, agent_id
+        self._presenter.show(self.view, agent_id)
+
+    @on(events.Resize)
+    def _draw(self) -> None:
+        tile, agent, width = self.tile, self.view.agents.get(self.agent_id), max(1, self.size.width)
+        if tile is None:
+            return
+        self.head.update(Content("\n").join(map(drawn, _state(tile, agent, self.desk.clock(), width))), layout=False)
+        keys = [*actions(tile), ("←→", "agent"), ("Enter", "fold")]
+        self.keys.update(drawn(key_line(keys, width)), layout=False)
+        self.show_request(tile)
+        self._refresher.beat(1.0 if tile.ended_at is None else 0.0)
+
+
+def _state(tile: Tile, agent: AgentView | None, now: float, width: int) -> tuple[Line, Line]:
+    """The lines on a tile and one of its agents."""
+    title = "" if tile.step is None else one_line(tile.step.title, LONGEST)
+    left: Line = [(" ", ""), fleet.sign_of(tile, int(now)), (f" {one_line(tile.name)}", "bold"), (f"  {title}", "")]
+    first = spread(left, [(f"{fleet.tile_facts(tile, now)} ", "muted")], width)
+    if agent is None:
+        return first, [("   ", ""), (NOTHING_YET, "muted")]
+    ids = [each.id for each in tile.agents]
+    which = f"agent {ids.index(agent.id) + 1} of {len(ids)}" if len(ids) > 1 and agent.id in ids else ""
+    words, style = tile_doing(tile, now) if tile.state == "failed" else (agent.doing() or agent.outcome or "", "")
+    about = one_line(" · ".join(filter(None, (which, agent.profile, agent.model))), LONGEST)
+    share = (agent.context_tokens or 0) / agent.context_limit if agent.context_limit else 0.0
+    context: Line = [(f"{share:.0%} context ", CONTEXT.get(pressure(share), "muted"))] if share else []
+    said: Line = [
+        ("   ", ""),
+        (about + " · " * bool(about and words), "muted"),
+        (one_line(words, LONGEST), style or "muted"),
+    ]
+    return first, spread(said, context, width)
+
+
+NOBODY: Final = "no agents yet: a plan's, or those that the chat's agent starts, are shown here"
+NONE_SUCH: Final = "none of them is so now"
+
+
+class FleetView(Widget, can_focus=True):
+    """Paints the tiles that are in sight; of what is painted, only rows that differ are painted anew."""
+
+    DEFAULT_CSS = "FleetView { height: 1fr; margin-top: 1; }"
+
+    @dataclass
+    class Pointed(Message):
+        """A tile was clicked."""
+
+        tile_id: str
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places: list[TilePlace] = []
+        self._layout: tuple[object, ...] = ()
+        self._top = 0
+        self._rows: dict[str, list[tuple[Line, Strip]]] = {}
+
+    def show(self, shown: Sequence[Tile], chosen: str, now: float, touched: Collection[str]) -> None:
+        """Show tiles at ``now`` (unix seconds); something happened to those whose ids, or agents', are ``touched``."""
+        height = self.size.height
+        self.places = fleet.places(shown, self.size.width, height, chosen, now)
+        below = max((each.y + each.height for each in self.places), default=0)
+        for place in self.places:
+            if place.tile.id == chosen:
+                self._top = min(max(self._top, place.y + place.height - height), place.y)
+        self._top = max(0, min(self._top, below - height))
+        layout = (chosen, self._top, *((each.tile.id, each.x, each.y, each.width, each.height) for each in self.places))
+        if layout != self._layout:
+            self._layout = layout
+            self._rows.clear()
+            self.refresh()
+        for place in self.places:
+            if self._top - place.height < place.y < self._top + height:
+                self._draw(place, now, touched, chosen=place.tile.id == chosen)
+
+    def _draw(self, place: TilePlace, now: float, touched: Collection[str], *, chosen: bool) -> None:
+        tile, beat = place.tile, int(now / SECONDS_PER_REFRESH)
+        known = self._rows.get(tile.id, [])
+        is_same = tile.id not in touched and not any(agent.id in touched for agent in tile.agents)
+        if known and is_same and place.height > 2 and tile_doing(tile, now)[1] != "warn":
+            lines = [
+                fleet.tile_head(tile, place.width, now, chosen=chosen, beat=beat),
+                *(line for line, _ in known[1:]),
+            ]
+        else:
+            lines = fleet.tile_lines(place, now, chosen=chosen, beat=beat)
+        painted = {tuple(line): strip for line, strip in known}
+        self._rows[tile.id] = rows = list[tuple[Line, Strip]]()
+        for row, line in enumerate(lines):
+            strip = painted.get(tuple(line)) or drawn_row(self, line, place.width).strip
+            rows.append((line, strip.adjust_cell_length(place.width)))
+            if known and known[row][0] != line:
+                self.refresh(Region(place.x, place.y + row - self._top, place.width, 1))
+
+    def render_line(self, y: int) -> Strip:
+        """A line of the screen."""
+        strips, blank, end = list[Strip](), self.rich_style, 0
+        for place in self.places:
+            row, rows = y + self._top - place.y, self._rows.get(place.tile.id)
+            if rows is not None and 0 <= row < place.height:
+                strips += [Strip.blank(place.x - end, blank), rows[row][1]]
+                end = place.x + place.width
+        return Strip.join(strips).adjust_cell_length(self.size.width, blank)
+
+    def notify_style_update(self) -> None:
+        """Paint in the colours of another theme."""
+        super().notify_style_update()
+        self._rows.clear()
+
+    def on_click(self, event: events.Click) -> None:
+        """Tell which tile was meant."""
+        for place in self.places:
+            if Region(place.x, place.y, place.width, place.height).contains(event.x, event.y + self._top):
+                self.post_message(self.Pointed(place.tile.id))
+
+
+class FleetScreen(AgentScreen):
+    """The fleet; ``chosen`` is the id of the tile that keys act on.
+
+    Its owner passes each change to ``present``. A transcript that is opened from here is shown over it.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(at_once(way, f"choose('{way}')", "Choose") for way in ("left", "right", "up", "down")),
+        at_once("enter", "open", "Open"),
+        at_once("f", "filter", "Filter"),
+        Binding("f2", "back", "Back", show=False),
+    ]
+    AUTO_FOCUS: ClassVar[str | None] = "FleetView"
+
+    def __init__(self, view: View, desk: AgentDesk) -> None:
+        super().__init__(view, desk)
+        self.chosen = ""
+        self._fleet = FleetView()
+        self._opened: TranscriptScreen | None = None
+        self._filters = cycle(fleet.FILTERS)
+        self._filter = next(self._filters)
+        self._touched: set[str] = set()
+        self.refresher = Refresher(self, self._draw)
+
+    @property
+    def tile(self) -> Tile | None:
+        """The chosen tile."""
+        return next((tile for tile in self._shown() if tile.id == self.chosen), None)
+
+    @property
+    def body(self) -> Widget:
+        """The tiles."""
+        return self._fleet
+
+    @property
+    def our_app(self) -> App[None]:
+        """The app."""
+        return cast("App[None]", self.app)  # pyright: ignore[reportUnknownMemberType]  Textual's has no type
+
+    def compose(self) -> ComposeResult:
+        """State, tiles, line and keys."""
+        yield self.head
+        yield self._fleet
+        yield self.line
+        yield self.keys
+
+    def present(self, view: View, changed: frozenset[Key]) -> None:
+        """Show what changed."""
+        self.view = view
+        for kind, *way in changed:
+            if kind == "agents":
+                self._touched.add(way[0])
+            elif kind == "plans" and len(way) > 2:
+                self._touched.add(f"{way[0]}/{way[2]}")
+        if self._opened is not None:
+            self._opened.present(view, changed)
+        else:
+            self.refresher.wish()
+
+    def action_choose(self, way: str) -> None:
+        """Choose the tile beside."""
+        shown = self._shown()
+        if shown:
+            known = self._fleet.places or fleet.places(shown, *self.our_app.size, self.chosen, self.desk.clock())
+            self._choose(fleet.beside(known, self.chosen, way))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Tell whether a key counts; those that only look around do before the first frame, too."""
+        return (self.focused is None and action in {"choose", "open"}) or super().check_action(action, parameters)
+
+    def action_filter(self) -> None:
+        """Show others: all, those at work, those that need the person, those that ended."""
+        self._filter = next(self._filters)
+        self._draw()
+
+    def action_go_to_request(self) -> None:
+        """Choose the first tile that asks; from one that asks, have all keys go to its panel."""
+        asking = [place.tile.id for place in self._fleet.places if place.tile.request is not None]
+        if asking and self.chosen not in asking:
+            self._choose(asking[0])
+        else:
+            super().action_go_to_request()
+
+    def action_open(self) -> None:
+        """Open the chosen tile."""
+        if self.tile is not None and self._opened is None:
+            self._opened = TranscriptScreen(self.view, self.desk, self.chosen)
+            self.refresher.beat(0.0)
+            self.our_app.push_screen(self._opened, self._close)
+
+    def on_fleet_view_pointed(self, message: FleetView.Pointed) -> None:
+        """Choose a tile, or open the chosen one."""
+        if message.tile_id == self.chosen:
+            self.action_open()
+        else:
+            self._choose(message.tile_id)
+
+    def _shown(self) -> list[Tile]:
+        """Return the tiles to be shown; one of them is chosen."""
+        shown = [tile for tile in tiles(self.view) if not self._filter or tile.state in fleet.FILTERS[self._filter]]
+        if all(tile.id != self.chosen for tile in shown):
+            urgent = sorted(shown, key=lambda tile: ("ask", "failed", "run", "later", "done").index(tile.state))
+            self.chosen = urgent[0].id if urgent else ""
+        return shown
+
+    def _choose(self, tile_id: str) -> None:
+        self.chosen = tile_id
+        self._draw()
+
+    def _close(self, _: None) -> None:
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            self._choose(opened.tile_id)
+
+    @on(events.Resize)
+    def _fit(self) -> None:
+        self.call_after_refresh(self._draw)
+
+    def _draw(self) -> None:
+        if self._opened is not None or not self._fleet.size.height:
+            return
+        now, width = self.desk.clock(), max(1, self.size.width)
+        every, shown = tiles(self.view), self._shown()
+        self._fleet.show(shown, self.chosen, now, self._touched)
+        self._touched.clear()
+        self.head.update(drawn(fleet.fleet_head(self.view, every, now, width, self._filter)), layout=False)
+        tile = self.tile
+        self.show_request(tile)
+        keys = [("↑↓←→", "choose"), ("Enter", "open"), *actions(tile)] if tile is not None else []
+        nothing = [("", NONE_SUCH if every else NOBODY)] if tile is None else []
+        self.keys.update(drawn(key_line([*keys, ("f", "filter"), *nothing], width)), layout=False)
+        self.refresher.beat(_beat_of(shown, now))
+
+
+def _beat_of(shown: Sequence[Tile], now: float) -> float:
+    """Seconds between two drawings while nothing happens; 0: none is needed."""
+    if any(tile.state == "run" for tile in shown):
+        return SECONDS_PER_REFRESH
+    return 1.0 if any(tile.ended_at is None or now - tile.ended_at < fleet.FADE_S for tile in shown) else 0.0

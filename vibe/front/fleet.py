@@ -1,0 +1,351 @@
+"""The fleet: agents as tiles side by side, each with its last lines; drawn from a view, without a clock or a widget.
+
+A tile is about a step of the plan with its agents, or about an agent that works on none. ``places`` says where each
+tile is, in plan order; ``tile_lines`` draws one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from textwrap import wrap
+from typing import Final
+
+from msgspec import Struct
+
+from vibe.front.cells import SPINNER, Line, Piece, cells_of, fit, spread
+from vibe.front.event_text import CALL_MARKS, TITLE_LENGTH, call_facts, call_title, one_line
+from vibe.front.plan_card import doing, gates, mark, need, plan_facts
+from vibe.view.agent_view import AgentView, CallView, EntryView, RequestView
+from vibe.view.figures import clock, short, took
+from vibe.view.plan_view import FINAL, PlanView, StepView
+from vibe.view.view import ENDED, View
+
+LEAST: Final = 60
+"""Cells of the narrowest tile where several are side by side."""
+LEAST_ROWS: Final = 6
+"""Rows of the lowest tile of those side by side."""
+CHOSEN_ROWS: Final = 8
+"""Rows that the chosen tile has at least where all are one below the other."""
+GAP: Final = 2
+FADE_S: Final = 60.0
+"""Seconds after its end until an agent has but a row."""
+FILTERS: Final[Mapping[str, frozenset[str]]] = {
+    "": frozenset(),
+    "at work": frozenset({"run", "ask"}),
+    "need you": frozenset({"ask", "failed"}),
+    "ended": frozenset({"done", "failed"}),
+}
+"""Names of what may be shown alone, and the needs (as of ``plan_card``) that it takes."""
+MOST_TEXT: Final = 8_000
+"""Characters at the end of a text that are looked at."""
+_PRINTED: Final = 3
+"""Lines that a call printed or wrote."""
+
+
+class Tile(Struct, frozen=True, kw_only=True):
+    """One or more agents at one thing. ``state`` is a need, as of ``plan_card``; ``request`` is the first thing asked.
+
+    ``ended_at`` is in unix seconds; None: it goes on.
+    """
+
+    id: str
+    name: str
+    agents: tuple[AgentView, ...]
+    state: str
+    plan: PlanView | None = None
+    step: StepView | None = None
+    request: RequestView | None = None
+    ended_at: float | None = None
+
+
+class TilePlace(Struct, frozen=True, kw_only=True):
+    """The place of a tile: cells from the left, rows from the top of all of them, and its size."""
+
+    tile: Tile
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+def tiles(view: View) -> list[Tile]:
+    """Return the tiles in plan order, then those of other agents as they began."""
+    plan, found = view.plan, list[Tile]()
+    if plan is not None:
+        for step in plan.steps.values():
+            tile = _step_tile(view, plan, step)
+            if step.agents or tile.state in {"ask", "run", "failed"}:
+                found.append(tile)
+                found += [agent_tile(agent) for agent in step.agents.values() if agent.parent_id is not None]
+    main = view.main
+    others = (agent for agent in view.agents.values() if agent.plan_id is None and agent is not main)
+    return [*found, *map(agent_tile, others)]
+
+
+def _step_tile(view: View, plan: PlanView, step: StepView) -> Tile:
+    own = tuple(agent for agent in step.agents.values() if agent.parent_id is None)
+    asked = _asked(view, plan, step, own)
+    state, ended = need(step), step.history[-1].ts if step.status in FINAL and step.history else None
+    if state == "run" and plan.ended_at is not None:
+        state, ended = "later", plan.ended_at
+    return Tile(
+        id=f"{plan.id}/{step.id}",
+        name=step.id,
+        agents=own,
+        state="ask" if asked is not None else state,
+        plan=plan,
+        step=step,
+        request=asked,
+        ended_at=ended,
+    )
+
+
+def _asked(view: View, plan: PlanView, step: StepView, agents: Iterable[AgentView]) -> RequestView | None:
+    for agent in agents:
+        for request in agent.requests.values():
+            return request
+    names = [name for name, each in plan.decisions.items() if each.step_id == step.id or name in gates(step)]
+    return next((view.requests[each] for name in names if (each := f"{plan.id}:{name}") in view.requests), None)
+
+
+def agent_tile(agent: AgentView) -> Tile:
+    """Return the tile of one agent alone."""
+    request = next(iter(agent.requests.values()), None)
+    ended = "done" if agent.outcome in {None, "completed", "interrupted"} else "failed"
+    name = agent.title or agent.profile or agent.id[:8] or "agent"
+    state = "ask" if request is not None else "run" if agent.ended_at is None else ended
+    return Tile(id=agent.id, name=name, agents=(agent,), state=state, request=request, ended_at=agent.ended_at)
+
+
+def hears(tile: Tile) -> AgentView | None:
+    """Return the agent of a tile that can be told something; None: all have ended, or it is the host itself."""
+    host = tile.id if tile.step is not None else ""
+    return next((each for each in reversed(tile.agents) if each.ended_at is None and each.id != host), None)
+
+
+def actions(tile: Tile) -> list[tuple[str, str]]:
+    """Return the keys that act on a tile now, and words for them."""
+    keys = [("t", "tell it")] if hears(tile) is not None else []
+    if tile.step is not None and tile.ended_at is None:
+        keys += [("x", "stop"), ("k", "skip")]
+    elif tile.step is not None and tile.state == "failed":
+        keys += [("k", "skip"), ("r", "retry")]
+    return keys
+
+
+# --- places -----------------------------------------------------------------------------------------------------
+
+
+def places(shown: Sequence[Tile], width: int, rows: int, chosen: str, now: float) -> list[TilePlace]:
+    """Return the place of each tile on a sheet of that width, which may be higher than ``rows``.
+
+    Where there is room for one column only, the chosen tile has what the two rows of each other leave. Who ended some
+    time before ``now`` (unix seconds) has a row at the end.
+    """
+    faded = {tile.id for tile in shown if tile.state == "done" and now - (tile.ended_at or now) >= FADE_S}
+    live = [tile for tile in shown if tile.id not in faded]
+    columns = max(1, min((width + GAP) // (LEAST + GAP), len(live)))
+    cells, room = (width - GAP * (columns - 1)) // columns, rows - min(len(faded), rows // 4)
+    tall = max(LEAST_ROWS, room // -(-len(live) // columns)) if live else 0
+    if columns == 1:
+        tall = max(CHOSEN_ROWS, room - 2 * (len(live) - 1))
+        chosen = chosen if not live or any(tile.id == chosen for tile in live) else live[-1].id
+    found: list[TilePlace] = []
+    y = 0
+    for at, tile in enumerate(live):
+        height = 2 if columns == 1 and tile.id != chosen else tall
+        found.append(TilePlace(tile=tile, x=at % columns * (cells + GAP), y=y, width=cells, height=height))
+        y += height if (at + 1) % columns == 0 or at + 1 == len(live) else 0
+    ended = (tile for tile in shown if tile.id in faded)
+    return [*found, *(TilePlace(tile=tile, x=0, y=y + at, width=width, height=1) for at, tile in enumerate(ended))]
+
+
+def beside(known: Sequence[TilePlace], chosen: str, way: str) -> str:
+    """Return the id of the tile that is next to the chosen one: ``left``, ``right``, ``up`` or ``down``."""
+    at = next((index for index, place in enumerate(known) if place.tile.id == chosen), 0)
+    if way in {"left", "right"}:
+        return known[max(0, min(at + (1 if way == "right" else -1), len(known) - 1))].tile.id
+    here, sign = known[at], 1 if way == "down" else -1
+    further = [place for place in known if (place.y - here.y) * sign > 0]
+    return min(further, key=lambda each: ((each.y - here.y) * sign, abs(each.x - here.x)), default=here).tile.id
+
+
+# --- the first line and the last --------------------------------------------------------------------------------
+
+
+def fleet_head(view: View, known: Sequence[Tile], now: float, width: int, shown: str = "") -> Line:
+    """The line above the tiles: the goal, and how all of it stands at ``now`` (unix seconds)."""
+    plan, waiting = view.plan, len(view.requests)
+    figures = [] if plan is None else plan_facts(plan, plan.clock(now))
+    working = sum(tile.state in {"run", "ask"} for tile in known)
+    said: Line = [*figures[:1], (f"{' · ' * bool(figures)}{working} at work", "muted")]
+    said += [(f" · {waiting} wait{'s' * (waiting == 1)} for you", "warn")] if waiting else []
+    said += figures[1:]
+    while len(said) > 2 and cells_of(said) + len(" Agents   ") > width:
+        said.pop()  # the price first, then tokens
+    about = f"  {shown} only" if shown else "" if plan is None else f"  {one_line(plan.goal, TITLE_LENGTH)}"
+    return spread([(" Agents", "bold"), (about, "warn" if shown else "muted")], [*said, (" ", "")], width)
+
+
+def key_line(keys: Sequence[tuple[str, str]], width: int) -> Line:
+    """A line that names keys, as many as there is room for, and the way back at the right edge."""
+    end: Line = [("Esc", "bold accent"), (" back ", "muted")]
+    said: Line = [(" ", "")]
+    for key, word in keys:
+        more: Line = [(key, "bold accent"), (f" {word}", "muted"), ("   ", "")]
+        if cells_of([*said, *more, *end]) > width:
+            break
+        said += more
+    return spread(said, end, width)
+
+
+# --- a tile -----------------------------------------------------------------------------------------------------
+
+
+def tile_lines(place: TilePlace, now: float, *, chosen: bool = False, beat: int = 0) -> list[Line]:
+    """The lines of a tile at ``now`` (unix seconds), as many and as wide as its place; ``beat`` turns its mark."""
+    tile, width = place.tile, place.width
+    if place.height <= 2:
+        words = one_line(tile.step.summary, TITLE_LENGTH) if tile.step is not None and place.height == 1 else ""
+        lines = [_short_head(tile, width, now, beat, words, chosen=chosen)]
+        return lines if place.height == 1 else [*lines, fit([("  ", ""), tile_doing(tile, now)], width)]
+    body = tile_body(tile, width - 3, place.height - 2, now)
+    lines = [tile_head(tile, width, now, chosen=chosen, beat=beat), *(fit([("  ", ""), *line], width) for line in body)]
+    return [*lines, *([fit([], width)] * (place.height - len(lines)))]
+
+
+def tile_head(tile: Tile, width: int, now: float, *, chosen: bool = False, beat: int = 0) -> Line:
+    """The rule above a tile, with its name and facts: heavy on the chosen one, amber on one that asks."""
+    style = "warn" if tile.state == "ask" else "accent" if chosen else "muted"
+    left: Line = [("━━ ", style), sign_of(tile, beat), (f" {one_line(tile.name)} ", "bold")]
+    right: Line = [(f" {tile_facts(tile, now)} ", "muted")]
+    room = width - cells_of(right)
+    left = left if cells_of(left) <= room else fit(left, max(0, room))
+    return fit([*left, (("━" if chosen else "─") * max(0, room - cells_of(left)), style), *right], width)
+
+
+def _short_head(tile: Tile, width: int, now: float, beat: int, words: str, *, chosen: bool) -> Line:
+    name = (f" {one_line(tile.name)}", "bold" if tile.ended_at is None else "")
+    facts: Line = [(f"{tile_facts(tile, now)} ", "muted")]
+    line = spread([sign_of(tile, beat), name, (f"  {words}", "muted")], facts, width)
+    return [(text, f"{style} chosen") for text, style in line] if chosen else line
+
+
+def sign_of(tile: Tile, beat: int = 0) -> Piece:
+    """The mark of how a tile stands; ``beat`` is the picture of what turns while it works."""
+    if tile.state == "ask":
+        return ("?", "bold warn")
+    if tile.state == "later":
+        return ("‖", "muted")
+    if tile.step is not None:
+        return mark(tile.step, beat)
+    if tile.state == "run":
+        return (SPINNER[beat % len(SPINNER)], "accent")
+    stopped = tile.agents[0].outcome == "interrupted"
+    return ("⊘", "muted") if stopped else ("✗", "failed") if tile.state == "failed" else ("✓", "done")
+
+
+def tile_facts(tile: Tile, now: float) -> str:
+    """The time of a tile without that of waiting for a person, and its tokens; one that has ended counts no seconds."""
+    spent = tile.agents[0].spent if tile.step is None else tile.step.spent
+    return " · ".join(filter(None, (_time(tile, now), f"{short(spent.tokens)} tok" if spent.tokens else "")))
+
+
+def _time(tile: Tile, now: float) -> str:
+    if tile.step is not None and tile.plan is not None:
+        if not tile.step.spans:
+            return f"waits {clock(now - tile.request.event.ts)}" if tile.request is not None else ""
+        seconds = tile.step.worked(tile.plan.clock(now))
+    else:
+        began = tile.agents[0].started_at
+        seconds = 0.0 if began is None else (tile.ended_at or now) - began
+    return clock(seconds) if tile.ended_at is None else took(seconds)
+
+
+def tile_doing(tile: Tile, now: float) -> Piece:
+    """The doing of a tile in a line: words, and their style."""
+    if tile.request is not None:
+        return (one_line(tile.request.asked, TITLE_LENGTH), "warn")
+    if tile.step is not None and tile.plan is not None:
+        words, style = doing(tile.step, tile.plan, now)
+        return (words, style or "muted")
+    return (one_line(tile.agents[0].doing(), TITLE_LENGTH), "muted")
+
+
+# --- its last lines ---------------------------------------------------------------------------------------------
+
+
+def tile_body(tile: Tile, width: int, rows: int, now: float) -> list[Line]:
+    """The last lines of a tile, at most ``rows``: what its agents said and did, and below it what is asked."""
+    tail: list[Line] = []
+    if tile.request is not None:
+        words = _wrapped(one_line(tile.request.asked, TITLE_LENGTH), width - 2)
+        tail = [[("  " if at else "? ", "bold warn"), (line, "bold")] for at, line in enumerate(words)][:rows]
+    elif (said := tile_doing(tile, now))[1] in {"warn", "failed"} or not any(each.entries for each in tile.agents):
+        tail = [[("  ", ""), said]]
+    return [*transcript_tail(tile.agents, width, rows - len(tail)), *tail]
+
+
+def transcript_tail(agents: Iterable[AgentView], width: int, rows: int) -> list[Line]:
+    """The last lines of what some agents were told, said and did, in the order in which it happened."""
+    newest = [entry for agent in agents for entry in islice(reversed(agent.entries.values()), max(0, rows))]
+    newest.sort(key=lambda entry: (entry.ts, entry.number), reverse=True)
+    lines: list[Line] = []
+    for entry in newest:
+        if len(lines) >= rows:
+            break
+        lines = [*_entry_lines(entry, width, rows), *lines]
+    return lines[len(lines) - rows :] if len(lines) > rows > 0 else lines if rows > 0 else []
+
+
+def _entry_lines(entry: EntryView, width: int, rows: int) -> list[Line]:
+    if isinstance(entry, CallView):
+        return _call_lines(entry, width)
+    if entry.kind == "answer":
+        return [[(line, "")] for line in _tail(entry.text, width, rows)]
+    if entry.kind == "reasoning":
+        if entry.status == "streaming":
+            return [[("thinking", "muted")], *([(line, "muted")] for line in _tail(entry.text, width, _PRINTED))]
+        seconds = int(entry.until - entry.ts)
+        return [[(f"thought for {seconds} s" if seconds > 0 else "thought", "muted")]]
+    words = one_line(entry.text.strip().partition("\n")[0], TITLE_LENGTH)
+    if entry.kind == "user":
+        return [fit([("> ", "accent"), (words, "muted")], width)]
+    style = {"warning": "warn", "error": "failed"}.get(entry.status, "muted")
+    return [] if entry.name == ENDED else [fit([(words, style)], width)]
+
+
+def _call_lines(call: CallView, width: int) -> list[Line]:
+    sign = CALL_MARKS.get(call.outcome, ("·", "muted"))
+    failed = call.outcome in {"error", "failed"}
+    facts: Line = [(words, "failed" if failed else "muted")] if (words := call_facts(call)) else []
+    lines = [spread([sign, (" ", ""), (call_title(call), "")], facts, width)]
+    if failed or call.status == "running":
+        lines += [[("  │ ", "muted"), (line, "muted")] for line in _tail(call.text, width - 4, _PRINTED)]
+    elif call.diff:
+        added = [line[1:] for line in call.diff[-MOST_TEXT:].splitlines() if line[:1] == "+" and line[:3] != "+++"]
+        lines += [[("    ", ""), (_plain(line), "muted")] for line in added[-_PRINTED + 1 :]]
+    return lines
+
+
+def _tail(text: str, width: int, most: int) -> list[str]:
+    """The last lines of a text, wrapped, without blank ones."""
+    found: list[str] = []
+    for line in reversed(text[-MOST_TEXT:].splitlines()):
+        if len(found) >= most:
+            break
+        if line.strip():
+            found = [*_wrapped(_plain(line), width), *found]
+    return found[-most:] if most > 0 else []
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    """A line in as many as it takes, broken between words; those with wide letters are shorter."""
+    return wrap(line, max(2, width if cells_of([(line, "")]) == len(line) else width // 2))
+
+
+def _plain(line: str) -> str:
+    """A line that moves no cursor, with the blanks before it."""
+    text = line.expandtabs(4)
+    return " " * min(20, len(text) - len(text.lstrip())) + one_line(text, 1_000)
