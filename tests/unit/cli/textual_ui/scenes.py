@@ -866,10 +866,6 @@ WATCHED: tuple[tuple[float, tuple[Event, ...]], ...] = (
 """A plan from its start to its end: what happens, and the second from its start at which one looks."""
 
 
-async def running_chosen(on: Stage) -> None:
-    """The keys are in the overview."""
-
-
 async def fleet(on: Stage) -> None:
     """All of its agents."""
     await running(on)

@@ -102,6 +102,10 @@ class AgentScreen(Screen[None]):
         """The widget with the keys where no line and no panel has them."""
         raise NotImplementedError
 
+    def present(self, view: View, changed: frozenset[Key]) -> None:
+        """Show what changed."""
+        raise NotImplementedError
+
     def show_request(self, tile: Tile | None) -> None:
         """Have the panel of what is asked, if it is not there yet; keys count once the person pauses."""
         asked = "" if tile is None or tile.request is None else tile.request.id
