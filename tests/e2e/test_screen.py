@@ -34,7 +34,7 @@ def test_a_prompt_is_answered_and_a_call_allowed(vibe: VibeCommand, tmux: Tmux) 
     tmux.type("make a file")
     tmux.wait_for("Permission")
     tmux.wait_for("touch made.txt")
-    tmux.wait_for("1 once")  # not before the person seems to type no more
+    tmux.wait_for("y yes")  # not before the person seems to type no more
     tmux.press("1")
     tmux.wait_for("It is made.")
     tmux.press("C-d")
@@ -192,8 +192,8 @@ def test_the_smallest_screen_shows_what_runs_and_each_answer_to_a_permission(vib
     vibe.replay(turns(bash("rm -rf build"), {"text": "Gone."}))
     with Tmux(tmp_path, columns=20, rows=5) as tmux:
         vibe.at(tmux, "hi")
-        tmux.wait_for("3 always n no")
-        tmux.wait_for("1 once 2 session")
+        tmux.wait_for("a always n no")
+        tmux.wait_for("y yes s session")
         tmux.press("n", "Enter")
         tmux.wait_for("Gone.")
         tmux.press("C-d")
@@ -406,7 +406,7 @@ def test_a_plan_is_proposed_changed_by_a_sentence_and_run(vibe: VibeCommand, ser
     tmux.type("/plan Build the thing")
     tmux.wait_for("Proposed plan")
     tmux.press("Escape")
-    tmux.wait_for("a proposed plan waits for you: Ctrl+N")
+    tmux.wait_for("a plan waits for your answer · Tab")
     tmux.press("C-n")
     tmux.wait_for("r revise by a sentence")
     tmux.press("r")

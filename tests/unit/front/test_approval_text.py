@@ -28,16 +28,16 @@ def request(tool: str, summary: str, covers: tuple[str, ...] = (), **arguments: 
 
 def test_a_command_is_shown_whole_however_long() -> None:
     command = "echo start\n" + "x" * 5_000 + "\nrm -rf build"
-    text = question_text(request("bash", command, ("bash: rm", "bash: echo"), command=command), "Clean up")
+    text = question_text(request("bash", command, ("bash: rm", "bash: echo"), command=command), "clean")
     assert text.splitlines() == [
         "",
-        "? bash wants to run  for step: Clean up",
+        "? run?  for step clean",
         "    command: echo start",
         "      " + "x" * 5_000,
         "      rm -rf build",
         "    command begins with: echo start",
-        "  bash needs your approval",
-        "  s or a would allow: bash: rm, bash: echo",
+        "  rule: bash asks",
+        "  s or a would allow: rm, echo",
     ]
 
 
@@ -47,7 +47,7 @@ def test_a_file_is_shown_with_a_bounded_preview_that_counts_what_it_leaves_out()
         request("write_file", "write_file a.py (790 bytes)", path="a.py", content=content, overwrite=True)
     )
     lines = text.splitlines()
-    assert lines[2:6] == ["    write_file a.py (790 bytes)", "    path: a.py", "    content:", "    | line 0"]
+    assert lines[1:5] == ["? write a.py?", "    write_file a.py (790 bytes)", "    content:", "    | line 0"]
     assert "    | line 19" in lines
     assert "    | line 20" not in lines
     assert "      … 640 more characters in 80 more lines" in lines
@@ -56,7 +56,7 @@ def test_a_file_is_shown_with_a_bounded_preview_that_counts_what_it_leaves_out()
 
 def test_a_short_file_is_shown_whole() -> None:
     lines = question_text(request("write_file", "write_file a", path="a", content="one\ntwo\n")).splitlines()
-    assert lines[4:6] == ["    | one", "    | two"]
+    assert lines[3:5] == ["    | one", "    | two"]
     assert not any("…" in line for line in lines)
 
 
@@ -89,6 +89,7 @@ def test_what_prints_is_shown_as_it_is() -> None:
         ("1", ApprovalAnswer(allow=True)),
         ("2", ApprovalAnswer(allow=True, scope=ApprovalScope.SESSION)),
         ("3", ApprovalAnswer(allow=True, scope=ApprovalScope.ALWAYS)),
+        ("Always", ApprovalAnswer(allow=True, scope=ApprovalScope.ALWAYS)),
         ("n", ApprovalAnswer(allow=False)),
         ("No", ApprovalAnswer(allow=False)),
         ("n use the other file", ApprovalAnswer(allow=False, reason="use the other file")),
@@ -125,8 +126,8 @@ def test_an_edit_is_shown_as_its_diff_and_not_twice() -> None:
     asked = request("search_replace", "search_replace a.py", file_path="a.py", old_string="one", new_string="two")
     diff = "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-one\n+two"
     lines = question_text(replace(asked, diff=diff)).splitlines()
-    assert lines[2:8] == [
-        "    file_path: a.py",
+    assert lines[1:7] == [
+        "? edit a.py?",
         "    diff:",
         *(f"    | {line}" for line in diff.splitlines()[:4]),
     ]

@@ -18,7 +18,7 @@ from vibe.front.request_text import (
 OPTIONS = (MenuItem(label="PostgreSQL", description="a server"), MenuItem(label="SQLite"), MenuItem(label="Files"))
 ONE = Choosing(options=OPTIONS)
 SEVERAL = Choosing(options=OPTIONS, several=True)
-WITH_DEFAULT = Choosing(options=OPTIONS, default=(1,), declines="not now")
+WITH_DEFAULT = Choosing(options=OPTIONS, default=(1,), declines="later")
 FREE = Choosing(options=OPTIONS, own_words=True)
 TYPED = Choosing(options=OPTIONS, own_words=True, typed=True)
 
@@ -57,12 +57,12 @@ def test_the_answers_are_numbered_and_what_enter_takes_is_marked() -> None:
         "  *2) SQLite",
         "   3) Files",
     ]
-    assert "Enter: 2, Esc: not now" in prompt_text(WITH_DEFAULT)
+    assert "Enter: 2, Esc: later" in prompt_text(WITH_DEFAULT)
 
 
 def test_own_words_are_one_more_answer_only_where_they_are_wanted() -> None:
-    assert "   4) other: in your own words" in options_text(FREE)
-    assert "other" not in options_text(ONE)
+    assert "   4) something else…" in options_text(FREE)
+    assert "else" not in options_text(ONE)
     assert options_text(TYPED) == "   or type: PostgreSQL | SQLite | Files\n"
 
 

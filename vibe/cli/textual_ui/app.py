@@ -346,8 +346,10 @@ class VibeApp(App[None]):
         self.chat_screen.log_view.toggle_all_calls()
 
     def action_next_mode(self) -> None:
-        """Go on in the next mode."""
-        if self.controller.chat is not None:
+        """Go on in the next mode; with a panel in the line's place, look at the one before."""
+        if self.screen.has_class("asking"):
+            self.chat_screen.bottom.action_look(-1)
+        elif self.controller.chat is not None:
             self.controller.chat.next_mode()
 
     async def _find(self, text: str) -> bool:

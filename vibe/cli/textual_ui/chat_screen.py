@@ -9,7 +9,7 @@ from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.events import DescendantFocus, Key, Resize
+from textual.events import DescendantFocus, Key, Resize, ScreenResume
 from textual.screen import Screen
 
 from vibe import __version__
@@ -128,7 +128,6 @@ class ChatScreen(Screen[None]):
         self._env = env
         self._controller = controller
         self._queued = QueuedList(store)
-        self._bottom = BottomPanel(self.prompt, self.requests, now=clock, id="bottom")
         self._read = journals_of(env.home, env.runtime_dir)
         self.presenter = ChatPresenter(self.log_view, read=self._read)
         self._cards = PlanCards(self.log_view, clock)
@@ -141,6 +140,7 @@ class ChatScreen(Screen[None]):
         self._side = SidePanel(clock=clock)
         self._working = WorkingLine(clock=clock)
         self.ticker = Ticker(is_hidden=self._cards.is_out_of_sight, clock=clock)
+        self.bottom = BottomPanel(self.prompt, self.requests, now=clock, tell=self.ticker.show_sign, id="bottom")
         self._proposal: tuple[str, Awaited[tuple[str, str]]] | None = None
         """The document of a proposed plan, and the answer: a word of ``VerdictKind``, and its text."""
         self._is_wide = False
@@ -156,7 +156,7 @@ class ChatScreen(Screen[None]):
                 yield self.log_view
                 yield self._working
                 yield self._queued
-                yield self._bottom
+                yield self.bottom
             yield self._side
         yield self.ticker
 
@@ -175,7 +175,7 @@ class ChatScreen(Screen[None]):
     def _take_key(self, event: Key) -> None:
         """Have in the line what is typed before it takes keys, or was on its way to another part of the screen."""
         is_starting = self.store.screen.phase is ScreenPhase.STARTING
-        if self._bottom.takes(event) or self.log_view.takes(event.key):
+        if self.bottom.takes(event) or self.log_view.takes(event.key):
             return
         if event.is_printable and event.character:
             self.prompt.set_text(self.prompt.text + event.character)
@@ -187,6 +187,12 @@ class ChatScreen(Screen[None]):
             self.call_after_refresh(self._clear_if_blank)
         elif event.key == "enter" and self.focused is not None and self.prompt in self.focused.ancestors:
             self.prompt.press_enter()
+
+    @on(ScreenResume)
+    def _come_back(self) -> None:
+        """Have the keys come to a panel again, whatever was opened over it."""
+        if self.has_class("asking"):
+            self.bottom.focus()
 
     def _clear_if_blank(self) -> None:
         """Take away a newline that came with an early Enter."""
@@ -298,16 +304,16 @@ class ChatScreen(Screen[None]):
         """Show a proposed plan and return the answer: a word of ``VerdictKind``, and its text; cancelling hides it."""
         answer = Awaited[tuple[str, str]]()
         self._proposal = (document, answer)
-        self._bottom.show_proposal(proposed)
+        self.bottom.show_proposal(proposed)
         try:
             word, text = await answer.given()
         except BaseException:
-            self._bottom.end_proposal()
+            self.bottom.end_proposal()
             raise
         finally:
             self._proposal = None
         if word == "revise":
-            self._bottom.put_proposal_off()  # the next version takes its place
+            self.bottom.put_proposal_off()  # the next version takes its place
         return word, text
 
     async def set_up(self, open_flow: Callable[[], FirstUse]) -> None:
@@ -401,7 +407,7 @@ class ChatScreen(Screen[None]):
 
     @on(SidePanel.Left)
     def _leave_side(self) -> None:
-        self._bottom.focus()
+        self.bottom.focus()
 
     @on(SidePanel.Opened)
     def _open(self, message: SidePanel.Opened) -> None:
@@ -417,10 +423,10 @@ class ChatScreen(Screen[None]):
         self._our_app.clear_notifications()  # all of it is in the chat, too
 
     def _step_of(self, request_id: str) -> str:
-        """Return the title of the step that asks; blank: none does."""
+        """Return the id of the step that asks; blank: none does."""
         request = self.store.view.requests.get(request_id)
         step = None if request is None else self.store.view.asking_step(request)
-        return "" if step is None else step.title
+        return "" if step is None else step.id
 
     def _edited(self, text: str, name: str) -> str | None:
         """Return a text as the person's editor left it; None: there is none, which is said."""

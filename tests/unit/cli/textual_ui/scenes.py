@@ -370,6 +370,7 @@ async def approval(on: Stage) -> None:
         covers=("bash: git add", "bash: git commit", "bash: git push"),
         cwd="~/textkit",
         confined=False,
+        preview=e.CommandDisplay(command="git push"),
     )
     await _ask_for(on, request)
 
@@ -388,6 +389,7 @@ async def approval_of_edit(on: Stage) -> None:
         covers=("search_replace: textkit/**",),
         diff=DIFF,
         edits=True,
+        preview=e.DiffDisplay(files=(e.WrittenFile(path="textkit/slugs.py", added=2, removed=1),)),
     )
     await _ask_for(on, request)
     await on.begin(on.app.chat_screen.requests.user_input, QUESTIONS)

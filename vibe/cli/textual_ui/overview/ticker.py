@@ -114,6 +114,8 @@ class Ticker(Widget):
         self.agent_id = ""
         self.overview_key = overview_key
         self.keys = ""
+        self.sign = ("", "")
+        """The words for what waits for the person, and their style, as the bottom of the screen has them."""
         self._is_hidden = is_hidden
         self._clock = clock
         self._view = View()
@@ -160,7 +162,15 @@ class Ticker(Widget):
     def _line(self) -> Content:
         plan = self._hidden
         lead = "" if plan is None else plan_words(plan, self._clock())
-        return ticker_line(self._view, self.agent, self.size.width, lead=lead, hint=self._hint(), own=self._own)
+        sign = self.sign if self.sign[0] else _waiting(self._view)
+        return ticker_line(
+            self._view, self.agent, self.size.width, lead=lead, ends=(sign, (self._hint(), MUTED)), own=self._own
+        )
+
+    def show_sign(self, words: str, style: str) -> None:
+        """Tell that something waits for the person; blank: what the view says of it."""
+        self.sign = (words, style)
+        self.refresher.wish()
 
     @property
     def _hidden(self) -> PlanView | None:
@@ -205,10 +215,19 @@ def plan_words(plan: PlanView, now: float) -> str:
 
 
 def ticker_line(
-    view: View, agent: AgentView | None, width: int, *, lead: str = "", hint: str = "", own: Content | None = None
+    view: View,
+    agent: AgentView | None,
+    width: int,
+    *,
+    lead: str = "",
+    ends: Sequence[tuple[str, str]] = (),
+    own: Content | None = None,
 ) -> Content:
-    """The line for a view, at most ``width`` cells wide; ``lead`` stands first, ``own`` is the person's part."""
-    ends = [(text, style) for text, style in (_waiting(view), (hint, MUTED)) if text]
+    """The line for a view, at most ``width`` cells wide; ``lead`` stands first, ``own`` is the person's part.
+
+    ``ends`` are texts at its right end, with their styles; none: what waits for the person.
+    """
+    ends = [(text, style) for text, style in ends or (_waiting(view),) if text]
     taken = sum(cell_len(text) + len(GAP) for text, _ in ends) + 1
     parts: list[tuple[str, str] | Content] = [(" ", "")]
     room = max(0, width - taken)

@@ -99,7 +99,7 @@ def test_a_short_line_says_in_red_that_everything_is_approved(width: int) -> Non
 @pytest.mark.parametrize("lead", ["", "▸ 1/4 steps · 1:32"])
 def test_the_line_is_never_wider_than_the_screen(width: int, events: tuple[Event, ...], lead: str) -> None:
     view = view_of(*events)
-    assert cell_len(ticker_line(view, view.main, width, lead=lead, hint="ctrl+t").plain) <= width
+    assert cell_len(ticker_line(view, view.main, width, lead=lead, ends=[("ctrl+t", "")]).plain) <= width
 
 
 def test_what_comes_from_outside_moves_no_cursor_and_is_no_markup() -> None:
