@@ -12,6 +12,9 @@ from msgspec import Struct
 
 from ipc.events import ApprovalRequestEvent, CommandDisplay, DiffDisplay, PlanDecisionEvent
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
+from vibe.front.cells import Line, cells_of, fit, spread
+from vibe.front.event_text import one_line
+from vibe.front.start_screen import moment
 from vibe.system.plain_text import ESCAPE
 from vibe.view.agent_view import VERBS
 
@@ -63,8 +66,7 @@ def meant(word: str) -> AnswerWord | None:
 
 def offered(*, covers: bool, edits: bool) -> list[AnswerWord]:
     """Return the answers that a call allows: lasting ones if they would cover something, all edits for an edit."""
-    left_out = (frozenset() if covers else LASTING) | (frozenset() if edits else {"e"})
-    return [each for each in ANSWERS if each.key not in left_out]
+    return [each for each in ANSWERS if (covers or each.key not in LASTING) and (edits or each.scope != "edits")]
 
 
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
@@ -227,6 +229,8 @@ def _preview(name: str, text: str, most_lines: int, most_characters: int) -> lis
     return [f"    {name}:", *(f"    | {visible(line)}" for line in shown), *(more if left else [])]
 
 
+ANSWER_MARK = "→ "
+ANSWERED_LENGTH = 1_000
 LATER = "later"
 """The answer to a decision that leaves it open."""
 OTHER, TYPED = "something else…", "type your answer"
@@ -299,6 +303,32 @@ def choosing_of_question(question: Mapping[str, Any]) -> Choosing:
     options = tuple(MenuItem(label=one["label"], description=one.get("description", "")) for one in question["options"])
     several, typed = bool(question.get("multi_select")), bool(question.get("typed"))
     return Choosing(options=options, several=several, own_words=True, typed=typed)
+
+
+def answered_lines(answers: Sequence[tuple[str, str]], by: str, at: float, cols: int) -> list[Line]:
+    """The record of questions with their answers, who gave these (as in events), and when (in unix seconds)."""
+    who = {"": "you", "user": "you", "timeout": "nobody answered", "default": "by default"}.get(by, one_line(by))
+    facts = [(f"{who}, {moment(at, at)}", "muted")]
+    lines: list[Line] = []
+    for question, answer in answers:
+        asked: Line = [("→ ", "warn"), (one_line(question, ANSWERED_LENGTH), "muted")]
+        said: Line = [("  ", ""), (one_line(answer, ANSWERED_LENGTH), "")]
+        is_long = cells_of([*asked, *said, *facts]) > cols
+        lines += [spread(asked, facts, cols), fit(said, cols)] if is_long else [spread([*asked, *said], facts, cols)]
+    return lines
+
+
+def answers_in(printed: str) -> list[tuple[str, str]]:
+    """The questions and answers in what the tool that asks tells its model."""
+    pairs: list[tuple[str, str]] = []
+    asked: list[str] = []
+    for line in printed.splitlines():
+        if line.startswith(ANSWER_MARK):
+            pairs.append(("\n".join(asked), line.removeprefix(ANSWER_MARK)))
+            asked.clear()
+        else:
+            asked.append(line)
+    return pairs
 
 
 def time_left(decision: PlanDecisionEvent, now: float) -> str:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ipc.commands import Steer
 from ipc.errors import IpcError
 from ipc.events import Event as BusEvent
-from ipc.events import PlanDecisionEvent, PlanProposedEvent
+from ipc.events import AnswerEvent, PlanDecisionEvent, PlanProposedEvent
 from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import AgentChange, Opening, PromptLimits, Seat
 from vibe.app.conversation.runtime import Runtime
@@ -41,7 +41,6 @@ from vibe.front.slash.table import WORDS
 from vibe.front.start_facts import agent_facts, left_line, priced_facts, project_facts
 from vibe.system.errors import ConfigError, UsageError, VibeError
 from vibe.system.own_places import user_home_of
-from vibe.view.plan_view import decision_text
 
 
 class PlannerController:
@@ -56,7 +55,12 @@ class PlannerController:
         if isinstance(event, PlanProposedEvent):
             self._proposed = event
         elif isinstance(event, PlanDecisionEvent) and event.selections:
-            self._stage.say(decision_text(event))
+            labels = dict(zip(event.options, event.labels, strict=False))
+            taken = ", ".join(labels.get(each, each) for each in event.selections)
+            self._stage.presenter.tell_answers([(event.question, taken)], event.by, event.ts)
+        elif isinstance(event, AnswerEvent) and event.plan_id and event.answers:
+            answers = [(str(each["question"]), str(each["answer"])) for each in event.answers]
+            self._stage.presenter.tell_answers(answers, event.by, event.ts)
 
     async def accept(self, draft: PlanDraft) -> PlanVerdict:
         """Show the last version and return the person's answer; cancelling takes it away."""

@@ -114,7 +114,7 @@ class BottomPanel(Vertical):
         """Look at the next panel that waits, or the one before; from the prompt, at the first."""
         self.guard.finished()  # who asks for a panel means the keys for it
         ring = self._ring
-        at = ring.index(self.shown) + step if self.shown in ring else 0
+        at = next((at + step for at, panel in enumerate(ring) if panel is self.shown), 0)
         self._looked = ring[at % len(ring)] if ring else None
         self._aside.clear()
         self._settle(is_asked=True)

@@ -356,7 +356,7 @@ class PanelFrame(Vertical):
 
     def _gap(self) -> list[Line]:
         """Return an empty line where there is room for one."""
-        return [Line()] if self.app.size.height >= ROOMY else []
+        return [Line()] if self.screen.size.height >= ROOMY else []
 
     @property
     def has_words(self) -> bool:
@@ -414,7 +414,7 @@ class PanelFrame(Vertical):
 
     @property
     def _is_low(self) -> bool:
-        return self.app.size.height < LOW
+        return self.screen.size.height < LOW
 
     # --- for the one that owns the panel
 
