@@ -80,7 +80,9 @@ def _watch(args: Arguments, env: CliEnvironment) -> int:
     return watch(_subscription(_source(args, env), 0, (), env), env)
 
 
-def _subscription(source: str, after: int | Literal[now], topics: tuple[str, ...], env: CliEnvironment) -> Subscription:
+def _subscription(
+    source: str, after: int | Literal["now"], topics: tuple[str, ...], env: CliEnvironment
+) -> Subscription:
     from ipc.subscriber import subscribe
 
     token = env.environ.get(TOKEN_VARIABLE, "")

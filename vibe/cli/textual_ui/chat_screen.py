@@ -9,7 +9,7 @@ from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.events import DescendantFocus, Key, Resize, ScreenResume
+from textual.events import DescendantFocus, Key, Mount, Resize, ScreenResume
 from textual.screen import Screen
 
 from vibe import __version__
@@ -22,9 +22,10 @@ from vibe.cli.textual_ui.input.queued_list import QueuedList
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.log.markdown_blocks import warm
 from vibe.cli.textual_ui.overview.side_panel import SidePanel
-from vibe.cli.textual_ui.overview.ticker import Ticker, is_busy, planner
+from vibe.cli.textual_ui.overview.ticker import Ticker, is_busy, is_live, planner
 from vibe.cli.textual_ui.overview.working_line import WorkingLine
 from vibe.cli.textual_ui.panels.bottom_panel import BottomPanel
+from vibe.cli.textual_ui.panels.plan_panels import FailedPanel, PlanPanel
 from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
 from vibe.cli.textual_ui.panels.request_queue import Awaited, RequestQueue
 from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter, journals_of
@@ -34,7 +35,7 @@ from vibe.cli.textual_ui.screens.setup_screen import SetupScreen
 from vibe.cli.textual_ui.screens.transcript_screen import TranscriptScreen
 from vibe.cli.textual_ui.state_store import ScreenPhase, UIStateStore
 from vibe.core.config.paths import shown
-from vibe.front.start_screen import StartChoice, StartFacts
+from vibe.front.start_screen import LOOK, StartChoice, StartFacts
 from vibe.system.errors import VibeError
 from vibe.system.own_places import user_home_of
 
@@ -160,12 +161,14 @@ class ChatScreen(Screen[None]):
             yield self._side
         yield self.ticker
 
-    def on_mount(self) -> None:
+    @on(Mount)
+    def _begin(self) -> None:
         """Show the state, and tell once the first frame is drawn."""
         shown = (self._side, self._working, self.ticker, self._queued)
         for presenter in (self.presenter, self.plannings, self._cards, *shown):
             self.store.add(presenter.present)
         self.store.add(self._present_line)
+        self.store.add(self.bottom.present)
         self.watch(self.log_view, "scroll_y", self.ticker.refresher.wish, init=False)
         self.start.begin(self._first_facts(self._env.cwd, is_new=True))
         self.prompt.focus()
@@ -265,11 +268,18 @@ class ChatScreen(Screen[None]):
         if self.store.screen.phase is ScreenPhase.STARTING:
             self._said_early.append((text, status))
         elif self.store.screen.phase is ScreenPhase.LEAVING:
-            self.parting = text
+            self.parting = text.partition("\n")[0]
         if self._our_app.screen is not self:
             first, *_ = text.splitlines() or [""]
             severity = "error" if status == "error" else "information"
             self.notify(first, severity=severity, timeout=SAID_SECONDS, markup=False)
+
+    def leave(self) -> None:
+        """End the conversation and the screen, after asking what becomes of a plan that it runs; not a second time."""
+        chat, plan = self._controller.chat, self.store.view.plan
+        is_own = chat is not None and bool(chat.about.session_id)
+        if plan is None or not is_own or not is_live(plan) or not self.bottom.ask_leaving(plan):
+            self._controller.leave()
 
     def copy(self, text: str) -> None:
         """Put text on the person's clipboard."""
@@ -357,7 +367,8 @@ class ChatScreen(Screen[None]):
     def _take_choice(self, choice: StartChoice) -> None:
         """Do as the start screen offers."""
         if choice.is_sent:
-            self.start.close()
+            if choice.verb != LOOK:
+                self.start.close()
             self._controller.submit(choice.line)
         else:
             self.prompt.set_text(choice.line)
@@ -396,6 +407,23 @@ class ChatScreen(Screen[None]):
         text = self._edited(document, "plan.json")
         if text is not None and text.strip() != document.strip():
             answer.give(("edit", text))
+
+    @on(PlanPanel.Acted)
+    def _act_on_plan(self, message: PlanPanel.Acted) -> None:
+        """Do what a person wants with a step that failed, or with a plan when they leave."""
+        chat, panel = self._controller.chat, message.panel
+        if chat is None or message.action == "stay":
+            return
+        if isinstance(panel, FailedPanel):
+            step = (panel.plan.id, panel.step.id)
+            if message.action == "open":
+                self._open(SidePanel.Opened(step=step))
+            else:
+                chat.act_on_step(message.action, *step)
+            return
+        if message.action == "cancel":
+            chat.command("/cancel")
+        self._controller.leave()
 
     @property
     def _our_app(self) -> App[None]:

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from ipc.commands import Steer
 from ipc.errors import IpcError
-from ipc.events import Event as BusEvent
 from ipc.events import AnswerEvent, PlanDecisionEvent, PlanProposedEvent
+from ipc.events import Event as BusEvent
 from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import AgentChange, Opening, PromptLimits, Seat
 from vibe.app.conversation.runtime import Runtime
@@ -146,7 +146,7 @@ class LocalTalk(HeldTalk):
         self.begin(look_for_update, self.runtime.host, self.conversation.setup.engine.config.updates, self.say)
         await self._leaving.wait()
         if self.plans.session is not None:
-            self.say("quitting once the plan is paused")
+            self.say("leaving once the plan is paused")
 
     async def tell_of_seat(self) -> None:
         """Have the start screen tell all there is of the seat; prices last, whose list takes long to load."""
@@ -179,6 +179,10 @@ class LocalTalk(HeldTalk):
             await sleep(RETRY_SECONDS)
 
     def leave(self) -> None:
+        """End the conversation, once the person has said what becomes of a plan that runs."""
+        self._stage.leave()
+
+    def end(self) -> None:
         """End the conversation, from wherever this is called."""
         self._leaving.set()
 
@@ -314,7 +318,7 @@ class LocalChat:
 
     def leave(self) -> None:
         """End it."""
-        self._talk.leave()
+        self._talk.end()
 
     async def _send(self, prompt: str, files: tuple[Path, ...] = ()) -> None:
         try:

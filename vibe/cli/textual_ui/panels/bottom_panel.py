@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.events import Key
+from textual.events import Key as KeyPressed
 from textual.timer import Timer
 from textual.widget import Widget
 
 from ipc.events import ApprovalRequestEvent, PlanProposedEvent, QuestionEvent
 from vibe.cli.textual_ui.panels.panel_frame import NARROW, PanelFrame, TypingGuard
+from vibe.cli.textual_ui.panels.plan_panels import FailedPanel, LeavePanel, PlanPanel, failed_steps
 from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
 from vibe.cli.textual_ui.panels.request_panels import ApprovalPanel, DecisionPanel, QuestionPanel
 from vibe.cli.textual_ui.panels.request_queue import PendingRequest, RequestQueue, RequestReply
 
 if TYPE_CHECKING:  # it loads tree-sitter
     from textual.widgets import TextArea
+
+    from vibe.view.agent_view import Key
+    from vibe.view.plan_view import PlanView
+    from vibe.view.view import View
+
+Shown = TypeVar("Shown", bound=PanelFrame)
 
 WAKE_SECONDS: Final = 0.1
 """Between two looks at whether the person still types."""
@@ -67,6 +74,9 @@ class BottomPanel(Vertical):
         """The panel of the proposed plan, in sight or not; None: no plan is proposed."""
         self.shown: Widget = prompt
         """The prompt, or the panel in its place."""
+        self._failed: dict[tuple[str, str, int], FailedPanel] = {}
+        """By plan, step and attempt."""
+        self._leaving: LeavePanel | None = None
         self._looked: PanelFrame | None = None
         """The panel that the person went on to."""
         self._has_draft = False
@@ -85,9 +95,7 @@ class BottomPanel(Vertical):
         old = self.proposal
         if before is None and old is not None and old.event.draft < event.draft:
             before = old.event
-        self.proposal = ProposalPanel(event, self.guard, before)
-        self.proposal.display = False
-        self.mount(self.proposal)
+        self.proposal = self._put(ProposalPanel(event, self.guard, before))
         self._settle()
         if old is not None:
             self._forget(old)
@@ -104,6 +112,29 @@ class BottomPanel(Vertical):
         if self.proposal is not None:
             self._aside.add(self.proposal)
             self._settle()
+
+    def present(self, view: View, changed: frozenset[Key]) -> None:
+        """Show the steps that failed for good in the plan that was taken up last, until they are tried again."""
+        if not any(key[0] == "plans" for key in changed):
+            return
+        plan = view.plan
+        steps = {} if plan is None else {(plan.id, step.id, step.attempt): step for step in failed_steps(plan)}
+        for known in self._failed.keys() - steps.keys():
+            self._forget(self._failed.pop(known))
+        for new in steps.keys() - self._failed.keys():
+            if plan is not None:
+                self._failed[new] = self._put(FailedPanel(plan, steps[new], self.guard))
+        if self._failed or self.shown is not self._prompt:
+            self._settle()
+
+    def ask_leaving(self, plan: PlanView) -> bool:
+        """Ask what becomes of a plan that runs; False: that is asked already."""
+        if self._leaving is not None:
+            return False
+        self._leaving = self._looked = self._put(LeavePanel(plan, self.guard))
+        self.guard.finished()
+        self._settle(is_asked=True)
+        return True
 
     def show_input(self) -> None:
         """Show the prompt; what waits does so until the person asks for it."""
@@ -131,7 +162,7 @@ class BottomPanel(Vertical):
         self._focus(self.shown)
         return self
 
-    def takes(self, event: Key) -> bool:
+    def takes(self, event: KeyPressed) -> bool:
         """Give a letter to the panel that is shown, as it came to another part of the screen; False: none is shown."""
         if not isinstance(self.shown, PanelFrame):
             return False
@@ -177,6 +208,17 @@ class BottomPanel(Vertical):
         if event.word in {"run", "drop"}:
             self.end_proposal()
 
+    @on(PlanPanel.Acted)
+    def _acted(self, event: PlanPanel.Acted) -> None:
+        panel = event.panel
+        if panel is self._leaving:
+            self._leaving = None
+            self._settle()
+            self._forget(panel)
+        elif event.action != "open":
+            self._aside.add(panel)
+            self._settle()
+
     async def _answer(self, pending: PendingRequest, reply: RequestReply) -> None:
         problem = await self._queue.answer(pending, reply)
         panel = self._panels.get(pending)
@@ -191,9 +233,7 @@ class BottomPanel(Vertical):
         """Show what is to be shown now; ``is_asked``: whatever the person is typing."""
         pending = self._queue.pending
         for request in [each for each in pending if each not in self._panels]:
-            self._panels[request] = panel = self._panel_for(request)
-            panel.display = False
-            self.mount(panel)
+            self._panels[request] = self._put(self._panel_for(request))
         ring = self._ring
         wanted = next(
             (each for each in (self._looked, *ring) if each in ring and each not in self._aside), self._prompt
@@ -213,7 +253,8 @@ class BottomPanel(Vertical):
     def _ring(self) -> list[PanelFrame]:
         """All that waits for the person, the most urgent first."""
         requests = [self._panels[each] for each in self._queue.pending if each in self._panels]
-        return [*requests, *([] if self.proposal is None else [self.proposal])]
+        panels = (self._leaving, *requests, self.proposal, *self._failed.values())
+        return [panel for panel in panels if panel is not None]
 
     @property
     def _is_asleep(self) -> bool:
@@ -231,7 +272,15 @@ class BottomPanel(Vertical):
         if count:
             who = f" {count} wait{'s' * (count == 1)} for you" if self.screen.size.width >= NARROW else f" {count}"
             return f"?{who}{key}", "bold $text-warning"
+        if self._failed and not self.proposal:
+            return f"✗ {len(self._failed)} failed{key}", "bold $text-error"
         return f"a plan waits for your answer{key}" if key and self.proposal else "", "bold $text-warning"
+
+    def _put(self, panel: Shown) -> Shown:
+        """Have a panel among those that may be shown."""
+        panel.display = False
+        self.mount(panel)
+        return panel
 
     def _forget(self, panel: PanelFrame) -> None:
         self._aside.discard(panel)

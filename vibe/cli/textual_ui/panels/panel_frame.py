@@ -348,11 +348,14 @@ class PanelFrame(Vertical):
         return ""
 
     def _head(self, *asked: tuple[str, str]) -> list[Line]:
-        """Return the line with the title, what is asked, each part with its style, and how many wait."""
-        number, count = self.place
+        """Return the line with the title and what is asked, each part of it with its style."""
         text = Content.assemble((self.TITLE, f"bold {self.COLOUR}"), "  ", *asked)
-        facts = f"{number} of {count}" + (" · Tab next" if count > 1 else "")
-        return [Line(text=text, facts=facts, indent=2), *self._gap()]
+        return [Line(text=text, facts=self._facts(), indent=2), *self._gap()]
+
+    def _facts(self) -> str:
+        """Return what is said at the right of the title."""
+        number, count = self.place
+        return f"{number} of {count}" + (" · Tab next" if count > 1 else "")
 
     def _gap(self) -> list[Line]:
         """Return an empty line where there is room for one."""
@@ -432,8 +435,8 @@ class PanelFrame(Vertical):
             yield self._words
             yield self._keys
 
-    def on_mount(self) -> None:
-        """Show everything."""
+    @on(events.Mount)
+    def _begin(self) -> None:
         self.redraw()
         if self._is_wanted:
             self.take_focus()

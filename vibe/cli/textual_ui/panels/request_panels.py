@@ -389,7 +389,6 @@ class DecisionPanel(ChoicePanel):
 
     def on_mount(self) -> None:
         """Count down, if the time is limited."""
-        super().on_mount()
         if self._event.timeout_seconds:
             self.set_interval(1.0, self.redraw)
 

@@ -17,6 +17,7 @@ from textual.widgets import Static, TextArea
 from ipc.events import ApprovalRequestEvent
 from vibe.cli.textual_ui.panels.bottom_panel import WAKE_SECONDS, BottomPanel
 from vibe.cli.textual_ui.panels.panel_frame import LineView
+from vibe.cli.textual_ui.panels.plan_panels import PlanPanel
 from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
 from vibe.cli.textual_ui.panels.request_queue import RequestQueue
 
@@ -50,6 +51,10 @@ class PanelApp(App[None]):
     def compose(self) -> ComposeResult:
         yield Static("the log", id="log")
         yield self.bottom
+
+    @on(PlanPanel.Acted)
+    def act(self, message: PlanPanel.Acted) -> None:
+        self.heard.append((message.action, message.words))
 
     def on_mount(self) -> None:
         self.prompt.focus()
