@@ -346,7 +346,7 @@ def test_a_screen_that_breaks_in_a_worker_pauses_the_plan_and_leaves_no_process(
     tmux.wait_for("0/1 · ")
     tmux.type("/resume")
     tmux.wait_for("internal error (RuntimeError: broken on purpose)")
-    tmux.wait_for("vibe -c goes on")
+    tmux.wait_for("paused at 0/1 · vibe goes on")
     tmux.wait_for("EXIT 1")
 
     assert tmux.is_plain
@@ -609,9 +609,9 @@ def test_who_leaves_a_plan_that_runs_is_told_then_and_when_they_come_back(
     tmux.wait_for("Leave?")
     tmux.press("p")
     tmux.wait_for("EXIT 0")
-    tmux.wait_for("paused at 1/2 · vibe -c goes on")
+    tmux.wait_for("paused at 1/2 · vibe goes on")
     with Tmux(vibe.home, columns=120, rows=36) as again:
-        vibe.at(again, "-c")
+        vibe.at(again)
         again.wait_for("1 of 2 done · ")
         again.wait_for("Enter resume")
         again.press("C-d")
@@ -626,7 +626,8 @@ def test_an_answer_stays_in_sight_and_time_tokens_and_thinking_are_told(vibe: Vi
     vibe.at(tmux, "hi")
     tmux.wait_for("1-3 answer")
     tmux.press("1")
-    tmux.wait_for("→ int cents")
+    tmux.wait_for("→ Which money?  int cents")
+    tmux.wait_for("you, ")
     tmux.wait_for(" tok")
     tmux.press("Tab")
     tmux.wait_for("j k mark")

@@ -429,10 +429,11 @@ async def _show(load: Callable[[], Hold], env: CliEnvironment) -> int:
         tasks.start_soon(hold)
         await app.run_async(mouse=app.settings.mouse)
         app.controller.leave()
-    parting, is_saved = app.chat_screen.parting, app.controller.chat and app.controller.chat.about.session_id
-    goes_on = "vibe -c goes on" if is_saved else ""
-    if parting or goes_on:
-        env.stdout.write(" · ".join(filter(None, (parting or "saved", goes_on))) + "\n")
+    about = None if app.controller.chat is None else app.controller.chat.about
+    parting = app.chat_screen.parting or ("saved" if about is not None and about.saved.messages else "")
+    if parting:
+        goes_on = f" · {about.goes_on}" if about is not None and about.session_id else ""
+        env.stdout.write(f"{parting}{goes_on}\n")
     error = app.crash or problem  # a screen that broke may have broken what was being closed, too
     if error is not None:
         raise error

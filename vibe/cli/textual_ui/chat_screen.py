@@ -277,9 +277,11 @@ class ChatScreen(Screen[None]):
     def leave(self) -> None:
         """End the conversation and the screen, after asking what becomes of a plan that it runs; not a second time."""
         chat, plan = self._controller.chat, self.store.view.plan
-        is_own = chat is not None and bool(chat.about.session_id)
-        if plan is None or not is_own or not is_live(plan) or not self.bottom.ask_leaving(plan):
-            self._controller.leave()
+        about = None if chat is None else chat.about
+        if plan is not None and is_live(plan) and about is not None and about.session_id:
+            if self.bottom.ask_leaving(plan, about.goes_on):
+                return
+        self._controller.leave()
 
     def copy(self, text: str) -> None:
         """Put text on the person's clipboard."""

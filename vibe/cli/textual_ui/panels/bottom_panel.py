@@ -127,11 +127,11 @@ class BottomPanel(Vertical):
         if self._failed or self.shown is not self._prompt:
             self._settle()
 
-    def ask_leaving(self, plan: PlanView) -> bool:
-        """Ask what becomes of a plan that runs; False: that is asked already."""
+    def ask_leaving(self, plan: PlanView, goes_on: str) -> bool:
+        """Ask what becomes of a plan that runs; False: that is asked already. ``goes_on`` says how to come back."""
         if self._leaving is not None:
             return False
-        self._leaving = self._looked = self._put(LeavePanel(plan, self.guard))
+        self._leaving = self._looked = self._put(LeavePanel(plan, goes_on, self.guard))
         self.guard.finished()
         self._settle(is_asked=True)
         return True

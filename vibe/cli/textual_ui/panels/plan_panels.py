@@ -155,18 +155,22 @@ def _is_replanned(step: StepView) -> bool:
 
 
 class LeavePanel(PlanPanel):
-    """Asks what becomes of a plan that runs when the person leaves."""
+    """Asks what becomes of a plan that runs when the person leaves; ``goes_on`` says how to come back to it."""
 
     TITLE: ClassVar[str] = "Leave?"
     COLOUR: ClassVar[str] = "$text-warning"
     ACTIONS: ClassVar[dict[str, str]] = {"p": "pause", "c": "cancel", "escape": "stay"}
+
+    def __init__(self, plan: PlanView, goes_on: str, guard: TypingGuard) -> None:
+        super().__init__(plan, guard)
+        self._goes_on = goes_on
 
     def lines(self) -> Sequence[Line]:
         """Return the ways to leave."""
         rows = [
             Line(text=Content.assemble((key, f"bold {self.COLOUR}"), f" {says}   ", (about, MUTED)), indent=2)
             for key, says, about in (
-                ("p", "pause it and leave", "agents stop at a safe point, about 5 s; vibe -c goes on"),
+                ("p", "pause it and leave", f"agents stop at a safe point, about 5 s; {self._goes_on}"),
                 ("c", "cancel the plan   ", "changes so far stay"),
             )
         ]

@@ -25,7 +25,7 @@ STEPS = (
 
 
 def moved(status: str, previous: str, **fields: Any) -> e.PlanStepUpdateEvent:
-    known = {"step_id": "totals", "title": "Fix total()", **PLAN, **fields}
+    known: dict[str, Any] = {"step_id": "totals", "title": "Fix total()", **PLAN, **fields}
     return e.PlanStepUpdateEvent(status=status, previous=previous, **known)
 
 
@@ -115,7 +115,7 @@ async def test_a_step_that_gets_a_better_plan_is_told_of_once_none_was_found() -
     async with stage() as on:
         await present(on, view)
         assert on.app.bottom.shown is on.app.prompt
-        apply(view, e.PlanCompletedEvent(status="failed", outcome="failed", counts={}, **PLAN))
+        apply(view, e.PlanCompletedEvent(status="failed", outcome="failed", counts={}, duration_s=1.0, **PLAN))
         await present(on, view)
         assert "Failed" in on.screen
 
@@ -130,11 +130,12 @@ def test_only_steps_that_come_after_it_are_held_up() -> None:
 async def test_who_leaves_says_what_becomes_of_the_plan(key: str, action: str) -> None:
     async with stage() as on:
         await on.press(*"half a")
-        assert on.app.bottom.ask_leaving(failing().plans["p"])
+        assert on.app.bottom.ask_leaving(failing().plans["p"], "vibe -c goes on")
         await on.settle()
         assert "Leave?  a plan is running" in on.screen
+        assert any(line.endswith("about 5 s; vibe -c goes on") for line in on.lines)
         assert "0/4 · 0 agents at work" in on.screen
-        assert not on.app.bottom.ask_leaving(failing().plans["p"])
+        assert not on.app.bottom.ask_leaving(failing().plans["p"], "vibe -c goes on")
         await on.press("x", key)
         assert on.app.heard == [(action, "")]
         assert on.app.bottom.shown is on.app.prompt
