@@ -261,14 +261,14 @@ class ChatScreen(Screen[None]):
 
         ``status`` is ``note``, ``typed`` (a command), ``warning`` or ``error``.
         """
+        if self.store.screen.phase is ScreenPhase.LEAVING:
+            self.parting = text.partition("\n")[0]
         if not self._our_app.is_running:
             return  # it broke down, and what it held is being closed
         self.store.flush()  # what it is about comes first
         self.presenter.say(text, status)
         if self.store.screen.phase is ScreenPhase.STARTING:
             self._said_early.append((text, status))
-        elif self.store.screen.phase is ScreenPhase.LEAVING:
-            self.parting = text.partition("\n")[0]
         if self._our_app.screen is not self:
             first, *_ = text.splitlines() or [""]
             severity = "error" if status == "error" else "information"
@@ -278,10 +278,9 @@ class ChatScreen(Screen[None]):
         """End the conversation and the screen, after asking what becomes of a plan that it runs; not a second time."""
         chat, plan = self._controller.chat, self.store.view.plan
         about = None if chat is None else chat.about
-        if plan is not None and is_live(plan) and about is not None and about.session_id:
-            if self.bottom.ask_leaving(plan, about.goes_on):
-                return
-        self._controller.leave()
+        goes_on = "" if about is None or not about.session_id else about.goes_on
+        if plan is None or not goes_on or not is_live(plan) or not self.bottom.ask_leaving(plan, goes_on):
+            self._controller.leave()
 
     def copy(self, text: str) -> None:
         """Put text on the person's clipboard."""
