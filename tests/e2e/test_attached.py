@@ -35,7 +35,7 @@ def test_a_plan_run_elsewhere_is_answered_and_seen_to_its_end(
     tmux.press("1")
     tmux.wait_for("touch more")
     _, request = printed(process, r"answer with: vibe plan approve (\S+) (\S+)")
-    assert vibe.process("events", "answer", plan, request, "yes").code == 0  # and so withdrawn on the screen
+    assert vibe.process("events", "answer", plan, request, "y").code == 0  # and so withdrawn on the screen
     tmux.wait_for("has ended")
     tmux.wait_for("1/1 · ")
     assert not any("y yes" in line for line in tmux.screen())

@@ -407,7 +407,7 @@ def test_a_plan_is_proposed_changed_by_a_sentence_and_run(vibe: VibeCommand, ser
     tmux.wait_for("Proposed plan")
     tmux.press("Escape")
     tmux.wait_for("a plan waits for your answer · Tab")
-    tmux.press("C-n")
+    tmux.press("Tab")
     tmux.wait_for("r revise by a sentence")
     tmux.press("r")
     tmux.wait_for("Enter send")

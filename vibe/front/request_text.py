@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from ipc.events import ApprovalRequestEvent, CommandDisplay, DiffDisplay, PlanDecisionEvent
+from ipc.events import AnswerEvent, ApprovalRequestEvent, CommandDisplay, DiffDisplay, PlanDecisionEvent
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 from vibe.front.cells import Line, cells_of, fit, spread
 from vibe.front.event_text import one_line
@@ -316,6 +316,15 @@ def answered_lines(answers: Sequence[tuple[str, str]], by: str, at: float, cols:
         is_long = cells_of([*asked, *said, *facts]) > cols
         lines += [spread(asked, facts, cols), fit(said, cols)] if is_long else [spread([*asked, *said], facts, cols)]
     return lines
+
+
+def answers_of(event: AnswerEvent | PlanDecisionEvent) -> list[tuple[str, str]]:
+    """The questions and answers in an event; none: it was no answer."""
+    if isinstance(event, AnswerEvent):
+        return [(str(each["question"]), str(each["answer"])) for each in event.answers]
+    labels = dict(zip(event.options, event.labels, strict=False))
+    taken = ", ".join(labels.get(each, each) for each in event.selections)
+    return [(event.question, taken)] if taken else []
 
 
 def answers_in(printed: str) -> list[tuple[str, str]]:

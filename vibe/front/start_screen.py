@@ -20,7 +20,7 @@ ROOMY: Final = 60
 """Cells from which on the lines are indented so far."""
 LONGEST: Final = 400
 RESUME, LOOK = "resume", "look"
-PAUSED_KEYS: Final = (("Enter", RESUME), ("Tab", LOOK), ("Esc", "leave it"))
+PAUSED_KEYS: Final = (("↓ ↑", "choose"), ("Enter", RESUME), ("Tab", LOOK), ("Esc", "leave it"))
 _GAP: Final = 2
 _DAY: Final = 86_400
 _NAMED_DAYS: Final = 6
@@ -235,13 +235,12 @@ def _choice(choice: StartChoice, room: int, *, is_marked: bool) -> Line:
 def _paused(known: Sequence[StartChoice], room: int, marked: int | None) -> Iterator[Line]:
     """Yield the plans that a conversation goes on with, and the keys for the one that is marked."""
     edge = ("▌ ", "warn")
-    title = "Paused plan  " if len(known) == 1 else "Paused plans  "
     for place, choice in enumerate(known):
         sign = "" if len(known) == 1 else "▸ " if place == marked else "  "
-        lead = [edge, (title if not place else " " * len(title), "bold warn"), (sign, "bold accent")]
+        lead = [edge, ("Paused plan  ", "bold warn"), (sign, "bold accent")]
         yield _beside([*lead, *choice.title], [[(choice.fact, "muted")], [(choice.short, "muted")]], room)
     if marked is not None:
-        keys = [*([("↓ ↑", "choose")] if len(known) > 1 else ()), *PAUSED_KEYS]
+        keys = PAUSED_KEYS[len(known) == 1 :]
         parts: list[Line] = [[(key, "bold warn"), (f" {meaning}", "muted")] for key, meaning in keys]
         yield from ([edge, *line] for line in _wrapped(parts, room - 2))
 

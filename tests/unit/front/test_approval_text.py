@@ -7,9 +7,21 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ipc.events import ApprovalRequestEvent
+from ipc.events import ApprovalRequestEvent, CommandDisplay, DiffDisplay, Display, WrittenFile
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
-from vibe.front.request_text import parse_answer, prompt_of, question_text, visible
+from vibe.front.request_text import (
+    CallHead,
+    foot_of,
+    head_of,
+    offered,
+    parse_answer,
+    prompt_of,
+    question_text,
+    shown_arguments,
+    visible,
+)
+
+EDIT = CallHead(verb="edit", what="a\\x1b, b", facts="+1 −2")  # noqa: RUF001  a minus
 
 
 def request(tool: str, summary: str, covers: tuple[str, ...] = (), **arguments: Any) -> ApprovalRequestEvent:
@@ -134,3 +146,42 @@ def test_an_edit_is_shown_as_its_diff_and_not_twice() -> None:
     assert not any("old_string" in line for line in lines)
     long = replace(asked, diff="\n".join(f"+{number}" for number in range(1_000)))
     assert "more characters in 940 more lines" in question_text(long)
+
+
+@pytest.mark.parametrize(
+    ("preview", "said"),
+    [
+        (CommandDisplay(command="make"), CallHead(verb="run")),
+        (DiffDisplay(files=(WrittenFile(path="a\x1b", added=1), WrittenFile(path="b", removed=2))), EDIT),
+        (DiffDisplay(files=(WrittenFile(path="a", created=True),)), CallHead(verb="new", what="a", facts="+0 −0")),  # noqa: RUF001
+        (None, CallHead(verb="fetch", what="https://example.org")),
+    ],
+)
+def test_a_call_is_told_by_what_happens_and_to_what(preview: Display | None, said: CallHead) -> None:
+    asked = request("web_fetch", "web_fetch", prompt="read", url="https://example.org")
+    assert head_of(replace(asked, preview=preview)) == said
+
+
+def test_what_the_head_says_is_not_repeated_below_it() -> None:
+    asked = request("read_file", "read_file a", limit=3, path="a", command="x")
+    assert shown_arguments(asked) == {"command": "x", "limit": 3}
+    assert "path" in shown_arguments(replace(asked, preview=CommandDisplay(command="x")))
+
+
+@pytest.mark.parametrize(
+    ("covers", "edits", "keys"),
+    [(True, True, "ysaen"), (True, False, "ysan"), (False, True, "yen"), (False, False, "yn")],
+)
+def test_the_answers_are_those_that_would_do_something(covers: bool, edits: bool, keys: str) -> None:  # noqa: FBT001  a table
+    assert "".join(each.key for each in offered(covers=covers, edits=edits)) == keys
+
+
+def test_the_foot_says_where_and_which_rule_asks() -> None:
+    asked = request("bash", "ls", command="ls")
+    rule = replace(asked, rule="outside", reason="/etc is outside the workspace", cwd="/w", confined=True)
+    assert foot_of(asked) == [("rule: bash asks", False)]
+    assert foot_of(rule) == [
+        ("sandbox: writes here only", False),
+        ("in /w", False),
+        ("rule: /etc is outside the workspace", True),
+    ]

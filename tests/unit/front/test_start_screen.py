@@ -152,8 +152,8 @@ def test_of_a_conversation_that_goes_on_only_what_was_left_is_shown() -> None:
 def test_of_several_plans_that_were_left_one_is_marked() -> None:
     lines = drawn(replace(of_project(left=[LEFT, LEFT]), is_new=False), marked=1)
     assert [line.partition("Make")[0] for line in lines] == [
-        "▌ Paused plans    ",
-        "▌               ▸ ",
+        "▌ Paused plan    ",
+        "▌ Paused plan  ▸ ",
         "▌ ↓ ↑ choose   Enter resume   Tab look   Esc leave it",
     ]
 

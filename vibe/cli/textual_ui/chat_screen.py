@@ -25,7 +25,7 @@ from vibe.cli.textual_ui.overview.side_panel import SidePanel
 from vibe.cli.textual_ui.overview.ticker import Ticker, is_busy, is_live, planner
 from vibe.cli.textual_ui.overview.working_line import WorkingLine
 from vibe.cli.textual_ui.panels.bottom_panel import BottomPanel
-from vibe.cli.textual_ui.panels.plan_panels import FailedPanel, PlanPanel
+from vibe.cli.textual_ui.panels.plan_panels import PlanPanel
 from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
 from vibe.cli.textual_ui.panels.request_queue import Awaited, RequestQueue
 from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter, journals_of
@@ -412,19 +412,13 @@ class ChatScreen(Screen[None]):
     @on(PlanPanel.Acted)
     def _act_on_plan(self, message: PlanPanel.Acted) -> None:
         """Do what a person wants with a step that failed, or with a plan when they leave."""
-        chat, panel = self._controller.chat, message.panel
-        if chat is None or message.action == "stay":
-            return
-        if isinstance(panel, FailedPanel):
-            step = (panel.plan.id, panel.step.id)
-            if message.action == "open":
-                self._open(SidePanel.Opened(step=step))
-            else:
-                chat.act_on_step(message.action, *step)
-            return
-        if message.action == "cancel":
-            chat.command("/cancel")
-        self._controller.leave()
+        if message.step is not None:
+            self._open(SidePanel.Opened(step=message.step))
+        chat = self._controller.chat
+        if message.line and chat is not None:
+            chat.command(message.line)
+        if message.leaves:
+            self._controller.leave()
 
     @property
     def _our_app(self) -> App[None]:

@@ -35,6 +35,7 @@ from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.questions import Choice, Question
 from vibe.front.event_text import one_line
 from vibe.front.plan_summary import below_card
+from vibe.front.request_text import answers_of
 from vibe.front.slash.held_talk import HeldTalk
 from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.front.slash.table import WORDS
@@ -54,13 +55,9 @@ class PlannerController:
         """Take one event."""
         if isinstance(event, PlanProposedEvent):
             self._proposed = event
-        elif isinstance(event, PlanDecisionEvent) and event.selections:
-            labels = dict(zip(event.options, event.labels, strict=False))
-            taken = ", ".join(labels.get(each, each) for each in event.selections)
-            self._stage.presenter.tell_answers([(event.question, taken)], event.by, event.ts)
-        elif isinstance(event, AnswerEvent) and event.plan_id and event.answers:
-            answers = [(str(each["question"]), str(each["answer"])) for each in event.answers]
-            self._stage.presenter.tell_answers(answers, event.by, event.ts)
+        elif isinstance(event, AnswerEvent | PlanDecisionEvent) and event.plan_id:
+            presenter = self._stage.presenter
+            presenter.tell_answers(answers_of(event), event.by, event.ts)
 
     async def accept(self, draft: PlanDraft) -> PlanVerdict:
         """Show the last version and return the person's answer; cancelling takes it away."""

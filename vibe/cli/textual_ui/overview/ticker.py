@@ -162,13 +162,11 @@ class Ticker(Widget):
     def _line(self) -> Content:
         plan = self._hidden
         lead = "" if plan is None else plan_words(plan, self._clock())
-        sign = self.sign if self.sign[0] else _waiting(self._view)
-        return ticker_line(
-            self._view, self.agent, self.size.width, lead=lead, ends=(sign, (self._hint(), MUTED)), own=self._own
-        )
+        ends = (self.sign, (self._hint(), MUTED))
+        return ticker_line(self._view, self.agent, self.size.width, lead=lead, ends=ends, own=self._own)
 
     def show_sign(self, words: str, style: str) -> None:
-        """Tell that something waits for the person; blank: what the view says of it."""
+        """Tell that something waits for the person; blank: nothing does."""
         self.sign = (words, style)
         self.refresher.wish()
 
@@ -225,9 +223,9 @@ def ticker_line(
 ) -> Content:
     """The line for a view, at most ``width`` cells wide; ``lead`` stands first, ``own`` is the person's part.
 
-    ``ends`` are texts at its right end, with their styles; none: what waits for the person.
+    ``ends`` are texts at its right end, with their styles.
     """
-    ends = [(text, style) for text, style in ends or (_waiting(view),) if text]
+    ends = [(text, style) for text, style in ends if text]
     taken = sum(cell_len(text) + len(GAP) for text, _ in ends) + 1
     parts: list[tuple[str, str] | Content] = [(" ", "")]
     room = max(0, width - taken)
@@ -305,13 +303,6 @@ def _about_agent(agent: AgentView) -> dict[str, tuple[str, str]]:
 def pressure(share: float) -> str:
     """The style for a share of something that must not run out."""
     return "$text-error" if share >= 0.9 else "$text-warning" if share >= 0.7 else ""
-
-
-def _waiting(view: View) -> tuple[str, str]:
-    count = len(view.requests)
-    if not count:
-        return "", ""
-    return ("? 1 waits for you" if count == 1 else f"? {count} wait for you"), "bold $text-warning"
 
 
 EVERY_SECONDS: Final = 1.0

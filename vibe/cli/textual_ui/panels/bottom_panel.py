@@ -74,8 +74,8 @@ class BottomPanel(Vertical):
         """The panel of the proposed plan, in sight or not; None: no plan is proposed."""
         self.shown: Widget = prompt
         """The prompt, or the panel in its place."""
-        self._failed: dict[tuple[str, str, int], FailedPanel] = {}
-        """By plan, step and attempt."""
+        self._failed: dict[Key, FailedPanel] = {}
+        """By step and attempt."""
         self._leaving: LeavePanel | None = None
         self._looked: PanelFrame | None = None
         """The panel that the person went on to."""
@@ -117,15 +117,16 @@ class BottomPanel(Vertical):
         """Show the steps that failed for good in the plan that was taken up last, until they are tried again."""
         if not any(key[0] == "plans" for key in changed):
             return
-        plan = view.plan
-        steps = {} if plan is None else {(plan.id, step.id, step.attempt): step for step in failed_steps(plan)}
-        for known in self._failed.keys() - steps.keys():
-            self._forget(self._failed.pop(known))
-        for new in steps.keys() - self._failed.keys():
-            if plan is not None:
-                self._failed[new] = self._put(FailedPanel(plan, steps[new], self.guard))
-        if self._failed or self.shown is not self._prompt:
-            self._settle()
+        plan, before = view.plan, self._failed
+        self._failed = {}
+        for step in failed_steps(plan) if plan is not None else ():
+            key = (*step.key, str(step.attempt))
+            self._failed[key] = before.pop(key, None) or self._put(
+                FailedPanel(view.plans[step.key[1]], step, self.guard)
+            )
+        self._settle()
+        for panel in before.values():
+            self._forget(panel)
 
     def ask_leaving(self, plan: PlanView, goes_on: str) -> bool:
         """Ask what becomes of a plan that runs; False: that is asked already. ``goes_on`` says how to come back."""
@@ -215,7 +216,7 @@ class BottomPanel(Vertical):
             self._leaving = None
             self._settle()
             self._forget(panel)
-        elif event.action != "open":
+        elif event.line:
             self._aside.add(panel)
             self._settle()
 
@@ -246,7 +247,8 @@ class BottomPanel(Vertical):
             panel.place = (number, len(ring))
         self._tell(*self._sign(len(pending)))
         is_put_off = wanted is not self.shown and not (self.shown is self._prompt and self._has_draft)
-        if (is_put_off or self._is_asleep) and self._waking is None:
+        is_asleep = isinstance(self.shown, PanelFrame) and self.shown.asleep
+        if (is_put_off or is_asleep) and self._waking is None:
             self._waking = self.set_interval(WAKE_SECONDS, self._wake)
 
     @property
@@ -255,10 +257,6 @@ class BottomPanel(Vertical):
         requests = [self._panels[each] for each in self._queue.pending if each in self._panels]
         panels = (self._leaving, *requests, self.proposal, *self._failed.values())
         return [panel for panel in panels if panel is not None]
-
-    @property
-    def _is_asleep(self) -> bool:
-        return isinstance(self.shown, PanelFrame) and self.shown.asleep
 
     def _is_kept(self, ring: Sequence[PanelFrame]) -> bool:
         """Return whether the person types, or has typed something, where a panel would take the place."""

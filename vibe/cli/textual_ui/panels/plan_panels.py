@@ -13,7 +13,7 @@ from vibe.cli.textual_ui.log.entry import clean
 from vibe.cli.textual_ui.panels.panel_frame import BAR, Line, PanelFrame, TypingGuard
 from vibe.front.event_text import counted, one_line
 from vibe.view.agent_view import HOST_TOOL, CallView, EntryView
-from vibe.view.plan_view import FINAL, PlanView, StepView
+from vibe.view.plan_view import FINAL, CheckView, PlanView, StepView
 
 LAST: Final = 3
 """Lines of what a check or command printed that show at first."""
@@ -22,55 +22,63 @@ MUTED: Final = "$foreground-muted"
 
 
 class PlanPanel(PanelFrame):
-    """The panel of a plan."""
+    """The panel of a plan; what a key wants is a message."""
 
     @dataclass
     class Acted(Message):
-        """The person wants something done, as the panel's ``ACTIONS`` name it; ``words`` go with it."""
+        """The person wants a slash command carried out, or something else; neither: only to go back.
+
+        ``step``, by its plan's id and its own, is to be opened. ``leaves``: the conversation and the screen are to end.
+        """
 
         panel: PlanPanel
-        action: str
-        words: str = ""
-
-    ACTIONS: ClassVar[dict[str, str]] = {}
-    """By key."""
+        line: str = ""
+        step: tuple[str, str] | None = None
+        leaves: bool = False
 
     def __init__(self, plan: PlanView, guard: TypingGuard) -> None:
         super().__init__(guard)
         self.plan = plan
-
-    def act(self, action: str, words: str = "") -> None:
-        """Tell what the person wants."""
-        self.post_message(self.Acted(self, action, words))
+        self.acts: dict[str, PlanPanel.Acted] = {}
+        """By key."""
 
     def pressed(self, key: str) -> bool:
         """Do what the key says."""
-        if key not in self.ACTIONS:
-            return False
-        self.act(self.ACTIONS[key])
-        return True
+        if key in self.acts:
+            self.post_message(self.acts[key])
+        return key in self.acts
 
 
 class FailedPanel(PlanPanel):
-    """Tells why a step failed, and what can be done about it; ``step`` is the view's, which goes on."""
+    """Tells why a step failed, and what can be done about it."""
 
     TITLE: ClassVar[str] = "Failed"
     COLOUR: ClassVar[str] = "$text-error"
-    ACTIONS: ClassVar[dict[str, str]] = {"r": "retry", "k": "skip", "o": "open"}
     DEFAULT_CSS = """
     FailedPanel { border-left: outer $error; }
     """
 
     def __init__(self, plan: PlanView, step: StepView, guard: TypingGuard) -> None:
         super().__init__(plan, guard)
-        self.step = step
+        self._step = step
         self._is_whole = False
+        self.acts["r"] = self.Acted(self, f"/retry {step.id}")
+        self.acts["k"] = self.Acted(self, f"/skip {step.id}")
+        self.acts["o"] = self.Acted(self, step=(plan.id, step.id))
 
     def lines(self) -> Sequence[Line]:
         """Return the check with its exit code and tries, what it printed last, and the agent's last words."""
-        step, said = self.step, last_words(self.step)
+        step, said = self._step, last_words(self._step)
         lines = self._head((one_line(step.id), "bold"), (f"  {one_line(step.title, LONGEST)}", ""))
-        lines += [*_causes(step), *self._printed()]
+        for check in [check for check in step.checks.values() if check.status == "failed"] or [None]:
+            what, facts = (step.reason, "") if check is None else (check.command, _tries(check))
+            text = Content.assemble(("✗ ", self.COLOUR), one_line(what, LONGEST))
+            lines.append(Line(text=text, lead="  ", indent=2, facts=facts))
+        rows = [row for row in clean(failed_output(step).expandtabs(4)).split("\n") if row.strip()]
+        shown = rows if self._is_whole else rows[-LAST:]
+        more = f"{counted(len(rows) - len(shown), 'more line')} · Enter" if len(rows) > len(shown) else ""
+        for place, row in enumerate(shown, start=1):
+            lines.append(Line(text=row, lead=f"  {BAR}", facts=more if place == len(shown) else "", words=False))
         if said:
             lines.append(Line(text=f'"{said}"', style="italic", lead="  ", facts="the agent's last words"))
         return [*lines, *self._gap()]
@@ -80,7 +88,7 @@ class FailedPanel(PlanPanel):
         return [("r", "retry"), ("k", "skip"), ("o", "open"), ("Esc", "later")]
 
     def _hint(self) -> str:
-        held = blocked_by(self.plan, self.step.id)
+        held = blocked_by(self.plan, self._step.id)
         return "" if self.is_narrow or not held else one_line(f"blocks {', '.join(held)}", self.size.width // 2)
 
     def pressed(self, key: str) -> bool:
@@ -90,32 +98,12 @@ class FailedPanel(PlanPanel):
         elif key == "enter":
             self._is_whole = not self._is_whole
             self.redraw()
-        else:
-            return super().pressed(key)
-        return True
-
-    def _printed(self) -> Iterator[Line]:
-        rows = [row for row in clean(failed_output(self.step).expandtabs(4)).split("\n") if row.strip()]
-        shown = rows if self._is_whole else rows[-LAST:]
-        more = f"{counted(len(rows) - len(shown), 'more line')} · Enter" if len(rows) > len(shown) else ""
-        for number, row in enumerate(shown, start=1):
-            yield Line(text=row, lead=f"  {BAR}", facts=more if number == len(shown) else "", words=False)
+        return key in {"escape", "enter"} or super().pressed(key)
 
 
-def _causes(step: StepView) -> Iterator[Line]:
-    """Yield the checks that fail, or else the reason."""
-    failing = [check for check in step.checks.values() if check.status == "failed"]
-    for check in failing:
-        code = f"exit {check.exit_code} · " if check.exit_code is not None else ""
-        tries = "1 try" if check.failures == 1 else f"{check.failures} tries"
-        yield _failure(check.command, code + tries)
-    if not failing:
-        yield _failure(step.reason or step.status)
-
-
-def _failure(what: str, facts: str = "") -> Line:
-    text = Content.assemble(("✗ ", FailedPanel.COLOUR), one_line(what, LONGEST))
-    return Line(text=text, lead="  ", indent=2, facts=facts)
+def _tries(check: CheckView) -> str:
+    code = f"exit {check.exit_code} · " if check.exit_code is not None else ""
+    return code + ("1 try" if check.failures == 1 else f"{check.failures} tries")
 
 
 def failed_output(step: StepView) -> str:
@@ -145,13 +133,9 @@ def blocked_by(plan: PlanView, step_id: str) -> list[str]:
 
 def failed_steps(plan: PlanView) -> list[StepView]:
     """Return the steps of a plan that failed for good: no better plan is looked for, or will be."""
-    goes_on = plan.started_at is not None and plan.ended_at is None
-    return [step for step in plan.failed.values() if not (step.replanning or (goes_on and _is_replanned(step)))]
-
-
-def _is_replanned(step: StepView) -> bool:
-    order = step.state.outline.order
-    return order is not None and order.on_failure == "replan"
+    goes_on = plan.ended_at is None
+    orders = ((step, step.state.outline.order) for step in plan.failed.values() if not step.replanning)
+    return [step for step, order in orders if not goes_on or order is None or order.on_failure != "replan"]
 
 
 class LeavePanel(PlanPanel):
@@ -159,20 +143,22 @@ class LeavePanel(PlanPanel):
 
     TITLE: ClassVar[str] = "Leave?"
     COLOUR: ClassVar[str] = "$text-warning"
-    ACTIONS: ClassVar[dict[str, str]] = {"p": "pause", "c": "cancel", "escape": "stay"}
 
     def __init__(self, plan: PlanView, goes_on: str, guard: TypingGuard) -> None:
         super().__init__(plan, guard)
-        self._goes_on = goes_on
+        self._ways = {
+            "p": ("pause it and leave", f"agents stop at a safe point, about 5 s; {goes_on}"),
+            "c": ("cancel the plan   ", "changes so far stay"),
+        }
+        self.acts["p"] = self.Acted(self, leaves=True)
+        self.acts["c"] = self.Acted(self, "/cancel", leaves=True)
+        self.acts["escape"] = self.Acted(self)
 
     def lines(self) -> Sequence[Line]:
         """Return the ways to leave."""
         rows = [
             Line(text=Content.assemble((key, f"bold {self.COLOUR}"), f" {says}   ", (about, MUTED)), indent=2)
-            for key, says, about in (
-                ("p", "pause it and leave", f"agents stop at a safe point, about 5 s; {self._goes_on}"),
-                ("c", "cancel the plan   ", "changes so far stay"),
-            )
+            for key, (says, about) in self._ways.items()
         ]
         return [*self._head(("a plan is running", "")), *rows, *self._gap()]
 

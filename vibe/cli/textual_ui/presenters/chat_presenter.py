@@ -315,7 +315,8 @@ class ChatPresenter:
 
     def tell_answers(self, answers: Sequence[tuple[str, str]], by: str, at: float) -> None:
         """Put questions and their answers behind what is shown, with who gave these and when (in unix seconds)."""
-        self._log.append(LogEntry("drawn", draw=partial(answered_lines, answers, by, at)))
+        if answers:
+            self._log.append(LogEntry("drawn", draw=partial(answered_lines, answers, by, at)))
 
     async def find(self, text: str) -> bool:
         """Scroll up to the next place of a text, also in what was not shown yet. False: it is nowhere."""

@@ -54,7 +54,7 @@ class PanelApp(App[None]):
 
     @on(PlanPanel.Acted)
     def act(self, message: PlanPanel.Acted) -> None:
-        self.heard.append((message.action, message.words))
+        self.heard.append((message.line or "/".join(message.step or ()), "leaves" * message.leaves))
 
     def on_mount(self) -> None:
         self.prompt.focus()

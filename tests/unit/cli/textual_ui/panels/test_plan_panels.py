@@ -73,13 +73,15 @@ async def test_a_failed_step_is_told_with_its_check_its_output_and_the_agents_la
         assert on.app.heard == []
 
 
-@pytest.mark.parametrize(("key", "action"), [("r", "retry"), ("k", "skip"), ("o", "open"), ("R", "retry")])
+@pytest.mark.parametrize(
+    ("key", "action"), [("r", "/retry totals"), ("k", "/skip totals"), ("o", "p/totals"), ("R", "/retry totals")]
+)
 async def test_each_key_acts_on_a_failed_step(key: str, action: str) -> None:
     async with stage() as on:
         await present(on, failing())
         await on.press(key)
         assert on.app.heard == [(action, "")]
-        assert (on.app.bottom.shown is on.app.prompt) == (action != "open")
+        assert (on.app.bottom.shown is on.app.prompt) == (action != "p/totals")
 
 
 async def test_a_failed_step_can_be_put_off_and_goes_once_it_is_tried_again() -> None:
@@ -126,8 +128,8 @@ def test_only_steps_that_come_after_it_are_held_up() -> None:
     assert blocked_by(plan, "docs") == []
 
 
-@pytest.mark.parametrize(("key", "action"), [("p", "pause"), ("c", "cancel"), ("escape", "stay")])
-async def test_who_leaves_says_what_becomes_of_the_plan(key: str, action: str) -> None:
+@pytest.mark.parametrize(("key", "heard"), [("p", ("", "leaves")), ("c", ("/cancel", "leaves")), ("escape", ("", ""))])
+async def test_who_leaves_says_what_becomes_of_the_plan(key: str, heard: tuple[str, str]) -> None:
     async with stage() as on:
         await on.press(*"half a")
         assert on.app.bottom.ask_leaving(failing().plans["p"], "vibe -c goes on")
@@ -137,6 +139,6 @@ async def test_who_leaves_says_what_becomes_of_the_plan(key: str, action: str) -
         assert "0/4 · 0 agents at work" in on.screen
         assert not on.app.bottom.ask_leaving(failing().plans["p"], "vibe -c goes on")
         await on.press("x", key)
-        assert on.app.heard == [(action, "")]
+        assert on.app.heard == [heard]
         assert on.app.bottom.shown is on.app.prompt
         assert on.app.prompt.text == "half a"
