@@ -27,7 +27,7 @@ DIFF_CHARACTERS = 6_000
 
 FULL = frozenset({"command", "path", "file_path", "url"})
 """Arguments that say what will be done: always shown whole."""
-SHELL = "bash"
+SHELL, RUN = "bash", "run"
 TARGETS = ("url", "file_path", "path")
 """Those of them that the head of a question says."""
 SHOWN_BY_DIFF = frozenset({"content", "edits", "new_string", "old_string", "replace_all"})
@@ -87,6 +87,11 @@ class CallHead(Struct, frozen=True, kw_only=True):
     what: str = ""
     facts: str = ""
 
+    @property
+    def mark(self) -> str:
+        """A question mark, but for a command, which stands below."""
+        return "" if self.verb == RUN else "?"
+
 
 def head_of(request: ApprovalRequestEvent) -> CallHead:
     """Return what would happen, and to what: ``edit F``, ``new F``, ``run``, ``fetch URL``, else tool and target."""
@@ -97,7 +102,7 @@ def head_of(request: ApprovalRequestEvent) -> CallHead:
         names = ", ".join(visible(file.path) for file in display.files)
         return CallHead(verb=verb, what=names, facts=f"+{added} −{removed}")  # noqa: RUF001  a minus
     if isinstance(display, CommandDisplay) or tool == SHELL:
-        return CallHead(verb="run")
+        return CallHead(verb=RUN)
     named = (request.arguments.get(name) for name in TARGETS)
     what = next((value for value in named if isinstance(value, str) and "\n" not in value), "")
     return CallHead(verb=visible(VERBS.get(tool, tool)), what=visible(what))
@@ -117,7 +122,7 @@ def question_text(request: ApprovalRequestEvent, step_id: str = "") -> str:
     head = head_of(request)
     whose = f"  for step {visible(step_id)}" if step_id else ""
     facts = f"  {head.facts}" if head.facts else ""
-    lines = ["", f"? {' '.join(filter(None, (head.verb, head.what)))}?{facts}{whose}"]
+    lines = ["", f"? {' '.join(filter(None, (head.verb, head.what)))}{head.mark}{facts}{whose}"]
     if says_more(request):
         lines.append(f"    {visible(request.summary)}")
     for name, value in shown_arguments(request).items():
@@ -131,13 +136,11 @@ def question_text(request: ApprovalRequestEvent, step_id: str = "") -> str:
 
 
 def foot_of(request: ApprovalRequestEvent) -> list[tuple[str, bool]]:
-    """Return where the call would act and the rule that asks, safe to print; with True what is out of the usual."""
+    """Return what confines the call and the rule that asks, safe to print; with True what is out of the usual."""
     parts: list[tuple[str, bool]] = []
     if request.confined is not None:
         sandbox = "sandbox: writes here only" if request.confined else "no sandbox: can do whatever you can"
         parts.append((sandbox, not request.confined))
-    if request.cwd:
-        parts.append((f"in {visible(request.cwd)}", False))
     return [*parts, (f"rule: {visible(why(request))}", request.rule != "permission")]
 
 

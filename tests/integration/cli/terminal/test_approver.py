@@ -82,7 +82,7 @@ async def test_the_person_sees_what_will_run_for_which_step_and_why_it_is_asked(
     await ask(person, "n\n")
     screen = "\n".join(person.terminal.screen())
     for text in (
-        "? run?  for step a",
+        "? run  for step a",
         "    command: make install",
         "  rule: bash asks",
         "  s or a would allow: make",

@@ -77,7 +77,7 @@ class ApprovalPanel(RequestPanel):
     def lines(self) -> Sequence[Line]:
         """Return all of a call that waits for a yes; nothing in it is cut or can act on the terminal."""
         event, head = self._event, head_of(self._event)
-        asked = (f"{head.verb} " if head.what else head.verb, ""), (head.what, "bold"), ("?", "")
+        asked = (f"{head.verb} " if head.what else head.verb, ""), (head.what, "bold"), (head.mark, "")
         body = [*_call(event)]
         lines = self._head(*asked, (f"  {head.facts}" if head.facts else "", MUTED), self.whose)
         lines += [*body, *(self._gap() if body else ())]
@@ -102,8 +102,9 @@ class ApprovalPanel(RequestPanel):
         return "" if self.is_narrow else "Esc later"
 
     def _foot(self) -> Sequence[tuple[str, str]]:
-        """Return where it would act and the rule that asks."""
-        return [(text, WARN if is_unusual else MUTED) for text, is_unusual in foot_of(self._event)]
+        """Return what confines it, where it would act and the rule that asks."""
+        *told, rule = [(text, WARN if is_unusual else MUTED) for text, is_unusual in foot_of(self._event)]
+        return [*told, *([(f"in {visible(self._event.cwd)}", MUTED)] if self._event.cwd else []), rule]
 
     def pressed(self, key: str) -> bool:
         """Answer, if the key is offered."""

@@ -39,7 +39,7 @@ async def test_the_screen_shows_the_call_the_rule_and_the_reach_of_a_yes() -> No
         await on.approve(request(cwd="/work/here", confined=False))
 
         assert on.lines == [
-            "Permission  run?  for step clean",
+            "Permission  run  for step clean",
             "  $ rm -rf build",
         ]
         assert "y yes   s this session: rm   a always here   n no…" in on.screen
@@ -166,7 +166,7 @@ async def test_it_can_be_read_and_answered_on_a_small_screen(size: tuple[int, in
 
         assert "Permission" in seen
         assert "y yes" in on.screen
-        assert all(word in seen for word in ("run?", "rm -rf build", "rule: bash", "asks", "session"))
+        assert all(word in seen for word in ("run", "rm -rf build", "rule: bash", "asks", "session"))
         await on.press("1")
         assert on.answers == [ApprovalAnswer(allow=True)]
 
