@@ -80,37 +80,28 @@ MANY_CHARACTERS = 1_500
 HEAD_LENGTH = 300
 
 
-class CallHead(Struct, frozen=True, kw_only=True):
-    """A call in a few words, safe to print: ``verb`` and ``what`` it acts on (blank: told below), and ``facts``."""
+def head_of(request: ApprovalRequestEvent) -> tuple[str, str, str]:
+    """Return what would happen, to what, and facts about it, safe to print: ``edit``, ``F?`` and ``+2 −1``.
 
-    verb: str
-    what: str = ""
-    facts: str = ""
-
-    @property
-    def mark(self) -> str:
-        """A question mark, but for a command, which stands below."""
-        return "" if self.verb == RUN else "?"
-
-
-def head_of(request: ApprovalRequestEvent) -> CallHead:
-    """Return what would happen, and to what: ``edit F``, ``new F``, ``run``, ``fetch URL``, else tool and target."""
+    A command stands below its head, ``run``; another tool is named, with its target if it has one.
+    """  # noqa: RUF002  a minus
     display, tool = request.preview, request.tool
     if isinstance(display, DiffDisplay):
         verb = "new" if all(file.created for file in display.files) else "edit"
         added, removed = (sum(getattr(file, name) for file in display.files) for name in ("added", "removed"))
         names = ", ".join(visible(file.path) for file in display.files)
-        return CallHead(verb=verb, what=names, facts=f"+{added} −{removed}")  # noqa: RUF001  a minus
+        return verb, f"{names}?", f"+{added} −{removed}"  # noqa: RUF001  a minus
     if isinstance(display, CommandDisplay) or tool == SHELL:
-        return CallHead(verb=RUN)
+        return RUN, "", ""
     named = (request.arguments.get(name) for name in TARGETS)
-    what = next((value for value in named if isinstance(value, str) and "\n" not in value), "")
-    return CallHead(verb=visible(VERBS.get(tool, tool)), what=visible(what))
+    what = next((f" {visible(value)}" for value in named if isinstance(value, str) and "\n" not in value), "")
+    verb, _, what = f"{visible(VERBS.get(tool, tool))}{what}?".partition(" ")
+    return verb, what, ""
 
 
 def shown_arguments(request: ApprovalRequestEvent) -> dict[str, Any]:
     """Return the arguments that neither the head nor a diff tells, those that are shown whole first."""
-    told = head_of(request).what.split(", ")
+    told = head_of(request)[1].removesuffix("?").split(", ")
     hidden = SHOWN_BY_DIFF if request.diff else frozenset[str]()
     shown = {name: value for name, value in request.arguments.items() if name not in hidden}
     names = [name for name, value in shown.items() if name not in TARGETS or visible(str(value)) not in told]
@@ -119,10 +110,9 @@ def shown_arguments(request: ApprovalRequestEvent) -> dict[str, Any]:
 
 def question_text(request: ApprovalRequestEvent, step_id: str = "") -> str:
     """The call and its step, its arguments, the rule that asks and what a lasting yes would cover; safe to print."""
-    head = head_of(request)
-    whose = f"  for step {visible(step_id)}" if step_id else ""
-    facts = f"  {head.facts}" if head.facts else ""
-    lines = ["", f"? {' '.join(filter(None, (head.verb, head.what)))}{head.mark}{facts}{whose}"]
+    verb, what, facts = head_of(request)
+    whose = f"for step {visible(step_id)}" if step_id else ""
+    lines = ["", "  ".join(filter(None, (f"? {verb} {what}".rstrip(), facts, whose)))]
     if says_more(request):
         lines.append(f"    {visible(request.summary)}")
     for name, value in shown_arguments(request).items():
@@ -232,7 +222,7 @@ def _preview(name: str, text: str, most_lines: int, most_characters: int) -> lis
     return [f"    {name}:", *(f"    | {visible(line)}" for line in shown), *(more if left else [])]
 
 
-ANSWER_MARK = "→ "
+_ANSWERED = re.compile(r"(.*?)\n→ ([^\n]*)\n?", re.DOTALL)
 ANSWERED_LENGTH = 1_000
 LATER = "later"
 """The answer to a decision that leaves it open."""
@@ -332,15 +322,7 @@ def answers_of(event: AnswerEvent | PlanDecisionEvent) -> list[tuple[str, str]]:
 
 def answers_in(printed: str) -> list[tuple[str, str]]:
     """The questions and answers in what the tool that asks tells its model."""
-    pairs: list[tuple[str, str]] = []
-    asked: list[str] = []
-    for line in printed.splitlines():
-        if line.startswith(ANSWER_MARK):
-            pairs.append(("\n".join(asked), line.removeprefix(ANSWER_MARK)))
-            asked.clear()
-        else:
-            asked.append(line)
-    return pairs
+    return _ANSWERED.findall(printed)
 
 
 def time_left(decision: PlanDecisionEvent, now: float) -> str:

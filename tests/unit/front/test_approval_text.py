@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from ipc.events import ApprovalRequestEvent, CommandDisplay, DiffDisplay, Display, WrittenFile
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 from vibe.front.request_text import (
-    CallHead,
     foot_of,
     head_of,
     offered,
@@ -21,7 +20,7 @@ from vibe.front.request_text import (
     visible,
 )
 
-EDIT = CallHead(verb="edit", what="a\\x1b, b", facts="+1 −2")  # noqa: RUF001  a minus
+EDIT = ("edit", "a\\x1b, b?", "+1 −2")  # noqa: RUF001  a minus
 
 
 def request(tool: str, summary: str, covers: tuple[str, ...] = (), **arguments: Any) -> ApprovalRequestEvent:
@@ -151,13 +150,13 @@ def test_an_edit_is_shown_as_its_diff_and_not_twice() -> None:
 @pytest.mark.parametrize(
     ("preview", "said"),
     [
-        (CommandDisplay(command="make"), CallHead(verb="run")),
+        (CommandDisplay(command="make"), ("run", "", "")),
         (DiffDisplay(files=(WrittenFile(path="a\x1b", added=1), WrittenFile(path="b", removed=2))), EDIT),
-        (DiffDisplay(files=(WrittenFile(path="a", created=True),)), CallHead(verb="new", what="a", facts="+0 −0")),  # noqa: RUF001
-        (None, CallHead(verb="fetch", what="https://example.org")),
+        (DiffDisplay(files=(WrittenFile(path="a", created=True),)), ("new", "a?", "+0 −0")),  # noqa: RUF001
+        (None, ("fetch", "https://example.org?", "")),
     ],
 )
-def test_a_call_is_told_by_what_happens_and_to_what(preview: Display | None, said: CallHead) -> None:
+def test_a_call_is_told_by_what_happens_and_to_what(preview: Display | None, said: tuple[str, str, str]) -> None:
     asked = request("web_fetch", "web_fetch", prompt="read", url="https://example.org")
     assert head_of(replace(asked, preview=preview)) == said
 

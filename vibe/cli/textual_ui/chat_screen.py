@@ -141,7 +141,9 @@ class ChatScreen(Screen[None]):
         self._side = SidePanel(clock=clock)
         self._working = WorkingLine(clock=clock)
         self.ticker = Ticker(is_hidden=self._cards.is_out_of_sight, clock=clock)
-        self.bottom = BottomPanel(self.prompt, self.requests, now=clock, tell=self.ticker.show_sign, id="bottom")
+        self.bottom = self._bottom = BottomPanel(
+            self.prompt, self.requests, now=clock, tell=self.ticker.show_sign, id="bottom"
+        )
         self._proposal: tuple[str, Awaited[tuple[str, str]]] | None = None
         """The document of a proposed plan, and the answer: a word of ``VerdictKind``, and its text."""
         self._is_wide = False
@@ -157,7 +159,7 @@ class ChatScreen(Screen[None]):
                 yield self.log_view
                 yield self._working
                 yield self._queued
-                yield self.bottom
+                yield self._bottom
             yield self._side
         yield self.ticker
 
@@ -168,7 +170,7 @@ class ChatScreen(Screen[None]):
         for presenter in (self.presenter, self.plannings, self._cards, *shown):
             self.store.add(presenter.present)
         self.store.add(self._present_line)
-        self.store.add(self.bottom.present)
+        self.store.add(self._bottom.present)
         self.watch(self.log_view, "scroll_y", self.ticker.refresher.wish, init=False)
         self.start.begin(self._first_facts(self._env.cwd, is_new=True))
         self.prompt.focus()
@@ -178,7 +180,7 @@ class ChatScreen(Screen[None]):
     def _take_key(self, event: Key) -> None:
         """Have in the line what is typed before it takes keys, or was on its way to another part of the screen."""
         is_starting = self.store.screen.phase is ScreenPhase.STARTING
-        if self.bottom.takes(event) or self.log_view.takes(event.key):
+        if self._bottom.takes(event) or self.log_view.takes(event.key):
             return
         if event.is_printable and event.character:
             self.prompt.set_text(self.prompt.text + event.character)
@@ -195,7 +197,7 @@ class ChatScreen(Screen[None]):
     def _come_back(self) -> None:
         """Have the keys come to a panel again, whatever was opened over it."""
         if self.has_class("asking"):
-            self.bottom.focus()
+            self._bottom.focus()
 
     def _clear_if_blank(self) -> None:
         """Take away a newline that came with an early Enter."""
@@ -279,7 +281,7 @@ class ChatScreen(Screen[None]):
         chat, plan = self._controller.chat, self.store.view.plan
         about = None if chat is None else chat.about
         goes_on = "" if about is None or not about.session_id else about.goes_on
-        if plan is None or not goes_on or not is_live(plan) or not self.bottom.ask_leaving(plan, goes_on):
+        if plan is None or not goes_on or not is_live(plan) or not self._bottom.ask_leaving(plan, goes_on):
             self._controller.leave()
 
     def copy(self, text: str) -> None:
@@ -315,16 +317,16 @@ class ChatScreen(Screen[None]):
         """Show a proposed plan and return the answer: a word of ``VerdictKind``, and its text; cancelling hides it."""
         answer = Awaited[tuple[str, str]]()
         self._proposal = (document, answer)
-        self.bottom.show_proposal(proposed)
+        self._bottom.show_proposal(proposed)
         try:
             word, text = await answer.given()
         except BaseException:
-            self.bottom.end_proposal()
+            self._bottom.end_proposal()
             raise
         finally:
             self._proposal = None
         if word == "revise":
-            self.bottom.put_proposal_off()  # the next version takes its place
+            self._bottom.put_proposal_off()  # the next version takes its place
         return word, text
 
     async def set_up(self, open_flow: Callable[[], FirstUse]) -> None:
@@ -430,7 +432,7 @@ class ChatScreen(Screen[None]):
 
     @on(SidePanel.Left)
     def _leave_side(self) -> None:
-        self.bottom.focus()
+        self._bottom.focus()
 
     @on(SidePanel.Opened)
     def _open(self, message: SidePanel.Opened) -> None:

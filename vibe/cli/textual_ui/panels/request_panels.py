@@ -76,10 +76,9 @@ class ApprovalPanel(RequestPanel):
 
     def lines(self) -> Sequence[Line]:
         """Return all of a call that waits for a yes; nothing in it is cut or can act on the terminal."""
-        event, head = self._event, head_of(self._event)
-        asked = (f"{head.verb} " if head.what else head.verb, ""), (head.what, "bold"), (head.mark, "")
+        event, (verb, what, facts) = self._event, head_of(self._event)
         body = [*_call(event)]
-        lines = self._head(*asked, (f"  {head.facts}" if head.facts else "", MUTED), self.whose)
+        lines = self._head((verb, ""), (f" {what}".rstrip(), "bold"), (f"  {facts}".rstrip(), MUTED), self.whose)
         lines += [*body, *(self._gap() if body else ())]
         if not event.covers:
             lines.append(Line(text="can only be allowed once", style=MUTED, indent=2))
