@@ -528,10 +528,11 @@ class PanelFrame(Vertical):
         width = self._keys.content_size.width
         text = _told_keys(keys, width, " " if self.is_narrow else self.BETWEEN, f"bold {self.COLOUR}")
         if not self.has_words:
-            text = _with_hint(text, self._hint(), width - 1)
-        if self._foot() and not self._is_low and not self.has_words:
-            text = text + "\n" + _joined(self._foot())
-        self._keys.update(text)
+            foot = _joined(self._foot()) if not self._is_low else Content("")
+            hinted = _with_hint(text, self._hint(), width - 1)
+            is_below = bool(foot) and "\n" in hinted.plain[len(text) :]
+            text = _with_hint(text + "\n" + foot, self._hint(), width - 1) if is_below else hinted + "\n" + foot
+        self._keys.update(text.rstrip())
 
 
 def _joined(parts: Sequence[tuple[str, str]]) -> Content:

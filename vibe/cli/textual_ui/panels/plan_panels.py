@@ -157,7 +157,7 @@ class LeavePanel(PlanPanel):
     def lines(self) -> Sequence[Line]:
         """Return the ways to leave."""
         rows = [
-            Line(text=Content.assemble((key, f"bold {self.COLOUR}"), f" {says}   ", (about, MUTED)), indent=2)
+            Line(text=Content.assemble((key, f"bold {self.COLOUR}"), f" {says}  ", (about, MUTED)), indent=2)
             for key, (says, about) in self._ways.items()
         ]
         return [*self._head(("a plan is running", "")), *rows, *self._gap()]
