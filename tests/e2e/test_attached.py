@@ -80,7 +80,7 @@ def test_one_plan_is_run_at_one_terminal_and_answered_and_steered_at_another_too
     vibe.at(other, "plan", "run", plan, "--wait")
     other.wait_for("n WHY")
     vibe.at(tmux, "--attach", vibe.plan_ids()[0])
-    tmux.wait_for("2 this session")
+    tmux.wait_for("s this session")
     tmux.press("1")  # here, and so withdrawn there
     assert gone(other, "n WHY") - announced(vibe, "approval.decided") < WITHDRAWN_SECONDS
     (vibe.workdir / "ready").touch()
