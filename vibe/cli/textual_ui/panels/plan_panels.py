@@ -85,7 +85,8 @@ class FailedPanel(PlanPanel):
 
     def keys(self) -> Sequence[tuple[str, str]]:
         """Return what can be done."""
-        return [("r", "retry"), ("k", "skip"), ("o", "open"), ("Esc", "later")]
+        tell = ("t", "tell" if self.is_narrow else "tell it something first")
+        return [("r", "retry"), tell, ("k", "skip"), ("o", "open"), ("Esc", "later")]
 
     def _hint(self) -> str:
         held = blocked_by(self.plan, self._step.id)
@@ -98,7 +99,14 @@ class FailedPanel(PlanPanel):
         elif key == "enter":
             self._is_whole = not self._is_whole
             self.redraw()
-        return key in {"escape", "enter"} or super().pressed(key)
+        elif key == "t":
+            self.ask_words("what should it know? then it tries again", self._retry)
+        return key in {"escape", "enter", "t"} or super().pressed(key)
+
+    def _retry(self, words: str) -> None:
+        """Have it tried again with words for its agent."""
+        self.end_words()
+        self.post_message(self.Acted(self, f"/retry {self._step.id} {words}".rstrip()))
 
 
 def _tries(check: CheckView) -> str:

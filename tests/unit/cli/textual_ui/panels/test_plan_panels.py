@@ -84,6 +84,16 @@ async def test_each_key_acts_on_a_failed_step(key: str, action: str) -> None:
         assert (on.app.bottom.shown is on.app.prompt) == (action != "p/totals")
 
 
+async def test_a_failed_step_is_told_something_before_it_is_tried_again() -> None:
+    async with stage() as on:
+        await present(on, failing())
+        await on.press("t", *"a share", "escape")
+        assert on.app.heard == []
+        await on.press("t", *"an amount", "enter")
+        assert on.app.heard == [("/retry totals an amount", "")]
+        assert on.app.bottom.shown is on.app.prompt
+
+
 async def test_a_failed_step_can_be_put_off_and_goes_once_it_is_tried_again() -> None:
     view = failing()
     async with stage() as on:
