@@ -126,7 +126,7 @@ def steer(tmux: Tmux) -> None:
     seen(tmux, "step")
     tmux.press("s")
     tmux.type(WORDS)
-    tmux.wait_for("will be delivered before its next step")
+    tmux.wait_for("will be read before the next step")
     tmux.press("Escape", "Escape")
     tmux.wait_for("Agents")
 

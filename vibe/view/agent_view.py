@@ -561,9 +561,11 @@ class RequestView(Struct, kw_only=True, eq=False):
     @property
     def words(self) -> str:
         """The state of who asks."""
-        if isinstance(self.event, e.ApprovalRequestEvent):
-            return f"waits for your approval of {self.event.tool}"
-        return "waits for your answer"
+        event = self.event
+        if not isinstance(event, e.ApprovalRequestEvent):
+            return "asks you"
+        what = in_verbs(event.tool, event.summary or event.tool)
+        return f"asks: run {event.preview.command}" if isinstance(event.preview, CommandDisplay) else f"asks: {what}"
 
 
 class AgentView(Struct, kw_only=True, eq=False):

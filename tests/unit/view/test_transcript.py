@@ -252,9 +252,7 @@ ASKED = e.ApprovalRequestEvent(request_id="r", tool_call_id="c", tool="bash", ar
 )
 def test_a_request_is_open_until_it_is_decided_withdrawn_or_nobody_waits_any_more(end: Event) -> None:
     seen = view_of(ASKED)
-    assert [(each.kind, each.words) for each in seen.requests.values()] == [
-        ("approval", "waits for your approval of bash")
-    ]
+    assert [(each.kind, each.words) for each in seen.requests.values()] == [("approval", "asks: bash")]
     assert view_of(ASKED, end).requests == {}
 
 

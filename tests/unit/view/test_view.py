@@ -112,13 +112,14 @@ CASES = [
     Case("waits to ask", (CALL, QUEUED), "waits its turn: bash ls"),
     Case("asks in its turn", (CALL, QUEUED, ASKED, ALLOWED), "bash ls"),
     Case("ran without asking", (CALL, QUEUED, PRINTED), "bash ls › a"),  # noqa: RUF001  a mark
-    Case("approval wanted", (CALL, ASKED), "waits for your approval of bash"),
+    Case("approval wanted", (CALL, ASKED), "asks: bash"),
+    Case("a command", (CALL, structs.replace(ASKED, preview=e.CommandDisplay(command="ls -l"))), "asks: run ls -l"),
     Case(
         "approval given",
         (CALL, ASKED, ALLOWED),
         "bash ls",
     ),
-    Case("question", (e.QuestionEvent(request_id="q", questions=(), **WHO),), "waits for your answer"),
+    Case("question", (e.QuestionEvent(request_id="q", questions=(), **WHO),), "asks you"),
     Case(
         "answered",
         (e.QuestionEvent(request_id="q", questions=(), **WHO), e.AnswerEvent(request_id="q", **WHO)),
