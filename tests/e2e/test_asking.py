@@ -48,7 +48,7 @@ def test_an_agent_asks_and_the_answer_reaches_its_model(vibe: VibeCommand, write
     with Terminal(100, 40) as terminal:
         before = termios.tcgetattr(terminal.slave)
         with vibe.on(terminal, "plan", "run", plan, "--executor", executor) as process:
-            terminal.wait_for("? a question to you  for step: Log people in")
+            terminal.wait_for("? a question to you  for step login")
             terminal.wait_for(PROMPT)
             terminal.type("a magic link\n")
             assert process.wait(timeout=120) == 0

@@ -31,14 +31,14 @@ def test_a_plan_run_elsewhere_is_answered_and_seen_to_its_end(
     plan, _ = printed(process, r"answer with: vibe plan approve (\S+) (\S+)")
     vibe.at(tmux, "--attach", plan)
     tmux.wait_for("touch made")
-    tmux.wait_for("1 once")
+    tmux.wait_for("y yes")
     tmux.press("1")
     tmux.wait_for("touch more")
     _, request = printed(process, r"answer with: vibe plan approve (\S+) (\S+)")
-    assert vibe.process("events", "answer", plan, request, "yes").code == 0  # and so withdrawn on the screen
+    assert vibe.process("events", "answer", plan, request, "y").code == 0  # and so withdrawn on the screen
     tmux.wait_for("has ended")
     tmux.wait_for("1/1 · ")
-    assert not any("1 once" in line for line in tmux.screen())
+    assert not any("y yes" in line for line in tmux.screen())
     tmux.type("/exit")
     tmux.wait_for("EXIT 0")
     process.communicate(timeout=120)
@@ -80,7 +80,7 @@ def test_one_plan_is_run_at_one_terminal_and_answered_and_steered_at_another_too
     vibe.at(other, "plan", "run", plan, "--wait")
     other.wait_for("n WHY")
     vibe.at(tmux, "--attach", vibe.plan_ids()[0])
-    tmux.wait_for("2 this session")
+    tmux.wait_for("s this session")
     tmux.press("1")  # here, and so withdrawn there
     assert gone(other, "n WHY") - announced(vibe, "approval.decided") < WITHDRAWN_SECONDS
     (vibe.workdir / "ready").touch()

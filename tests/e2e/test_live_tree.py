@@ -105,7 +105,7 @@ def test_a_person_is_asked_before_a_file_is_written_and_their_yes_counts(environ
             time.sleep(0.01)
         assert process.returncode == 0
         assert answered >= 4
-        assert any("? write_file wants to run  for step: Write slugify()" in line for line in terminal.screen())
+        assert any("? new " in line and "for step " in line for line in terminal.screen())
 
 
 def test_an_interrupt_at_the_question_gives_the_terminal_back(environ: dict[str, str]) -> None:

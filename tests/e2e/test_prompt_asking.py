@@ -31,7 +31,7 @@ def test_a_call_that_needs_a_yes_is_asked_about(vibe: VibeCommand, typed: str, *
     with Terminal(100, 40) as terminal:
         before = termios.tcgetattr(terminal.slave)
         with vibe.on(terminal, "-p", "write a.txt", "--output-dir", "out", stdout=subprocess.PIPE) as process:
-            terminal.wait_for("? write_file wants to run")
+            terminal.wait_for("? new a.txt?")
             terminal.wait_for(APPROVAL)
             terminal.type(typed)
             out, _ = process.communicate(timeout=120)
@@ -66,7 +66,7 @@ def test_programs_are_not_asked(vibe: VibeCommand, output: str) -> None:
         vibe.on(terminal, "-p", "go", "--output", output, stdout=subprocess.PIPE) as process,
     ):
         out, _ = process.communicate(timeout=120)
-        assert "wants to run" not in terminal.sent()
+        assert "? new" not in terminal.sent()
 
     assert process.returncode == 5
     assert b"blocked" in out

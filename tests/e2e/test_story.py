@@ -63,7 +63,7 @@ def respond(request: Received) -> Reply:
 def normal(screen: list[str]) -> str:
     """A screen without what differs from run to run: times, ids, folders, and lines with nothing on them."""
     lines = [re.sub(r"[⠁-⣿▁-█]", " ", line).rstrip() for line in screen if line.strip(" │")]
-    text = re.sub(r"(?ms)^ in .*?^(?= 2 allows )", " in FOLDER\n", "\n".join(lines))
+    text = re.sub(r"(?s)▌ (no )?sandbox: .*?(?=\n asks · )", "▌ FOOT", "\n".join(lines))
     text = re.sub(r"(?m)^   vibe [\d.]+", "   vibe VERSION", text)
     text = re.sub(r"(?m)^   /.*?(?=  +│|$)", "   FOLDER", text)
     text = re.sub(r"\b[0-9a-f]{6}-\d{8}\b", "PLAN", text)

@@ -240,8 +240,8 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "request (answer)": _word("REQUEST", "the request's id, or at least its first four characters", nargs="?"),
     "answer": _word(
         "ANSWER",
-        "to a call: yes, no, session, edits or always; to a decision: its options; to questions: for each a "
-        "label, its number, your own words, or - to decline",
+        "to a call: yes, session, always, edits or no, or the first letter of one; to a decision: its options; to "
+        "questions: for each a label, its number, your own words, or - to decline",
         nargs="*",
     ),
     "--reason (answer)": _word("TEXT", "why a call is allowed or not, for the model", default=""),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from planner.plan.status import MARKS, REUSED_MARK, PlanStatus, StepStatus, paused_text
 from planner.state.state import REUSED_REASON, StepState
 from vibe.app.plan.run import PlanRun
+from vibe.core.outcome import Outcome
 from vibe.front.event_text import counted, one_line
 from vibe.front.next_command import decision_lines, try_again
 from vibe.front.plan_listing import removed_lines
@@ -35,17 +36,14 @@ def summary_text(ended: PlanRun, *, in_chat: bool = False) -> str:
 
 
 def below_card(ended: PlanRun) -> list[str]:
-    """Return the lines for a chat that a plan's card does not have: troubles, failed output, the next commands."""
-    failed = [step for step in ended.record.steps or () if step.status is StepStatus.FAILED]
-    lines = [
-        *_troubles(ended),
-        *_command_output(failed, str(ended.record.plan_id)),
-        *_next_commands(ended, in_chat=True),
-    ]
+    """Return the lines for a chat that neither a plan's card nor the panel of a failed step has."""
+    lines = [*_troubles(ended), *_sample(ended)]
     if ended.status is PlanStatus.PAUSED:
         steps = ended.record.steps or ()
-        lines.insert(0, f"paused at {sum(step.status is StepStatus.COMPLETED for step in steps)}/{len(steps)}")
-    return [*lines, *_sample(ended)]
+        done = sum(step.status is StepStatus.COMPLETED for step in steps)
+        return [f"paused at {done}/{len(steps)}", *lines, *_next_commands(ended, in_chat=True)]
+    is_bounded = ended.record.outcome in {Outcome.LIMIT, Outcome.BLOCKED}
+    return [*lines, *(_next_commands(ended, in_chat=True) if is_bounded else ())]
 
 
 def _troubles(ended: PlanRun) -> list[str]:

@@ -6,13 +6,17 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from ipc.events import ApprovalRequestEvent, PlanDecisionEvent
+from ipc.events import AnswerEvent, ApprovalRequestEvent, CommandDisplay, DiffDisplay, PlanDecisionEvent
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
+from vibe.front.cells import Line, cells_of, fit, spread
+from vibe.front.event_text import one_line
+from vibe.front.start_screen import moment
 from vibe.system.plain_text import ESCAPE
+from vibe.view.agent_view import VERBS
 
 PREVIEW_LINES = 20
 PREVIEW_CHARACTERS = 2_000
@@ -23,12 +27,47 @@ DIFF_CHARACTERS = 6_000
 
 FULL = frozenset({"command", "path", "file_path", "url"})
 """Arguments that say what will be done: always shown whole."""
+SHELL, RUN = "bash", "run"
+TARGETS = ("url", "file_path", "path")
+"""Those of them that the head of a question says."""
 SHOWN_BY_DIFF = frozenset({"content", "edits", "new_string", "old_string", "replace_all"})
 """Arguments that a diff stands for."""
 
-PROMPT = "  [y] once  [s] this session  [a] always here  [n] no, or: n WHY  > "
-EDIT_PROMPT = "  [y] once  [s] this session  [e] all edits of this run  [a] always here  [n] no, or: n WHY  > "
+
+class AnswerWord(Struct, frozen=True, kw_only=True):
+    """An answer to a call: its key, the whole word that means the same, and what it says; ``scope`` None: no."""
+
+    key: str
+    word: str
+    says: str
+    scope: Literal["once", "session", "always", "edits"] | None = None
+
+
+ANSWERS = (
+    AnswerWord(key="y", word="yes", says="yes", scope="once"),
+    AnswerWord(key="s", word="session", says="this session", scope="session"),
+    AnswerWord(key="a", word="always", says="always here", scope="always"),
+    AnswerWord(key="e", word="edits", says="all edits", scope="edits"),
+    AnswerWord(key="n", word="no", says="no"),
+)
+"""The same wherever a person is asked; in this order."""
+DIGITS = {"1": "y", "2": "s", "3": "a"}
+"""They mean what these keys do."""
+LASTING = frozenset({"s", "a"})
 UNCLEAR = "  Answer with one of these letters.\n"
+
+
+def meant(word: str) -> AnswerWord | None:
+    """Return the answer of a key, a digit or a word, in upper or lower case; None: it is none."""
+    small = word.casefold()
+    key = DIGITS.get(small, small)
+    return next((each for each in ANSWERS if key in {each.key, each.word}), None)
+
+
+def offered(*, covers: bool, edits: bool) -> list[AnswerWord]:
+    """Return the answers that a call allows: lasting ones if they would cover something, all edits for an edit."""
+    return [each for each in ANSWERS if (covers or each.key not in LASTING) and (edits or each.scope != "edits")]
+
 
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 _BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
@@ -41,58 +80,89 @@ MANY_CHARACTERS = 1_500
 HEAD_LENGTH = 300
 
 
-def question_text(request: ApprovalRequestEvent, step_title: str = "") -> str:
-    """Step, tool, summary, arguments, the rule that asks and what a lasting yes would cover; safe to print."""
-    whose = f"  for step: {visible(step_title)}" if step_title else ""
-    lines = ["", f"? {visible(request.tool)} wants to run{whose}"]
-    summary = visible(request.summary)
-    if request.summary and not is_repeated(request):
-        lines.append(f"    {summary}")
-    for name, value in request.arguments.items():
-        if not request.diff or name not in SHOWN_BY_DIFF:
-            lines += _argument(visible(name), value)
+def head_of(request: ApprovalRequestEvent) -> tuple[str, str, str]:
+    """Return what would happen, to what, and facts about it, safe to print: ``edit``, ``F?`` and ``+2 −1``.
+
+    A command stands below its head, ``run``; another tool is named, with its target if it has one.
+    """  # noqa: RUF002  a minus
+    display, tool = request.preview, request.tool
+    if isinstance(display, DiffDisplay):
+        verb = "new" if all(file.created for file in display.files) else "edit"
+        added, removed = (sum(getattr(file, name) for file in display.files) for name in ("added", "removed"))
+        names = ", ".join(visible(file.path) for file in display.files)
+        return verb, f"{names}?", f"+{added} −{removed}"  # noqa: RUF001  a minus
+    if isinstance(display, CommandDisplay) or tool == SHELL:
+        return RUN, "", ""
+    named = (request.arguments.get(name) for name in TARGETS)
+    what = next((f" {visible(value)}" for value in named if isinstance(value, str) and "\n" not in value), "")
+    verb, _, what = f"{visible(VERBS.get(tool, tool))}{what}?".partition(" ")
+    return verb, what, ""
+
+
+def shown_arguments(request: ApprovalRequestEvent) -> dict[str, Any]:
+    """Return the arguments that neither the head nor a diff tells, those that are shown whole first."""
+    told = head_of(request)[1].removesuffix("?").split(", ")
+    hidden = SHOWN_BY_DIFF if request.diff else frozenset[str]()
+    shown = {name: value for name, value in request.arguments.items() if name not in hidden}
+    names = [name for name, value in shown.items() if name not in TARGETS or visible(str(value)) not in told]
+    return {name: shown[name] for name in sorted(names, key=lambda name: name not in FULL)}
+
+
+def question_text(request: ApprovalRequestEvent, step_id: str = "") -> str:
+    """The call and its step, its arguments, the rule that asks and what a lasting yes would cover; safe to print."""
+    verb, what, facts = head_of(request)
+    whose = f"for step {visible(step_id)}" if step_id else ""
+    lines = ["", "  ".join(filter(None, (f"? {verb} {what}".rstrip(), facts, whose)))]
+    if says_more(request):
+        lines.append(f"    {visible(request.summary)}")
+    for name, value in shown_arguments(request).items():
+        lines += _argument(visible(name), value)
     if request.diff:
         lines += _preview("diff", request.diff, DIFF_LINES, DIFF_CHARACTERS)
-    lines.append(f"  {visible(why(request))}")
+    lines += [f"  {part}" for part, _ in foot_of(request)]
     if request.covers:
         lines.append(f"  s or a would allow: {covered(request)}")
     return "\n".join(lines) + "\n"
 
 
+def foot_of(request: ApprovalRequestEvent) -> list[tuple[str, bool]]:
+    """Return what confines the call and the rule that asks, safe to print; with True what is out of the usual."""
+    parts: list[tuple[str, bool]] = []
+    if request.confined is not None:
+        sandbox = "sandbox: writes here only" if request.confined else "no sandbox: can do whatever you can"
+        parts.append((sandbox, not request.confined))
+    return [*parts, (f"rule: {visible(why(request))}", request.rule != "permission")]
+
+
 def covered(request: ApprovalRequestEvent) -> str:
     """Return what a lasting yes would let pass; safe to print."""
-    exact, keys = f"{request.tool}: {{", map(visible, request.covers)  # a call's arguments are an object
-    return ", ".join("exactly this call" if key.startswith(exact) else key for key in keys)
+    keys = (key.removeprefix(f"{request.tool}: ") for key in request.covers)
+    return ", ".join("exactly this call" if key.startswith("{") else visible(key) for key in keys)  # its arguments
 
 
 def why(request: ApprovalRequestEvent) -> str:
-    """Return the reason for asking."""
-    if request.rule == "permission":
-        return request.reason
-    return f"asked because {request.reason or request.rule}"
+    """Return the rule that asks, in words."""
+    if request.rule != "permission":
+        return request.reason or request.rule
+    asks = "edits ask" if request.edits else f"{request.tool} asks"
+    return request.reason.replace(f"{request.tool} needs your approval", asks, 1) or asks
 
 
 def prompt_of(request: ApprovalRequestEvent) -> str:
     """Return the possible answers, as the prompt."""
-    return EDIT_PROMPT if request.edits else PROMPT
+    told = (f"[{each.key}] {each.says}" for each in offered(covers=True, edits=request.edits))
+    return f"  {'  '.join(told)}, or: n WHY  > "
 
 
 def parse_answer(line: str, request: ApprovalRequestEvent) -> ApprovalAnswer | None:
-    """y, s, e (to an edit), a, n or ``n`` and a reason, or the numbers of the screen; None if it is none of them."""
+    """A key, a digit or a word of the table; ``n`` takes a reason behind it. None if it is none of them."""
     word, _, reason = line.strip().partition(" ")
-    match word.casefold():
-        case "e" | "edits" if request.edits:
-            return ApprovalAnswer(allow=True, scope=ApprovalScope.EDITS) if not reason else None
-        case "y" | "yes" | "1":
-            return ApprovalAnswer(allow=True) if not reason else None
-        case "s" | "session" | "2":
-            return ApprovalAnswer(allow=True, scope=ApprovalScope.SESSION) if not reason else None
-        case "a" | "always" | "3":
-            return ApprovalAnswer(allow=True, scope=ApprovalScope.ALWAYS) if not reason else None
-        case "n" | "no":
-            return ApprovalAnswer(allow=False, reason=reason.strip())
-        case _:
-            return None
+    answer = meant(word)
+    if answer is None or (answer.scope == "edits" and not request.edits):
+        return None
+    if answer.scope is None:
+        return ApprovalAnswer(allow=False, reason=reason.strip())
+    return None if reason else ApprovalAnswer(allow=True, scope=ApprovalScope(answer.scope))
 
 
 def visible(text: str) -> str:
@@ -107,10 +177,11 @@ def _shown(char: str) -> str:
     return char
 
 
-def is_repeated(request: ApprovalRequestEvent) -> bool:
-    """Return whether the arguments only repeat the summary."""
+def says_more(request: ApprovalRequestEvent) -> bool:
+    """Return whether the summary says something that neither a diff nor the arguments say."""
     shown = {value for value in request.arguments.values() if isinstance(value, str)}
-    return any(request.summary in {value, f"{request.tool} {value}", f"{request.tool}: {value}"} for value in shown)
+    said = {form for value in shown for form in (value, f"{request.tool} {value}", f"{request.tool}: {value}")}
+    return bool(request.summary) and not request.diff and request.summary not in said
 
 
 def without_gaps(text: str) -> list[str]:
@@ -151,8 +222,12 @@ def _preview(name: str, text: str, most_lines: int, most_characters: int) -> lis
     return [f"    {name}:", *(f"    | {visible(line)}" for line in shown), *(more if left else [])]
 
 
-LATER = "not now"
+_ANSWERED = re.compile(r"(.*?)\n→ ([^\n]*)\n?", re.DOTALL)
+ANSWERED_LENGTH = 1_000
+LATER = "later"
 """The answer to a decision that leaves it open."""
+OTHER, TYPED = "something else…", "type your answer"
+"""The option that stands for words of the person's own, and the one where only such are wanted."""
 _NUMBERS = re.compile(r"[\d\s,;.)]+")
 
 
@@ -175,7 +250,7 @@ class Choosing(Struct, frozen=True, kw_only=True):
     """Other text is an answer, too."""
     typed: bool = False
     """Other text is what is wanted: the options have no numbers, and are typed as they are called."""
-    declines: str = "rather not say"
+    declines: str = "skip"
     """The meaning of Esc and, without a default, Enter."""
 
 
@@ -223,6 +298,33 @@ def choosing_of_question(question: Mapping[str, Any]) -> Choosing:
     return Choosing(options=options, several=several, own_words=True, typed=typed)
 
 
+def answered_lines(answers: Sequence[tuple[str, str]], by: str, at: float, cols: int) -> list[Line]:
+    """The record of questions with their answers, who gave these (as in events), and when (in unix seconds)."""
+    who = {"": "you", "user": "you", "timeout": "nobody answered", "default": "by default"}.get(by, one_line(by))
+    facts = [(f"{who}, {moment(at, at)}", "muted")]
+    lines: list[Line] = []
+    for question, answer in answers:
+        asked: Line = [("→ ", "warn"), (one_line(question, ANSWERED_LENGTH), "muted")]
+        said: Line = [("  ", ""), (one_line(answer, ANSWERED_LENGTH), "")]
+        is_long = cells_of([*asked, *said, *facts]) > cols
+        lines += [spread(asked, facts, cols), fit(said, cols)] if is_long else [spread([*asked, *said], facts, cols)]
+    return lines
+
+
+def answers_of(event: AnswerEvent | PlanDecisionEvent) -> list[tuple[str, str]]:
+    """The questions and answers in an event; none: it was no answer."""
+    if isinstance(event, AnswerEvent):
+        return [(str(each["question"]), str(each["answer"])) for each in event.answers]
+    labels = dict(zip(event.options, event.labels, strict=False))
+    taken = ", ".join(labels.get(each, each) for each in event.selections)
+    return [(event.question, taken)] if taken else []
+
+
+def answers_in(printed: str) -> list[tuple[str, str]]:
+    """The questions and answers in what the tool that asks tells its model."""
+    return _ANSWERED.findall(printed)
+
+
 def time_left(decision: PlanDecisionEvent, now: float) -> str:
     """Return when a decision is taken without the person, and how; ``now`` in unix seconds."""
     left = max(0, round(decision.ts + decision.timeout_seconds - now))
@@ -244,7 +346,7 @@ def options_text(choosing: Choosing) -> str:
         about = f": {visible(option.description)}" if option.description else ""
         lines.append(f"  {mark}{position + 1}) {visible(option.label)}{about}")
     if choosing.own_words:
-        lines.append(f"   {len(choosing.options) + 1}) other: in your own words")
+        lines.append(f"   {len(choosing.options) + 1}) {OTHER}")
     return "\n".join(lines) + "\n"
 
 

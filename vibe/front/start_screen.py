@@ -19,7 +19,8 @@ INDENT: Final = 3
 ROOMY: Final = 60
 """Cells from which on the lines are indented so far."""
 LONGEST: Final = 400
-RESUME: Final = "resume"
+RESUME, LOOK = "resume", "look"
+PAUSED_KEYS: Final = (("↓ ↑", "choose"), ("Enter", RESUME), ("Tab", LOOK), ("Esc", "leave it"))
 _GAP: Final = 2
 _DAY: Final = 86_400
 _NAMED_DAYS: Final = 6
@@ -199,7 +200,7 @@ def start_lines(facts: StartFacts, now: float, width: int, rows: int = 0, marked
     ``marked`` is the place of a choice that the keys are about; None: the line with the keys is left out. Where there
     are more lines than ``rows``, the empty ones go (0: never).
     """
-    indent = INDENT if width >= ROOMY else 1
+    indent = 0 if not facts.is_new else INDENT if width >= ROOMY else 1
     room = max(1, width - 2 * indent)
     inner = list(_inner(facts, now, room, marked))
     while inner and not text_of(inner[-1]):
@@ -210,10 +211,12 @@ def start_lines(facts: StartFacts, now: float, width: int, rows: int = 0, marked
 
 
 def _inner(facts: StartFacts, now: float, room: int, marked: int | None) -> Iterator[Line]:
-    if facts.is_new:
-        yield from _head(facts, room)
-        yield []
     known = choices(facts, now)
+    if not facts.is_new:
+        yield from _paused(known, room, marked)
+        return
+    yield from _head(facts, room)
+    yield []
     for name, is_left in (("Paused here", True), ("Try", False)):
         places = [place for place, choice in enumerate(known) if (choice.verb == RESUME) is is_left]
         if places:
@@ -227,6 +230,19 @@ def _inner(facts: StartFacts, now: float, room: int, marked: int | None) -> Iter
 def _choice(choice: StartChoice, room: int, *, is_marked: bool) -> Line:
     lead: Line = [("▸ ", "bold accent") if is_marked else ("  ", "")]
     return _beside([*lead, *choice.title], [[(choice.fact, "muted")], [(choice.short, "muted")]], room)
+
+
+def _paused(known: Sequence[StartChoice], room: int, marked: int | None) -> Iterator[Line]:
+    """Yield the plans that a conversation goes on with, and the keys for the one that is marked."""
+    edge = ("▌ ", "warn")
+    for place, choice in enumerate(known):
+        sign = "" if len(known) == 1 else "▸ " if place == marked else "  "
+        lead = [edge, ("Paused plan  ", "bold warn"), (sign, "bold accent")]
+        yield _beside([*lead, *choice.title], [[(choice.fact, "muted")], [(choice.short, "muted")]], room)
+    if marked is not None:
+        keys = PAUSED_KEYS[len(known) == 1 :]
+        parts: list[Line] = [[(key, "bold warn"), (f" {meaning}", "muted")] for key, meaning in keys]
+        yield from ([edge, *line] for line in _wrapped(parts, room - 2))
 
 
 def _keys(choice: StartChoice) -> Iterator[Line]:

@@ -7,9 +7,20 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ipc.events import ApprovalRequestEvent
+from ipc.events import ApprovalRequestEvent, CommandDisplay, DiffDisplay, Display, WrittenFile
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
-from vibe.front.request_text import parse_answer, prompt_of, question_text, visible
+from vibe.front.request_text import (
+    foot_of,
+    head_of,
+    offered,
+    parse_answer,
+    prompt_of,
+    question_text,
+    shown_arguments,
+    visible,
+)
+
+EDIT = ("edit", "a\\x1b, b?", "+1 −2")  # noqa: RUF001  a minus
 
 
 def request(tool: str, summary: str, covers: tuple[str, ...] = (), **arguments: Any) -> ApprovalRequestEvent:
@@ -28,16 +39,16 @@ def request(tool: str, summary: str, covers: tuple[str, ...] = (), **arguments: 
 
 def test_a_command_is_shown_whole_however_long() -> None:
     command = "echo start\n" + "x" * 5_000 + "\nrm -rf build"
-    text = question_text(request("bash", command, ("bash: rm", "bash: echo"), command=command), "Clean up")
+    text = question_text(request("bash", command, ("bash: rm", "bash: echo"), command=command), "clean")
     assert text.splitlines() == [
         "",
-        "? bash wants to run  for step: Clean up",
+        "? run  for step clean",
         "    command: echo start",
         "      " + "x" * 5_000,
         "      rm -rf build",
         "    command begins with: echo start",
-        "  bash needs your approval",
-        "  s or a would allow: bash: rm, bash: echo",
+        "  rule: bash asks",
+        "  s or a would allow: rm, echo",
     ]
 
 
@@ -47,7 +58,7 @@ def test_a_file_is_shown_with_a_bounded_preview_that_counts_what_it_leaves_out()
         request("write_file", "write_file a.py (790 bytes)", path="a.py", content=content, overwrite=True)
     )
     lines = text.splitlines()
-    assert lines[2:6] == ["    write_file a.py (790 bytes)", "    path: a.py", "    content:", "    | line 0"]
+    assert lines[1:5] == ["? write a.py?", "    write_file a.py (790 bytes)", "    content:", "    | line 0"]
     assert "    | line 19" in lines
     assert "    | line 20" not in lines
     assert "      … 640 more characters in 80 more lines" in lines
@@ -56,7 +67,7 @@ def test_a_file_is_shown_with_a_bounded_preview_that_counts_what_it_leaves_out()
 
 def test_a_short_file_is_shown_whole() -> None:
     lines = question_text(request("write_file", "write_file a", path="a", content="one\ntwo\n")).splitlines()
-    assert lines[4:6] == ["    | one", "    | two"]
+    assert lines[3:5] == ["    | one", "    | two"]
     assert not any("…" in line for line in lines)
 
 
@@ -89,6 +100,7 @@ def test_what_prints_is_shown_as_it_is() -> None:
         ("1", ApprovalAnswer(allow=True)),
         ("2", ApprovalAnswer(allow=True, scope=ApprovalScope.SESSION)),
         ("3", ApprovalAnswer(allow=True, scope=ApprovalScope.ALWAYS)),
+        ("Always", ApprovalAnswer(allow=True, scope=ApprovalScope.ALWAYS)),
         ("n", ApprovalAnswer(allow=False)),
         ("No", ApprovalAnswer(allow=False)),
         ("n use the other file", ApprovalAnswer(allow=False, reason="use the other file")),
@@ -125,11 +137,49 @@ def test_an_edit_is_shown_as_its_diff_and_not_twice() -> None:
     asked = request("search_replace", "search_replace a.py", file_path="a.py", old_string="one", new_string="two")
     diff = "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-one\n+two"
     lines = question_text(replace(asked, diff=diff)).splitlines()
-    assert lines[2:8] == [
-        "    file_path: a.py",
+    assert lines[1:7] == [
+        "? edit a.py?",
         "    diff:",
         *(f"    | {line}" for line in diff.splitlines()[:4]),
     ]
     assert not any("old_string" in line for line in lines)
     long = replace(asked, diff="\n".join(f"+{number}" for number in range(1_000)))
     assert "more characters in 940 more lines" in question_text(long)
+
+
+@pytest.mark.parametrize(
+    ("preview", "said"),
+    [
+        (CommandDisplay(command="make"), ("run", "", "")),
+        (DiffDisplay(files=(WrittenFile(path="a\x1b", added=1), WrittenFile(path="b", removed=2))), EDIT),
+        (DiffDisplay(files=(WrittenFile(path="a", created=True),)), ("new", "a?", "+0 −0")),  # noqa: RUF001
+        (None, ("fetch", "https://example.org?", "")),
+    ],
+)
+def test_a_call_is_told_by_what_happens_and_to_what(preview: Display | None, said: tuple[str, str, str]) -> None:
+    asked = request("web_fetch", "web_fetch", prompt="read", url="https://example.org")
+    assert head_of(replace(asked, preview=preview)) == said
+
+
+def test_what_the_head_says_is_not_repeated_below_it() -> None:
+    asked = request("read_file", "read_file a", limit=3, path="a", command="x")
+    assert shown_arguments(asked) == {"command": "x", "limit": 3}
+    assert "path" in shown_arguments(replace(asked, preview=CommandDisplay(command="x")))
+
+
+@pytest.mark.parametrize(
+    ("covers", "edits", "keys"),
+    [(True, True, "ysaen"), (True, False, "ysan"), (False, True, "yen"), (False, False, "yn")],
+)
+def test_the_answers_are_those_that_would_do_something(covers: bool, edits: bool, keys: str) -> None:  # noqa: FBT001  a table
+    assert "".join(each.key for each in offered(covers=covers, edits=edits)) == keys
+
+
+def test_the_foot_says_where_and_which_rule_asks() -> None:
+    asked = request("bash", "ls", command="ls")
+    rule = replace(asked, rule="outside", reason="/etc is outside the workspace", confined=True)
+    assert foot_of(asked) == [("rule: bash asks", False)]
+    assert foot_of(rule) == [
+        ("sandbox: writes here only", False),
+        ("rule: /etc is outside the workspace", True),
+    ]

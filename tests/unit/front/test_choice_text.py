@@ -1,7 +1,12 @@
 from __future__ import annotations
 
-import pytest
+import time
 
+import pytest
+from msgspec.structs import replace
+
+from ipc.events import AnswerEvent, PlanDecisionEvent
+from vibe.front.cells import text_of
 from vibe.front.request_text import (
     Choosing,
     Declined,
@@ -10,6 +15,9 @@ from vibe.front.request_text import (
     Picked,
     Reading,
     Unclear,
+    answered_lines,
+    answers_in,
+    answers_of,
     options_text,
     prompt_text,
     read_choice,
@@ -18,7 +26,7 @@ from vibe.front.request_text import (
 OPTIONS = (MenuItem(label="PostgreSQL", description="a server"), MenuItem(label="SQLite"), MenuItem(label="Files"))
 ONE = Choosing(options=OPTIONS)
 SEVERAL = Choosing(options=OPTIONS, several=True)
-WITH_DEFAULT = Choosing(options=OPTIONS, default=(1,), declines="not now")
+WITH_DEFAULT = Choosing(options=OPTIONS, default=(1,), declines="later")
 FREE = Choosing(options=OPTIONS, own_words=True)
 TYPED = Choosing(options=OPTIONS, own_words=True, typed=True)
 
@@ -57,12 +65,12 @@ def test_the_answers_are_numbered_and_what_enter_takes_is_marked() -> None:
         "  *2) SQLite",
         "   3) Files",
     ]
-    assert "Enter: 2, Esc: not now" in prompt_text(WITH_DEFAULT)
+    assert "Enter: 2, Esc: later" in prompt_text(WITH_DEFAULT)
 
 
 def test_own_words_are_one_more_answer_only_where_they_are_wanted() -> None:
-    assert "   4) other: in your own words" in options_text(FREE)
-    assert "other" not in options_text(ONE)
+    assert "   4) something else…" in options_text(FREE)
+    assert "else" not in options_text(ONE)
     assert options_text(TYPED) == "   or type: PostgreSQL | SQLite | Files\n"
 
 
@@ -71,3 +79,26 @@ def test_nothing_a_model_wrote_reaches_the_terminal_as_it_is() -> None:
     assert "\x1b" not in shown
     assert "\x9b" not in shown
     assert len(shown.splitlines()) == 2
+
+
+def test_an_answer_is_kept_with_who_gave_it_and_when_the_longer_one_below_its_question() -> None:
+    at = time.mktime((2026, 5, 4, 17, 42, 0, 0, 0, -1))
+    lines = answered_lines([("Which format?", "CSV"), ("Why?", "as " * 20)], "user", at, 50)
+    assert list(map(text_of, lines)) == [
+        "→ Which format?  CSV                    you, 17:42",
+        "→ Why?                                  you, 17:42",
+        f"  {('as ' * 20)[:47].rstrip()}…",
+    ]
+    assert text_of(answered_lines([("Q", "A")], "ci bot", at, 50)[0]).endswith("ci bot, 17:42")
+
+
+def test_answers_are_in_what_an_event_or_a_tool_says() -> None:
+    decision = PlanDecisionEvent(
+        decision_id="d", question="Which?", options=("a", "b"), labels=("A one", "B two"), selections=("b",), by="user"
+    )
+    answer = AnswerEvent(request_id="q", answers=({"question": "Which?", "answer": "mine", "is_other": True},))
+    assert answers_of(decision) == [("Which?", "B two")]
+    assert answers_of(answer) == [("Which?", "mine")]
+    assert answers_of(replace(decision, selections=())) == []
+    assert answers_in("Which?\n→ a\nAnd\nwhy?\n→ so (own words)") == [("Which?", "a"), ("And\nwhy?", "so (own words)")]
+    assert answers_in("The user did not answer") == []

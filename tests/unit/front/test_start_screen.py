@@ -142,11 +142,19 @@ def test_what_can_be_chosen_is_by_what_is_there(facts: StartFacts, lines: list[s
 
 
 def test_of_a_conversation_that_goes_on_only_what_was_left_is_shown() -> None:
-    assert [line.strip().split("  ")[0] for line in drawn(replace(FACTS, is_new=False), marked=0)] == [
-        "Paused here",
-        "▸ Make receipts and exports right",
-        "",
-        "↓ ↑ choose",
+    assert [line.partition("  Make")[0] for line in drawn(replace(FACTS, is_new=False), marked=0)] == [
+        "▌ Paused plan",
+        "▌ Enter resume   Tab look   Esc leave it",
+    ]
+    assert not any("Enter" in line for line in drawn(replace(FACTS, is_new=False)))
+
+
+def test_of_several_plans_that_were_left_one_is_marked() -> None:
+    lines = drawn(replace(of_project(left=[LEFT, LEFT]), is_new=False), marked=1)
+    assert [line.partition("Make")[0] for line in lines] == [
+        "▌ Paused plan    ",
+        "▌ Paused plan  ▸ ",
+        "▌ ↓ ↑ choose   Enter resume   Tab look   Esc leave it",
     ]
 
 

@@ -113,6 +113,7 @@ CASES = [
     Case("asks in its turn", (CALL, QUEUED, ASKED, ALLOWED), "bash ls"),
     Case("ran without asking", (CALL, QUEUED, PRINTED), "bash ls › a"),  # noqa: RUF001  a mark
     Case("approval wanted", (CALL, ASKED), "asks: bash"),
+    Case("a command", (CALL, structs.replace(ASKED, preview=e.CommandDisplay(command="ls -l"))), "asks: run ls -l"),
     Case(
         "approval given",
         (CALL, ASKED, ALLOWED),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import anyio
 import msgspec
@@ -19,6 +19,7 @@ from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.cli.streams import forgive, has_failed, waiting
 from vibe.front.event_text import describe, one_line, step_of
+from vibe.front.request_text import ANSWERS, AnswerWord, meant, offered
 from vibe.system.errors import EnvironmentFailure, UsageError
 
 if TYPE_CHECKING:
@@ -173,10 +174,6 @@ SHORTEST = 4
 RATHER_NOT = "-"
 """The answer of a person who would rather not answer."""
 
-_Scope: TypeAlias = Literal["once", "session", "edits", "always"]
-_YES: Mapping[str, _Scope] = {"yes": "once", "session": "session", "edits": "edits", "always": "always"}
-_NO = "no"
-
 
 def answer(args: Arguments, env: CliEnvironment) -> None:
     """List the open requests, or answer one.
@@ -229,11 +226,11 @@ def _command(args: Arguments, requests: Sequence[Mapping[str, Any]]) -> RunComma
     request = (exact or found)[0] if len(exact or found) == 1 else None
     kind = request["kind"] if request else None
     word = words[0].casefold() if len(words) == 1 else ""
-    if kind == "approval" or (request is None and (word in _YES or word == _NO)):
-        if word not in _YES and word != _NO:
-            raise UsageError(f"{' '.join(words)!r} is not an answer to a call: give {', '.join(_YES)} or {_NO}")
-        scope = _YES.get(word, "once")
-        allow = word != _NO
+    answer = meant(word)
+    if kind == "approval" or (request is None and answer is not None and not word.isdecimal()):
+        if answer is None:
+            raise UsageError(f"{' '.join(words)!r} is not an answer to a call: give {_told(ANSWERS)}")
+        allow, scope = answer.scope is not None, answer.scope or "once"
         return Approve(request_id=args.request, allow=allow, reason=args.reason, scope=scope, by=args.by)
     if args.reason:
         raise CommandLineError("--reason goes with yes or no to a call: leave it out")
@@ -298,15 +295,16 @@ def _row(request: Mapping[str, Any]) -> tuple[str, str, str, str]:
     return one_line(shown), kind, one_line(request["step_id"] or "-"), one_line(asked, 400)
 
 
+def _told(answers: Sequence[AnswerWord]) -> str:
+    """Return answers with their keys, in a line."""
+    *others, last = (f"{each.key} {each.word}" for each in answers)
+    return f"{', '.join(others)} or {last}"
+
+
 def _possible(request: Mapping[str, Any]) -> str:
     """Return the answers there are, in a line."""
     if request["kind"] == "approval":
-        scopes = [
-            "yes",
-            *(["session", "always"] if request["covers"] else ()),
-            *(["edits"] if request["edits"] else ()),
-        ]
-        return f"{', '.join(scopes)} or {_NO}"
+        return _told(offered(covers=bool(request["covers"]), edits=bool(request["edits"])))
     if request["kind"] == "decision":
         several = ", several" if request["multi_select"] else ""
         return " | ".join(request["options"]) + several

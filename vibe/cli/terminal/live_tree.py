@@ -122,16 +122,16 @@ class LiveTree:
                 self._show()
 
     def asking_step(self, request_id: str) -> str:
-        """Title of the step whose request is open; empty if none is known. May wait as ``pause`` does."""
+        """Id of the step whose request is open; empty if none is known. May wait as ``pause`` does."""
         with self.seen() as view:
             request = view.requests.get(request_id)
-            return "" if request is None else _title(view, request)
+            return "" if request is None else _step_id(view, request)
 
     def questioned_step(self) -> str:
-        """Title of the step whose agent asks the person something; empty if none does. May wait as ``pause`` does."""
+        """Id of the step whose agent asks the person something; empty if none does. May wait as ``pause`` does."""
         with self.seen() as view:
             questions = (each for each in view.requests.values() if each.kind == "question")
-            return next((title for each in questions if (title := _title(view, each))), "")
+            return next((step_id for each in questions if (step_id := _step_id(view, each))), "")
 
     def _draw_until_the_end(self) -> None:
         while not self._ended.wait(SECONDS_PER_FRAME):
@@ -205,9 +205,9 @@ def _look(style: str) -> str:
     return " ".join(LOOKS[word] for word in style.split())
 
 
-def _title(view: View, request: RequestView) -> str:
+def _step_id(view: View, request: RequestView) -> str:
     step = view.asking_step(request)
-    return "" if step is None else step.title
+    return "" if step is None else step.id
 
 
 @contextmanager

@@ -74,8 +74,8 @@ class TerminalPerson:
 
     Ctrl-D, or a terminal that is gone, is a no to a call; to the rest, as Esc is, that the person would rather not.
 
-    ``asking_step`` tells the title of the step that asks for a yes, by the id of its request, ``questioned_step`` that
-    of the one whose question is open (empty: none); both may wait for a picture. ``clock`` tells unix seconds.
+    ``asking_step`` tells the id of the step that asks for a yes, by the id of its request, ``questioned_step`` that of
+    the one whose question is open (empty: none); both may wait for a picture. ``clock`` tells unix seconds.
     """
 
     def __init__(
@@ -93,16 +93,16 @@ class TerminalPerson:
     async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
         """The person's answer. Cancelling withdraws the question and gives the terminal back."""
         try:
-            title = await to_thread.run_sync(self._asking_step, request.request_id)
-            async with self._desk.conversation(texts.question_text(request, title)) as conversation:
+            step_id = await to_thread.run_sync(self._asking_step, request.request_id)
+            async with self._desk.conversation(texts.question_text(request, step_id)) as conversation:
                 return await _yes_or_no(conversation, request)
         except OSError:
             return TERMINAL_CLOSED
 
     async def answer(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:  # noqa: ARG002
         """An answer to each question; None as soon as one is declined. Cancelling withdraws them."""
-        title = await to_thread.run_sync(self._questioned_step)
-        whose = f"  for step: {texts.visible(title)}" if title else ""
+        step_id = await to_thread.run_sync(self._questioned_step)
+        whose = f"  for step {texts.visible(step_id)}" if step_id else ""
         count = "a question" if len(questions) == 1 else f"{len(questions)} questions"
         with suppress(OSError):
             async with self._desk.conversation(f"\n? {count} to you{whose}\n", escape=True) as conversation:

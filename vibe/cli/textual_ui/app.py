@@ -324,7 +324,7 @@ class VibeApp(App[None]):
         elif self.chat_screen.prompt.text.strip():
             self.chat_screen.prompt.clear()
         elif time.monotonic() - self._pressed_at < LEAVE_SECONDS:
-            self.controller.leave()
+            self.chat_screen.leave()
         else:
             self._pressed_at = time.monotonic()
             self.notify("Ctrl+C again to quit", timeout=LEAVE_SECONDS)
@@ -335,7 +335,7 @@ class VibeApp(App[None]):
 
     def _leave_if_blank(self) -> None:
         if not self.chat_screen.prompt.text.strip():
-            self.controller.leave()
+            self.chat_screen.leave()
 
     def action_rest(self) -> None:
         """Leave the terminal to the shell; ``fg`` comes back."""
@@ -346,8 +346,10 @@ class VibeApp(App[None]):
         self.chat_screen.log_view.toggle_all_calls()
 
     def action_next_mode(self) -> None:
-        """Go on in the next mode."""
-        if self.controller.chat is not None:
+        """Go on in the next mode; with a panel in the line's place, look at the one before."""
+        if self.screen.has_class("asking"):
+            self.chat_screen.bottom.action_look(-1)
+        elif self.controller.chat is not None:
             self.controller.chat.next_mode()
 
     async def _find(self, text: str) -> bool:
@@ -377,7 +379,6 @@ def _driver_class() -> type[Driver] | None:
 
 # --- opening it
 
-SHOWN_ID = 8
 SWITCH_SECONDS = 0.001
 """Between threads while the engine is loaded in one: the person's keys are served in another."""
 COLLECTED_AT = (5_000, 20, 30)
@@ -428,11 +429,11 @@ async def _show(load: Callable[[], Hold], env: CliEnvironment) -> int:
         tasks.start_soon(hold)
         await app.run_async(mouse=app.settings.mouse)
         app.controller.leave()
-    if app.chat_screen.parting:
-        env.stdout.write(f"{app.chat_screen.parting}\n")
-    session_id = "" if app.controller.chat is None else app.controller.chat.about.session_id
-    if session_id:
-        env.stdout.write(f"saved; continue with: vibe --resume {session_id[:SHOWN_ID]}\n")
+    about = None if app.controller.chat is None else app.controller.chat.about
+    parting = app.chat_screen.parting or ("saved" if about is not None and about.saved.messages else "")
+    if parting:
+        goes_on = f" · {about.goes_on}" if about is not None and about.session_id else ""
+        env.stdout.write(f"{parting}{goes_on}\n")
     error = app.crash or problem  # a screen that broke may have broken what was being closed, too
     if error is not None:
         raise error

@@ -9,7 +9,7 @@ from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.events import DescendantFocus, Key, Resize
+from textual.events import DescendantFocus, Key, Mount, Resize, ScreenResume
 from textual.screen import Screen
 
 from vibe import __version__
@@ -22,9 +22,10 @@ from vibe.cli.textual_ui.input.queued_list import QueuedList
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.log.markdown_blocks import warm
 from vibe.cli.textual_ui.overview.summaries import SidePanel, has_overview
-from vibe.cli.textual_ui.overview.ticker import Ticker, is_busy, planner
+from vibe.cli.textual_ui.overview.ticker import Ticker, is_busy, is_live, planner
 from vibe.cli.textual_ui.overview.working_line import WorkingLine
 from vibe.cli.textual_ui.panels.bottom_panel import BottomPanel
+from vibe.cli.textual_ui.panels.plan_panels import PlanPanel
 from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
 from vibe.cli.textual_ui.panels.request_queue import Awaited, RequestQueue
 from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter, journals_of
@@ -33,7 +34,7 @@ from vibe.cli.textual_ui.presenters.start_page import StartPage
 from vibe.cli.textual_ui.screens.setup_screen import SetupScreen
 from vibe.cli.textual_ui.state_store import ScreenPhase, UIStateStore
 from vibe.core.config.paths import shown
-from vibe.front.start_screen import StartChoice, StartFacts
+from vibe.front.start_screen import LOOK, StartChoice, StartFacts
 from vibe.system.errors import VibeError
 from vibe.system.own_places import user_home_of
 
@@ -135,7 +136,6 @@ class ChatScreen(LowestScreen):
         self._env = env
         self._controller = controller
         self._queued = QueuedList(store)
-        self._bottom = BottomPanel(self.prompt, self.requests, now=clock, id="bottom")
         self._read = journals_of(env.home, env.runtime_dir)
         self.presenter = ChatPresenter(self.log_view, read=self._read)
         self._cards = PlanCards(self.log_view, clock)
@@ -148,6 +148,9 @@ class ChatScreen(LowestScreen):
         self._side = SidePanel(now=clock)
         self._working = WorkingLine(clock=clock)
         self.ticker = Ticker(is_hidden=self._cards.is_out_of_sight, clock=clock)
+        self.bottom = self._bottom = BottomPanel(
+            self.prompt, self.requests, now=clock, tell=self.ticker.show_sign, id="bottom"
+        )
         self._proposal: tuple[str, Awaited[tuple[str, str]]] | None = None
         """The document of a proposed plan, and the answer: a word of ``VerdictKind``, and its text."""
         self._is_wide = False
@@ -170,12 +173,14 @@ class ChatScreen(LowestScreen):
             yield self._side
         yield self.ticker
 
-    def on_mount(self) -> None:
+    @on(Mount)
+    def _begin(self) -> None:
         """Show the state, and tell once the first frame is drawn."""
         shown = (self._side, self._working, self.ticker, self._queued)
         for presenter in (self.presenter, self.plannings, self._cards, *shown):
             self.store.add(presenter.present)
         self.store.add(self._present_line)
+        self.store.add(self._bottom.present)
         self.watch(self.log_view, "scroll_y", self.ticker.refresher.wish, init=False)
         self.start.begin(self._first_facts(self._env.cwd, is_new=True))
         self.prompt.focus()
@@ -197,6 +202,12 @@ class ChatScreen(LowestScreen):
             self.call_after_refresh(self._clear_if_blank)
         elif event.key == "enter" and self.focused is not None and self.prompt in self.focused.ancestors:
             self.prompt.press_enter()
+
+    @on(ScreenResume)
+    def _come_back(self) -> None:
+        """Have the keys come to a panel again, whatever was opened over it."""
+        if self.has_class("asking"):
+            self._bottom.focus()
 
     def _clear_if_blank(self) -> None:
         """Take away a newline that came with an early Enter."""
@@ -268,18 +279,26 @@ class ChatScreen(LowestScreen):
 
         ``status`` is ``note``, ``typed`` (a command), ``warning`` or ``error``.
         """
+        if self.store.screen.phase is ScreenPhase.LEAVING:
+            self.parting = text.partition("\n")[0]
         if not self._our_app.is_running:
             return  # it broke down, and what it held is being closed
         self.store.flush()  # what it is about comes first
         self.presenter.say(text, status)
         if self.store.screen.phase is ScreenPhase.STARTING:
             self._said_early.append((text, status))
-        elif self.store.screen.phase is ScreenPhase.LEAVING:
-            self.parting = text
         if self._our_app.screen is not self:
             first, *_ = text.splitlines() or [""]
             severity = "error" if status == "error" else "information"
             self.notify(first, severity=severity, timeout=SAID_SECONDS, markup=False)
+
+    def leave(self) -> None:
+        """End the conversation and the screen, after asking what becomes of a plan that it runs; not a second time."""
+        chat, plan = self._controller.chat, self.store.view.plan
+        about = None if chat is None else chat.about
+        goes_on = "" if about is None or not about.session_id else about.goes_on
+        if plan is None or not goes_on or not is_live(plan) or not self._bottom.ask_leaving(plan, goes_on):
+            self._controller.leave()
 
     def copy(self, text: str) -> None:
         """Put text on the person's clipboard."""
@@ -383,7 +402,8 @@ class ChatScreen(LowestScreen):
     def _take_choice(self, choice: StartChoice) -> None:
         """Do as the start screen offers."""
         if choice.is_sent:
-            self.start.close()
+            if choice.verb != LOOK:
+                self.start.close()
             self._controller.submit(choice.line)
         else:
             self.prompt.set_text(choice.line)
@@ -423,6 +443,17 @@ class ChatScreen(LowestScreen):
         if text is not None and text.strip() != document.strip():
             answer.give(("edit", text))
 
+    @on(PlanPanel.Acted)
+    def _act_on_plan(self, message: PlanPanel.Acted) -> None:
+        """Do what a person wants with a step that failed, or with a plan when they leave."""
+        if message.agent is not None:
+            self._open_agents(message.agent)
+        chat = self._controller.chat
+        if message.line and chat is not None:
+            chat.command(message.line)
+        if message.leaves:
+            self._controller.leave()
+
     @property
     def _our_app(self) -> App[None]:
         return cast("App[None]", self.app)  # pyright: ignore[reportUnknownMemberType]  Textual's has no type
@@ -436,10 +467,10 @@ class ChatScreen(LowestScreen):
         self._our_app.clear_notifications()  # all of it is in the chat, too
 
     def _step_of(self, request_id: str) -> str:
-        """Return the title of the step that asks; blank: none does."""
+        """Return the id of the step that asks; blank: none does."""
         request = self.store.view.requests.get(request_id)
         step = None if request is None else self.store.view.asking_step(request)
-        return "" if step is None else step.title
+        return "" if step is None else step.id
 
     def _edited(self, text: str, name: str) -> str | None:
         """Return a text as the person's editor left it; None: there is none, which is said."""

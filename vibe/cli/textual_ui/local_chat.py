@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from ipc.commands import Steer
 from ipc.errors import IpcError
+from ipc.events import AnswerEvent, PlanDecisionEvent, PlanProposedEvent
 from ipc.events import Event as BusEvent
-from ipc.events import PlanDecisionEvent, PlanProposedEvent
 from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import AgentChange, Opening, PromptLimits, Seat
 from vibe.app.conversation.runtime import Runtime
@@ -35,13 +35,13 @@ from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.questions import Choice, Question
 from vibe.front.event_text import one_line
 from vibe.front.plan_summary import below_card
+from vibe.front.request_text import answers_of
 from vibe.front.slash.held_talk import HeldTalk
 from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.front.slash.table import WORDS
 from vibe.front.start_facts import agent_facts, left_line, priced_facts, project_facts
 from vibe.system.errors import ConfigError, UsageError, VibeError
 from vibe.system.own_places import user_home_of
-from vibe.view.plan_view import decision_text
 
 
 class PlannerController:
@@ -55,8 +55,9 @@ class PlannerController:
         """Take one event."""
         if isinstance(event, PlanProposedEvent):
             self._proposed = event
-        elif isinstance(event, PlanDecisionEvent) and event.selections:
-            self._stage.say(decision_text(event))
+        elif isinstance(event, AnswerEvent | PlanDecisionEvent) and event.plan_id:
+            presenter = self._stage.presenter
+            presenter.tell_answers(answers_of(event), event.by, event.ts)
 
     async def accept(self, draft: PlanDraft) -> PlanVerdict:
         """Show the last version and return the person's answer; cancelling takes it away."""
@@ -142,7 +143,7 @@ class LocalTalk(HeldTalk):
         self.begin(look_for_update, self.runtime.host, self.conversation.setup.engine.config.updates, self.say)
         await self._leaving.wait()
         if self.plans.session is not None:
-            self.say("quitting once the plan is paused")
+            self.say("leaving once the plan is paused")
 
     async def tell_of_seat(self) -> None:
         """Have the start screen tell all there is of the seat; prices last, whose list takes long to load."""
@@ -175,6 +176,10 @@ class LocalTalk(HeldTalk):
             await sleep(RETRY_SECONDS)
 
     def leave(self) -> None:
+        """End the conversation, once the person has said what becomes of a plan that runs."""
+        self._stage.leave()
+
+    def end(self) -> None:
         """End the conversation, from wherever this is called."""
         self._leaving.set()
 
@@ -310,7 +315,7 @@ class LocalChat:
 
     def leave(self) -> None:
         """End it."""
-        self._talk.leave()
+        self._talk.end()
 
     async def _send(self, prompt: str, files: tuple[Path, ...] = ()) -> None:
         try:

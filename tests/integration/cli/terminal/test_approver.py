@@ -82,10 +82,10 @@ async def test_the_person_sees_what_will_run_for_which_step_and_why_it_is_asked(
     await ask(person, "n\n")
     screen = "\n".join(person.terminal.screen())
     for text in (
-        "? bash wants to run  for step: Install it",
+        "? run  for step a",
         "    command: make install",
-        "  bash needs your approval",
-        "  s or a would allow: bash: make",
+        "  rule: bash asks",
+        "  s or a would allow: make",
     ):
         assert text in screen
 

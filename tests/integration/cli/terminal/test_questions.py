@@ -129,7 +129,7 @@ async def test_the_person_sees_whose_question_it_is(person: Person) -> None:
     await person.answers(lambda: ask([AUTH]), "1\n")
 
     screen = person.terminal.screen()
-    assert "? a question to you  for step: Log people in" in screen
+    assert "? a question to you  for step a" in screen
     assert "  [Auth] Which one?" in screen
     assert "   1) JWT: stateless" in screen
 
@@ -203,7 +203,7 @@ async def test_one_question_at_a_time_whatever_kind_it_is(person: Person) -> Non
         group.start_soon(noted, "approval", approver.approve(APPROVAL))
         with anyio.fail_after(120):
             await anyio.wait_all_tasks_blocked()
-            assert "wants to run" not in person.terminal.sent()
+            assert "? run" not in person.terminal.sent()
             person.terminal.type("1\n")
             await person.terminal.see("or: n WHY  > ")
             group.start_soon(noted, "decision", decide(DATABASE))

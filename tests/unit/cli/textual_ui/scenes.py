@@ -47,6 +47,7 @@ from vibe.cli.textual_ui.screen_commands import SessionPicker
 from vibe.cli.textual_ui.screens.agent_screens import TranscriptScreen
 from vibe.cli.textual_ui.screens.review_screen import ReviewScreen
 from vibe.cli.textual_ui.screens.setup_screen import SetupScreen, SetupStep
+from vibe.core.messages import AssistantMessage, UserMessage
 from vibe.core.session.folder import SavedSession, SessionFolder, SessionMeta
 from vibe.core.tools.questions import Choice, Question
 from vibe.front.review import ReviewDraft, key_of
@@ -372,6 +373,7 @@ async def approval(on: Stage) -> None:
         covers=("bash: git add", "bash: git commit", "bash: git push"),
         cwd="~/textkit",
         confined=False,
+        preview=e.CommandDisplay(command="git push"),
     )
     await _ask_for(on, request)
 
@@ -390,6 +392,7 @@ async def approval_of_edit(on: Stage) -> None:
         covers=("search_replace: textkit/**",),
         diff=DIFF,
         edits=True,
+        preview=e.DiffDisplay(files=(e.WrittenFile(path="textkit/slugs.py", added=2, removed=1),)),
     )
     await _ask_for(on, request)
     await on.begin(on.app.chat_screen.requests.user_input, QUESTIONS)
@@ -871,6 +874,58 @@ async def fleet(on: Stage) -> None:
     await running(on)
     await on.press("f2")
     await on.until(lambda: on.app.screen is not on.app.chat_screen)
+
+
+CHECKED = "python3 -m unittest tests.test_short"
+FAILURE = """\
+test_a_word_is_whole (tests.test_short.Short) ... ok
+test_the_end_is_marked (tests.test_short.Short) ... FAIL
+
+======================================================================
+FAIL: test_the_end_is_marked (tests.test_short.Short)
+----------------------------------------------------------------------
+AssertionError: 'a long te' != 'a long t…'
+
+Ran 2 tests in 0.001s
+FAILED (failures=1)
+"""
+
+
+async def failed(on: Stage) -> None:
+    """A step failed for good: its check did, twice."""
+    host = {**_by("shorten"), "subagent_id": None}
+    await running(on)
+    for number in range(2):
+        known: dict[str, Any] = {"tool_call_id": f"check {number}", "tool": "command", **host}
+        await on.see(
+            e.ToolCallEvent(arguments={"command": CHECKED, "purpose": "verify"}, **known),
+            e.ToolResultEvent(
+                status="error", content=FAILURE, display=e.CommandDisplay(command=CHECKED, exit_code=1), **known
+            ),
+        )
+    await on.see(
+        e.AssistantEvent(
+            message_id="s9",
+            text="I can't go on.\n\nThe test wants an ellipsis in the length; the README says beside it. Which one?",
+            **_by("shorten"),
+        ),
+        _moved("shorten", "failed", "in_progress", reason="verify", ts=NOW - 2.0),
+    )
+
+
+async def leaving(on: Stage) -> None:
+    """The person leaves while a plan runs."""
+    await running(on)
+    await on.press("ctrl+d")
+
+
+async def paused(on: Stage) -> None:
+    """A conversation goes on that was left while a plan ran."""
+    saved = SavedPart((UserMessage(content="Fix the tests"), AssistantMessage(content="Both tests pass.")))
+    about = structs.replace(ScriptedChat().about, session_id=SESSION, saved=saved)
+    on.app.chat_screen.opened(ScriptedChat(about=about), "")
+    on.app.chat_screen.start.tell(structs.replace(SEAT, project=PROJECT))
+    await on.settle()
 
 
 async def transcript(on: Stage) -> None:

@@ -27,6 +27,8 @@ from vibe.cli.textual_ui.overview.working_line import WorkingLine
 from vibe.cli.textual_ui.state_store import ScreenPhase
 from vibe.core.tools.ports import ApprovalAnswer
 
+STEP = e.StepOutline(id="one", title="Do it", mode="code")
+
 
 @asynccontextmanager
 async def opened(folder: Path) -> AsyncGenerator[tuple[VibeApp, Pilot[None], ScriptedChat]]:
@@ -126,7 +128,10 @@ async def test_a_conversation_that_begins_with_a_prompt_or_elsewhere_has_no_star
         assert (list(screen.log_view.entries), screen.start.is_begun) == ([], False)
 
 
-@pytest.mark.parametrize("way", [(), ("f2", "escape"), ("tab",), ("tab", "ctrl+up"), ("f2", "tab", "f2"), ("ctrl+t",)])
+@pytest.mark.parametrize(
+    "way",
+    [(), ("f2",), ("f2", "escape"), ("tab",), ("tab", "ctrl+up"), ("f2", "tab"), ("ctrl+t",), ("ctrl+p", "escape")],
+)
 @pytest.mark.parametrize("key", ["1", "n"])
 async def test_an_open_request_answers_to_its_keys_from_wherever_the_keys_go(
     tmp_path: Path, way: tuple[str, ...], key: str
@@ -263,8 +268,7 @@ async def test_a_plan_whose_card_is_out_of_sight_is_in_the_last_line_and_a_click
 ) -> None:
     async with opened(tmp_path) as (app, pilot, _):
         screen, ticker = app.chat_screen, app.screen.query_one(Ticker)
-        step = e.StepOutline(id="one", title="Do it", mode="code")
-        app.store.publish(e.PlanStartedEvent(goal="Do one thing", steps=(step,), plan_id="plan", ts=NOW - 14))
+        app.store.publish(e.PlanStartedEvent(goal="Do one thing", steps=(STEP,), plan_id="plan", ts=NOW - 14))
         app.store.flush()
         await pilot.pause(0.3)
         assert "steps" not in ticker.render_line(0).text
@@ -287,3 +291,47 @@ async def test_ctrl_d_leaves_a_line_that_the_key_before_it_emptied(tmp_path: Pat
         await pilot.pause()
         assert not app.chat_screen.prompt.text
         assert app.store.screen.phase is ScreenPhase.LEAVING
+
+
+@pytest.mark.parametrize(
+    ("key", "done", "phase"),
+    [
+        ("p", [], ScreenPhase.LEAVING),
+        ("ctrl+d", [], ScreenPhase.LEAVING),
+        ("c", [("command", "/cancel")], ScreenPhase.LEAVING),
+        ("escape", [], ScreenPhase.READY),
+    ],
+)
+async def test_who_leaves_while_a_plan_runs_is_asked_what_becomes_of_it(
+    tmp_path: Path, key: str, done: list[tuple[str, str]], phase: ScreenPhase
+) -> None:
+    async with opened(tmp_path) as (app, pilot, chat):
+        app.store.publish(e.PlanStartedEvent(goal="Do one thing", steps=(STEP,), plan_id="plan", ts=NOW - 14))
+        app.store.flush()
+        await pilot.press("ctrl+d")
+        await pilot.pause()
+        assert app.store.screen.phase is ScreenPhase.READY
+        await pilot.press(key)
+        await pilot.pause()
+        assert chat.done == [*done, *([("leave", "")] if phase is ScreenPhase.LEAVING else [])]
+        assert app.store.screen.phase is phase
+
+
+@pytest.mark.parametrize(("key", "done"), [("r", [("command", "/retry one")]), ("k", [("command", "/skip one")])])
+async def test_a_step_that_failed_is_tried_again_or_skipped_by_one_key(
+    tmp_path: Path, key: str, done: list[tuple[str, str]]
+) -> None:
+    async with opened(tmp_path) as (app, pilot, chat):
+        known: dict[str, Any] = {"plan_id": "plan", "ts": NOW - 14}
+        app.store.publish(e.PlanStartedEvent(goal="Do one thing", steps=(STEP,), **known))
+        for before, after in (("pending", "in_progress"), ("in_progress", "failed")):
+            app.store.publish(
+                e.PlanStepUpdateEvent(step_id="one", title="Do it", previous=before, status=after, **known)
+            )
+        app.store.flush()
+        await pilot.pause()
+        await pilot.press(key)
+        await pilot.pause()
+        assert chat.done == done
+        await pilot.press("x")
+        assert app.chat_screen.prompt.text == "x"

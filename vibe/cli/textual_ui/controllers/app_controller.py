@@ -30,6 +30,11 @@ class ChatAbout(Struct, frozen=True, kw_only=True):
     saved: SavedPart
     commands: Sequence[tuple[str, str, str]]
 
+    @property
+    def goes_on(self) -> str:
+        """The command that goes on with it, or with a plan that was begun in it."""
+        return "vibe -c goes on" if self.saved.messages else "vibe goes on"
+
 
 class Chat(Protocol):
     """A conversation as the screen has it: held by the engine in this process, or in another."""

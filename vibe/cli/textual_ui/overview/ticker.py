@@ -118,6 +118,8 @@ class Ticker(Widget):
         self.agent_id = ""
         self.overview_key = overview_key
         self.keys = ""
+        self.sign = ("", "")
+        """The words for what waits for the person, and their style, as the bottom of the screen has them."""
         self._is_hidden = is_hidden
         self._clock = clock
         self._view = View()
@@ -164,7 +166,13 @@ class Ticker(Widget):
     def _line(self) -> Content:
         plan = self._hidden
         lead = "" if plan is None else plan_words(plan, self._clock())
-        return ticker_line(self._view, self.agent, self.size.width, lead=lead, hint=self._hint(), own=self._own)
+        ends = (self.sign, (self._hint(), MUTED))
+        return ticker_line(self._view, self.agent, self.size.width, lead=lead, ends=ends, own=self._own)
+
+    def show_sign(self, words: str, style: str) -> None:
+        """Tell that something waits for the person; blank: nothing does."""
+        self.sign = (words, style)
+        self.refresher.wish()
 
     @property
     def _hidden(self) -> PlanView | None:
@@ -209,10 +217,19 @@ def plan_words(plan: PlanView, now: float) -> str:
 
 
 def ticker_line(
-    view: View, agent: AgentView | None, width: int, *, lead: str = "", hint: str = "", own: Content | None = None
+    view: View,
+    agent: AgentView | None,
+    width: int,
+    *,
+    lead: str = "",
+    ends: Sequence[tuple[str, str]] = (),
+    own: Content | None = None,
 ) -> Content:
-    """The line for a view, at most ``width`` cells wide; ``lead`` stands first, ``own`` is the person's part."""
-    ends = [(text, style) for text, style in (_waiting(view), (hint, MUTED)) if text]
+    """The line for a view, at most ``width`` cells wide; ``lead`` stands first, ``own`` is the person's part.
+
+    ``ends`` are texts at its right end, with their styles.
+    """
+    ends = [(text, style) for text, style in ends if text]
     taken = sum(cell_len(text) + len(GAP) for text, _ in ends) + 1
     parts: list[tuple[str, str] | Content] = [(" ", "")]
     room = max(0, width - taken)
@@ -290,13 +307,6 @@ def _about_agent(agent: AgentView) -> dict[str, tuple[str, str]]:
 def pressure(share: float) -> str:
     """The style for a share of something that must not run out."""
     return "$text-error" if share >= 0.9 else "$text-warning" if share >= 0.7 else ""
-
-
-def _waiting(view: View) -> tuple[str, str]:
-    count = len(view.requests)
-    if not count:
-        return "", ""
-    return ("? 1 waits for you" if count == 1 else f"? {count} wait for you"), "bold $text-warning"
 
 
 EVERY_SECONDS: Final = 1.0

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.events import Key
+from textual.events import Key as KeyPressed
 from textual.timer import Timer
 from textual.widget import Widget
-from textual.widgets import Input, Static
 
 from ipc.events import PlanProposedEvent
 from vibe.cli.textual_ui.panels.panel_frame import NARROW, PanelFrame, TypingGuard
+from vibe.cli.textual_ui.panels.plan_panels import FailedPanel, LeavePanel, PlanPanel, failed_steps
 from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
 from vibe.cli.textual_ui.panels.request_panels import panel_for
 from vibe.cli.textual_ui.panels.request_queue import PendingRequest, RequestQueue, RequestReply
@@ -24,29 +24,33 @@ from vibe.cli.textual_ui.panels.request_queue import PendingRequest, RequestQueu
 if TYPE_CHECKING:  # it loads tree-sitter
     from textual.widgets import TextArea
 
+    from vibe.view.agent_view import Key
+    from vibe.view.plan_view import PlanView
+    from vibe.view.view import View
+
+Shown = TypeVar("Shown", bound=PanelFrame)
+
 WAKE_SECONDS: Final = 0.1
 """Between two looks at whether the person still types."""
 
 
 class BottomPanel(Vertical):
-    """Shows the prompt, or the panel of the request that is looked at, or a proposed plan; a request comes first.
+    """Shows the prompt, or the first panel of those that wait for the person: requests, a proposed plan, failed steps.
 
     What is put off waits until the person looks at it; what comes later is shown.
 
-    ``prompt`` is hidden meanwhile, with what is written in it; the focus goes back to where it was. Who types when a
-    panel appears goes on typing: it takes keys once they pause. ``clock`` tells monotonic, ``now`` unix seconds.
-    While a panel is shown, the screen has the class ``asking``.
+    ``prompt`` is hidden meanwhile, with what is written in it; the focus goes back to where it was. No panel takes the
+    place of a line, the prompt's or one in another panel, while the person types or with a draft in it: ``tell`` gets
+    the sign that something waits, and its style. ``clock`` tells monotonic, ``now`` unix seconds. While a panel is
+    shown, the screen has the class ``asking``.
     """
 
     DEFAULT_CSS = """
     BottomPanel { height: auto; }
-    BottomPanel > .bottom--waiting {
-        height: 1; text-wrap: nowrap; text-overflow: ellipsis; padding: 0 1; color: $text-warning; display: none;
-    }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+n", "look(1)", "next request", show=False),
-        Binding("ctrl+b", "look(-1)", "request before", show=False),
+        Binding("tab,ctrl+n", "look(1)", "next", show=False),
+        Binding("shift+tab,ctrl+b", "look(-1)", "previous", show=False),
     ]
 
     def __init__(
@@ -56,22 +60,28 @@ class BottomPanel(Vertical):
         *,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
+        tell: Callable[[str, str], object] = lambda _sign, _style: None,
         id: str | None = None,  # noqa: A002  Textual's name
     ) -> None:
         super().__init__(id=id)
         self._prompt = prompt
         self._queue = queue
         self._now = now
+        self._tell = tell
         self.guard = TypingGuard(clock)
-        self._waiting = Static(classes="bottom--waiting")
         self._panels: dict[PendingRequest, PanelFrame] = {}
         self.proposal: ProposalPanel | None = None
         """The panel of the proposed plan, in sight or not; None: no plan is proposed."""
         self.shown: Widget = prompt
         """The prompt, or the panel in its place."""
-        self._leaving: Widget | None = None
+        self._failed: dict[Key, FailedPanel] = {}
+        """By step and attempt."""
+        self._leaving: LeavePanel | None = None
+        self._looked: PanelFrame | None = None
+        """The panel that the person went on to."""
+        self._has_draft = False
         self._focus_before: Widget | None = None
-        self._aside = set[PendingRequest | ProposalPanel]()
+        self._aside = set[PanelFrame]()
         """Those that are put off."""
         self._waking: Timer | None = None
 
@@ -85,9 +95,7 @@ class BottomPanel(Vertical):
         old = self.proposal
         if before is None and old is not None and old.event.draft < event.draft:
             before = old.event
-        self.proposal = ProposalPanel(event, self.guard, before)
-        self.proposal.display = False
-        self.mount(self.proposal)
+        self.proposal = self._put(ProposalPanel(event, self.guard, before))
         self._settle()
         if old is not None:
             self._forget(old)
@@ -105,21 +113,49 @@ class BottomPanel(Vertical):
             self._aside.add(self.proposal)
             self._settle()
 
+    def present(self, view: View, changed: frozenset[Key]) -> None:
+        """Show the steps that failed for good in the plan that was taken up last, until they are tried again."""
+        if not any(key[0] == "plans" for key in changed):
+            return
+        plan, before = view.plan, self._failed
+        self._failed = {}
+        for step in failed_steps(plan) if plan is not None else ():
+            key = (*step.key, str(step.attempt))
+            self._failed[key] = before.pop(key, None) or self._put(
+                FailedPanel(view.plans[step.key[1]], step, self.guard)
+            )
+        self._settle()
+        for panel in before.values():
+            self._forget(panel)
+
+    def ask_leaving(self, plan: PlanView, goes_on: str) -> bool:
+        """Ask what becomes of a plan that runs; False: that is asked already. ``goes_on`` says how to come back."""
+        if self._leaving is not None:
+            return False
+        self._leaving = self._looked = self._put(LeavePanel(plan, goes_on, self.guard))
+        self.guard.finished()
+        self._settle(is_asked=True)
+        return True
+
     def show_input(self) -> None:
         """Show the prompt; what waits does so until the person asks for it."""
-        self._aside.update(self._queue.pending)
-        self.put_proposal_off()
+        self._aside.update(self._ring)
         self._settle()
 
     def action_look(self, step: int) -> None:
-        """Look at the next request, or the one before; from the prompt at what waits, or else at the proposal."""
+        """Look at the next panel that waits, or the one before; from the prompt, at the first."""
         self.guard.finished()  # who asks for a panel means the keys for it
-        if self.shown is self._prompt:
-            self._aside.clear()
-            self._settle()
-        else:
-            self._aside.difference_update(self._queue.pending)
-            self._queue.look(step)
+        ring = self._ring
+        at = next((at + step for at, panel in enumerate(ring) if panel is self.shown), 0)
+        self._looked = ring[at % len(ring)] if ring else None
+        self._aside.clear()
+        self._settle(is_asked=True)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave the keys that look around to the screen where there is nothing else to look at."""
+        if action == "look" and (self.shown is self._prompt or parameters == (1,)):
+            return len(self._ring) > (self.shown is not self._prompt)
+        return super().check_action(action, parameters)
 
     def focus(self, scroll_visible: bool = True) -> BottomPanel:  # noqa: ARG002, FBT001, FBT002  as in Textual
         """Have the keys come to what is shown."""
@@ -127,7 +163,7 @@ class BottomPanel(Vertical):
         self._focus(self.shown)
         return self
 
-    def takes(self, event: Key) -> bool:
+    def takes(self, event: KeyPressed) -> bool:
         """Give a letter to the panel that is shown, as it came to another part of the screen; False: none is shown."""
         if not isinstance(self.shown, PanelFrame):
             return False
@@ -142,7 +178,6 @@ class BottomPanel(Vertical):
 
     def compose(self) -> ComposeResult:
         """Only the prompt at first."""
-        yield self._waiting
         yield self._prompt
 
     def on_mount(self) -> None:
@@ -152,10 +187,12 @@ class BottomPanel(Vertical):
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         """Take note that the person types."""
+        self._has_draft = bool(event.text_area.text.strip())
         if event.text_area.text:
             self.guard.typed()
         else:  # sent, or given up
             self.guard.finished()
+        self._settle()
 
     @on(PanelFrame.PutOff)
     def _put_off(self, event: PanelFrame.PutOff) -> None:
@@ -172,6 +209,17 @@ class BottomPanel(Vertical):
         if event.word in {"run", "drop"}:
             self.end_proposal()
 
+    @on(PlanPanel.Acted)
+    def _acted(self, event: PlanPanel.Acted) -> None:
+        panel = event.panel
+        if panel is self._leaving:
+            self._leaving = None
+            self._settle()
+            self._forget(panel)
+        elif event.line:
+            self._aside.add(panel)
+            self._settle()
+
     async def _answer(self, pending: PendingRequest, reply: RequestReply) -> None:
         problem = await self._queue.answer(pending, reply)
         panel = self._panels.get(pending)
@@ -182,38 +230,59 @@ class BottomPanel(Vertical):
         if self.is_attached:
             self._settle()
 
-    def _settle(self) -> None:
-        """Show what is to be shown now."""
+    def _settle(self, *, is_asked: bool = False) -> None:
+        """Show what is to be shown now; ``is_asked``: whatever the person is typing."""
         pending = self._queue.pending
-        wanted = self._wanted()
-        if wanted is not self.shown:
+        for request in [each for each in pending if each not in self._panels]:
+            self._panels[request] = self._put(panel_for(request, self.guard, self._now))
+        ring = self._ring
+        wanted = next(
+            (each for each in (self._looked, *ring) if each in ring and each not in self._aside), self._prompt
+        )
+        if wanted is not self.shown and (is_asked or not self._is_kept(ring)):
             self._change(wanted)
         for request in [each for each in self._panels if each not in pending]:
-            self._panels.pop(request).remove()
-            self._aside.discard(request)
-        for panel in self._panels.values():
-            panel.more = len(pending) - 1
-        what = "1 request waits" if len(pending) == 1 else f"{len(pending)} requests wait"
-        if not pending:
-            what = "a proposed plan waits"
-        self._waiting.display = wanted is self._prompt and (bool(pending) or self.proposal is not None)
-        self._waiting.update(f"Ctrl+N: {what}" if self.screen.size.width < NARROW else f"{what} for you: Ctrl+N")
+            self._forget(self._panels.pop(request))
+        for number, panel in enumerate(ring, start=1):
+            panel.place = (number, len(ring))
+        self._tell(*self._sign(len(pending)))
+        is_put_off = wanted is not self.shown and not (self.shown is self._prompt and self._has_draft)
+        is_asleep = isinstance(self.shown, PanelFrame) and self.shown.asleep
+        if (is_put_off or is_asleep) and self._waking is None:
+            self._waking = self.set_interval(WAKE_SECONDS, self._wake)
 
-    def _forget(self, proposal: ProposalPanel) -> None:
-        self._aside.discard(proposal)
-        proposal.remove()
+    @property
+    def _ring(self) -> list[PanelFrame]:
+        """All that waits for the person, the most urgent first."""
+        requests = [self._panels[each] for each in self._queue.pending if each in self._panels]
+        panels = (self._leaving, *requests, self.proposal, *self._failed.values())
+        return [panel for panel in panels if panel is not None]
 
-    def _wanted(self) -> Widget:
-        self._queue.pass_over(self._aside)
-        current = self._queue.current
-        if current is None or current in self._aside:
-            proposal = self.proposal
-            return self._prompt if proposal is None or proposal in self._aside else proposal
-        if current not in self._panels:
-            panel = self._panels[current] = panel_for(current, self.guard, self._now)
-            panel.display = False
-            self.mount(panel)
-        return self._panels[current]
+    def _is_kept(self, ring: Sequence[PanelFrame]) -> bool:
+        """Return whether the person types, or has typed something, where a panel would take the place."""
+        if self.shown is self._prompt:
+            return self._has_draft or self.guard.is_typing
+        return any(panel is self.shown and panel.has_words for panel in ring) and self.shown not in self._aside
+
+    def _sign(self, count: int) -> tuple[str, str]:
+        """Return the words for what waits, and their style; ``count`` requests do."""
+        key = " · Tab" if self.shown is self._prompt else ""
+        if count:
+            who = f" {count} wait{'s' * (count == 1)} for you" if self.screen.size.width >= NARROW else f" {count}"
+            return f"?{who}{key}", "bold $text-warning"
+        if self._failed and not self.proposal:
+            return f"✗ {len(self._failed)} failed{key}", "bold $text-error"
+        return f"a plan waits for your answer{key}" if key and self.proposal else "", "bold $text-warning"
+
+    def _put(self, panel: Shown) -> Shown:
+        """Have a panel among those that may be shown."""
+        panel.display = False
+        self.mount(panel)
+        return panel
+
+    def _forget(self, panel: PanelFrame) -> None:
+        self._aside.discard(panel)
+        panel.remove()
 
     def _change(self, wanted: Widget) -> None:
         before, self.shown = self.shown, wanted
@@ -221,26 +290,10 @@ class BottomPanel(Vertical):
         focused = self.screen.focused
         if before is self._prompt or (focused is not None and self not in focused.ancestors_with_self):
             self._focus_before = focused
-        self._leave()
-        wanted.display = True
-        is_typing = self.guard.is_typing
+        before.display, wanted.display = False, True
         if isinstance(wanted, PanelFrame):
-            wanted.asleep = is_typing
-        if is_typing and wanted is not self._prompt and self._takes_words(focused):
-            self._leaving = before  # keys still go there
-        else:
-            before.display = False
-            self._focus(wanted)
-        if is_typing and self._waking is None:
-            self._waking = self.set_interval(WAKE_SECONDS, self._wake)
-
-    def _takes_words(self, focused: Widget | None) -> bool:
-        return isinstance(focused, Input) or (focused is not None and self._prompt in focused.ancestors_with_self)
-
-    def _leave(self) -> None:
-        if self._leaving is not None:
-            self._leaving.display = self._leaving is self.shown
-            self._leaving = None
+            wanted.asleep = self.guard.is_typing
+        self._focus(wanted)
 
     def _wake(self) -> None:
         if self.guard.is_typing:
@@ -250,9 +303,7 @@ class BottomPanel(Vertical):
             self._waking = None
         if isinstance(self.shown, PanelFrame):
             self.shown.asleep = False
-        if self._leaving is not None:
-            self._leave()
-            self._focus(self.shown)
+        self._settle()
 
     def _focus(self, wanted: Widget) -> None:
         if isinstance(wanted, PanelFrame):

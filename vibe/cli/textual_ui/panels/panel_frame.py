@@ -21,17 +21,18 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
+from textual.style import Style
 from textual.visual import Visual
 from textual.widgets import Input, Static
 
 from vibe.cli.textual_ui.panels.request_queue import PendingRequest, RequestReply
-from vibe.front.request_text import LATER
 
 BAR: Final = "│ "
 """Stands before the lines of a command, a file or a diff."""
 DIFF_STYLES: Final = {"+": "$text-success", "-": "$text-error", "@": "$text-accent"}
 NARROWEST: Final = 8
 """Cells that the text of a line has at least, whatever stands before it."""
+FACTS_GAP: Final = 2
 
 
 class Spot(Struct, frozen=True):
@@ -45,14 +46,18 @@ class Spot(Struct, frozen=True):
 class Line(Struct, frozen=True, kw_only=True):
     """One line; ``text`` is safe to show.
 
-    ``lead`` stands before each of its rows, ``indent`` blanks before those after the first. ``words``: it is broken
-    between words, and else wherever its row is full. Lines with the same ``key`` are one thing to point at; ``spots``
-    are things in a line.
+    ``lead`` stands before each of its rows, or if it ``hangs`` before the first, ``indent`` blanks before those after
+    it. ``facts`` stand at the right edge of its only row, if they have room there. ``words``: it is broken between
+    words, and else wherever its row is full. ``look`` fills its rows with a colour: ``added``, ``removed`` or
+    ``chosen``. Lines with the same ``key`` are one thing to point at; ``spots`` are things in a line.
     """
 
     text: str | Content = ""
     style: str = ""
+    facts: str = ""
+    look: str = ""
     lead: str = ""
+    hangs: bool = False
     indent: int = 0
     words: bool = True
     key: str = ""
@@ -90,6 +95,7 @@ def row_starts(text: str, width: int, *, words: bool) -> list[int]:
 class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     """Shows lines; its owner scrolls it. Whole lines can be marked with the mouse, and copied."""
 
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"lines--added", "lines--removed", "lines--chosen"}
     DEFAULT_CSS = """
     LineView {
         height: auto;
@@ -98,6 +104,9 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         scrollbar-size-vertical: 1;
         scrollbar-gutter: stable;
     }
+    LineView > .lines--added { background: $success 12%; }
+    LineView > .lines--removed { background: $error 12%; }
+    LineView > .lines--chosen { background: $panel; }
     """
 
     class Scrolled(Message):
@@ -178,8 +187,10 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         if y >= self.rows or not self._cols:
             return Strip.blank(width, self.rich_style)
         number = bisect_right(self._tops, y) - 1
-        strip = self._row(number, y - self._tops[number])
-        return strip.crop(0, width).extend_cell_length(width, self.rich_style).apply_offsets(0, number)
+        line = self.lines[number]
+        style = self.get_visual_style(f"lines--{line.look}") if line.look else self.visual_style
+        strip = self._row(number, y - self._tops[number], style)
+        return strip.crop(0, width).extend_cell_length(width, style.rich_style).apply_offsets(0, number)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """Return the lines that the mouse marked, whole."""
@@ -210,29 +221,35 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         room = max(NARROWEST, width - cell_len(line.lead) - line.indent)
         return row_starts(line.text if isinstance(line.text, str) else line.text.plain, room, words=line.words)
 
-    def _row(self, number: int, row: int) -> Strip:
+    def _row(self, number: int, row: int, style: Style) -> Strip:
         line, starts = self.lines[number], self._starts[number]
         whole = line.text if isinstance(line.text, Content) else Content(line.text)
         end = starts[row + 1] if row + 1 < len(starts) else len(whole)
         piece = whole[starts[row] : end]
         if line.style:
             piece = piece.stylize_before(line.style)
-        lead = Content(line.lead + " " * (line.indent if row else 0))
-        shown = Content.assemble(lead, piece)
+        lead = " " * cell_len(line.lead) if row and line.hangs else line.lead
+        shown = Content.assemble((lead, "$foreground-muted"), " " * (line.indent if row else 0), piece)
+        room = self._cols - shown.cell_length - len(line.facts)
+        if line.facts and len(starts) == 1 and room >= FACTS_GAP:
+            shown = Content.assemble(shown, " " * room, (line.facts, "$foreground-muted"))
         selected = self.text_selection is not None and self.text_selection.get_span(number) is not None
         if selected:
             shown = shown.stylize("reverse")
         if not shown:
             return Strip([], 0)
-        strips = Visual.to_strips(self, shown.rstrip(), self._cols + 1, None, self.visual_style, apply_selection=False)
+        strips = Visual.to_strips(self, shown.rstrip(), self._cols + 1, None, style, apply_selection=False)
         return strips[0] if strips else Strip([], 0)
 
 
-GRACE_SECONDS: Final = 0.5
+GRACE_SECONDS: Final = 1.0
 """A key that comes so soon after another was not meant for a panel that has just appeared."""
 NARROW: Final = 40
 """Cells below which keys are told in fewer words."""
-LATER_KEY: Final = ("Esc", LATER)
+LOW: Final = 12
+"""Rows of the screen below which the foot scrolls with the lines."""
+ROOMY: Final = 30
+"""Rows from which on there is an empty one between the parts."""
 LEFT_ALONE: Final = frozenset({"tab", "shift+tab"})
 """Keys besides those with Ctrl, Alt and F1 to F12 that a panel leaves to the screen even before it listens."""
 
@@ -265,29 +282,30 @@ class PanelFrame(Vertical):
     """
 
     TITLE: ClassVar[str] = ""
-    BETWEEN: ClassVar[str] = "  "
+    COLOUR: ClassVar[str] = "$text-primary"
+    """That of its title and its keys."""
+    BETWEEN: ClassVar[str] = "   "
     """Stands between two keys."""
     DEFAULT_CSS = """
     PanelFrame {
         height: auto;
-        min-height: 4;
+        min-height: 3;
         max-height: 80vh;
-        border-top: solid $accent;
-        border-title-color: $text-accent;
-        border-title-style: bold;
+        border-left: outer $warning;
         background: $surface;
         color: $foreground;
     }
     PanelFrame > LineView { height: auto; max-height: 100%; padding: 0 1; }
     PanelFrame > .panel--foot { dock: bottom; height: auto; }
-    PanelFrame .panel--keys { height: auto; max-height: 2; padding: 0 1; color: $foreground-muted; }
+    PanelFrame .panel--keys { height: auto; max-height: 5; padding: 0 1; color: $foreground-muted; }
+    PanelFrame.-low .panel--keys { max-height: 2; }
     PanelFrame Input { margin: 0 1; }
-    PanelFrame.-asleep { border-top: solid $panel; }
+    PanelFrame.-asleep { border-left: outer $panel; }
     """
 
     asleep: reactive[bool] = reactive(default=False)
-    more: reactive[int] = reactive(0)
-    """Other requests that wait."""
+    place: reactive[tuple[int, int]] = reactive((1, 1))
+    """Its number among all that wait, and how many these are."""
 
     @dataclass
     class Replied(Message):
@@ -321,9 +339,32 @@ class PanelFrame(Vertical):
         """Return the keys that count now, each with its meaning."""
         raise NotImplementedError
 
+    def _foot(self) -> Sequence[tuple[str, str]]:
+        """Return what is said below the keys: texts, and their styles."""
+        return ()
+
     def _hint(self) -> str:
         """Return what is said at the right of the keys, or below them."""
         return ""
+
+    def _head(self, *asked: tuple[str, str]) -> list[Line]:
+        """Return the line with the title and what is asked, each part of it with its style."""
+        text = Content.assemble((self.TITLE, f"bold {self.COLOUR}"), "  ", *asked)
+        return [Line(text=text, facts=self._facts(), indent=2), *self._gap()]
+
+    def _facts(self) -> str:
+        """Return what is said at the right of the title."""
+        number, count = self.place
+        return f"{number} of {count}" + (" · Tab next" if count > 1 else "")
+
+    def _gap(self) -> list[Line]:
+        """Return an empty line where there is room for one."""
+        return [Line()] if self.screen.size.height >= ROOMY else []
+
+    @property
+    def has_words(self) -> bool:
+        """The person is asked for words, and may have typed some."""
+        return self._used_words is not None
 
     def pressed(self, key: str) -> bool:
         """Do what a key means; False: it means nothing here."""
@@ -332,7 +373,10 @@ class PanelFrame(Vertical):
     def redraw(self, *, reveal: str = "", from_top: bool = False) -> None:
         """Show the lines and the keys as they are now."""
         notice = [Line(text=self._notice, style="bold $text-error")] if self._notice else []
-        self._view.show([*notice, *self.lines()], reveal=reveal, from_top=from_top or bool(self._notice))
+        lines = [*notice, *self.lines()]
+        if self._is_low and self._foot():
+            lines.append(Line(text=_joined(self._foot()), indent=2))
+        self._view.show(lines, reveal=reveal, from_top=from_top or bool(self._notice))
         self._draw_keys()
 
     def tell(self, notice: str) -> None:
@@ -371,12 +415,16 @@ class PanelFrame(Vertical):
         """There is room for short words only."""
         return self.size.width < NARROW
 
+    @property
+    def _is_low(self) -> bool:
+        return self.screen.size.height < LOW
+
     # --- for the one that owns the panel
 
     def take_focus(self) -> None:
         """Have the keys come here, as soon as there is a panel."""
         self._is_wanted = True
-        (self._view if self._used_words is None else self._words).focus()
+        (self._words if self.has_words else self._view).focus()
 
     # --- the widget
 
@@ -387,8 +435,8 @@ class PanelFrame(Vertical):
             yield self._words
             yield self._keys
 
-    def on_mount(self) -> None:
-        """Show everything."""
+    @on(events.Mount)
+    def _begin(self) -> None:
         self.redraw()
         if self._is_wanted:
             self.take_focus()
@@ -399,6 +447,15 @@ class PanelFrame(Vertical):
         parts = [self._view.get_content_height(container, viewport, inside)]
         parts.append(self._keys.get_content_height(container, viewport, inside))
         return sum(parts) + (1 if self._words.display else 0)
+
+    @on(events.Resize)
+    def _fit(self) -> None:
+        self.set_class(self._is_low, "-low")
+        self.redraw()
+
+    def _watch_place(self) -> None:
+        if self.is_mounted:
+            self.redraw()
 
     def _watch_asleep(self) -> None:
         self.set_class(self.asleep, "-asleep")
@@ -415,7 +472,7 @@ class PanelFrame(Vertical):
                 event.prevent_default()
             return
         self._guard.typed()
-        if self._used_words is not None:
+        if self.has_words:
             if event.key == "escape":
                 self.end_words()
                 event.stop()
@@ -458,33 +515,36 @@ class PanelFrame(Vertical):
         view.scroll_to(y=view.scroll_offset.y + rows, animate=False)
         return True
 
-    def _watch_more(self) -> None:
-        waiting = f" · {self.more} more wait{'s' if self.more == 1 else ''} (Ctrl+N)" if self.more else ""
-        self.border_title = self.TITLE + waiting
-
     def _draw_keys(self) -> None:
         if self.asleep:
-            text = Content("you were typing: keys work once you pause")
-        else:
-            keys = [("Enter", "send"), ("Esc", "back")] if self._used_words is not None else list(self.keys())
-            below = self._view.rows_below
-            if below:
-                keys.append(("PgDn", f"{below} more line{'s' if below != 1 else ''}"))
-            elif self._view.scroll_offset.y:
-                keys.append(("PgUp", "above"))
-            width = self._keys.content_size.width
-            text = _told_keys(keys, width, " " if self.is_narrow else self.BETWEEN)
-            if self._used_words is None:
-                text = _with_hint(text, self._hint(), width - 1)
-        self._keys.update(text)
+            self._keys.update(Content("keys work once you stop typing"))
+            return
+        keys = [("Enter", "send"), ("Esc", "back")] if self.has_words else list(self.keys())
+        below = self._view.rows_below
+        if below:
+            keys.append(("PgDn", f"{below} more line{'s' if below != 1 else ''}"))
+        elif self._view.scroll_offset.y:
+            keys.append(("PgUp", "above"))
+        width = self._keys.content_size.width
+        text = _told_keys(keys, width, " " if self.is_narrow else self.BETWEEN, f"bold {self.COLOUR}")
+        if not self.has_words:
+            foot = _joined(self._foot()) if not self._is_low else Content("")
+            hinted = _with_hint(text, self._hint(), width - 1)
+            is_below = bool(foot) and "\n" in hinted.plain[len(text) :]
+            text = _with_hint(text + "\n" + foot, self._hint(), width - 1) if is_below else hinted + "\n" + foot
+        self._keys.update(text.rstrip())
 
 
-def _told_keys(keys: Sequence[tuple[str, str]], width: int, between: str) -> Content:
+def _joined(parts: Sequence[tuple[str, str]]) -> Content:
+    return Content(" · ").join(Content.styled(text, style) for text, style in parts)
+
+
+def _told_keys(keys: Sequence[tuple[str, str]], width: int, between: str, style: str) -> Content:
     """Return keys with their meanings, each on one row with its own."""
     text = Content("")
     room = 0
     for key, meaning in keys:
-        said = Content.assemble((key, "bold $text-primary"), " ", meaning)
+        said = Content.assemble((key, style), " ", meaning)
         room -= said.cell_length + len(between)
         if not text:
             text, room = said, width - said.cell_length

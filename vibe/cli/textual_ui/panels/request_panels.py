@@ -3,145 +3,164 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, Final, Literal
+from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar, Final
 
+from rich.cells import cell_len
 from textual import on
 from textual.content import Content
 
 from ipc.commands import AnswerQuestion, Approve, Decide
 from ipc.events import ApprovalRequestEvent, CommandDisplay, PlanDecisionEvent, QuestionEvent
-from vibe.cli.textual_ui.panels.panel_frame import BAR, DIFF_STYLES, LATER_KEY, Line, LineView, PanelFrame, TypingGuard
+from vibe.cli.textual_ui.log.painter import diff_blocks
+from vibe.cli.textual_ui.panels.panel_frame import BAR, Line, LineView, PanelFrame, TypingGuard
 from vibe.cli.textual_ui.panels.request_queue import PendingRequest
 from vibe.front.request_text import (
+    ANSWERS,
+    DIGITS,
     FULL,
-    SHOWN_BY_DIFF,
+    OTHER,
+    TYPED,
     Choosing,
     choosing_of,
     choosing_of_question,
     covered,
-    is_repeated,
+    foot_of,
+    head_of,
+    meant,
+    offered,
+    says_more,
+    shown_arguments,
     time_left,
     visible,
-    why,
     without_gaps,
 )
 
 LONG: Final = 12
-"""Lines of a call above which the reason for asking stands before it: it must not be far below."""
+"""Lines of a call above which they are counted in its head."""
 SHORT: Final = 200
-SCOPES: Final[Mapping[str, Literal["once", "session", "always"]]] = {"1": "once", "2": "session", "3": "always"}
-AT_A_LINE: Final = {"y": "1", "s": "2", "a": "3"}
-"""The letters by which the same is answered at a terminal without a screen."""
+BESIDE: Final = 40
+"""Cells of what a lasting yes covers that are told beside its key; more stands above the keys."""
+COMMAND: Final = "command"
+PROMPT: Final = "  $ "
+WARN: Final = "$text-warning"
+MUTED: Final = "$foreground-muted"
 
 
-class ApprovalPanel(PanelFrame):
-    """Asks for a yes to a call. Enter alone says nothing; Esc puts a step's off, and stops an agent of the chat."""
+class RequestPanel(PanelFrame):
+    """The panel of a request."""
+
+    COLOUR: ClassVar[str] = WARN
+
+    def __init__(self, pending: PendingRequest, guard: TypingGuard) -> None:
+        super().__init__(guard)
+        self.pending = pending
+
+    @property
+    def whose(self) -> tuple[str, str]:
+        """The step that asks, with its style; blank: none does."""
+        step_id = self.pending.step_id
+        return (f"  for step {visible(step_id)}" if step_id else "", MUTED)
+
+
+class ApprovalPanel(RequestPanel):
+    """Asks for a yes to a call. Enter alone says nothing; Esc puts it off."""
 
     TITLE: ClassVar[str] = "Permission"
-    DEFAULT_CSS = """
-    ApprovalPanel { border-top: solid $warning; border-title-color: $text-warning; }
-    """
 
     def __init__(self, pending: PendingRequest, event: ApprovalRequestEvent, guard: TypingGuard) -> None:
-        super().__init__(guard)
-        self._pending = pending
+        super().__init__(pending, guard)
         self._event = event
+        covers = covered(event)
+        self._beside = covers if len(covers) <= BESIDE else ""
 
     def lines(self) -> Sequence[Line]:
-        """Return the call, the rule that asks, and what a lasting yes would let pass."""
-        return approval_lines(self._event, self._pending.step_title)
+        """Return all of a call that waits for a yes; nothing in it is cut or can act on the terminal."""
+        event, (verb, what, facts) = self._event, head_of(self._event)
+        body = [*_call(event)]
+        lines = self._head((verb, ""), (f" {what}".rstrip(), "bold"), (f"  {facts}".rstrip(), MUTED), self.whose)
+        lines += [*body, *(self._gap() if body else ())]
+        if not event.covers:
+            lines.append(Line(text="can only be allowed once", style=MUTED, indent=2))
+        elif not self._beside or self.is_narrow:
+            lines.append(Line(text=f"s this session, a always here: {covered(event)}", style=MUTED, indent=2))
+        return lines
 
     def keys(self) -> Sequence[tuple[str, str]]:
         """Return the answers."""
-        short = self.is_narrow
-        lasting = [("2", "session" if short else "this session"), ("3", "always")] if self._event.covers else []
-        edits = [("e", "edits" if short else "all edits of this run")] if self._event.edits else []
-        if short:
-            return [("1", "once"), *lasting, ("n", "no"), *edits]
-        escape = LATER_KEY if self._pending.step_title else ("Esc", "stop the agent")
-        return [("1", "once"), *lasting, *edits, ("n", "no"), escape]
+        event = self._event
+        told = offered(covers=bool(event.covers), edits=event.edits)
+        if self.is_narrow:
+            return [(each.key, each.word) for each in told]
+        beside = f": {self._beside}" if self._beside else ""
+        more = {"s": beside, "n": "…"}
+        return [(each.key, each.says + more.get(each.key, "")) for each in told]
+
+    def _hint(self) -> str:
+        """Return what Esc does."""
+        return "" if self.is_narrow else "Esc later"
+
+    def _foot(self) -> Sequence[tuple[str, str]]:
+        """Return what confines it, where it would act and the rule that asks."""
+        *told, rule = [(text, WARN if is_unusual else MUTED) for text, is_unusual in foot_of(self._event)]
+        return [*told, *([(f"in {visible(self._event.cwd)}", MUTED)] if self._event.cwd else []), rule]
 
     def pressed(self, key: str) -> bool:
         """Answer, if the key is offered."""
         if key == "escape":
-            if self._pending.step_title:
-                self.post_message(self.PutOff())
-            return bool(self._pending.step_title)
-        key = AT_A_LINE.get(key, key)
-        if key not in {name for name, _ in self.keys()}:
-            return key in {"enter", "space"} | SCOPES.keys()
-        if key == "n":
-            self.ask_words("reason (optional)", self._refuse)
+            self.post_message(self.PutOff())
+            return True
+        key = DIGITS.get(key, key)
+        answer = meant(key)
+        if answer is None or key not in {name for name, _ in self.keys()}:
+            return key in {"enter", "space"} | {each.key for each in ANSWERS}
+        if answer.scope is None:
+            self.ask_words("why not? the agent reads it (optional)", self._refuse)
         else:
-            answer = Approve(request_id=self._pending.id, allow=True, scope=SCOPES.get(key, "edits"))
-            self.reply(self._pending, answer)
+            self.reply(self.pending, Approve(request_id=self.pending.id, allow=True, scope=answer.scope))
         return True
 
     def _refuse(self, reason: str) -> None:
-        self.reply(self._pending, Approve(request_id=self._pending.id, allow=False, reason=reason))
+        self.reply(self.pending, Approve(request_id=self.pending.id, allow=False, reason=reason))
 
 
-def approval_lines(event: ApprovalRequestEvent, step_title: str = "") -> list[Line]:
-    """Return all of a call that waits for a yes; nothing in it is cut or can act on the terminal."""
-    whose = f"  for step: {visible(step_title)}" if step_title else ""
-    heading = Line(
-        text=Content.assemble((visible(event.tool), "bold"), " wants to run", (whose, "$text-secondary")), indent=2
-    )
-    call, about = _call(event), _about(event)
-    return [heading, *about, *call] if len(call) > LONG else [heading, *call, *about]
-
-
-def _call(event: ApprovalRequestEvent) -> list[Line]:
-    lines: list[Line] = []
-    if event.summary and not is_repeated(event):
-        lines.append(Line(text=visible(event.summary), style="bold", indent=2))
-    shown = {name: value for name, value in event.arguments.items() if not event.diff or name not in SHOWN_BY_DIFF}
-    for name in sorted(shown, key=lambda name: name not in FULL):
-        value = shown[name]
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        lines += _argument(name, text, alone=len(shown) == 1 and name == "command")
+def _call(event: ApprovalRequestEvent) -> Iterator[Line]:
+    """Yield what the head does not say of a call."""
+    if says_more(event):
+        yield Line(text=visible(event.summary), style="bold", indent=2)
+    shown = shown_arguments(event)
     if not shown and isinstance(event.preview, CommandDisplay):
-        lines += _argument("command", event.preview.command, alone=True)
+        shown = {"command": event.preview.command}
+    for name, value in shown.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        yield from _argument(name, text)
     if event.diff:
-        lines += map(_diff_line, event.diff.removesuffix("\n").split("\n"))
-    return lines
+        rows = [visible(row.expandtabs(4)) for row in event.diff.removesuffix("\n").split("\n")]
+        for block in diff_blocks("\n".join(rows)):
+            look = block.look.rpartition("--")[2]
+            yield Line(text=block.content, lead=block.first, look=look, hangs=True, words=False)
 
 
-def _argument(name: str, text: str, *, alone: bool) -> list[Line]:
+def _argument(name: str, text: str) -> Iterator[Line]:
     is_full = name in FULL
     style = "bold" if is_full else ""
     rows = without_gaps(text if is_full else text.removesuffix("\n"))
-    if len(rows) == 1 and len(text) <= SHORT and not alone:
-        said = Content.assemble((f"{visible(name)}: ", "$foreground-muted"), (visible(rows[0]), style))
-        return [Line(text=said, words=False, indent=2)]
-    count = f" ({len(rows)} lines)" if len(rows) > LONG else ""
-    head = [] if alone and not count else [Line(text=f"{visible(name)}{count}:", style="$foreground-muted")]
-    return [*head, *(Line(text=visible(row), style=style, lead=BAR, words=False) for row in rows)]
+    is_long = len(rows) > LONG
+    if len(rows) == 1 and len(text) <= SHORT and name != COMMAND:
+        said = Content.assemble((f"{visible(name)}: ", MUTED), (visible(rows[0]), style))
+        yield Line(text=said, words=False, indent=2)
+        return
+    if name != COMMAND or is_long:
+        yield Line(text=f"{visible(name)}{f' ({len(rows)} lines)' if is_long else ''}:", style=MUTED)
+    first = PROMPT if name == COMMAND else BAR
+    rest = " " * len(PROMPT) if name == COMMAND else BAR
+    for number, row in enumerate(rows):
+        lead = rest if number else first
+        yield Line(text=visible(row), style=style, lead=lead, hangs=name == COMMAND, words=False)
 
 
-def _diff_line(text: str) -> Line:
-    is_name = text.startswith(("+++", "---"))
-    style = "bold" if is_name else DIFF_STYLES.get(text[:1], "")
-    return Line(text=visible(text.expandtabs(4)), style=style, lead=BAR, words=False)
-
-
-def _about(event: ApprovalRequestEvent) -> list[Line]:
-    lines = [Line(text=visible(why(event)), style="$text-warning", indent=2)]
-    where = [f"in {visible(event.cwd)}"] if event.cwd else []
-    if event.confined is not None:
-        where.append("confined in a sandbox" if event.confined else "not sandboxed: it can do anything you can")
-    if where:
-        lines.append(Line(text=", ".join(where), style="$foreground-muted", indent=2))
-    if event.covers:
-        lines.append(Line(text=f"2 allows in this session, 3 in this folder always: {covered(event)}", indent=2))
-    else:
-        lines.append(Line(text="this can only be allowed once", style="$foreground-muted", indent=2))
-    return lines
-
-
-OTHER: Final = "other: in your own words"
-TYPED: Final = "type an answer"
+LABELS: Final = 28
+"""Cells of labels up to which what is said of them stands in a column."""
 
 
 class OptionChooser:
@@ -191,37 +210,39 @@ class OptionChooser:
 
     def lines(self) -> list[Line]:
         """Return a line for each option."""
-        lines: list[Line] = []
-        for position, option in enumerate(self.choosing.options):
-            about = f": {visible(option.description)}" if option.description else ""
-            mark = "*" if position in self.choosing.default and not self.choosing.several else ""
-            lines.append(self._line(position, f"{visible(option.label)}{mark}", about))
+        marks = self.choosing.default if not self.choosing.several else ()
+        options = [
+            (visible(option.label) + "*" * (position in marks), visible(option.description))
+            for position, option in enumerate(self.choosing.options)
+        ]
+        column = max([cell_len(label) for label, about in options if about] or [0])
+        column = column if column <= LABELS else 0
         if self.choosing.own_words:
-            lines.append(self._line(len(self.choosing.options), TYPED if self.choosing.typed else OTHER, ""))
-        return lines
+            options.append((TYPED if self.choosing.typed else OTHER, ""))
+        padded = [(label + " " * (column - cell_len(label)) if about else label, about) for label, about in options]
+        return [self._line(position, label, about) for position, (label, about) in enumerate(padded)]
 
     def _line(self, position: int, label: str, about: str) -> Line:
         is_here = position == self.cursor
         is_option = position < len(self.choosing.options)
         box = ("[x] " if position in self.picked else "[ ] ") if self.choosing.several and is_option else ""
         text = Content.assemble(
-            (f"{'▸' if is_here else ' '} {' ' if self.choosing.typed else position + 1} ", "bold $text-accent"),
+            (f"{'▸' if is_here else ' '} {' ' if self.choosing.typed else position + 1} ", f"bold {WARN}"),
             box,
-            (label, "bold $text-accent" if is_here else "bold"),
-            (about, "$foreground-muted"),
+            (label, "bold" if is_here else ""),
+            (f"   {about}" if about else "", MUTED),
         )
-        return Line(text=text, indent=4, key=f"option {position}")
+        return Line(text=text, look="chosen" if is_here else "", indent=4, key=f"option {position}")
 
 
-class ChoicePanel(PanelFrame):
+class ChoicePanel(RequestPanel):
     """Has the person choose among the options of ``chooser``."""
 
     VERB: ClassVar[str] = ""
     """The word for pressing the number of an option, where only one is picked."""
 
     def __init__(self, pending: PendingRequest, guard: TypingGuard, chooser: OptionChooser) -> None:
-        super().__init__(guard)
-        self.pending = pending
+        super().__init__(pending, guard)
         self.chooser = chooser
 
     def asked(self) -> Sequence[Line]:
@@ -238,15 +259,13 @@ class ChoicePanel(PanelFrame):
 
     def lines(self) -> Sequence[Line]:
         """Return who asks, the question and its options."""
-        title = self.pending.step_title
-        whose = [Line(text=f"for step: {visible(title)}", style="$text-secondary")] if title else []
-        return [*whose, *self.asked(), *self.chooser.lines()]
+        return [*self.asked(), *self.chooser.lines(), *self._gap()]
 
     def keys(self) -> Sequence[tuple[str, str]]:
         """Return the ways to choose."""
         choosing = self.chooser.choosing
         numbers = (f"1-{min(9, self.chooser.count)}", "pick" if choosing.several else self.VERB)
-        enter = ("Enter", "done" if choosing.several else "take the marked one")
+        enter = ("Enter", "done") if choosing.several else ("↑↓ Enter", "choose")
         return [*([] if choosing.typed else [numbers]), enter, ("Esc", choosing.declines)]
 
     def pressed(self, key: str) -> bool:
@@ -277,11 +296,11 @@ class ChoicePanel(PanelFrame):
         picked = sorted(chooser.picked) if chooser.choosing.several else [chooser.cursor]
         if chooser.is_on_other:
             self.redraw(reveal=chooser.key)
-            self.ask_words("in your own words", self._take_words)
+            self.ask_words(TYPED, self._take_words)
         elif picked:
             self.accept(picked)
         else:
-            self.tell(f"Pick at least one, by its number or with Space; Esc: {chooser.choosing.declines}.")
+            self.tell(f"Pick at least one (number or Space). Esc: {chooser.choosing.declines}.")
 
     def _take_words(self, words: str) -> None:
         self.end_words()
@@ -314,10 +333,10 @@ class QuestionPanel(ChoicePanel):
         count = f"{self._at + 1} of {len(self._questions)}: " if len(self._questions) > 1 else ""
         header = f"[{visible(question['header'])}] " if question.get("header") else ""
         first, *others = map(visible, question["question"].split("\n"))
-        head = Content.assemble((f"{count}{header}", "$foreground-muted"), (first, "bold"))
-        lines = [Line(text=head, indent=2), *(Line(text=text, style="bold", indent=2, lead="  ") for text in others)]
+        head, *gap = self._head((f"{count}{header}", MUTED), (first, "bold"), self.whose)
         said = ", ".join(map(visible, self._answers[self._at]))
-        return [*lines, *([Line(text=f"answered: {said}", style="$text-success", indent=2)] if said else [])]
+        answered = [Line(text=f"answered: {said}", style="$text-success", indent=2)] if said else []
+        return [head, *(Line(text=text, style="bold", indent=2, lead="  ") for text in others), *answered, *gap]
 
     def keys(self) -> Sequence[tuple[str, str]]:
         """Return the ways to answer."""
@@ -370,7 +389,6 @@ class DecisionPanel(ChoicePanel):
 
     def on_mount(self) -> None:
         """Count down, if the time is limited."""
-        super().on_mount()
         if self._event.timeout_seconds:
             self.set_interval(1.0, self.redraw)
 
@@ -378,11 +396,11 @@ class DecisionPanel(ChoicePanel):
         """Return the question, and what happens without an answer."""
         event = self._event
         first, *others = map(visible, event.question.split("\n"))
-        lines = [Line(text=f"{visible(event.decision_id)}: {first}", style="bold", indent=2)]
-        lines += [Line(text=text, style="bold", lead="  ") for text in others]
+        head, *gap = self._head((first, "bold"), (f"  {visible(event.decision_id)}", MUTED))
+        lines = [head, *(Line(text=text, style="bold", lead="  ") for text in others)]
         if event.timeout_seconds:
-            lines.append(Line(text=time_left(event, self._now()).strip(), style="$text-warning", indent=2))
-        return lines
+            lines.append(Line(text=time_left(event, self._now()).strip(), style=WARN, indent=2))
+        return [*lines, *gap]
 
     def accept(self, positions: Sequence[int], words: str = "") -> None:  # noqa: ARG002  only options are asked for
         """Decide for these options."""

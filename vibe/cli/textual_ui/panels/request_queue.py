@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 from uuid import uuid4
 
@@ -35,8 +35,8 @@ class PendingRequest(Struct, kw_only=True, eq=False):
     give: RemoteAnswer
 
     @property
-    def step_title(self) -> str:
-        """The title of the step that asks; empty: none does, or it is not known yet."""
+    def step_id(self) -> str:
+        """The id of the step that asks; empty: none does, or it is not known yet."""
         return self.step_of(self.id)
 
 
@@ -61,16 +61,15 @@ class Awaited(Generic[T]):
 class RequestQueue:
     """Approver, user input and decider of everything in this process, and the place where other processes' ask.
 
-    One event loop. A call waits for the person, and is withdrawn when it is cancelled. ``step_of`` tells the title of
-    the step that asks, by the request's id.
+    One event loop. A call waits for the person, and is withdrawn when it is cancelled. ``step_of`` tells the id of the
+    step that asks, by the request's id.
     """
 
     def __init__(self, step_of: Callable[[str], str]) -> None:
         self._step_of = step_of
         self.changed: Callable[[], object] = lambda: None
-        """Called when a request came, left or is looked at."""
+        """Called when a request came or left."""
         self._pending: dict[str, PendingRequest] = {}
-        self._looked_at = ""
 
     # --- what waits
 
@@ -78,25 +77,6 @@ class RequestQueue:
     def pending(self) -> Sequence[PendingRequest]:
         """Everything that waits for the person, the oldest first."""
         return tuple(self._pending.values())
-
-    @property
-    def current(self) -> PendingRequest | None:
-        """The request to look at: the oldest, or another that the person went on to."""
-        return self._pending.get(self._looked_at) or next(iter(self._pending.values()), None)
-
-    def look(self, step: int) -> None:
-        """Go on to the next request, or back to the one before (-1)."""
-        ids = list(self._pending)
-        current = self.current
-        if current is not None and len(ids) > 1:
-            self._looked_at = ids[(ids.index(current.id) + step) % len(ids)]
-            self.changed()
-
-    def pass_over(self, some: Collection[object]) -> None:
-        """Look at none of these, if there is another."""
-        if self.current in some:
-            other = next((one for one in self._pending.values() if one not in some), None)
-            self._looked_at = self._looked_at if other is None else other.id
 
     async def answer(self, pending: PendingRequest, reply: RequestReply) -> str:
         """Give the person's reply; returns why it was not taken, or nothing. A second reply changes nothing."""

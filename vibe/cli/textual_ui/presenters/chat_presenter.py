@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from itertools import chain, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -18,7 +19,8 @@ from ipc.errors import IpcError
 from vibe.cli.textual_ui.log.chat_log import ChatLog, has_text
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from vibe.front.event_text import SHELL, TITLE_LENGTH, call_facts, call_title, counted, one_line
+from vibe.front.event_text import QUESTION, SHELL, TITLE_LENGTH, call_facts, call_title, counted, one_line
+from vibe.front.request_text import answered_lines, answers_in
 from vibe.system.errors import VibeError
 from vibe.view.agent_view import AgentView, CallView, EntryView, Key, in_verbs, index_after_summary
 from vibe.view.view import CLEARED, COMPACTED, ENDED, REWOUND, View, apply
@@ -303,6 +305,11 @@ class ChatPresenter:
         """Put a sentence of ours behind what is shown; ``status`` is that of a note."""
         self._log.append(LogEntry("note", text, status=status))
 
+    def tell_answers(self, answers: Sequence[tuple[str, str]], by: str, at: float) -> None:
+        """Put questions and their answers behind what is shown, with who gave these and when (in unix seconds)."""
+        if answers:
+            self._log.append(LogEntry("drawn", draw=partial(answered_lines, answers, by, at)))
+
     async def find(self, text: str) -> bool:
         """Scroll up to the next place of a text, also in what was not shown yet. False: it is nowhere."""
         log, wanted = self._log, text.casefold()
@@ -501,6 +508,8 @@ class ChatPresenter:
             above = f"… {counted(entry.cut, 'character')} above\n" if entry.cut and entry.is_open else ""
             below = f"\n… {counted(entry.cut, 'more character')}" if entry.cut and not entry.is_open else ""
             shown.set_text(f"{above}{entry.text}{below}")
+            if entry.tool == QUESTION and entry.status == "ok" and (answers := answers_in(entry.text)):
+                shown.draw = partial(answered_lines, answers, "", entry.until)
         elif entry.kind == "reasoning":
             seconds = int(entry.until - entry.ts)
             thought = f"thought for {seconds} s" if seconds > 0 else "thought"

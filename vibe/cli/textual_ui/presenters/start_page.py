@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.front.cells import Line
-from vibe.front.start_screen import StartChoice, StartFacts, choices, start_lines
+from vibe.front.start_screen import LOOK, RESUME, StartChoice, StartFacts, choices, start_lines
 
 STEPS: Final = {"up": -1, "down": 1}
 SEEN_SECONDS: Final = 0.5
@@ -85,17 +85,22 @@ class StartPage:
             self._log.call_after_refresh(self._see)
 
     def press(self, key: str) -> bool:
-        """Move the mark, or take the choice that is marked; False: the key means something else."""
+        """Move the mark, take the choice that is marked, or look at it; False: the key means something else."""
         known = self._choices
         if self._marked is None or self._entry is None or self._entry.index < 0 or not known:
             return False
         if key in STEPS:
             return self._move(STEPS[key], len(known))
-        if key != "enter" or not self.was_seen:
-            return False
         chosen = known[min(self._marked, len(known) - 1)]
-        self.rest()
-        self._take(chosen)
+        if key == "tab" and not self.facts.is_new:
+            self._take(replace(chosen, line=chosen.line.replace(RESUME, "status", 1), verb=LOOK))
+        elif key == "escape" and not self.facts.is_new:
+            self.rest()
+        elif key == "enter" and self.was_seen:
+            self.rest()
+            self._take(chosen)
+        else:
+            return False
         return True
 
     def rest(self) -> None:

@@ -43,12 +43,6 @@ CASES = [
     Case("a conversation on 30 columns", TALKED, 30, " asks · large · 34% of 100k"),
     Case("a conversation on 20 columns", TALKED, 20, " asks · large"),
     Case("a plan, whose card tells how far it is", SURVEYED, 80, " 41k tok · $0.12"),
-    Case(
-        "a person is waited for",
-        (*TALKED, PROMPT, ASKED),
-        100,
-        " asks · large · thinking high · 34% of 100k · 34k tok · $0.05                      ? 1 waits for you",
-    ),
 ]
 
 
@@ -99,7 +93,7 @@ def test_a_short_line_says_in_red_that_everything_is_approved(width: int) -> Non
 @pytest.mark.parametrize("lead", ["", "▸ 1/4 steps · 1:32"])
 def test_the_line_is_never_wider_than_the_screen(width: int, events: tuple[Event, ...], lead: str) -> None:
     view = view_of(*events)
-    assert cell_len(ticker_line(view, view.main, width, lead=lead, hint="ctrl+t").plain) <= width
+    assert cell_len(ticker_line(view, view.main, width, lead=lead, ends=[("ctrl+t", "")]).plain) <= width
 
 
 def test_what_comes_from_outside_moves_no_cursor_and_is_no_markup() -> None:
@@ -143,7 +137,6 @@ def shown(app: App[None]) -> str:
         (TALKED, (80, 24), "Ctrl+T overview"),
         (TALKED, (120, 36), KEYS),
         (TALKED, (200, 60), KEYS),
-        ((*TALKED, ASKED), (120, 36), "? 1 waits for you"),
         (SURVEYED, (80, 24), "F2 agents"),
         (SURVEYED, (120, 36), "F2 agents"),
     ],
@@ -154,6 +147,14 @@ async def test_it_names_the_keys_that_help_now(events: tuple[Event, ...], size: 
         app.query_one(Ticker).present(view_of(*events))
         await until(pilot, lambda: " · " in shown(app))
         assert shown(app).rstrip().endswith(keys or "34% of 100k")
+
+
+async def test_it_tells_what_waits_for_the_person_before_the_keys() -> None:
+    app = TickerApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.query_one(Ticker).present(view_of(*TALKED))
+        app.query_one(Ticker).show_sign("? 1 waits for you · Tab", "bold $text-warning")
+        await until(pilot, lambda: "Tab   Ctrl+T overview" in shown(app))
 
 
 async def test_the_keys_it_names_exist(tmp_path: Path) -> None:

@@ -15,8 +15,9 @@ from textual.strip import Strip
 from textual.widgets import Static, TextArea
 
 from ipc.events import ApprovalRequestEvent
-from vibe.cli.textual_ui.panels.bottom_panel import BottomPanel
+from vibe.cli.textual_ui.panels.bottom_panel import WAKE_SECONDS, BottomPanel
 from vibe.cli.textual_ui.panels.panel_frame import LineView
+from vibe.cli.textual_ui.panels.plan_panels import PlanPanel
 from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
 from vibe.cli.textual_ui.panels.request_queue import RequestQueue
 
@@ -40,18 +41,26 @@ class PanelApp(App[None]):
         super().__init__()
         self.clock = PanelClock()
         self.heard: list[tuple[str, str]] = []
-        self.titles: dict[str, str] = {}
-        self.queue = RequestQueue(lambda request_id: self.titles.get(request_id, ""))
+        self.steps: dict[str, str] = {}
+        self.sign = ""
+        self.queue = RequestQueue(lambda request_id: self.steps.get(request_id, ""))
         self.prompt = TextArea(id="prompt")
         self.prompt.styles.height = 3
-        self.bottom = BottomPanel(self.prompt, self.queue, clock=self.clock, now=self.clock)
+        self.bottom = BottomPanel(self.prompt, self.queue, clock=self.clock, now=self.clock, tell=self.told)
 
     def compose(self) -> ComposeResult:
         yield Static("the log", id="log")
         yield self.bottom
 
+    @on(PlanPanel.Acted)
+    def act(self, message: PlanPanel.Acted) -> None:
+        self.heard.append((message.line or f"opens {message.agent}" * (message.agent is not None), "leaves" * message.leaves))
+
     def on_mount(self) -> None:
         self.prompt.focus()
+
+    def told(self, sign: str, style: str) -> None:
+        self.sign = sign if style else "without a style"
 
     @on(ProposalPanel.Answered)
     def hear(self, message: ProposalPanel.Answered) -> None:
@@ -96,6 +105,11 @@ class Stage:
             while not condition():
                 await self.pilot.pause(0.01)
 
+    async def until_woken(self) -> None:
+        """Wait as long as it takes the bottom to see that nobody types any more."""
+        await self.pilot.pause(3 * WAKE_SECONDS)
+        await self.settle()
+
     @property
     def rows(self) -> list[str]:
         """The rows of the screen as they are drawn."""
@@ -135,6 +149,6 @@ def request(request_id: str = "r1", tool: str = "bash", **fields: Any) -> Approv
         "tool_call_id": "c1",
         "summary": "rm -rf build",
         "rule": "permission",
-        "reason": "bash needs your approval",
+        "reason": f"{tool} needs your approval",
     }
     return ApprovalRequestEvent(request_id=request_id, tool=tool, **{**known, **fields})

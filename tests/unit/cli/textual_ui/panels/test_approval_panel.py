@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ipc.events import DiffDisplay, WrittenFile
 from tests.unit.cli.textual_ui.panels.stage import request, stage
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 
@@ -34,19 +35,17 @@ async def test_each_key_is_an_answer(keys: tuple[str, ...], answer: ApprovalAnsw
 
 async def test_the_screen_shows_the_call_the_rule_and_the_reach_of_a_yes() -> None:
     async with stage() as on:
-        on.app.titles["r1"] = "Clean up"
+        on.app.steps["r1"] = "clean"
         await on.approve(request(cwd="/work/here", confined=False))
 
-        assert "Permission" in on.screen
         assert on.lines == [
-            "bash wants to run  for step: Clean up",
-            "│ rm -rf build",
-            "bash needs your approval",
-            "in /work/here, not sandboxed: it can do anything you can",
-            "2 allows in this session, 3 in this folder always: bash: rm",
+            "Permission  run  for step clean",
+            "  $ rm -rf build",
         ]
-        assert "1 once  2 this session  3 always  n no  Esc not now" in on.screen
+        assert "y yes   s this session: rm   a always here   n no…" in on.screen
+        assert "no sandbox: can do whatever you can · in /work/here · rule: bash asks" in on.screen
         assert all(line in on.screen for line in on.lines)
+        assert on.rows[-4].endswith("1 of 1")
 
 
 @pytest.mark.parametrize("key", ["enter", "space", "o", "4", "e", "escape"])
@@ -56,28 +55,26 @@ async def test_no_other_key_answers(key: str) -> None:
         await on.press(key)
 
         assert on.answers == []
-        assert on.queue.current is not None
+        assert len(on.queue.pending) == 1
 
 
 async def test_arguments_that_a_yes_covers_exactly_are_told_in_words() -> None:
     async with stage() as on:
         await on.approve(request(covers=('bash: {"command": "until x; do y; done", "timeout": null}', "bash: ls")))
-        assert on.lines[-1] == "2 allows in this session, 3 in this folder always: exactly this call, bash: ls"
+        assert "s this session: exactly this call, ls" in on.screen
+        on.app.clock.now += 1
+        await on.approve(request("r2", covers=("bash: git commit", "bash: git push --force-with-lease origin")))
+        await on.press("tab")
+        assert on.lines[-1] == "s this session, a always here: git commit, git push --force-with-lease origin"
 
 
-async def test_escape_puts_a_steps_request_off_and_leaves_an_agents_own_to_the_screen() -> None:
+async def test_escape_puts_it_off() -> None:
     async with stage() as on:
-        on.app.titles["r1"] = "Clean up"
         await on.approve(request())
+        assert "Esc later" in on.screen
         await on.press("escape")
         assert on.app.bottom.shown is on.app.prompt
-        assert "1 request waits for you: Ctrl+N" in on.screen
-
-        on.app.clock.now += 1
-        await on.approve(request("r2"))
-        assert "Esc stop the agent" in on.screen
-        await on.press("escape")
-        assert on.app.bottom.shown is not on.app.prompt
+        assert on.app.sign == "? 1 waits for you · Tab"
         assert on.answers == []
 
 
@@ -88,7 +85,7 @@ async def test_a_lasting_yes_that_covers_nothing_is_not_offered() -> None:
 
         assert on.answers == []
         assert "this session" not in on.screen
-        assert "this can only be allowed once" in on.screen
+        assert "can only be allowed once" in on.screen
         await on.press("1")
         assert on.answers == [ApprovalAnswer(allow=True)]
 
@@ -101,22 +98,24 @@ async def test_all_edits_are_offered_for_an_edit() -> None:
         summary="write_file a.py",
         diff=diff,
         edits=True,
+        preview=DiffDisplay(files=(WrittenFile(path="a.py", added=1, removed=1),)),
     )
     async with stage() as on:
         await on.approve(edit)
 
-        assert on.lines[1:6] == ["path: a.py", "│ --- a.py", "│ +++ a.py", "│ @@ -1 +1 @@", "│ -old"]
-        assert "e all edits of this run" in on.screen
+        assert on.lines == ["Permission  edit a.py?  +1 −1", "   1 -old", "   1 +new"]  # noqa: RUF001  a minus
+        assert "e all edits" in on.screen
+        assert "rule: edits ask" in on.screen
         await on.press("e")
         assert on.answers == [ApprovalAnswer(allow=True, scope=ApprovalScope.EDITS)]
 
 
-async def test_a_long_command_is_shown_whole_and_the_reason_stands_above_it() -> None:
+async def test_a_long_command_is_shown_whole_and_the_rule_stays_in_sight() -> None:
     command = "\n".join(f"echo {number}" for number in range(300))
     async with stage() as on:
         await on.approve(request(arguments={"command": command}, summary="echo"))
 
-        assert "bash needs your approval" in on.screen
+        assert "rule: bash asks" in on.screen
         assert "command (300 lines):" in on.screen
         assert "echo 299" not in on.screen
         assert "more lines" in on.screen
@@ -132,7 +131,7 @@ async def test_an_endless_line_is_broken_and_never_cut() -> None:
     async with stage(40, 20) as on:
         await on.approve(request(arguments={"command": "x" * 100 + "END"}))
 
-        shown = "".join(row.strip().removeprefix("│ ") for row in on.rows)
+        shown = "".join(row.removeprefix("▌").strip().removeprefix("$ ") for row in on.rows)
         assert "x" * 100 + "END" in shown
 
 
@@ -145,15 +144,15 @@ async def test_nothing_in_a_call_reaches_the_screen_raw() -> None:
 
         assert not [char for row in on.rows for char in row if char < " " or char in "\u202e\x9b\x7f"]
         assert "\\x1b[2Jls [red]x[/red]\\u202etxt.exe\\x9b1A\\x07 [60 blanks] ; rm -rf /" in on.lines[1]
-        assert "[b]bash wants to run" in on.screen
+        assert "Permission  [b]bash?" in on.screen
 
 
 async def test_many_blank_lines_hide_nothing() -> None:
     async with stage() as on:
         await on.approve(request(arguments={"command": "ls" + "\n" * 200 + "rm -rf /"}))
 
-        assert "│ [199 blank lines]" in on.screen
-        assert "│ rm -rf /" in on.screen
+        assert "    [199 blank lines]" in on.screen
+        assert "    rm -rf /" in on.screen
 
 
 @pytest.mark.parametrize("size", [(80, 24), (20, 5)])
@@ -165,9 +164,9 @@ async def test_it_can_be_read_and_answered_on_a_small_screen(size: tuple[int, in
             await on.press("down")
             seen += on.screen
 
-        assert "Permission" in on.screen
-        assert "1 once" in on.screen
-        assert all(word in seen for word in ("bash wants", "rm -rf build", "bash needs", "2 allows"))
+        assert "Permission" in seen
+        assert "y yes" in on.screen
+        assert all(word in seen for word in ("run", "rm -rf build", "rule: bash", "asks", "session"))
         await on.press("1")
         assert on.answers == [ApprovalAnswer(allow=True)]
 

@@ -13,6 +13,8 @@ async def test_the_prompt_comes_back_with_its_draft_and_the_focus() -> None:
         await on.press(*"half a")
         on.app.clock.now += 10
         await on.approve(request())
+        assert on.app.prompt.display
+        await on.press("tab")
         assert not on.app.prompt.display
         await on.press("1")
 
@@ -23,7 +25,7 @@ async def test_the_prompt_comes_back_with_its_draft_and_the_focus() -> None:
         assert on.app.prompt.text == "half a!"
 
 
-async def test_who_is_typing_goes_on_typing_and_answers_nothing() -> None:
+async def test_no_panel_takes_the_place_of_a_line_that_is_typed_in() -> None:
     async with stage() as on:
         await on.press(*"take ")
         await on.approve(request())
@@ -31,17 +33,45 @@ async def test_who_is_typing_goes_on_typing_and_answers_nothing() -> None:
 
         assert on.answers == []
         assert on.app.prompt.text == "take 123n\n"
-        assert "Permission" in on.screen
-        assert "keys work once you pause" in on.screen
-        assert "1 once" not in on.screen
+        on.app.clock.now += 10
+        await on.until_woken()
+        assert on.app.prompt.display
+        assert on.app.sign == "? 1 waits for you · Tab"
+        assert "Permission" not in on.screen
 
-        on.app.clock.now += 1
-        await on.until(lambda: not on.app.prompt.display)
+        on.app.prompt.clear()
         await on.settle()
-        assert "1 once" in on.screen
-        await on.press("1")
+        assert on.app.sign == "? 1 waits for you"
+        await on.press("y")
         assert on.answers == [ApprovalAnswer(allow=True)]
-        assert on.app.prompt.text == "take 123n\n"
+
+
+async def test_a_panel_comes_a_second_after_the_last_key() -> None:
+    async with stage() as on:
+        await on.press("space")
+        await on.approve(request())
+        on.app.clock.now += 0.9
+        await on.until_woken()
+        assert on.app.prompt.display
+        on.app.clock.now += 0.1
+        await on.until(lambda: not on.app.prompt.display)
+        await on.press("y")
+        assert on.answers == [ApprovalAnswer(allow=True)]
+
+
+async def test_words_half_typed_in_a_panel_are_not_covered_by_another() -> None:
+    async with stage() as on:
+        on.app.bottom.show_proposal(proposal())
+        await on.settle()
+        await on.press("r", *"more tests")
+        on.app.clock.now += 10
+        await on.approve(request())
+        await on.until_woken()
+        assert on.app.sign == "? 1 waits for you"
+        assert "more tests" in on.screen
+        await on.press("escape")
+        on.app.clock.now += 1
+        await on.until(lambda: "Permission" in on.screen)
 
 
 async def test_what_was_sent_is_no_typing() -> None:
@@ -71,16 +101,17 @@ async def test_those_that_wait_are_counted_and_can_be_looked_at() -> None:
     async with stage() as on:
         for number in (1, 2, 3):
             await on.approve(request(f"r{number}", arguments={"command": f"do {number}"}))
-        assert "Permission · 2 more wait (Ctrl+N)" in on.screen
+        assert "1 of 3 · Tab next" in on.screen
         assert "do 1" in on.screen
-        await on.press("ctrl+n")
+        await on.press("tab")
         assert "do 2" in on.screen
-        await on.press("ctrl+b", "ctrl+b")
+        await on.press("shift+tab", "ctrl+b")
         assert "do 3" in on.screen
+        assert "3 of 3" in on.screen
         on.app.clock.now += 1
         await on.press("1")
         assert [each.id for each in on.queue.pending] == ["r1", "r2"]
-        assert "Permission · 1 more waits (Ctrl+N)" in on.screen
+        assert "1 of 2 · Tab next" in on.screen
 
 
 async def test_words_half_typed_are_there_when_one_comes_back() -> None:
@@ -99,7 +130,6 @@ async def test_words_half_typed_are_there_when_one_comes_back() -> None:
 
 async def test_a_request_that_is_cancelled_while_shown_gives_the_prompt_back() -> None:
     async with stage() as on:
-        await on.press("a")
         on.app.clock.now += 1
         scope = await on.approve(request())
         assert isinstance(on.app.bottom.shown, ApprovalPanel)
@@ -130,12 +160,12 @@ async def test_a_request_can_be_put_off_and_taken_up_again() -> None:
         await on.settle()
         await on.press("x")
         assert on.app.prompt.text == "x"
-        assert "1 request waits for you: Ctrl+N" in on.screen
+        assert on.app.sign == "? 1 waits for you · Tab"
 
         on.app.clock.now += 1
         await on.press("ctrl+n", "1")
         assert on.answers == [ApprovalAnswer(allow=True)]
-        assert "waits for you" not in on.screen
+        assert on.app.sign == ""
 
 
 async def test_the_next_request_is_shown_and_what_was_put_off_waits_until_it_is_looked_at() -> None:
@@ -148,18 +178,17 @@ async def test_the_next_request_is_shown_and_what_was_put_off_waits_until_it_is_
         on.app.clock.now += 1
         await on.press("1")
         assert on.app.bottom.shown is on.app.prompt
-        assert "2 requests wait for you: Ctrl+N" in on.screen
-        await on.press("ctrl+n")
+        assert on.app.sign == "? 2 wait for you · Tab"
+        await on.press("tab")
         assert "do 1" in on.screen
 
 
-async def test_what_was_put_off_takes_one_line_on_the_smallest_screen() -> None:
+async def test_the_sign_is_short_on_the_smallest_screen() -> None:
     async with stage(20, 5) as on:
         await on.approve(request())
         on.app.bottom.show_input()
         await on.settle()
-        assert on.app.query_one(".bottom--waiting").size.height == 1
-        assert "Ctrl+N: 1 request…" in on.screen
+        assert on.app.sign == "? 1 · Tab"
 
 
 async def test_a_plan_that_was_put_off_does_not_come_back_by_itself() -> None:
@@ -167,9 +196,8 @@ async def test_a_plan_that_was_put_off_does_not_come_back_by_itself() -> None:
         on.app.bottom.show_proposal(proposal())
         await on.settle()
         await on.press("escape")
-        assert "a proposed plan waits for you: Ctrl+N" in on.screen
-        await on.press("a")
-        assert on.app.prompt.text == "a"
+        assert on.app.sign == "a plan waits for your answer · Tab"
+        await on.press("a", "backspace")
         on.app.clock.now += 1
         await on.approve(request())
         await on.press("1")
@@ -182,8 +210,8 @@ async def test_a_plan_that_was_put_off_does_not_come_back_by_itself() -> None:
 async def test_a_panel_takes_no_more_room_than_it_needs_and_at_most_most_of_the_screen() -> None:
     async with stage(80, 24) as on:
         await on.approve(request("r1"))
-        assert on.app.bottom.size.height == 6
-        assert on.rows[-1].strip().startswith("1 once")
+        assert on.app.bottom.size.height == 4
+        assert on.rows[-2].startswith("▌ y yes")
         await on.approve(request("r2", arguments={"command": "x\n" * 300 + "y"}))
         await on.press("ctrl+n")
         assert on.app.bottom.size.height == 19

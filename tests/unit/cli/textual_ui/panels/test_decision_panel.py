@@ -31,8 +31,7 @@ def decision(**fields: Any) -> PlanDecisionEvent:
 async def test_a_number_decides() -> None:
     async with stage() as on:
         await on.ask(on.queue.decider, decision())
-        assert "Decision" in on.screen
-        assert on.lines == ["store: Which store?", "▸ 1 SQLite: one file", "  2 Plain files"]
+        assert on.lines == ["Decision  Which store?  store", "▸ 1 SQLite   one file", "  2 Plain files"]
         assert [each.id for each in on.queue.pending] == ["p1:store"]
         await on.press("2")
         assert on.answers == [("files",)]
@@ -57,7 +56,7 @@ async def test_several_may_be_chosen_and_esc_puts_it_off() -> None:
 async def test_the_time_left_is_counted_and_the_default_is_under_the_cursor() -> None:
     async with stage() as on:
         await on.ask(on.queue.decider, decision(default=("files",), timeout_seconds=75.0))
-        assert on.lines[1:] == ["in 1:15: choosing Plain files", "  1 SQLite: one file", "▸ 2 Plain files*"]
+        assert on.lines[1:] == ["in 1:15: choosing Plain files", "  1 SQLite   one file", "▸ 2 Plain files*"]
         on.app.clock.now += 70
         await on.until(lambda: "in 0:05: choosing Plain files" in on.lines)
         await on.press("enter")

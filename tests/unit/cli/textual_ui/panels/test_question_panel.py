@@ -19,17 +19,16 @@ PARTS = Question(
 
 async def test_a_number_answers_a_question_with_one_answer() -> None:
     async with stage() as on:
-        on.app.titles["q1"] = "Paint it"
+        on.app.steps["q1"] = "paint"
         await on.ask(on.queue.user_input, [COLOUR], "q1")
 
         assert on.lines == [
-            "for step: Paint it",
-            "[Look] Which colour?",
-            "▸ 1 red: loud",
+            "Question  [Look] Which colour?  for step paint",
+            "▸ 1 red   loud",
             "  2 blue",
-            "  3 other: in your own words",
+            "  3 something else…",
         ]
-        assert "Question" in on.screen
+        assert "1-3 answer   ↑↓ Enter choose   Esc skip" in on.screen
         await on.press("2")
         assert on.answers == [[Answer(question="Which colour?", answer="blue")]]
 
@@ -64,9 +63,9 @@ async def test_own_words_are_an_answer_and_esc_goes_back_to_the_options() -> Non
 async def test_questions_come_one_after_the_other_and_one_can_go_back() -> None:
     async with stage() as on:
         await on.ask(on.queue.user_input, [COLOUR, PARTS])
-        assert on.lines[0] == "1 of 2: [Look] Which colour?"
+        assert on.lines[0] == "Question  1 of 2: [Look] Which colour?"
         await on.press("1")
-        assert on.lines[0] == "2 of 2: Which parts?"
+        assert on.lines[0] == "Question  2 of 2: Which parts?"
         await on.press("left")
         assert on.lines[1] == "answered: red"
         await on.press("2", "2", "enter")
@@ -87,7 +86,7 @@ async def test_hostile_words_are_spelled_out_and_every_option_can_be_reached(siz
     evil = Question(question="\x1b[2J[red]?\nnext", options=[Choice(label="a\u202eb"), Choice(label="[b]c")])
     async with stage(*size) as on:
         await on.ask(on.queue.user_input, [evil])
-        assert on.lines[:4] == ["\\x1b[2J[red]?", "  next", "▸ 1 a\\u202eb", "  2 [b]c"]
+        assert on.lines[:4] == ["Question  \\x1b[2J[red]?", "  next", "▸ 1 a\\u202eb", "  2 [b]c"]
         await on.press("down")
         assert "[b]c" in on.screen
         await on.press("enter")

@@ -132,11 +132,22 @@ async def test_a_conversation_that_goes_on_has_only_a_plan_that_was_left() -> No
         await on.tell(replace(ALL, project=replace(PROJECT, left=())))
         assert on.page.text().strip() == "earlier"
         await on.tell(ALL)
-        assert on.marked == "▸ Make receipts and exports right"
+        assert "Paused plan  Make receipts and exports right" in on.page.text()
         assert "Try" not in on.page.text()
         await on.see()
+        assert on.start.press("tab")
         assert on.start.press("enter")
-        assert on.taken == ["/plan resume 0a1b2c-20270114"]
+        assert on.taken == ["/plan status 0a1b2c-20270114", "/plan resume 0a1b2c-20270114"]
+
+
+async def test_a_plan_that_was_left_can_be_left_again() -> None:
+    async with shown(replace(FIRST, is_new=False)) as on:
+        await on.tell(ALL)
+        await on.see()
+        assert on.start.press("escape")
+        assert not on.start.press("escape")
+        assert not on.start.press("enter")
+        assert on.taken == []
 
 
 async def test_a_page_that_was_dropped_says_and_takes_nothing() -> None:

@@ -1,0 +1,179 @@
+"""The panels of a plan that runs or ran: FailedPanel, for a step that failed for good, and LeavePanel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from textual.content import Content
+from textual.message import Message
+
+from vibe.cli.textual_ui.log.entry import clean
+from vibe.cli.textual_ui.panels.panel_frame import BAR, Line, PanelFrame, TypingGuard
+from vibe.front.event_text import counted, one_line
+from vibe.view.agent_view import HOST_TOOL, CallView, EntryView
+from vibe.view.plan_view import FINAL, CheckView, PlanView, StepView
+
+LAST: Final = 3
+"""Lines of what a check or command printed that show at first."""
+LONGEST: Final = 400
+MUTED: Final = "$foreground-muted"
+
+
+class PlanPanel(PanelFrame):
+    """The panel of a plan; what a key wants is a message."""
+
+    @dataclass
+    class Acted(Message):
+        """The person wants a slash command carried out, or something else; neither: only to go back.
+
+        ``agent``, by its id, is to be opened; blank: all of them. ``leaves``: conversation and screen are to end.
+        """
+
+        panel: PlanPanel
+        line: str = ""
+        agent: str | None = None
+        leaves: bool = False
+
+    def __init__(self, plan: PlanView, guard: TypingGuard) -> None:
+        super().__init__(guard)
+        self.plan = plan
+        self.acts: dict[str, PlanPanel.Acted] = {}
+        """By key."""
+
+    def pressed(self, key: str) -> bool:
+        """Do what the key says."""
+        if key in self.acts:
+            self.post_message(self.acts[key])
+        return key in self.acts
+
+
+class FailedPanel(PlanPanel):
+    """Tells why a step failed, and what can be done about it."""
+
+    TITLE: ClassVar[str] = "Failed"
+    COLOUR: ClassVar[str] = "$text-error"
+    DEFAULT_CSS = """
+    FailedPanel { border-left: outer $error; }
+    """
+
+    def __init__(self, plan: PlanView, step: StepView, guard: TypingGuard) -> None:
+        super().__init__(plan, guard)
+        self._step = step
+        self._is_whole = False
+        self.acts["r"] = self.Acted(self, f"/retry {step.id}")
+        self.acts["k"] = self.Acted(self, f"/skip {step.id}")
+        self.acts["o"] = self.Acted(self, agent=next(reversed(step.agents), ""))
+
+    def lines(self) -> Sequence[Line]:
+        """Return the check with its exit code and tries, what it printed last, and the agent's last words."""
+        step, said = self._step, last_words(self._step)
+        lines = self._head((one_line(step.id), "bold"), (f"  {one_line(step.title, LONGEST)}", ""))
+        for check in [check for check in step.checks.values() if check.status == "failed"] or [None]:
+            what, facts = (step.reason, "") if check is None else (check.command, _tries(check))
+            text = Content.assemble(("✗ ", self.COLOUR), one_line(what, LONGEST))
+            lines.append(Line(text=text, lead="  ", indent=2, facts=facts))
+        rows = [row for row in clean(failed_output(step).expandtabs(4)).split("\n") if row.strip()]
+        shown = rows if self._is_whole else rows[-LAST:]
+        more = f"{counted(len(rows) - len(shown), 'more line')} · Enter" if len(rows) > len(shown) else ""
+        for place, row in enumerate(shown, start=1):
+            lines.append(Line(text=row, lead=f"  {BAR}", facts=more if place == len(shown) else "", words=False))
+        if said:
+            lines.append(Line(text=f'"{said}"', style="italic", lead="  ", facts="the agent's last words"))
+        return [*lines, *self._gap()]
+
+    def keys(self) -> Sequence[tuple[str, str]]:
+        """Return what can be done."""
+        tell = ("t", "tell" if self.is_narrow else "tell it something first")
+        return [("r", "retry"), tell, ("k", "skip"), ("o", "open"), ("Esc", "later")]
+
+    def _hint(self) -> str:
+        held = blocked_by(self.plan, self._step.id)
+        return "" if self.is_narrow or not held else one_line(f"blocks {', '.join(held)}", self.size.width // 2)
+
+    def pressed(self, key: str) -> bool:
+        """Do what the key says."""
+        if key == "escape":
+            self.post_message(self.PutOff())
+        elif key == "enter":
+            self._is_whole = not self._is_whole
+            self.redraw()
+        elif key == "t":
+            self.ask_words("what should it know? then it tries again", self._retry)
+        return key in {"escape", "enter", "t"} or super().pressed(key)
+
+    def _retry(self, words: str) -> None:
+        """Have it tried again with words for its agent."""
+        self.end_words()
+        self.post_message(self.Acted(self, f"/retry {self._step.id} {words}".rstrip()))
+
+
+def _tries(check: CheckView) -> str:
+    code = f"exit {check.exit_code} · " if check.exit_code is not None else ""
+    return code + ("1 try" if check.failures == 1 else f"{check.failures} tries")
+
+
+def failed_output(step: StepView) -> str:
+    """Return what the step's command or check printed when it failed last; not safe to show as it is."""
+    calls = (entry for entry in _newest(step) if isinstance(entry, CallView) and entry.tool == HOST_TOOL)
+    return next((call.text for call in calls if call.outcome in {"failed", "error"}), "")
+
+
+def last_words(step: StepView) -> str:
+    """Return the last paragraph that an agent of the step said, in a line; blank: none said anything."""
+    said = next((entry.text.strip() for entry in _newest(step) if entry.kind == "answer"), step.summary.strip())
+    return one_line(said.rpartition("\n\n")[2], LONGEST)
+
+
+def _newest(step: StepView) -> Iterator[EntryView]:
+    return (entry for agent in reversed(step.agents.values()) for entry in reversed(agent.entries.values()))
+
+
+def blocked_by(plan: PlanView, step_id: str) -> list[str]:
+    """Return the ids of the steps that can't begin without one, directly or not, in plan order."""
+    held = {step_id}
+    for step in plan.steps.values():  # those it comes after stand before it
+        if step.status not in FINAL and held.intersection(step.depends_on):
+            held.add(step.id)
+    return [each for each in plan.steps if each in held and each != step_id]
+
+
+def failed_steps(plan: PlanView) -> list[StepView]:
+    """Return the steps of a plan that failed for good: no better plan is looked for, or will be."""
+    goes_on = plan.ended_at is None
+    orders = ((step, step.state.outline.order) for step in plan.failed.values() if not step.replanning)
+    return [step for step, order in orders if not goes_on or order is None or order.on_failure != "replan"]
+
+
+class LeavePanel(PlanPanel):
+    """Asks what becomes of a plan that runs when the person leaves; ``goes_on`` says how to come back to it."""
+
+    TITLE: ClassVar[str] = "Leave?"
+    COLOUR: ClassVar[str] = "$text-warning"
+
+    def __init__(self, plan: PlanView, goes_on: str, guard: TypingGuard) -> None:
+        super().__init__(plan, guard)
+        self._ways = {
+            "p": ("pause it and leave", f"agents stop at a safe point, about 5 s; {goes_on}"),
+            "c": ("cancel the plan   ", "changes so far stay"),
+        }
+        self.acts["p"] = self.Acted(self, leaves=True)
+        self.acts["c"] = self.Acted(self, "/cancel", leaves=True)
+        self.acts["escape"] = self.Acted(self)
+
+    def lines(self) -> Sequence[Line]:
+        """Return the ways to leave."""
+        rows = [
+            Line(text=Content.assemble((key, f"bold {self.COLOUR}"), f" {says}  ", (about, MUTED)), indent=2)
+            for key, (says, about) in self._ways.items()
+        ]
+        return [*self._head(("a plan is running", "")), *rows, *self._gap()]
+
+    def keys(self) -> Sequence[tuple[str, str]]:
+        """Return the way back."""
+        return [("Esc", "stay")]
+
+    def _facts(self) -> str:
+        plan = self.plan
+        return f"{plan.done}/{plan.total} · {counted(len(plan.running), 'agent')} at work"
