@@ -332,8 +332,8 @@ def test_a_screen_that_breaks_in_a_worker_pauses_the_plan_and_leaves_no_process(
 ) -> None:
     sign = tmp_path / "break"
     sign.touch()
-    picker = "vibe.cli.textual_ui.screen_commands"
-    code = BREAK.format(module=picker, owner="SessionPicker", name="_read", sign=sign)
+    picker = "vibe.cli.textual_ui.screens.picker_screen"
+    code = BREAK.format(module=picker, owner="PickerScreen", name="_read", sign=sign)
     (tmp_path / "sitecustomize.py").write_text(code)
     vibe.environ["PYTHONPATH"] = str(tmp_path)
     vibe.replay(turns())

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
     from ipc.events import PlanProposedEvent
     from vibe.app.first_use.flow import FirstUse
-    from vibe.front.slash.table import SlashTable
     from vibe.view.agent_view import Key as ViewKey
     from vibe.view.view import View
 
@@ -81,7 +80,7 @@ async def choice_of(app: App[None], screen: Screen[Chosen]) -> Chosen | None:
 class ChatScreen(Screen[None]):
     """The screen that people live in, and the stage of those who hold a conversation for it.
 
-    ``store`` takes the events, ``requests`` asks the person, ``commands`` are the slash commands they can type.
+    ``store`` takes the events, ``requests`` asks the person, ``switch`` leaves the chat for what holds another.
     ``is_drawn`` is set once its first frame is. ``clock`` tells unix seconds.
     """
 
@@ -97,11 +96,13 @@ class ChatScreen(Screen[None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+t", "app.toggle_class('SidePanel', 'shown')", "overview", show=False),
-        Binding("tab", "app.focus('log')", "the chat", show=False),
-        Binding("f2", "overview", "choose a step or an agent", priority=True, show=False),
-        Binding("ctrl+s", "steer", "tell the agent now", show=False),
-        Binding("alt+up", "recall", "take the last queued prompt back", show=False),
+        Binding("ctrl+t", "app.toggle_class('SidePanel', 'shown')", "Overview", show=False),
+        Binding("tab", "mark(0)", "Complete, else mark an entry of the chat", show=False),
+        Binding("ctrl+up", "mark(-1)", "Mark the entry above", show=False),
+        Binding("ctrl+down", "mark(1)", "Mark the entry below", show=False),
+        Binding("f2", "overview", "Agents: choose one to look at", priority=True, show=False),
+        Binding("ctrl+s", "steer", "Tell the agent at work now", show=False),
+        Binding("alt+up", "recall", "Take the last queued prompt back", show=False),
     ]
 
     def __init__(
@@ -109,14 +110,14 @@ class ChatScreen(Screen[None]):
         env: CliEnvironment,
         store: UIStateStore,
         controller: AppController,
-        commands: SlashTable,
+        switch: Callable[[Hold], object],
         clock: Callable[[], float],
     ) -> None:
         super().__init__()
         self.is_drawn = Event()
         self.store = store
         self.requests = RequestQueue(self._step_of)
-        self.commands = commands
+        self.switch = switch
         self.log_view = ChatLog(id="log")
         self.start = StartPage(self.log_view, self._take_choice, clock)
         self.prompt = PromptInput(
@@ -231,7 +232,6 @@ class ChatScreen(Screen[None]):
         self._said_early.clear()
         self.prompt.complete_with(
             commands=lambda: chat.about.commands,
-            arguments=lambda command, text: self._our_app.call_from_thread(chat.arguments, command, text),
             root=about.folder,
         )
         self._controller.opened(chat, prompt)
@@ -328,6 +328,14 @@ class ChatScreen(Screen[None]):
         self.ticker.keys = ChatLog.KEYS if self.focused is self.log_view else ""
         self.ticker.refresh()
 
+    def _action_mark(self, step: int) -> None:
+        """Have the keys go to the chat, and an entry marked there."""
+        self.set_focus(self.log_view)
+        self.log_view.action_mark(step)
+
+    def _action_leave_log(self) -> None:
+        self._bottom.focus()
+
     def action_steer(self) -> None:
         """Tell the agent at work what is typed, or else what is queued."""
         if not self.prompt.steer():
@@ -344,9 +352,10 @@ class ChatScreen(Screen[None]):
 
     @on(PromptArea.Changed)
     def _leave_choices(self) -> None:
-        """Have the start screen leave its keys to the line, once there is something in it."""
+        """Have the start screen leave its keys to the line, once there is something in it, and the end in sight."""
         if self.prompt.text:
             self.start.rest()
+            self.log_view.go_back()
 
     def _take_choice(self, choice: StartChoice) -> None:
         """Do as the start screen offers."""

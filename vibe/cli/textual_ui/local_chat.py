@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from vibe.app.plan.run import PlanRun
 from vibe.cli.textual_ui.chat_screen import ChatScreen
 from vibe.cli.textual_ui.controllers.app_controller import ChatAbout
 from vibe.cli.textual_ui.presenters.chat_presenter import SavedPart
+from vibe.cli.textual_ui.screen_commands import picked, screen_commands
 from vibe.core.config.paths import CONFIG_FILE, VibePaths, project_lineage, shown
 from vibe.core.config.trust import TrustStore
 from vibe.core.messages import Message
@@ -37,7 +38,7 @@ from vibe.front.event_text import one_line
 from vibe.front.plan_summary import below_card
 from vibe.front.slash.held_talk import HeldTalk
 from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
-from vibe.front.slash.table import WORDS
+from vibe.front.slash.table import WORDS, SlashTable
 from vibe.front.start_facts import agent_facts, left_line, priced_facts, project_facts
 from vibe.system.errors import ConfigError, UsageError, VibeError
 from vibe.system.own_places import user_home_of
@@ -88,13 +89,6 @@ TOLD = "will be read before the next step"
 _TRUSTED = "it instructs the agent and can run programs, now and later"
 RETRY_SECONDS = 1.0
 """Between two attempts to read settings that are wrong."""
-KEYS = (
-    "!COMMAND: run it in your shell, and show the agent its output; !!COMMAND: without the agent",
-    "@PATH: name a file; a pasted path of an image sends the image",
-    "A prompt sent while the agent works is queued: Ctrl+S sends it at once, Alt+Up edits the last one.",
-    "Esc stops the agent. Up, Ctrl+R: earlier prompts. Ctrl+G: your editor. Ctrl+O: all tool calls. Ctrl+T: overview.",
-    "Tab goes to the chat: j and k mark an entry, Enter folds it, c copies it, b copies its last code block.",
-)
 
 
 class LocalTalk(HeldTalk):
@@ -117,8 +111,7 @@ class LocalTalk(HeldTalk):
             user_input=stage.requests.user_input,
             prompted=stage.hear,
         )
-        super().__init__(runtime, opening, seat, plans, stage.commands)
-        self.keys: Sequence[str] = KEYS
+        super().__init__(runtime, opening, seat, plans, SlashTable(screen_commands(stage)))
         self._limits = limits
         self._stage = stage
         self._leaving = Event()
@@ -182,6 +175,17 @@ class LocalTalk(HeldTalk):
         """Show a sentence of ours."""
         self._stage.say(text)
 
+    def show_diff(self, title: str, fact: str, diff: str) -> None:
+        """Show what changed in files as that of a call is shown."""
+        self._stage.presenter.show_diff(title, fact, diff)
+
+    @property
+    def asked_at(self) -> Mapping[int, float]:
+        """When prompts were given, as far as the screen saw it."""
+        main = self._stage.store.view.main
+        entries = () if main is None else main.entries.values()
+        return {one.message_index: one.ts for one in entries if one.kind == "user" and one.message_index is not None}
+
     def warn(self, warning: str) -> None:
         """Show what is wrong with something that the conversation brings."""
         self._stage.say(warning, "warning")
@@ -238,10 +242,6 @@ class LocalChat:
             saved=_saved(VibePaths(talk.runtime.host.home), talk.conversation.session_id, talk.conversation.messages),
             commands=[(one.name, one.usage, one.about) for one in talk.commands.values()],
         )
-
-    async def arguments(self, command: str, text: str) -> Sequence[str]:
-        """The words that may follow a slash command and the text behind it."""
-        return [choice.value for choice in await self._talk.commands.arguments(self._talk, command, text)]
 
     @property
     def is_busy(self) -> bool:
@@ -341,9 +341,15 @@ class LocalChat:
             await self._send(line)  # the conversation knows what to say of a word that no command has
             return
         command, typed = called
-        if command.name in WORDS:
-            self._stage.say(line, "typed")
         try:
+            picker = await command.picker(self._talk) if command.picker is not None and not typed.rest else None
+            if picker is not None and picker.rows(picker.mode):
+                chosen = await picked(self._stage, picker)
+                if chosen:
+                    await self._command(chosen)
+                return
+            if command.name in WORDS:
+                self._stage.say(line, "typed")
             await command.handler(self._talk, typed)
         except (VibeError, IpcError) as error:
             self._stage.give_back(line, f"{error}")

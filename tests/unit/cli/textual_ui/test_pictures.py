@@ -54,6 +54,8 @@ OTHERS = {
     "chat-unfolded-large": Scene(scenes.talk_unfolded, SIZES["large"]),
     "chat-without-colours-small": Scene(scenes.talk, SIZES["small"], is_coloured=False),
     "completion-file-light-small": Scene(scenes.completion_of_file, SIZES["small"], LIGHT),
+    "help-large": Scene(scenes.topics, SIZES["large"]),
+    "help-small": Scene(scenes.topics, SIZES["small"], LIGHT),
     "palette-large": Scene(scenes.palette, SIZES["large"]),
     "palette-light-usual": Scene(scenes.palette, SIZES["usual"], LIGHT),
     "palette-small": Scene(scenes.palette, SIZES["small"]),
@@ -66,6 +68,9 @@ OTHERS = {
     "review-large": Scene(scenes.review, SIZES["large"]),
     "review-light-small": Scene(scenes.review, SIZES["small"], LIGHT),
     "review-usual": Scene(scenes.review, SIZES["usual"]),
+    "rewind-usual": Scene(scenes.rewind, SIZES["usual"]),
+    "rewind-without-colours-small": Scene(scenes.rewind, SIZES["small"], is_coloured=False),
+    "theme-usual": Scene(scenes.themes, SIZES["usual"], LIGHT),
     "setup-key-light-small": Scene(scenes.key, SIZES["small"], LIGHT),
     "setup-providers-small": Scene(scenes.providers, SIZES["small"]),
 }
