@@ -46,7 +46,7 @@ def roughly(seconds: float) -> str:
 
 
 def ago(then: float, now: float) -> str:
-    """How long ago something was, and after a week its date in the local time; both are unix seconds."""
+    """The age of something, and after a week its date in the local time; both are unix seconds."""
     seconds = now - then
     if seconds >= WEEK_SECONDS:
         return time.strftime("%Y-%m-%d", time.localtime(then))

@@ -181,7 +181,7 @@ class LocalTalk(HeldTalk):
 
     @property
     def asked_at(self) -> Mapping[int, float]:
-        """When prompts were given, as far as the screen saw it."""
+        """The times of prompts, as far as the screen saw them."""
         main = self._stage.store.view.main
         entries = () if main is None else main.entries.values()
         return {one.message_index: one.ts for one in entries if one.kind == "user" and one.message_index is not None}

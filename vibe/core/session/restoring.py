@@ -137,7 +137,7 @@ class Restoration:
         return [file for file in files if file.before is not None or file.now is not None]
 
     def _text(self, path: str) -> str | None:
-        """What a file holds; None: there is none."""
+        """The text of a file; None: there is none."""
         found = self._found(path)
         if found is None or not stat.S_ISREG(found.st_mode):
             return None

@@ -57,7 +57,7 @@ class Talk(Protocol):
 
     @property
     def asked_at(self) -> Mapping[int, float]:
-        """When prompts were given, in unix seconds, as far as is known: by the index of their message."""
+        """The times of prompts in unix seconds, as far as they are known, by the index of their message."""
         ...
 
     @property

@@ -47,7 +47,7 @@ class HeldTalk:
 
     @property
     def asked_at(self) -> Mapping[int, float]:
-        """When prompts were given, in unix seconds, as far as is known: by the index of their message."""
+        """The times of prompts in unix seconds, as far as they are known, by the index of their message."""
         return {}
 
     async def stay(self, until_left: Callable[[], Awaitable[None]]) -> None:

@@ -214,7 +214,7 @@ MARKS: Final = (
     ("@PATH", "Name a file; a pasted path of an image sends the image"),
 )
 PLACES: Final = MappingProxyType({"screen": "in the line", "app": "everywhere", "": "a marked entry"})
-"""Where keys count, by who has their table; the chat's are none to be chosen from a list."""
+"""Places in which keys count, by who has their table; the chat's are none to be chosen from a list."""
 KEY_TOPICS: Final = MappingProxyType({"f2": PLANS, "ctrl+t": PLANS, "shift+tab": PERMISSIONS, "ctrl+o": FILES})
 _SIGNS: Final = MappingProxyType({
     "up": "↑", "down": "↓", "left": "←", "right": "→", "pageup": "PgUp", "pagedown": "PgDn", "escape": "Esc",
@@ -226,7 +226,7 @@ FACT_CELLS: Final = 18
 
 
 def palette(commands: Iterable[CommandRow], bindings: Mapping[str, Sequence[BindingType]]) -> Picker:
-    """What can be done by a key or a command, to be done; ``bindings`` are those of the app and of the screen."""
+    """All that can be done by a key or a command, to be done; ``bindings`` are those of the app and of the screen."""
     entries = sorted(_entries(commands, bindings), key=lambda entry: not entry[1])
     rows = [row for _, _, row in entries if row.line not in {"", "/help"}]
     return Picker(title="Commands", rows=lambda _: rows, enter="do it")
