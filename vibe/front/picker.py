@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from vibe.front.cells import Line, cut, fit, spread
+from vibe.front.cells import Line, cells_of, cut, fit, spread
 
 WIDE: Final = 74
 """Cells of a picker from which on the preview stands beside the list: those it has in a window of 80 columns."""
@@ -54,7 +54,7 @@ class Picker(Struct, kw_only=True):
 
 
 class PickState(Struct, kw_only=True):
-    """How a picker stands: what was typed, the rows that fit, which one is marked, and its preview as far as known."""
+    """The state of a picker: what was typed, the rows that fit, the marked one, and its preview as far as known."""
 
     query: str = ""
     rows: Sequence[PickRow] = ()
@@ -92,7 +92,7 @@ def picker_lines(picker: Picker, state: PickState, cols: int, rows: int) -> list
     body = [[*row, *more] for row, more in zip(_list(state, left, room), right, strict=True)]
     typed = [] if state.query else [("type to filter", "muted")]
     head = [(f" {picker.title}  ", "bold"), (state.query, ""), ("▏", "accent"), *typed]
-    lines = [spread(head, [(f"{len(state.rows)} ", "muted")], cols), [], *body, [], _keys(picker, state)]
+    lines = [spread(head, [(f"{len(state.rows)} ", "muted")], cols), [], *body, [], _keys(picker, state, cols)]
     return [fit(line, cols) for line in lines[: rows - 1] + lines[-1:]]
 
 
@@ -119,14 +119,16 @@ def _row(row: PickRow, cols: int, *, is_marked: bool) -> Line:
     return [(text, f"{style} marked".strip()) for text, style in line] if is_marked else line
 
 
-def _keys(picker: Picker, state: PickState) -> Line:
-    pairs = [("↑↓", "move"), ("Enter", picker.enter), ("Esc", "back")]
-    line: Line = [(" ", "")]
-    for key, what in pairs[: 1 + bool(state.rows)] + pairs[2:]:
-        line += [(key, "accent bold"), (f" {what}   ", "muted")]
-        if key == "↑↓" and picker.modes:
-            line += [(picker.mode_key, "accent bold"), (" ", "")]
-            for number, (name, _) in enumerate(picker.modes):
-                line += [(name, "bold" if number == state.mode else "muted"), (" | ", "muted")]
-            line[-1] = ("   ", "")
+def _keys(picker: Picker, state: PickState, cols: int) -> Line:
+    """The keys, with all modes, or where there is no room only the one that counts."""
+    for modes in (range(len(picker.modes)), [state.mode]):
+        line: Line = [(" ", ""), ("↑↓", "accent bold"), (" move", "muted")]
+        for number in modes if picker.modes else ():
+            before = (" | ", "muted") if number != modes[0] else (f"   {picker.mode_key} ", "accent bold")
+            line += [before, (picker.modes[number][0], "bold" if number == state.mode else "muted")]
+        if state.rows:
+            line += [("   Enter", "accent bold"), (f" {picker.enter}", "muted")]
+        line += [("   Esc", "accent bold"), (" back", "muted")]
+        if cells_of(line) <= cols:
+            break
     return line

@@ -52,6 +52,8 @@ def test_the_head_has_the_query_and_the_foot_the_keys_and_the_mode() -> None:
 
     assert first.split() == ["Things", "numb▏", "60"]
     assert last.strip() == "↑↓ move   Tab one | other   Enter choose   Esc back"
+    narrow = text_of(picker_lines(PICKER, PickState(rows=ROWS, mode=1), 50, 18)[-1])
+    assert narrow.strip() == "↑↓ move   Tab other   Enter choose   Esc back"
     nothing = text_of(picker_lines(PICKER, PickState(query="x"), 100, 18)[-1])
     assert "Enter" not in nothing
 

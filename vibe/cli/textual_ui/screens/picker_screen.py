@@ -186,18 +186,18 @@ class PickerScreen(ModalScreen[str]):
         self._show()
 
 
-TALK, PLANS, PERMISSIONS, CONTEXT, FILES, SETTINGS = (
-    "Talk", "Plans", "Permissions", "Context", "Files and undo", "Settings",
-)  # fmt: skip
+TALK: Final = "Talk"
 ALL_KEYS: Final = "All keys"
 COMMANDS: Final = MappingProxyType({
-    PLANS: "plan skip retry cancel pause attach",
-    PERMISSIONS: "agents approvals permissions",
-    CONTEXT: "context compact clear cost memory",
-    FILES: "diff undo rewind",
-    SETTINGS: "model theme config setup reload init mcp skills tools hooks log bug",
+    TALK: "",
+    "Plans": "plan skip retry cancel pause attach",
+    "Permissions": "agents approvals permissions",
+    "Context": "context compact clear cost memory",
+    "Files and undo": "diff undo rewind",
+    "Settings": "model theme config setup reload init mcp skills tools hooks log bug",
+    ALL_KEYS: "",
 })
-"""Our commands by topic; the others are about talking."""
+"""Our commands by topic; those without are about talking."""
 LINE_KEYS: Final = (
     ("enter", "Send, or queue while the agent works"),
     ("shift+enter,ctrl+j,alt+enter", "Begin another line"),
@@ -213,9 +213,7 @@ MARKS: Final = (
     ("!COMMAND", "Run it in your shell; the agent sees its output (!!COMMAND: it does not)"),
     ("@PATH", "Name a file; a pasted path of an image sends the image"),
 )
-PLACES: Final = MappingProxyType({"screen": "in the line", "app": "everywhere", "": "a marked entry"})
-"""Places in which keys count, by who has their table; the chat's are none to be chosen from a list."""
-KEY_TOPICS: Final = MappingProxyType({"f2": PLANS, "ctrl+t": PLANS, "shift+tab": PERMISSIONS, "ctrl+o": FILES})
+KEY_TOPICS: Final = MappingProxyType({"f2": "Plans", "ctrl+t": "Plans", "shift+tab": "Permissions"})
 _SIGNS: Final = MappingProxyType({
     "up": "↑", "down": "↓", "left": "←", "right": "→", "pageup": "PgUp", "pagedown": "PgDn", "escape": "Esc",
 })  # fmt: skip
@@ -223,65 +221,56 @@ ASKS_HELP: Final = "help "
 """Before the topic in the line of a row that stands for one; no command, as it has no slash."""
 UNOFFERED: Final = frozenset({"escape", "ctrl+c", "ctrl+d", "ctrl+p", "tab", "ctrl+up", "ctrl+down"})
 FACT_CELLS: Final = 18
+Tables: TypeAlias = Mapping[str, Sequence[BindingType]]
+"""Keys with their actions: those of the ``app``, of the ``screen``, and (blank) those of an entry that is marked."""
 
 
-def palette(commands: Iterable[CommandRow], bindings: Mapping[str, Sequence[BindingType]]) -> Picker:
-    """All that can be done by a key or a command, to be done; ``bindings`` are those of the app and of the screen."""
-    entries = sorted(_entries(commands, bindings), key=lambda entry: not entry[1])
-    rows = [row for _, _, row in entries if row.line not in {"", "/help"}]
-    return Picker(title="Commands", rows=lambda _: rows, enter="do it")
+def palette(commands: Iterable[CommandRow], tables: Tables) -> Picker:
+    """All that can be done by a key or a command, to be done."""
+    topics = _topics(commands, tables)
+    rows = [row for rows in (topics.pop(ALL_KEYS), *topics.values()) for row in rows if row.line]
+    return Picker(title="Commands", rows=lambda _: list(dict.fromkeys(rows)), enter="do it")
 
 
-def help_on(topic: str, commands: Iterable[CommandRow], bindings: Mapping[str, Sequence[BindingType]]) -> Picker:
+def help_on(topic: str, commands: Iterable[CommandRow], tables: Tables) -> Picker:
     """The commands and keys of a topic; blank: the topics."""
-    entries = _entries(commands, bindings)
+    topics = _topics(commands, tables)
     if topic:
-        chosen = [row for about, where, row in entries if about == topic or (where and topic == ALL_KEYS)]
-        return Picker(title=f"Help: {topic}", rows=lambda _: chosen, enter="do it")
-    about = {name: [row for entry, _, row in entries if entry == name] for name in (TALK, *COMMANDS)}
-    topics = [
+        return Picker(title=f"Help: {topic}", rows=lambda _: topics[topic], enter="do it")
+    names = [
         PickRow(f"{ASKS_HELP}{name}", name, words=" ".join(f"{row.title} {row.fact}" for row in rows))
-        for name, rows in about.items()
+        for name, rows in topics.items()
     ]
 
     def preview(row: PickRow, _mode: int) -> list[Line]:
-        shown = [entry for entry in entries if row.title == entry[0] or (entry[1] and row.title == ALL_KEYS)]
-        lines: list[Line] = [[(row.title, "bold")], []]
-        width = min(max((len(one.fact) for _, _, one in shown), default=0), FACT_CELLS)
-        before = ""
-        for _, where, one in shown:
-            if where != before and row.title == ALL_KEYS:
-                lines.append([(where, "muted")])
-            before = where
-            lines.append([(f"{one.fact:<{width}}  ", ""), (one.title, "muted")])
-        return lines
+        rows = topics[row.title]
+        width = min(max((len(one.fact) for one in rows), default=0), FACT_CELLS)
+        lines: list[Line] = [[(f"{one.fact:<{width}}  ", ""), (one.title, "muted")] for one in rows]
+        return [[(row.title, "bold")], [], *lines]
 
-    topics.append(PickRow(f"{ASKS_HELP}{ALL_KEYS}", ALL_KEYS))
-    return Picker(title="Help", rows=lambda _: topics, preview=preview, enter="read")
+    return Picker(title="Help", rows=lambda _: names, preview=preview, enter="read")
 
 
-def _entries(
-    commands: Iterable[CommandRow], bindings: Mapping[str, Sequence[BindingType]]
-) -> list[tuple[str, str, PickRow]]:
-    """The topic of each command and key, where it counts (of a key), and its row."""
-    topics = {name: topic for topic, names in COMMANDS.items() for name in names.split()}
-    found: list[tuple[str, str, PickRow]] = []
+def _topics(commands: Iterable[CommandRow], tables: Tables) -> dict[str, list[PickRow]]:
+    """The rows of commands and keys by topic."""
+    found: dict[str, list[PickRow]] = {topic: [] for topic in COMMANDS}
+    topic_of = {name: topic for topic, names in COMMANDS.items() for name in names.split()}
     for name, usage, about in commands:
         line = f"/{name}{' ' if usage and not usage.startswith('[') else ''}"
-        title = f"{about[:1].upper()}{about[1:]}"
-        found.append((topics.get(name, TALK), "", PickRow(line, plain_line(title), plain_line(line), usage)))
-    found += [(TALK, PLACES["screen"], PickRow("", what, mark)) for mark, what in MARKS]
-    found += [(TALK, PLACES["screen"], PickRow("", what, shown_keys(keys))) for keys, what in LINE_KEYS]
-    for owner, place in PLACES.items():
-        for one in bindings.get(owner, ()):
+        title = plain_line(f"{about[:1].upper()}{about[1:]}")
+        found[topic_of.get(name, TALK)].append(PickRow(line, title, f"/{plain_line(name)}", usage))
+    keys = [("", names, what) for names, what in LINE_KEYS]
+    for owner, table in tables.items():
+        for one in table:
             if isinstance(one, Binding):
                 action = one.action if "." in one.action else f"{owner}.{one.action}"
                 line = action if owner and one.key not in UNOFFERED else ""
-                found.append((
-                    KEY_TOPICS.get(one.key, TALK),
-                    place,
-                    PickRow(line, one.description, shown_keys(one.key)),
-                ))
+                keys.append((line, one.key, one.description if owner else f"Marked entry: {one.description.lower()}"))
+    found[TALK] += [PickRow("", what, mark) for mark, what in MARKS]
+    for line, names, what in keys:
+        row = PickRow(line, what, shown_keys(names))
+        found[KEY_TOPICS.get(names, TALK)].append(row)
+        found[ALL_KEYS].append(row)
     return found
 
 

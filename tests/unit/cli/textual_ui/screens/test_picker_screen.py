@@ -226,13 +226,17 @@ def test_every_command_of_ours_has_a_topic_and_none_has_two() -> None:
 
 
 def test_a_topic_tells_its_commands_and_keys_and_all_keys_are_told_by_where_they_count() -> None:
-    picker = help_on("", [("undo", "", "take back")], {})
+    picker = help_on("", [("undo", "", "take back")], {"": ChatLog.BINDINGS})
     assert picker.preview is not None
     topics = {row.title: "\n".join(map(text_of, picker.preview(row, 0))) for row in picker.rows(0)}
 
     assert "/undo" in topics["Files and undo"]
     assert "Take back" in topics["Files and undo"]
     assert "Ctrl+Home Ctrl+End" in topics["All keys"]
+    assert [line.split()[:3] for line in topics["All keys"].splitlines() if line.startswith("Enter")] == [
+        ["Enter", "Send,", "or"],
+        ["Enter", "Marked", "entry:"],
+    ]
     assert topics["Settings"].split("\n") == ["Settings", ""]
 
 
