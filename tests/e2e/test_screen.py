@@ -678,6 +678,21 @@ def test_without_colours_nothing_is_coloured_and_the_cursor_is_seen(vibe: VibeCo
     tmux.wait_for("EXIT 0")
 
 
+def test_with_16_colours_and_ascii_the_terminal_gets_nothing_else(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.replay(turns(bash("true"), {"text": "Hello **there**: `code`."}))
+    with (vibe.home / "config.toml").open("a") as settings:
+        settings.write('\n[ui]\ntheme = "16-colours"\nglyphs = "ascii"\n')
+    vibe.at(tmux, "--auto-approve", "hi")
+    tmux.wait_for("Hello there")
+    tmux.wait_for("+ bash true")
+    sent = tmux.sequences()
+    assert not re.search(r"\x1b\[[0-9;]*\b[34]8;", sent), sent
+    assert re.search(r"\x1b\[[0-9;]*\b32m?", sent), sent
+    assert "".join(tmux.screen()).isascii()
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+
+
 def test_an_image_without_a_prompt_has_nowhere_to_go(vibe: VibeCommand, tmux: Tmux) -> None:
     vibe.replay(turns())
     vibe.at(tmux, "--image", "dot.png")

@@ -35,8 +35,17 @@ from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.log.painted_sheet import PaintedSheet
 from vibe.cli.textual_ui.overview.summaries import ViewMoment, away_summary, moment
 from vibe.cli.textual_ui.overview.ticker import Refresher, StatusLine
-from vibe.cli.textual_ui.palettes import ASK_BACKGROUND, DARK, FOLLOW, LIGHT, BackgroundTold, following, seems_dark
-from vibe.cli.textual_ui.readable import Uncoloured, readable
+from vibe.cli.textual_ui.palettes import (
+    ASK_BACKGROUND,
+    DARK,
+    FOLLOW,
+    LIGHT,
+    SIXTEEN,
+    BackgroundTold,
+    following,
+    seems_dark,
+)
+from vibe.cli.textual_ui.readable import Ascii, Groundless, Uncoloured, readable
 from vibe.cli.textual_ui.state_store import UIStateStore
 from vibe.core.config.foreign_keys import MOVED, moved
 from vibe.core.config.paths import CONFIG_FILE
@@ -50,6 +59,7 @@ class UiSettings(Struct, frozen=True, kw_only=True):
     """See ``vibe.core.config.models.UiConfig``; ``problem`` says what of it was not understood, blank: nothing."""
 
     theme: str = FOLLOW
+    glyphs: str = "unicode"
     mouse: bool = True
     notify: str = "bell"
     notify_after_seconds: float = 20.0
@@ -171,8 +181,9 @@ class VibeApp(App[None]):
         self, env: CliEnvironment, leave: Callable[[], object], clock: Callable[[], float] = time.time
     ) -> None:
         super().__init__(driver_class=_driver_class())
-        self._uncoloured = [Uncoloured()]
-        for theme in (DARK, LIGHT, following(is_dark=seems_dark(env.environ))):
+        self._uncoloured, self._groundless, self._ascii = [Uncoloured()], [Groundless()], Ascii()
+        self._following = partial(following, terminal=env.environ.get("TERM", ""))
+        for theme in (DARK, LIGHT, SIXTEEN, self._following(is_dark=seems_dark(env.environ))):
             self.register_theme(theme)
         self.settings = read_settings(env.home)
         is_known = self.settings.theme in self.available_themes
@@ -199,8 +210,10 @@ class VibeApp(App[None]):
         return self.theme_variables
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Those of Textual, which shows greys where no colours are wanted: then ours."""
-        return self._uncoloured if self.no_color else super().get_line_filters()
+        """Those of Textual, but ours without colours, where it shows greys, and with 16; and the one that is set."""
+        filters = self._groundless if self.native_ansi_color else super().get_line_filters()
+        filters = self._uncoloured if self.no_color else filters
+        return [*filters, self._ascii] if self.settings.glyphs == "ascii" else filters
 
     def get_default_screen(self) -> ChatScreen:
         """The chat."""
@@ -228,7 +241,7 @@ class VibeApp(App[None]):
     @on(BackgroundTold)
     def _follow(self, message: BackgroundTold) -> None:
         """Have the palette that fits the terminal."""
-        followed = following(is_dark=message.is_dark)
+        followed = self._following(is_dark=message.is_dark)
         is_other = followed != self.available_themes[FOLLOW]
         self.register_theme(followed)
         if is_other and self.theme == FOLLOW:
