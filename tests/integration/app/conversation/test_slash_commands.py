@@ -424,8 +424,8 @@ async def test_files_are_undone_prompt_by_prompt_and_the_agent_is_told(rig: Rig)
         notices = [message.content for message in talk.conversation.messages[before:]]
         assert (await talk.picker("rewind")).rows(0)[0].title == "thanks", "a notice is no prompt"
 
-    assert first == 'deleted: b.txt\nback to before "add b" · 1 file restored · the chat goes on'
-    assert second == 'restored: a.txt\nback to before "change a" · 1 file restored · the chat goes on'
+    assert first == 'deleted b.txt\nback to before "add b" · 1 file restored · the chat goes on'
+    assert second == 'restored a.txt\nback to before "change a" · 1 file restored · the chat goes on'
     assert [notice.rpartition(": ")[2] for notice in notices] == ["b.txt", "a.txt"]
 
 

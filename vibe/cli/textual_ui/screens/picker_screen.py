@@ -90,11 +90,9 @@ class PickerScreen(ModalScreen[str]):
 
     def on_resize(self, event: events.Resize) -> None:
         """Have a part of the window; all of a small one."""
-        width, height = event.size
-        self._page.styles.width = min(MOST_COLUMNS, max(width - FREE, min(width, LEAST_COLUMNS)))
-        self._page.styles.height = min(
-            max(LEAST_ROWS, int(height * SHARE)), max(height - FREE, min(height, FEWEST_ROWS))
-        )
+        (width, height), styles = event.size, self._page.styles
+        styles.width = min(MOST_COLUMNS, max(width - FREE, min(width, LEAST_COLUMNS)))
+        styles.height = min(max(LEAST_ROWS, int(height * SHARE)), max(height - FREE, min(height, FEWEST_ROWS)))
 
     def on_key(self, event: events.Key) -> None:
         """Filter by what is typed."""
@@ -109,8 +107,8 @@ class PickerScreen(ModalScreen[str]):
 
     def on_click(self, event: events.Click) -> None:
         """Mark the row that is clicked; choose the one that is marked."""
-        room = self._page.size.height - FRAME
-        place = first_shown(self._state, room) + event.screen_y - self._page.region.y - 2
+        page = self._page.region
+        place = first_shown(self._state, page.height - FRAME) + event.screen_y - page.y - 2
         if event.widget is not self._page or not 0 <= place < len(self._state.rows):
             return
         if place == self._state.marked:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from anyio import to_thread
 
 from vibe.app.conversation.conversation import BusyError
-from vibe.core.config.paths import in_utf8
 from vibe.core.messages import UserMessage
 from vibe.core.middleware.port import HOST_NOTICE
 from vibe.core.session.restoring import FileBack
@@ -16,6 +15,7 @@ from vibe.core.told_files import told_parts
 from vibe.core.tools.edits import FileDiff, file_diff
 from vibe.front.cells import Line
 from vibe.front.event_text import counted, one_line
+from vibe.front.listings import restored_lines
 from vibe.front.picker import Picker, PickRow, wrapped
 from vibe.front.slash.command import Talk, Typed
 from vibe.front.slash.wording import TITLE_LENGTH
@@ -103,15 +103,9 @@ async def _go_back(talk: Talk, index: int, mode: int) -> None:
     """Go back to before the prompt at that message, and say what became of it."""
     prompt = told_parts(talk.conversation.messages[index].content)[0]
     report = await talk.conversation.rewind(index, files=mode != CHAT_ONLY, chat=mode != FILES_ONLY)
-    files = report.files
-    for what, names in (("restored", files.restored), ("deleted", files.deleted)):
-        if names:
-            talk.say(f"{what}: {one_line(', '.join(names))}")
-    for name, reason in files.skipped.items():
-        talk.say(f"not restored: {one_line(name)}: {one_line(reason)}")
-    for conflict in files.conflicts:
-        talk.say(f"{conflict.path} was changed elsewhere; that version is kept as {in_utf8(conflict.saved_as)}")
-    changed = len(files.restored) + len(files.deleted)
+    for line in restored_lines(report.files):
+        talk.say(line)
+    changed = len(report.files.restored) + len(report.files.deleted)
     facts = [
         f'back to before "{one_line(prompt, TITLE_LENGTH)}"',
         counted(changed, "file") + " restored" if changed else "",
