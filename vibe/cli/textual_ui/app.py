@@ -163,12 +163,8 @@ class VibeApp(App[None]):
     """
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "escape", "stop", "Stop, close, put off; twice on an empty line: go back to before a prompt", show=False
-        ),
-        Binding(
-            "ctrl+c", "stop_or_clear", "Copy what is selected, stop, clear the line, leave", priority=True, show=False
-        ),
+        Binding("escape", "stop", "Stop, close, put off; twice on an empty line: go back", show=False),
+        Binding("ctrl+c", "stop_or_clear", "Copy, stop, clear, leave", priority=True, show=False),
         Binding("ctrl+d", "leave_if_blank", "Leave", priority=True, show=False),
         Binding("ctrl+o", "toggle_calls", "Unfold all calls", show=False),
         Binding("ctrl+z", "rest", "Go to the shell; fg comes back", priority=True, show=False),
@@ -345,26 +341,15 @@ class VibeApp(App[None]):
 
     def _action_show(self, what: str) -> None:
         """Show the palette or the help over what is shown; where a picker is, close that."""
-        from vibe.cli.textual_ui.screens.picker_screen import (  # noqa: PLC0415  behind the first frame
-            PickerScreen,
-            help_on,
-            palette,
-        )
+        from vibe.cli.textual_ui.screens import picker_screen  # noqa: PLC0415  behind the first frame
 
-        if isinstance(self.screen, PickerScreen):
+        if isinstance(self.screen, picker_screen.PickerScreen):
             self.screen.action_leave()
             return
-        chat = self.controller.chat
-        commands = () if chat is None else chat.about.commands
-        bindings = {
-            "app": self.BINDINGS,
-            "screen": self.chat_screen.BINDINGS,
-            "": [*ChatLog.BINDINGS, *PaintedSheet.BINDINGS],
-        }
-        if what != "palette":
-            self.push_screen(PickerScreen(help_on(what.removeprefix("help").strip(), commands, bindings)), self._take)
-        elif self.screen is self.chat_screen:
-            self.push_screen(PickerScreen(palette(commands, bindings)), self._take)
+        chat, marked = self.controller.chat, [*ChatLog.BINDINGS, *PaintedSheet.BINDINGS]
+        tables = {"app.": self.BINDINGS, "": self.chat_screen.BINDINGS, "chat": marked}
+        picker = picker_screen.overview_of(what, () if chat is None else chat.about.commands, tables)
+        self.push_screen(picker_screen.PickerScreen(picker), self._take)
 
     def _take(self, line: str | None) -> None:
         """Carry a chosen line out, or begin it; it may be an action, or a topic of the help."""
@@ -377,7 +362,7 @@ class VibeApp(App[None]):
         elif line.startswith("/"):
             self.chat_screen.hear(line)
         else:
-            self.call_later(self.run_action, line)
+            self.call_later(self.run_action, line, self.chat_screen)
 
     def _sign(self, words: str) -> None:
         """Call the person in the way that is set."""

@@ -68,14 +68,14 @@ async def test_the_chat_is_scrolled_from_the_line_and_typing_goes_back_to_its_en
         await pilot.pause()
         for up in ("pageup", "ctrl+home", "home"):
             await pilot.press(up)
-            assert log.scroll_offset.y < log._end
+            assert log.scroll_offset.y < log.max_scroll_y
             await pilot.press("x")
             await pilot.pause()
-            assert (app.chat_screen.prompt.text, log.scroll_offset.y) == ("x", log._end)
+            assert (app.chat_screen.prompt.text, log.scroll_offset.y) == ("x", log.max_scroll_y)
             await pilot.press("backspace")
         for down in ("end", "ctrl+end"):
             await pilot.press("ctrl+home", down)
-            assert log.scroll_offset.y == log._end
+            assert log.scroll_offset.y == log.max_scroll_y
         await pilot.press("x", "home", "y")
         assert app.chat_screen.prompt.text == "yx"
 

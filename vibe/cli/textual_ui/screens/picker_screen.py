@@ -220,20 +220,17 @@ ASKS_HELP: Final = "help "
 UNOFFERED: Final = frozenset({"escape", "ctrl+c", "ctrl+d", "ctrl+p", "tab", "ctrl+up", "ctrl+down"})
 FACT_CELLS: Final = 18
 Tables: TypeAlias = Mapping[str, Sequence[BindingType]]
-"""Keys with their actions: those of the ``app``, of the ``screen``, and (blank) those of an entry that is marked."""
+"""Keys with their actions: of the app (``app.``), of the chat's screen (blank), and of a marked entry (``chat``)."""
 
 
-def palette(commands: Iterable[CommandRow], tables: Tables) -> Picker:
-    """All that can be done by a key or a command, to be done."""
+def overview_of(what: str, commands: Iterable[CommandRow], tables: Tables) -> Picker:
+    """All that can be done (``palette``), the topics of the ``help``, or with a topic behind that word this one."""
     topics = _topics(commands, tables)
-    rows = [row for rows in (topics.pop(ALL_KEYS), *topics.values()) for row in rows if row.line]
-    return Picker(title="Commands", rows=lambda _: list(dict.fromkeys(rows)), enter="do it")
-
-
-def help_on(topic: str, commands: Iterable[CommandRow], tables: Tables) -> Picker:
-    """The commands and keys of a topic; blank: the topics."""
-    topics = _topics(commands, tables)
-    if topic:
+    topic = what.removeprefix(ASKS_HELP)
+    if what == "palette":
+        rows = dict.fromkeys(row for rows in (topics[ALL_KEYS], *topics.values()) for row in rows if row.line)
+        return Picker(title="Commands", rows=lambda _: list(rows), enter="do it")
+    if topic in topics:
         return Picker(title=f"Help: {topic}", rows=lambda _: topics[topic], enter="do it")
     names = [
         PickRow(f"{ASKS_HELP}{name}", name, words=" ".join(f"{row.title} {row.fact}" for row in rows))
@@ -259,11 +256,11 @@ def _topics(commands: Iterable[CommandRow], tables: Tables) -> dict[str, list[Pi
         found[topic_of.get(name, TALK)].append(PickRow(line, title, f"/{plain_line(name)}", usage))
     keys = [("", names, what) for names, what in LINE_KEYS]
     for owner, table in tables.items():
-        for one in table:
-            if isinstance(one, Binding):
-                action = one.action if "." in one.action else f"{owner}.{one.action}"
-                line = action if owner and one.key not in UNOFFERED else ""
-                keys.append((line, one.key, one.description if owner else f"Marked entry: {one.description.lower()}"))
+        for one in (one for one in table if isinstance(one, Binding)):
+            action = one.action if one.action.startswith("app.") else f"{owner}{one.action}"
+            is_of_entry = owner == "chat"
+            line = "" if is_of_entry or one.key in UNOFFERED else action
+            keys.append((line, one.key, f"Marked entry: {one.description.lower()}" if is_of_entry else one.description))
     found[TALK] += [PickRow("", what, mark) for mark, what in MARKS]
     for line, names, what in keys:
         row = PickRow(line, what, shown_keys(names))

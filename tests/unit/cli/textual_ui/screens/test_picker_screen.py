@@ -24,7 +24,14 @@ from vibe.cli.textual_ui.input.prompt_area import PromptArea
 from vibe.cli.textual_ui.input.prompt_input import PromptInput
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.log.painted_sheet import LETTERS
-from vibe.cli.textual_ui.screens.picker_screen import COMMANDS, LINE_KEYS, PickerPage, PickerScreen, help_on, shown_keys
+from vibe.cli.textual_ui.screens.picker_screen import (
+    COMMANDS,
+    LINE_KEYS,
+    PickerPage,
+    PickerScreen,
+    overview_of,
+    shown_keys,
+)
 from vibe.front.cells import Line, text_of
 from vibe.front.picker import Picker, PickRow
 from vibe.front.slash.table import WORDS
@@ -226,7 +233,7 @@ def test_every_command_of_ours_has_a_topic_and_none_has_two() -> None:
 
 
 def test_a_topic_tells_its_commands_and_keys_and_all_keys_are_told_by_where_they_count() -> None:
-    picker = help_on("", [("undo", "", "take back")], {"": ChatLog.BINDINGS})
+    picker = overview_of("help", [("undo", "", "take back")], {"chat": ChatLog.BINDINGS})
     assert picker.preview is not None
     topics = {row.title: "\n".join(map(text_of, picker.preview(row, 0))) for row in picker.rows(0)}
 
