@@ -174,7 +174,13 @@ class ChatSession:
         self.entitle("")  # its first prompt will
 
     def rewind(
-        self, message_index: int, environ: Mapping[str, str], own: OwnPlaces = NO_OWN_PLACES, *, files: bool, chat: bool
+        self,
+        message_index: int,
+        environ: Mapping[str, str],
+        own: OwnPlaces = NO_OWN_PLACES,
+        *,
+        files: bool,
+        chat: bool = True,
     ) -> RewindReport:
         """Go on in a new session before the message at ``message_index``; with ``files``, put the files back, too.
 
