@@ -30,7 +30,6 @@ from vibe.cli.textual_ui.panels.request_queue import Awaited, RequestQueue
 from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter, journals_of
 from vibe.cli.textual_ui.presenters.plan_cards import PlanCards, PlanningCards
 from vibe.cli.textual_ui.presenters.start_page import StartPage
-from vibe.cli.textual_ui.screens.setup_screen import SetupScreen
 from vibe.cli.textual_ui.screens.transcript_screen import TranscriptScreen
 from vibe.cli.textual_ui.state_store import ScreenPhase, UIStateStore
 from vibe.core.config.paths import shown
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ipc.events import PlanProposedEvent
-    from vibe.app.first_use.flow import FirstUse
     from vibe.view.agent_view import Key as ViewKey
     from vibe.view.view import View
 
@@ -309,10 +307,6 @@ class ChatScreen(Screen[None]):
         if word == "revise":
             self._bottom.put_proposal_off()  # the next version takes its place
         return word, text
-
-    async def set_up(self, open_flow: Callable[[], FirstUse]) -> None:
-        """Have the person choose provider, key and model, as far as they want."""
-        await choice_of(self._our_app, SetupScreen(open_flow))
 
     # --- keys
 

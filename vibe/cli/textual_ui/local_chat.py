@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from anyio import Event, Lock, sleep, to_thread
@@ -18,7 +17,6 @@ from vibe.app.conversation.opening import AgentChange, Opening, PromptLimits, Se
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.conversation.session import before_summary, begins_with_summary
 from vibe.app.engine.host import Host
-from vibe.app.first_use.flow import FirstUse
 from vibe.app.inspect.updates import look_for_update
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.drafting import PlanDraft
@@ -26,7 +24,7 @@ from vibe.app.plan.run import PlanRun
 from vibe.cli.textual_ui.chat_screen import ChatScreen
 from vibe.cli.textual_ui.controllers.app_controller import ChatAbout
 from vibe.cli.textual_ui.presenters.chat_presenter import SavedPart
-from vibe.cli.textual_ui.screen_commands import picked, screen_commands
+from vibe.cli.textual_ui.screen_commands import is_due, picked, screen_commands, set_up
 from vibe.core.config.paths import CONFIG_FILE, VibePaths, project_lineage, shown
 from vibe.core.config.trust import TrustStore
 from vibe.core.messages import Message
@@ -391,9 +389,8 @@ async def hold_chat(
         UsageError, EnvironmentFailure, ipc.errors.IpcError: as ``LocalTalk.hold``.
     """
     opening, limits = talk
-    open_flow = partial(FirstUse, host, opening.workdir)
-    if sets_up or (opening.model is None and await to_thread.run_sync(_is_due, open_flow)):
-        await stage.set_up(open_flow)
+    if sets_up or (opening.model is None and await to_thread.run_sync(is_due, host, opening.workdir)):
+        await set_up(stage, host, opening.workdir)
     if not opening.trust:
         await _ask_for_trust(host, opening.workdir, stage)
     async with Runtime(host) as runtime:
@@ -430,11 +427,3 @@ async def _ask_for_trust(host: Host, workdir: Path, stage: ChatScreen) -> None:
             await to_thread.run_sync(file.refuse, root)
     except VibeError as error:
         stage.say(f"{error}", "error")
-
-
-def _is_due(open_flow: Callable[[], FirstUse]) -> bool:
-    """Return whether the user has no key yet for any model; reads the settings. False if they are wrong."""
-    try:
-        return open_flow().is_due
-    except ConfigError:
-        return False

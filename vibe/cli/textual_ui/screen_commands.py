@@ -20,11 +20,14 @@ from vibe.cli.textual_ui.screens.setup_screen import SetupScreen
 from vibe.front.picker import Picker, PickRow
 from vibe.front.slash.command import SlashCommand, Talk, Typed
 from vibe.front.slash.wording import too_much
-from vibe.system.errors import UsageError
+from vibe.system.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from textual.app import App
 
+    from vibe.app.engine.host import Host
     from vibe.front.cells import Line
 
 SAMPLE: list[Line] = [
@@ -45,7 +48,7 @@ def screen_commands(stage: ChatScreen) -> Mapping[str, SlashCommand]:
         ("attach", "SOURCE", "save this conversation and show a run of another process", partial(_attach, stage)),
         ("find", "WORDS", "search the chat upwards; repeat for the next match", partial(_find, stage)),
         ("review", "[ID]", "read what a plan changed: comment, accept, give files back", partial(_review, app, {})),
-        ("setup", "", "set up provider, key, model and theme again", partial(_set_up, app)),
+        ("setup", "", "set up provider, key, model and theme again", partial(_set_up, stage)),
     )
     found = {
         name: SlashCommand(name=name, usage=usage, about=about, handler=handler) for name, usage, about, handler in rows
@@ -59,6 +62,19 @@ def screen_commands(stage: ChatScreen) -> Mapping[str, SlashCommand]:
 async def picked(stage: ChatScreen, picker: Picker) -> str | None:
     """Have the person choose, over the chat, and return the line of it; blank or None: they would rather not."""
     return await choice_of(_app_of(stage), PickerScreen(picker))
+
+
+async def set_up(stage: ChatScreen, host: Host, workdir: Path) -> bool | None:
+    """Have the person choose provider, key and model, as far as they want; True: they kept a choice."""
+    return await choice_of(_app_of(stage), SetupScreen(partial(FirstUse, host, workdir)))
+
+
+def is_due(host: Host, workdir: Path) -> bool:
+    """Return whether the user has no key yet for any model; reads the settings. False if they are wrong."""
+    try:
+        return FirstUse(host, workdir).is_due
+    except ConfigError:
+        return False
 
 
 def _app_of(stage: ChatScreen) -> App[None]:
@@ -87,11 +103,10 @@ async def _review(app: App[None], drafts: dict[str, Any], talk: Talk, typed: Typ
     await review_plan(partial(choice_of, app), drafts, talk, typed.rest)
 
 
-async def _set_up(app: App[None], talk: Talk, typed: Typed) -> None:
+async def _set_up(stage: ChatScreen, talk: Talk, typed: Typed) -> None:
     if typed.rest:
         raise too_much(typed)
-    is_kept = await choice_of(app, SetupScreen(partial(FirstUse, talk.runtime.host, talk.opening.workdir)))
-    if is_kept:
+    if await set_up(stage, talk.runtime.host, talk.opening.workdir):
         await talk.commands["reload"].handler(talk, Typed(name="reload"))
 
 

@@ -60,7 +60,10 @@ def _in_colours(lines: Sequence[LogBlock], language: str) -> Iterable[LogBlock]:
     if not language or not code.strip() or len(code) > _MOST_CODE:
         return lines
     shown = highlighted(code, language).split("\n", allow_blank=True)
-    return [line._replace(content=line.content[:1] + each) for line, each in zip(lines, shown, strict=True)]
+    return [
+        LogBlock(line.content[:1] + each, line.first, line.rest, line.look)
+        for line, each in zip(lines, shown, strict=True)
+    ]
 
 
 def _of_diff(lines: Sequence[str]) -> Iterator[LogBlock | str]:
