@@ -50,7 +50,7 @@ TALK = (
     ("look at that", "I have seen it."),
     ("/agents plan", "plan with replay"),
     ("and now?", "A plan needs thought."),
-    ("/rewind 2", "the conversation has 2 messages now"),
+    ("/rewind 2", 'back to before "'),
     ("/cost", " calls, "),
     ("/nonsense", "unknown command"),
     ("/exit", "EXIT 0"),

@@ -147,24 +147,53 @@ def test_a_long_session_opens_with_its_newest_messages_older_ones_come_and_words
 
 def test_another_session_is_picked_or_none(vibe: VibeCommand, tmux: Tmux) -> None:
     vibe.replay(turns({"text": "Hello."}, {"text": "Welcome back."}))
-    session_id = vibe("--output", "json", "-p", "an old question").document["session_id"]
+    vibe("-p", "an old question")
     vibe.at(tmux, "a new question")
     tmux.wait_for("Hello.")
 
     tmux.type("/resume")
-    tmux.wait_for(f"{session_id[:8]}  an old question")
+    tmux.wait_for("> an old question")
+    tmux.wait_for("▸ an old question")
+    assert not any("▸ a new question" in line for line in tmux.screen())
     tmux.press("Escape")
     until(lambda: not any("Esc back" in line for line in tmux.screen()))
     tmux.wait_for("> a new question")
     tmux.type("/resume")
-    tmux.wait_for(f"{session_id[:8]}  an old question")
+    tmux.wait_for("▸ an old question")
     tmux.press("Enter")
+    until(lambda: not any("Esc back" in line for line in tmux.screen()))
     tmux.wait_for("> an old question")
     assert not any("a new question" in line for line in tmux.screen())
     tmux.type("go on")
     tmux.wait_for("Welcome back.")
     tmux.press("C-d")
     tmux.wait_for("saved · vibe -c goes on")
+    tmux.wait_for("EXIT 0")
+
+
+def test_a_few_keys_go_back_to_before_a_prompt_and_look_at_a_theme(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.replay(turns(bash("echo new > made.txt"), {"text": "It is made."}))
+    vibe.at(tmux, "--auto-approve", "make it")
+    tmux.wait_for("It is made.")
+    until(lambda: not any("Esc stops" in line for line in tmux.screen()))
+    tmux.type("/diff")
+    tmux.wait_for("diff 1 file")
+    tmux.wait_for("+new")
+    tmux.press("Escape", "Escape")
+    tmux.wait_for("made.txt  deleted (new since then)")
+    tmux.press("Enter")
+    tmux.wait_for('back to before "make it" · 1 file restored')
+    assert not (vibe.workdir / "made.txt").exists()
+    tmux.wait_for("> make it")
+
+    tmux.press("C-u")
+    tmux.type("/theme")
+    tmux.wait_for("▸ follow the terminal")
+    tmux.press("Down")
+    tmux.wait_for("▸ vibe-dark")
+    tmux.press("Enter")
+    until(lambda: 'theme = "vibe-dark"' in (vibe.home / "config.toml").read_text())
+    tmux.press("C-d")
     tmux.wait_for("EXIT 0")
 
 
@@ -332,8 +361,8 @@ def test_a_screen_that_breaks_in_a_worker_pauses_the_plan_and_leaves_no_process(
 ) -> None:
     sign = tmp_path / "break"
     sign.touch()
-    picker = "vibe.cli.textual_ui.screen_commands"
-    code = BREAK.format(module=picker, owner="SessionPicker", name="_read", sign=sign)
+    picker = "vibe.cli.textual_ui.screens.picker_screen"
+    code = BREAK.format(module=picker, owner="PickerScreen", name="_read", sign=sign)
     (tmp_path / "sitecustomize.py").write_text(code)
     vibe.environ["PYTHONPATH"] = str(tmp_path)
     vibe.replay(turns())
@@ -344,7 +373,7 @@ def test_a_screen_that_breaks_in_a_worker_pauses_the_plan_and_leaves_no_process(
     tmux.wait_for("a accept and run")
     tmux.press("a")
     tmux.wait_for("0/1 · ")
-    tmux.type("/resume")
+    tmux.type("/theme")
     tmux.wait_for("internal error (RuntimeError: broken on purpose)")
     tmux.wait_for("paused at 0/1 · vibe goes on")
     tmux.wait_for("EXIT 1")
@@ -645,6 +674,21 @@ def test_without_colours_nothing_is_coloured_and_the_cursor_is_seen(vibe: VibeCo
     assert not re.search(r"\x1b\[[0-9;]*\b[34]8;", sent), sent
     assert re.search(r"abc\x1b\[[0-9;]*7m ", sent), sent
     tmux.press("C-c")
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+
+
+def test_with_16_colours_and_ascii_the_terminal_gets_nothing_else(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.replay(turns(bash("true"), {"text": "Hello **there**: `code`."}))
+    with (vibe.home / "config.toml").open("a") as settings:
+        settings.write('\n[ui]\ntheme = "16-colours"\nglyphs = "ascii"\n')
+    vibe.at(tmux, "--auto-approve", "hi")
+    tmux.wait_for("Hello there")
+    tmux.wait_for("+ bash true")
+    sent = tmux.sequences()
+    assert not re.search(r"\x1b\[[0-9;]*\b[34]8;", sent), sent
+    assert re.search(r"\x1b\[[0-9;]*\b32m?", sent), sent
+    assert "".join(tmux.screen()).isascii()
     tmux.press("C-d")
     tmux.wait_for("EXIT 0")
 

@@ -6,12 +6,14 @@ import json
 import time
 from typing import TYPE_CHECKING
 
+from vibe.core.config.paths import in_utf8
 from vibe.core.instructions.memory import MAX_TEXT, MemoryScope, MemoryStore
 from vibe.core.tools.loading import BUILTIN
 from vibe.front.event_text import counted, one_line
 
 if TYPE_CHECKING:
     from vibe.app.engine.settings import ShownSetting
+    from vibe.core.session.restoring import Restored
     from vibe.core.skills.manager import SkillInfo
     from vibe.core.tools.manager import ToolManager
     from vibe.core.tools.mcp.connection import ServerState
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 LONGEST = 400
 PROBLEM_LENGTH = 600
 REASON_LENGTH = 1_000
+SHOWN_FILES = 20
 NO_SERVERS = "no MCP servers are configured: see [[mcp_servers]] in docs/guide/mcp.md"
 NO_SKILLS = "no skills: put one in .vibe/skills/NAME/SKILL.md here, or below the same folder at home"
 
@@ -80,3 +83,15 @@ def memory_lines(store: MemoryStore) -> list[str]:
 def decision_line(decision: PermissionDecision) -> str:
     """Return the decision about a tool call, with its rule."""
     return f"{decision.ruling.value} ({decision.rule}): {one_line(decision.reason, REASON_LENGTH)}"
+
+
+def restored_lines(files: Restored) -> list[str]:
+    """Return a line for each file that was put back, or why it was not."""
+    lines = [f"restored {one_line(name)}" for name in files.restored]
+    lines += [f"deleted {one_line(name)}" for name in files.deleted]
+    if len(lines) > SHOWN_FILES:
+        lines[SHOWN_FILES:] = [f"… and {counted(len(lines) - SHOWN_FILES, 'more file')}"]
+    for conflict in files.conflicts:
+        kept = one_line(in_utf8(conflict.saved_as), LONGEST)
+        lines.append(f"{one_line(conflict.path)} was changed elsewhere; that version is kept as {kept}")
+    return [*lines, *(f"not restored: {one_line(name)}: {one_line(why)}" for name, why in files.skipped.items())]

@@ -328,10 +328,10 @@ def _model(model: ModelFacts) -> Line:
         return [*line, (" · no key yet: /setup", "muted")]
     if model.prices is None:
         return line
-    return [*line, (f" · {_price(model.prices[0])} in, {_price(model.prices[1])} out per M tok", "muted")]
+    return [*line, (f" · {price(model.prices[0])} in, {price(model.prices[1])} out per M tok", "muted")]
 
 
-def _price(dollars: float) -> str:
+def price(dollars: float) -> str:
     """A price per million tokens: ``$2``, ``$0.40``; below a cent as exact as it is."""
     if dollars == round(dollars):
         return f"${dollars:,.0f}"

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from typing import Final
+
+WEEK_SECONDS: Final = 7 * 86_400
+
 
 def took(seconds: float) -> str:
     """A time that is over: ``0.2 s``, ``36 s``, ``1:20``, ``1:02 h``."""
@@ -38,3 +43,14 @@ def roughly(seconds: float) -> str:
             halves = round(2 * seconds / size) / 2
             return f"{halves if halves < 10 else round(halves):g} {unit}"
     return f"{max(1, round(seconds))} s"
+
+
+def ago(then: float, now: float) -> str:
+    """The age of something, and after a week its date in the local time; both are unix seconds."""
+    seconds = now - then
+    if seconds >= WEEK_SECONDS:
+        return time.strftime("%Y-%m-%d", time.localtime(then))
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return "now"

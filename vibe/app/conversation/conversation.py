@@ -32,6 +32,7 @@ from vibe.app.conversation.setup import Setup, set_up
 from vibe.app.conversation.user_shell import as_told, run_for_user
 from vibe.core.agent_loop import AgentLoop
 from vibe.core.messages import Image, Message, UserMessage
+from vibe.core.middleware.port import HOST_NOTICE
 from vibe.core.outcome import Outcome
 from vibe.core.session.write_turn import WAITS
 from vibe.core.tools.workspace import ReadTracker
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from vibe.core.session.rewind import RewindReport
 
 PROMPT_ACCOUNT = "this run"
+TAKEN_BACK = "the user has put these files back to what they were before your changes:"
 
 
 class BusyError(UsageError):
@@ -191,8 +193,10 @@ class Conversation:
                 ConversationClearedEvent(conversation_id=self.conversation_id, new_session_id=self.session_id)
             )
 
-    async def rewind(self, message_index: int, *, files: bool = True) -> RewindReport:
+    async def rewind(self, message_index: int, *, files: bool = True, chat: bool = True) -> RewindReport:
         """Go on before one of the messages, in a new session; with ``files``, put back what the agent changed since.
+
+        Without ``chat``, only the files go back, of which the agent is told.
 
         Raises:
             BusyError: a prompt is being answered.
@@ -201,14 +205,20 @@ class Conversation:
         """
         with self._occupied():
             engine = self.setup.engine
-            back = partial(self.session.rewind, message_index, engine.environ, engine.own_places, files=files)
+            where = (message_index, engine.environ, engine.own_places)
+            back = partial(self.session.rewind, *where, files=files, chat=chat)
             async with self._parts.turn.held(self._tell_wait) if files else nullcontext():
                 report = await shielded(partial(to_thread.run_sync, back))
             self._agent, self._reads = None, ReadTracker()
+            changed = (*report.files.restored, *report.files.deleted)
+            if not chat:
+                if changed:
+                    self.session.transcript.append(UserMessage(f"{HOST_NOTICE}{TAKEN_BACK} {', '.join(changed)}"))
+                return report
             self._sink.publish(
                 ConversationRewoundEvent(
                     message_index=message_index,
-                    files=(*report.files.restored, *report.files.deleted),
+                    files=changed,
                     conversation_id=self.conversation_id,
                     new_session_id=self.session_id,
                 )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -41,7 +42,8 @@ from vibe.system.locks import FileLock
 from vibe.system.own_places import NO_OWN_PLACES, OwnPlaces
 
 if TYPE_CHECKING:
-    from vibe.core.session.rewind import RewindReport
+    from vibe.core.session.restoring import FileBack
+    from vibe.core.session.rewind import RewindManager, RewindReport
 
 
 COMPACTED, CLEARED, REWOUND = "compacted", "cleared", "rewound"
@@ -73,6 +75,7 @@ class ChatSession:
         self.transcript = transcript
         self.repaired = ""
         self._snapshots: Snapshots | None = None
+        self._going_back = Lock()
         self._sessions = sessions
         self._meta = meta
         self._locks = locks
@@ -171,23 +174,49 @@ class ChatSession:
         self.entitle("")  # its first prompt will
 
     def rewind(
-        self, message_index: int, environ: Mapping[str, str], own: OwnPlaces = NO_OWN_PLACES, *, files: bool
+        self,
+        message_index: int,
+        environ: Mapping[str, str],
+        own: OwnPlaces = NO_OWN_PLACES,
+        *,
+        files: bool,
+        chat: bool = True,
     ) -> RewindReport:
         """Go on in a new session before the message at ``message_index``; with ``files``, put the files back, too.
+
+        Without ``chat``, only the files go back, and the session is the same.
 
         Raises:
             UsageError: no turn begins there.
             EnvironmentFailure: the files of that time are not known, git or the disk refuses.
         """
-        from vibe.core.session.rewind import RewindManager
 
         def fork(conversation: Transcript) -> str:
-            self.fork_now(partial(conversation.restart, conversation.messages[:message_index]), REWOUND)
-            self.transcript = conversation
+            if chat:
+                self.fork_now(partial(conversation.restart, conversation.messages[:message_index]), REWOUND)
+                self.transcript = conversation
             return self.session_id
 
-        saved = SavedSession(folder=self.folder, meta=self._meta, updated=time.time())
-        return RewindManager(self._sessions, environ, own).rewind(saved, message_index, files=files, fork=fork)
+        with self._going_back:
+            return self._manager(environ, own).rewind(self._saved, message_index, files=files, fork=fork)
+
+    def going_back(self, message_index: int, environ: Mapping[str, str], own: OwnPlaces) -> Sequence[FileBack]:
+        """Return the files that a rewind would put back.
+
+        Raises:
+            EnvironmentFailure: the files of that time are not known, git or the disk refuses.
+        """
+        with self._going_back:
+            return self._manager(environ, own).outlook(self._saved, message_index)
+
+    @property
+    def _saved(self) -> SavedSession:
+        return SavedSession(folder=self.folder, meta=self._meta, updated=time.time())
+
+    def _manager(self, environ: Mapping[str, str], own: OwnPlaces) -> RewindManager:
+        from vibe.core.session.rewind import RewindManager
+
+        return RewindManager(self._sessions, environ, own)
 
     def fork_now(self, restart: Callable[[Path | None], None], outcome: str = COMPACTED) -> None:
         """As ``fork``, blocking; ``outcome`` is that of the session so far."""

@@ -17,9 +17,9 @@ from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.core.config.paths import in_utf8
 from vibe.front.event_text import one_line
+from vibe.front.listings import restored_lines
 
 MESSAGE_LENGTH = 2_000
-SHOWN_FILES = 20
 
 
 def run(args: Arguments, env: CliEnvironment) -> None:
@@ -82,15 +82,6 @@ def run_rewind(args: Arguments, env: CliEnvironment) -> int:
 
 
 def _rewound(rewound: PlanRewind) -> list[str]:
-    files = rewound.files
-    lines = [f"restored {one_line(path, 300)}" for path in files.restored]
-    lines += [f"removed {one_line(path, 300)}" for path in files.deleted]
-    if len(lines) > SHOWN_FILES:
-        lines[SHOWN_FILES:] = [f"… and {len(lines) - SHOWN_FILES:,} more files"]
-    lines += [
-        f"changed by someone else: {one_line(conflict.path, 300)}: kept as {one_line(in_utf8(conflict.saved_as), 600)}"
-        for conflict in files.conflicts
-    ]
-    lines += [f"not restored: {one_line(path, 300)}: {one_line(why)}" for path, why in files.skipped.items()]
+    lines = restored_lines(rewound.files)
     lines += [f"the merge of {step_id} stays on the branch: undo it with git revert" for step_id in rewound.merged]
     return lines or ["no files restored"]

@@ -18,6 +18,7 @@ from vibe.core.messages import AssistantMessage, Message, ToolMessage
 from vibe.core.session.folder import SavedSession, SessionLoader, lock_session
 from vibe.core.session.transcript import Transcript
 from vibe.front.event_text import one_line
+from vibe.front.listings import restored_lines
 from vibe.system.plain_text import plain
 
 if TYPE_CHECKING:
@@ -138,11 +139,5 @@ def run_rewind(args: Arguments, env: CliEnvironment) -> int:
 
 
 def _rewound(report: RewindReport) -> Iterator[str]:
-    files = report.files
-    for what, names in (("restored", files.restored), ("deleted", files.deleted)):
-        yield from (f"{what} {one_line(name)}" for name in names)
-    for conflict in files.conflicts:
-        copy = one_line(in_utf8(conflict.saved_as), 400)
-        yield f"changed by someone else since: {one_line(conflict.path)}, kept as {copy}"
-    yield from (f"not restored: {one_line(name)}: {one_line(reason)}" for name, reason in files.skipped.items())
+    yield from restored_lines(report.files)
     yield f"continue with: vibe --resume {report.session_id[:SHOWN_ID]} -p PROMPT"

@@ -22,8 +22,6 @@ from msgspec.structs import fields
 from textual import on
 from textual.app import App
 from textual.binding import Binding, BindingType
-from textual.command import DiscoveryHit, Hit, Hits, Provider
-from textual.content import Content
 from textual.driver import Driver
 from textual.events import AppBlur, AppFocus
 from textual.filter import LineFilter
@@ -31,18 +29,26 @@ from textual.filter import LineFilter
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.signals import handled_signals
-from vibe.cli.textual_ui.chat_screen import ChatScreen, Hold, choice_of
+from vibe.cli.textual_ui.chat_screen import ChatScreen, Hold
 from vibe.cli.textual_ui.controllers.app_controller import AppController
 from vibe.cli.textual_ui.log.chat_log import ChatLog
+from vibe.cli.textual_ui.log.painted_sheet import PaintedSheet
 from vibe.cli.textual_ui.overview.summaries import ViewMoment, away_summary, moment
 from vibe.cli.textual_ui.overview.ticker import Refresher, StatusLine
-from vibe.cli.textual_ui.palettes import ASK_BACKGROUND, DARK, FOLLOW, LIGHT, BackgroundTold, following, seems_dark
-from vibe.cli.textual_ui.readable import Uncoloured, readable
-from vibe.cli.textual_ui.screen_commands import screen_commands
+from vibe.cli.textual_ui.palettes import (
+    ASK_BACKGROUND,
+    DARK,
+    FOLLOW,
+    LIGHT,
+    SIXTEEN,
+    BackgroundTold,
+    following,
+    seems_dark,
+)
+from vibe.cli.textual_ui.readable import Ascii, Groundless, Uncoloured, readable
 from vibe.cli.textual_ui.state_store import UIStateStore
 from vibe.core.config.foreign_keys import MOVED, moved
 from vibe.core.config.paths import CONFIG_FILE
-from vibe.front.slash.table import SlashTable
 from vibe.system.awake_loop import run_awake
 from vibe.system.programs import open_browser
 from vibe.view.agent_view import Key
@@ -53,6 +59,7 @@ class UiSettings(Struct, frozen=True, kw_only=True):
     """See ``vibe.core.config.models.UiConfig``; ``problem`` says what of it was not understood, blank: nothing."""
 
     theme: str = FOLLOW
+    glyphs: str = "unicode"
     mouse: bool = True
     notify: str = "bell"
     notify_after_seconds: float = 20.0
@@ -122,42 +129,12 @@ class Attention:
             self._sign("vibe has answered")
 
 
-class SlashPalette(Provider):
-    """Finds slash commands by their name or by what they are for."""
-
-    async def discover(self) -> Hits:
-        """All of them, before anything is typed."""
-        for line, about in self._lines():
-            yield DiscoveryHit(Content(line), partial(self._begin, line), text=line, help=about)
-
-    async def search(self, query: str) -> Hits:
-        """Those that fit what is typed."""
-        matcher = self.matcher(query)
-        for line, about in self._lines():
-            score = max(matcher.match(line), matcher.match(about) / 2)
-            if score > 0:
-                name, blank, usage = line.partition(" ")
-                shown = matcher.highlight(name) + Content(blank + usage)  # in usages, brackets are no markup
-                yield Hit(score, shown, partial(self._begin, line), text=line, help=about)
-
-    def _lines(self) -> list[tuple[str, str]]:
-        chat = self.screen
-        commands = chat.commands.values() if isinstance(chat, ChatScreen) else ()
-        return [(command.line, command.about) for command in commands]
-
-    def _begin(self, line: str) -> None:
-        chat = self.screen
-        if isinstance(chat, ChatScreen):
-            chat.prompt.set_text(f"{line.partition(' ')[0]} ")
-            chat.prompt.focus()
-
-
 FRAME_SECONDS = 0.05
 """Between two looks at what changed: what comes alone is shown at once."""
 AWAY_SECONDS = 120.0
 """The absence after which the person is told what happened meanwhile."""
 LEAVE_SECONDS = 2.0
-"""Within which a second Ctrl-C on an empty line leaves."""
+"""Within which a second Ctrl-C on an empty line leaves, and a second Esc goes back."""
 WEB = ("http://", "https://")
 SHOWS_PAGES = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
 """Variables of which one is set where a browser can show itself."""
@@ -184,22 +161,25 @@ class VibeApp(App[None]):
     }
     Input > .input--placeholder, TextArea > .text-area--placeholder { color: $foreground-muted; }
     """
-    COMMANDS = App.COMMANDS | {SlashPalette}
+    ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "stop", "stop", show=False),
-        Binding("ctrl+c", "stop_or_clear", "stop", priority=True, show=False),
-        Binding("ctrl+d", "leave_if_blank", "leave", priority=True, show=False),
-        Binding("ctrl+o", "toggle_calls", "tool output", show=False),
-        Binding("ctrl+z", "rest", "suspend", priority=True, show=False),
-        Binding("shift+tab", "next_mode", "next mode", priority=True, show=False),
+        Binding("escape", "stop", "Stop, close, put off; twice on an empty line: go back", show=False),
+        Binding("ctrl+c", "stop_or_clear", "Copy, stop, clear, leave", priority=True, show=False),
+        Binding("ctrl+d", "leave_if_blank", "Leave", priority=True, show=False),
+        Binding("ctrl+o", "toggle_calls", "Unfold all calls", show=False),
+        Binding("ctrl+z", "rest", "Go to the shell; fg comes back", priority=True, show=False),
+        Binding("ctrl+p", "show('palette')", "All commands", priority=True, show=False),
+        Binding("f1", "show('help')", "Help", priority=True, show=False),
+        Binding("shift+tab", "next_mode", "Mode: the next one", priority=True, show=False),
     ]
 
     def __init__(
         self, env: CliEnvironment, leave: Callable[[], object], clock: Callable[[], float] = time.time
     ) -> None:
         super().__init__(driver_class=_driver_class())
-        self._uncoloured = [Uncoloured()]
-        for theme in (DARK, LIGHT, following(is_dark=seems_dark(env.environ))):
+        self._uncoloured, self._groundless, self._ascii = [Uncoloured()], [Groundless()], Ascii()
+        self._following = partial(following, terminal=env.environ.get("TERM", ""))
+        for theme in (DARK, LIGHT, SIXTEEN, self._following(is_dark=seems_dark(env.environ))):
             self.register_theme(theme)
         self.settings = read_settings(env.home)
         is_known = self.settings.theme in self.available_themes
@@ -208,10 +188,9 @@ class VibeApp(App[None]):
         self._env = env
         self.store = UIStateStore(lambda: self.call_later(self._refresher.wish))  # the change may be of another task
         self.controller = AppController(self.store, leave)
-        commands = screen_commands(self, partial(choice_of, self), self.switch, self._find)
-        self.chat_screen = ChatScreen(env, self.store, self.controller, SlashTable(commands), clock)
+        self.chat_screen = ChatScreen(env, self.store, self.controller, self.switch, clock)
         self.following: Hold | None = None
-        self._pressed_at = 0.0
+        self._pressed = ("", 0.0)
         self._refresher = Refresher(self, self.store.flush, FRAME_SECONDS)
         self._away: tuple[float, ViewMoment] | None = None
         """Since when, in monotonic seconds, the person looks elsewhere, and how all stood then."""
@@ -227,8 +206,10 @@ class VibeApp(App[None]):
         return self.theme_variables
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Those of Textual, which shows greys where no colours are wanted: then ours."""
-        return self._uncoloured if self.no_color else super().get_line_filters()
+        """Those of Textual, but ours without colours, where it shows greys, and with 16; and the one that is set."""
+        filters = self._groundless if self.native_ansi_color else super().get_line_filters()
+        filters = self._uncoloured if self.no_color else filters
+        return [*filters, self._ascii] if self.settings.glyphs == "ascii" else filters
 
     def get_default_screen(self) -> ChatScreen:
         """The chat."""
@@ -256,7 +237,7 @@ class VibeApp(App[None]):
     @on(BackgroundTold)
     def _follow(self, message: BackgroundTold) -> None:
         """Have the palette that fits the terminal."""
-        followed = following(is_dark=message.is_dark)
+        followed = self._following(is_dark=message.is_dark)
         is_other = followed != self.available_themes[FOLLOW]
         self.register_theme(followed)
         if is_other and self.theme == FOLLOW:
@@ -309,9 +290,11 @@ class VibeApp(App[None]):
     # --- keys
 
     def action_stop(self) -> None:
-        """Stop what is at work; what waited for it is in the line again."""
+        """Stop what is at work; what waited for it is in the line again. Twice where nothing is: go back."""
         if self.controller.interrupt():
             self.chat_screen.action_recall("all")
+        elif self._is_second("" if self.chat_screen.prompt.text else "escape"):
+            self.controller.submit("/rewind")
 
     def action_stop_or_clear(self) -> None:
         """Copy what is selected; else stop what is at work, else clear the line, and on a blank one leave."""
@@ -323,11 +306,17 @@ class VibeApp(App[None]):
             self.chat_screen.action_recall("all")
         elif self.chat_screen.prompt.text.strip():
             self.chat_screen.prompt.clear()
-        elif time.monotonic() - self._pressed_at < LEAVE_SECONDS:
+        elif self._is_second("ctrl+c"):
             self.chat_screen.leave()
         else:
-            self._pressed_at = time.monotonic()
             self.notify("Ctrl+C again to quit", timeout=LEAVE_SECONDS)
+
+    def _is_second(self, key: str) -> bool:
+        """Return whether a key was pressed a moment ago, too; blank: none that counts was."""
+        (before, then), now = self._pressed, time.monotonic()
+        is_second = bool(key) and before == key and now - then < LEAVE_SECONDS
+        self._pressed = ("" if is_second else key, now)
+        return is_second
 
     def action_leave_if_blank(self) -> None:
         """Leave, where nothing is typed once the keys before have been taken: this one comes here ahead of them."""
@@ -352,8 +341,30 @@ class VibeApp(App[None]):
         elif self.controller.chat is not None:
             self.controller.chat.next_mode()
 
-    async def _find(self, text: str) -> bool:
-        return await self.chat_screen.presenter.find(text)
+    def _action_show(self, what: str) -> None:
+        """Show the palette or the help over what is shown; where a picker is, close that."""
+        from vibe.cli.textual_ui.screens import picker_screen  # noqa: PLC0415  behind the first frame
+
+        if isinstance(self.screen, picker_screen.PickerScreen):
+            self.screen.action_leave()
+            return
+        chat, marked = self.controller.chat, [*ChatLog.BINDINGS, *PaintedSheet.BINDINGS]
+        tables = {"app.": self.BINDINGS, "": self.chat_screen.BINDINGS, "chat": marked}
+        picker = picker_screen.overview_of(what, () if chat is None else chat.about.commands, tables)
+        self.push_screen(picker_screen.PickerScreen(picker), self._take)
+
+    def _take(self, line: str | None) -> None:
+        """Carry a chosen line out, or begin it; it may be an action, or a topic of the help."""
+        if not line:
+            return
+        if line.startswith("help "):
+            self._action_show(line)
+        elif line.endswith(" "):
+            self.chat_screen.prompt.set_text(line)
+        elif line.startswith("/"):
+            self.chat_screen.hear(line)
+        else:
+            self.call_later(self.run_action, line, self.chat_screen)
 
     def _sign(self, words: str) -> None:
         """Call the person in the way that is set."""

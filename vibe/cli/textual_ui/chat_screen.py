@@ -31,7 +31,6 @@ from vibe.cli.textual_ui.panels.request_queue import Awaited, RequestQueue
 from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter, journals_of
 from vibe.cli.textual_ui.presenters.plan_cards import PlanCards, PlanningCards
 from vibe.cli.textual_ui.presenters.start_page import StartPage
-from vibe.cli.textual_ui.screens.setup_screen import SetupScreen
 from vibe.cli.textual_ui.state_store import ScreenPhase, UIStateStore
 from vibe.core.config.paths import shown
 from vibe.front.start_screen import LOOK, StartChoice, StartFacts
@@ -43,9 +42,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ipc.events import PlanProposedEvent
-    from vibe.app.first_use.flow import FirstUse
     from vibe.cli.textual_ui.screens.agent_screens import AgentScreen
-    from vibe.front.slash.table import SlashTable
     from vibe.view.agent_view import Key as ViewKey
     from vibe.view.view import View
 
@@ -90,7 +87,7 @@ class LowestScreen(Screen[None]):
 class ChatScreen(LowestScreen):
     """The screen that people live in, and the stage of those who hold a conversation for it.
 
-    ``store`` takes the events, ``requests`` asks the person, ``commands`` are the slash commands they can type.
+    ``store`` takes the events, ``requests`` asks the person, ``switch`` leaves the chat for what holds another.
     ``is_drawn`` is set once its first frame is. ``clock`` tells unix seconds.
     """
 
@@ -105,11 +102,13 @@ class ChatScreen(LowestScreen):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+t", "look('overview')", "overview", show=False),
-        Binding("tab", "app.focus('log')", "the chat", show=False),
-        Binding("f2", "look('agents')", "agents", priority=True, show=False),
-        Binding("ctrl+s", "steer", "tell the agent now", show=False),
-        Binding("alt+up", "recall", "take the last queued prompt back", show=False),
+        Binding("ctrl+t", "look('overview')", "Overview", show=False),
+        Binding("tab", "mark(0)", "Complete, else mark an entry of the chat", show=False),
+        Binding("ctrl+up", "mark(-1)", "Mark the entry above", show=False),
+        Binding("ctrl+down", "mark(1)", "Mark the entry below", show=False),
+        Binding("f2", "look('agents')", "Agents: full screen", priority=True, show=False),
+        Binding("ctrl+s", "steer", "Tell the agent at work now", show=False),
+        Binding("alt+up", "recall", "Take the last queued prompt back", show=False),
     ]
 
     def __init__(
@@ -117,14 +116,14 @@ class ChatScreen(LowestScreen):
         env: CliEnvironment,
         store: UIStateStore,
         controller: AppController,
-        commands: SlashTable,
+        switch: Callable[[Hold], object],
         clock: Callable[[], float],
     ) -> None:
         super().__init__()
         self.is_drawn = Event()
         self.store = store
         self.requests = RequestQueue(self._step_of)
-        self.commands = commands
+        self.switch = switch
         self.log_view = ChatLog(id="log")
         self.start = StartPage(self.log_view, self._take_choice, clock)
         self.prompt = PromptInput(
@@ -258,7 +257,6 @@ class ChatScreen(LowestScreen):
         self._said_early.clear()
         self.prompt.complete_with(
             commands=lambda: chat.about.commands,
-            arguments=lambda command, text: self._our_app.call_from_thread(chat.arguments, command, text),
             root=about.folder,
         )
         self._controller.opened(chat, prompt)
@@ -345,10 +343,6 @@ class ChatScreen(LowestScreen):
             self._bottom.put_proposal_off()  # the next version takes its place
         return word, text
 
-    async def set_up(self, open_flow: Callable[[], FirstUse]) -> None:
-        """Have the person choose provider, key and model, as far as they want."""
-        await choice_of(self._our_app, SetupScreen(open_flow))
-
     # --- keys
 
     def action_look(self, what: str) -> None:
@@ -379,6 +373,14 @@ class ChatScreen(LowestScreen):
         self.ticker.keys = ChatLog.KEYS if self.focused is self.log_view else ""
         self.ticker.refresh()
 
+    def _action_mark(self, step: int) -> None:
+        """Have the keys go to the chat, and an entry marked there."""
+        self.set_focus(self.log_view)
+        self.log_view.action_mark(step)
+
+    def _action_leave_log(self) -> None:
+        self._bottom.focus()
+
     def action_steer(self) -> None:
         """Tell the agent at work what is typed, or else what is queued."""
         if not self.prompt.steer():
@@ -395,9 +397,10 @@ class ChatScreen(LowestScreen):
 
     @on(PromptArea.Changed)
     def _leave_choices(self) -> None:
-        """Have the start screen leave its keys to the line, once there is something in it."""
+        """Have the start screen leave its keys to the line, once there is something in it, and the end in sight."""
         if self.prompt.text:
             self.start.rest()
+            self.log_view.go_back()
 
     def _take_choice(self, choice: StartChoice) -> None:
         """Do as the start screen offers."""

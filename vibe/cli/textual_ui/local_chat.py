@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from functools import partial
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from anyio import Event, Lock, sleep, to_thread
@@ -18,7 +17,6 @@ from vibe.app.conversation.opening import AgentChange, Opening, PromptLimits, Se
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.conversation.session import before_summary, begins_with_summary
 from vibe.app.engine.host import Host
-from vibe.app.first_use.flow import FirstUse
 from vibe.app.inspect.updates import look_for_update
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.drafting import PlanDraft
@@ -26,6 +24,7 @@ from vibe.app.plan.run import PlanRun
 from vibe.cli.textual_ui.chat_screen import ChatScreen
 from vibe.cli.textual_ui.controllers.app_controller import ChatAbout
 from vibe.cli.textual_ui.presenters.chat_presenter import SavedPart
+from vibe.cli.textual_ui.screen_commands import is_due, picked, screen_commands, set_up
 from vibe.core.config.paths import CONFIG_FILE, VibePaths, project_lineage, shown
 from vibe.core.config.trust import TrustStore
 from vibe.core.messages import Message
@@ -38,7 +37,7 @@ from vibe.front.plan_summary import below_card
 from vibe.front.request_text import answers_of
 from vibe.front.slash.held_talk import HeldTalk
 from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
-from vibe.front.slash.table import WORDS
+from vibe.front.slash.table import WORDS, SlashTable
 from vibe.front.start_facts import agent_facts, left_line, priced_facts, project_facts
 from vibe.system.errors import ConfigError, UsageError, VibeError
 from vibe.system.own_places import user_home_of
@@ -89,13 +88,6 @@ TOLD = "will be read before the next step"
 _TRUSTED = "it instructs the agent and can run programs, now and later"
 RETRY_SECONDS = 1.0
 """Between two attempts to read settings that are wrong."""
-KEYS = (
-    "!COMMAND: run it in your shell, and show the agent its output; !!COMMAND: without the agent",
-    "@PATH: name a file; a pasted path of an image sends the image",
-    "A prompt sent while the agent works is queued: Ctrl+S sends it at once, Alt+Up edits the last one.",
-    "Esc stops the agent. Up, Ctrl+R: earlier prompts. Ctrl+G: your editor. Ctrl+O: all tool calls. Ctrl+T: overview.",
-    "Tab goes to the chat: j and k mark an entry, Enter folds it, c copies it, b copies its last code block.",
-)
 
 
 class LocalTalk(HeldTalk):
@@ -118,8 +110,7 @@ class LocalTalk(HeldTalk):
             user_input=stage.requests.user_input,
             prompted=stage.hear,
         )
-        super().__init__(runtime, opening, seat, plans, stage.commands)
-        self.keys: Sequence[str] = KEYS
+        super().__init__(runtime, opening, seat, plans, SlashTable(screen_commands(stage)))
         self._limits = limits
         self._stage = stage
         self._leaving = Event()
@@ -187,6 +178,17 @@ class LocalTalk(HeldTalk):
         """Show a sentence of ours."""
         self._stage.say(text)
 
+    def show_diff(self, title: str, fact: str, diff: str) -> None:
+        """Show what changed in files as that of a call is shown."""
+        self._stage.presenter.show_diff(title, fact, diff)
+
+    @property
+    def asked_at(self) -> Mapping[int, float]:
+        """The times of prompts, as far as the screen saw them."""
+        main = self._stage.store.view.main
+        entries = () if main is None else main.entries.values()
+        return {one.message_index: one.ts for one in entries if one.kind == "user" and one.message_index is not None}
+
     def warn(self, warning: str) -> None:
         """Show what is wrong with something that the conversation brings."""
         self._stage.say(warning, "warning")
@@ -243,10 +245,6 @@ class LocalChat:
             saved=_saved(VibePaths(talk.runtime.host.home), talk.conversation.session_id, talk.conversation.messages),
             commands=[(one.name, one.usage, one.about) for one in talk.commands.values()],
         )
-
-    async def arguments(self, command: str, text: str) -> Sequence[str]:
-        """The words that may follow a slash command and the text behind it."""
-        return [choice.value for choice in await self._talk.commands.arguments(self._talk, command, text)]
 
     @property
     def is_busy(self) -> bool:
@@ -346,9 +344,15 @@ class LocalChat:
             await self._send(line)  # the conversation knows what to say of a word that no command has
             return
         command, typed = called
-        if command.name in WORDS:
-            self._stage.say(line, "typed")
         try:
+            picker = await command.picker(self._talk) if command.picker is not None and not typed.rest else None
+            if picker is not None and picker.rows(picker.mode):
+                chosen = await picked(self._stage, picker)
+                if chosen:
+                    await self._command(chosen)
+                return
+            if command.name in WORDS:
+                self._stage.say(line, "typed")
             await command.handler(self._talk, typed)
         except (VibeError, IpcError) as error:
             self._stage.give_back(line, f"{error}")
@@ -390,9 +394,8 @@ async def hold_chat(
         UsageError, EnvironmentFailure, ipc.errors.IpcError: as ``LocalTalk.hold``.
     """
     opening, limits = talk
-    open_flow = partial(FirstUse, host, opening.workdir)
-    if sets_up or (opening.model is None and await to_thread.run_sync(_is_due, open_flow)):
-        await stage.set_up(open_flow)
+    if sets_up or (opening.model is None and await to_thread.run_sync(is_due, host, opening.workdir)):
+        await set_up(stage, host, opening.workdir)
     if not opening.trust:
         await _ask_for_trust(host, opening.workdir, stage)
     async with Runtime(host) as runtime:
@@ -429,11 +432,3 @@ async def _ask_for_trust(host: Host, workdir: Path, stage: ChatScreen) -> None:
             await to_thread.run_sync(file.refuse, root)
     except VibeError as error:
         stage.say(f"{error}", "error")
-
-
-def _is_due(open_flow: Callable[[], FirstUse]) -> bool:
-    """Return whether the user has no key yet for any model; reads the settings. False if they are wrong."""
-    try:
-        return open_flow().is_due
-    except ConfigError:
-        return False

@@ -9,7 +9,7 @@ from typing import Final
 
 from textual.color import Color
 from textual.message import Message
-from textual.theme import Theme
+from textual.theme import BUILTIN_THEMES, Theme
 
 FOLLOW: Final = "follow"
 """The theme that takes after the terminal."""
@@ -19,7 +19,11 @@ def _spelt_out(theme: Theme, muted: str) -> Theme:
     """The theme with one blue for accent and primary: amber is for nothing but a person who is needed, and silence."""
     texts = {"primary": theme.primary, "accent": theme.primary, "secondary": muted}
     texts |= {"success": str(theme.success), "warning": str(theme.warning), "error": str(theme.error)}
-    variables = {"foreground-muted": muted, **{f"text-{meaning}": colour for meaning, colour in texts.items()}}
+    variables = {
+        **theme.variables,
+        "foreground-muted": muted,
+        **{f"text-{meaning}": colour for meaning, colour in texts.items()},
+    }
     return replace(theme, accent=theme.primary, secondary=muted, variables=variables)
 
 
@@ -53,7 +57,13 @@ LIGHT: Final = _spelt_out(
     ),
     muted="#5f6670",
 )
-OURS: Final = (FOLLOW, DARK.name, LIGHT.name)
+SIXTEEN: Final = _spelt_out(
+    replace(BUILTIN_THEMES["ansi-dark"], name="16-colours", primary="ansi_cyan"), muted="ansi_default"
+)
+"""The terminal's own colours: its two, and four of its palette for the meanings; all else is told by bold text."""
+OURS: Final = (FOLLOW, DARK.name, LIGHT.name, SIXTEEN.name)
+_OF_FEW_COLOURS: Final = frozenset({"linux", "ansi", "vt100", "vt220", "xterm-16color"})
+"""Terminals with 16 colours at most, by their ``TERM``."""
 _LIGHT_OF_16: Final = frozenset({"7", *map(str, range(9, 16))})
 """Colours of a terminal's own palette on which dark text is read."""
 
@@ -86,10 +96,10 @@ def seems_dark(environ: Mapping[str, str]) -> bool:
     return environ.get("COLORFGBG", "").rpartition(";")[2] not in _LIGHT_OF_16
 
 
-def following(*, is_dark: bool) -> Theme:
-    """Return the theme ``follow`` for a terminal."""
+def following(*, is_dark: bool, terminal: str = "") -> Theme:
+    """Return the theme ``follow`` for a terminal, whose kind its ``TERM`` says."""
     own = DARK if is_dark else LIGHT
-    return replace(own, name=FOLLOW)
+    return replace(SIXTEEN if terminal in _OF_FEW_COLOURS else own, name=FOLLOW)
 
 
 def listed(names: Iterable[str]) -> list[str]:

@@ -10,6 +10,8 @@ from rich.style import Style
 from textual.color import BLACK, WHITE, Color, ColorParseError
 from textual.filter import LineFilter
 
+from vibe.front.cells import SPINNER
+
 LEAST = 5.2
 """Contrast of a colour of text, by WCAG 2; strings of code are drawn at nine tenths of theirs, and still have 4.5."""
 MOST_MUTED = 4.6
@@ -17,6 +19,13 @@ STEP = 0.05
 TEXTS = ("text-primary", "text-secondary", "text-accent", "text-success", "text-warning", "text-error")
 MUTED = "foreground-muted"
 GROUNDS = ("background", "surface", "panel")
+MEANINGS = frozenset({1, 2, 3, 6})
+"""Colours of a terminal's palette: red, green, yellow and cyan."""
+SIGNS = str.maketrans(
+    f"━╍┄╸╺✗✓▸▹↓↑→←·…▌│─├╰╭╮╯┬┴┼┤▏■◆◇◉⊘−⋮{SPINNER}",  # noqa: RUF001  a minus
+    f"=~-==x+>>v^><-.||-+++++++++|#*o@/-:{'*' * len(SPINNER)}",
+)
+"""Our signs, and ASCII in their place."""
 MARKING = 0.3
 """Of brightness, by which the ground of what is marked or under the cursor differs from that of the screen."""
 
@@ -27,6 +36,29 @@ class Uncoloured(LineFilter):
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """See ``LineFilter``."""
         return [Segment(text, style and _uncoloured(style, background), control) for text, style, control in segments]
+
+
+class Groundless(LineFilter):
+    """Leaves out the grounds that have one of the colours with a meaning: in a terminal's own palette none is faint."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002  as in Textual
+        """See ``LineFilter``."""
+        return [Segment(text, style and _groundless(style), control) for text, style, control in segments]
+
+
+@lru_cache(1024)
+def _groundless(style: Style) -> Style:
+    ground = style.bgcolor
+    is_loud = ground is not None and ground.number in MEANINGS
+    return Style(color=style.color, bgcolor="default") + style.without_color if is_loud else style
+
+
+class Ascii(LineFilter):
+    """Shows signs that every font and screen reader has in the place of ours."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002  as in Textual
+        """See ``LineFilter``."""
+        return [Segment(text.translate(SIGNS), style, control) for text, style, control in segments]
 
 
 @lru_cache(1024)

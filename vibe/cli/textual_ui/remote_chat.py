@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -68,11 +68,6 @@ class RemoteChat:
         """The run; all that was said in it comes as events."""
         commands = [(name, *_split(usage)) for name, usage in USAGE.items()]
         return ChatAbout(session_id="", folder=Path(self._entry.info.cwd), saved=SavedPart(()), commands=commands)
-
-    async def arguments(self, command: str, text: str) -> Sequence[str]:  # noqa: ARG002  they all take a step
-        """The steps of the run's plan, where a command takes one."""
-        plan = self._stage.store.view.plan
-        return [] if plan is None or "STEP" not in USAGE.get(command, "") else list(plan.steps)
 
     @property
     def is_busy(self) -> bool:

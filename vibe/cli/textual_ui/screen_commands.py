@@ -1,217 +1,87 @@
-"""Slash commands of the screen alone: colours, setting up, runs of other processes, and SessionPicker to go on."""
+"""Slash commands of the screen alone: colours, setting up, runs of other processes, words to be found, and the help."""
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, cast
 
 from anyio import to_thread
-from msgspec.structs import replace
-from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Vertical
-from textual.content import Content
-from textual.screen import ModalScreen, Screen
-from textual.widgets import Input, OptionList, Static
-from textual.widgets.option_list import Option
 
-from vibe.cli.textual_ui.chat_screen import Hold
-from vibe.cli.textual_ui.palettes import listed
-from vibe.front.slash.command import ArgumentChoice, SlashCommand, Talk, Typed
-from vibe.front.slash.wording import SHOWN_ID, TITLE_LENGTH, too_much
-from vibe.system.errors import UsageError
-from vibe.system.plain_text import plain_line, shortened
+from ipc.registry import Registry
+from vibe.app.engine.settings import Settings
+from vibe.app.first_use.flow import FirstUse
+from vibe.cli.textual_ui.chat_screen import ChatScreen, choice_of
+from vibe.cli.textual_ui.palettes import FOLLOW, listed
+from vibe.cli.textual_ui.remote_chat import hold_attached
+from vibe.cli.textual_ui.screens.picker_screen import PickerScreen
+from vibe.cli.textual_ui.screens.review_screen import review_plan
+from vibe.cli.textual_ui.screens.setup_screen import SetupScreen
+from vibe.front.picker import Picker, PickRow
+from vibe.front.slash.command import SlashCommand, Talk, Typed
+from vibe.front.slash.wording import too_much
+from vibe.system.errors import ConfigError, UsageError
 
-if TYPE_CHECKING:  # after the first frame
-    from vibe.core.session.folder import SavedSession
+if TYPE_CHECKING:
+    from pathlib import Path
 
-MOST_SHOWN = 500
-FOLDER_LENGTH = 40
-WEEK_SECONDS = 7 * 86_400
-TEXT_FROM = 3
-"""Characters from which on the transcripts are searched, too."""
+    from textual.app import App
 
+    from vibe.app.engine.host import Host
+    from vibe.front.cells import Line
 
-class SessionPicker(ModalScreen[str | None]):
-    """Has the person choose a session; the result is its id, None: they would rather not.
-
-    ``load`` reads the sessions, in a thread; those of the folder ``here`` are shown first, alone.
-    """
-
-    CSS = """
-    SessionPicker { align: center middle; }
-    SessionPicker > Vertical { width: 90%; max-width: 120; height: 80%; border: round $primary; padding: 0 1; }
-    SessionPicker OptionList {
-        height: 1fr; border: none; padding: 0; background: transparent; text-wrap: nowrap; text-overflow: ellipsis;
-    }
-    SessionPicker Input, SessionPicker Input:focus { height: 1; border: none; padding: 0 1; margin-bottom: 1; }
-    SessionPicker #keys { color: $foreground-muted; height: 1; }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "back"),
-        Binding("ctrl+a", "toggle_folders", "all folders", priority=True),
-        Binding("down", "move(1)", "next", priority=True, show=False),
-        Binding("up", "move(-1)", "previous", priority=True, show=False),
-        Binding("enter", "choose", "go on", priority=True, show=False),
-    ]
-
-    def __init__(
-        self, load: Callable[[], Sequence[SavedSession]], here: str, clock: Callable[[], float] = time.time
-    ) -> None:
-        super().__init__()
-        self._load = load
-        self._here = here
-        self._clock = clock
-        self._rows: Sequence[SavedSession] = ()
-        self._is_everywhere = False
-        self._found: frozenset[str] = frozenset()
-        """Sessions in whose transcripts the words are."""
-
-    def compose(self) -> ComposeResult:
-        """A line to search with, the sessions, and the keys."""
-        with Vertical() as box:
-            box.border_title = "Sessions"
-            yield Input(placeholder="search titles, folders and messages")
-            yield OptionList()
-            yield Static(Content("Enter open · Ctrl+A all folders · Esc back"), id="keys")
-
-    def on_mount(self) -> None:
-        """Read the sessions behind the picture."""
-        self.query_one(Input).focus()
-        self.run_worker(self._read())
-
-    async def on_input_changed(self, message: Input.Changed) -> None:
-        """Show what fits; the transcripts are searched behind it."""
-        self._found = frozenset()
-        self._show()
-        if len(message.value.strip()) >= TEXT_FROM:
-            self.run_worker(self._search(message.value), exclusive=True, group="search")
-
-    def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
-        """Go on with the one clicked."""
-        self.dismiss(message.option_id)
-
-    def action_leave(self) -> None:
-        """Choose none."""
-        self.dismiss(None)
-
-    def action_toggle_folders(self) -> None:
-        """Show the sessions of all folders, or of this one."""
-        self._is_everywhere = not self._is_everywhere
-        self._show()
-
-    def action_move(self, by: int) -> None:
-        """Mark another."""
-        options = self.query_one(OptionList)
-        (options.action_cursor_down if by > 0 else options.action_cursor_up)()
-
-    def action_choose(self) -> None:
-        """Go on with the one marked."""
-        options = self.query_one(OptionList)
-        if options.highlighted is not None:
-            self.dismiss(options.get_option_at_index(options.highlighted).id)
-
-    async def _read(self) -> None:
-        self._rows = await to_thread.run_sync(self._load)
-        self._is_everywhere = not any(row.meta.workspace == self._here for row in self._rows)
-        self._show()
-
-    async def _search(self, text: str) -> None:
-        self._found = await to_thread.run_sync(partial(_saying, self._rows, text))
-        self._show()
-
-    def _show(self) -> None:
-        words = self.query_one(Input).value.lower().split()
-        rows = [
-            row
-            for row in self._rows
-            if (self._is_everywhere or row.meta.workspace == self._here)
-            and (row.meta.session_id in self._found or all(word in _words(row) for word in words))
-        ]
-        options = self.query_one(OptionList)
-        options.clear_options()
-        options.add_options(Option(self._line(row), id=row.meta.session_id) for row in rows[:MOST_SHOWN])
-        if rows:
-            options.highlighted = 0
-        where = "all folders" if self._is_everywhere else shortened(plain_line(self._here), FOLDER_LENGTH)
-        self.query_one(Vertical).border_subtitle = f"{len(rows)} in {where}".replace("[", "(")
-
-    def _line(self, row: SavedSession) -> Content:
-        title = shortened(plain_line(row.meta.title) or "(no title)", TITLE_LENGTH)
-        folder = f"  {shortened(plain_line(row.meta.workspace), FOLDER_LENGTH)}" if self._is_everywhere else ""
-        return Content.assemble(
-            (f"{when(row.updated, self._clock()):>10}  {row.meta.session_id[:SHOWN_ID]}  ", "$foreground-muted"),
-            title,
-            (folder, "$foreground-muted"),
-        )
+SAMPLE: list[Line] = [
+    [("> ", "accent bold"), ("Fix the tests", "")],
+    [],
+    [("✓ ", "done"), ("edit ", "bold"), ("shop/cart.py", ""), ("  +1 −1", "muted")],  # noqa: RUF001  a minus
+    [("  22 -  total = sum(prices)            ", "failed removed")],
+    [("  22 +  total = round(sum(prices), 2)  ", "done added")],
+    [("✗ ", "failed"), ("bash ", "bold"), ("pytest", ""), ("  exit 1", "failed")],
+    [("? ", "warn bold"), ("asks you", "warn"), ("   ━━━━━╍╍✗━━╸", "accent")],
+]
 
 
-def when(then: float, now: float) -> str:
-    """Say how long ago something was, and after a week its date in the local time; both are unix seconds."""
-    seconds = now - then
-    if seconds >= WEEK_SECONDS:
-        return time.strftime("%Y-%m-%d", time.localtime(then))
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{int(seconds // size)} {unit}"
-    return "now"
-
-
-def _words(row: SavedSession) -> str:
-    return f"{row.meta.title} {row.meta.workspace} {row.meta.session_id}".lower()
-
-
-def _saying(rows: Sequence[SavedSession], text: str) -> frozenset[str]:
-    """Return the sessions in whose transcripts a text is, in any case; reads files."""
-    needle, found = json.dumps(text.strip(), ensure_ascii=False)[1:-1].lower(), set[str]()
-    for row in rows:
-        try:
-            if needle in row.folder.transcript.read_text(encoding="utf-8", errors="replace").lower():
-                found.add(row.meta.session_id)
-        except OSError:
-            continue
-    return frozenset(found)
-
-
-Ask: TypeAlias = Callable[[Screen[Any]], Awaitable[Any]]
-Switch: TypeAlias = Callable[[Hold], object]
-Find: TypeAlias = Callable[[str], Awaitable[bool]]
-
-
-def screen_commands(app: App[Any], ask: Ask, switch: Switch, find: Find) -> Mapping[str, SlashCommand]:
-    """Return the commands that show something on ``app``, by name.
-
-    ``ask`` opens a screen over it, ``switch`` has it show another chat, and ``find`` scrolls up to a text.
-    """
-    attach, find_words, resume = partial(_attach, switch), partial(_find, find), partial(_resume, ask)
+def screen_commands(stage: ChatScreen) -> Mapping[str, SlashCommand]:
+    """Return the commands that show something on a screen, by name."""
+    app = _app_of(stage)
     rows = (
-        ("attach", "SOURCE", "save this conversation and show a run of another process", attach, None),
-        ("find", "WORDS", "search the chat upwards; repeat for the next match", find_words, None),
-        (
-            "review",
-            "[ID]",
-            "read what a plan changed: comment, accept, give files back",
-            partial(_review, ask, {}),
-            None,
-        ),
-        ("resume", "[ID]", "switch to another session", resume, None),
-        ("setup", "", "set up provider, key, model and theme again", partial(_set_up, ask), None),
-        ("theme", "[NAME]", "list themes, or switch to one", partial(_theme, app), partial(_themes, app)),
+        ("attach", "SOURCE", "save this conversation and show a run of another process", partial(_attach, stage)),
+        ("find", "WORDS", "search the chat upwards; repeat for the next match", partial(_find, stage)),
+        ("review", "[ID]", "read what a plan changed: comment, accept, give files back", partial(_review, app, {})),
+        ("setup", "", "set up provider, key, model and theme again", partial(_set_up, stage)),
     )
-    return {
-        name: SlashCommand(name=name, usage=usage, about=about, handler=handler, choices=choices)
-        for name, usage, about, handler, choices in rows
+    found = {
+        name: SlashCommand(name=name, usage=usage, about=about, handler=handler) for name, usage, about, handler in rows
     }
+    about, theme = "choose a theme, or switch to one", partial(_theme, app)
+    picker = partial(_theme_picker, app)
+    found["theme"] = SlashCommand(name="theme", usage="[NAME]", about=about, handler=theme, picker=picker)
+    return found
 
 
-async def _attach(switch: Switch, talk: Talk, typed: Typed) -> None:
-    from ipc.registry import Registry  # noqa: PLC0415  after the first frame
-    from vibe.cli.textual_ui.remote_chat import hold_attached  # noqa: PLC0415  as above
+async def picked(stage: ChatScreen, picker: Picker) -> str | None:
+    """Have the person choose, over the chat, and return the line of it; blank or None: they would rather not."""
+    return await choice_of(_app_of(stage), PickerScreen(picker))
 
+
+async def set_up(stage: ChatScreen, host: Host, workdir: Path) -> bool | None:
+    """Have the person choose provider, key and model, as far as they want; True: they kept a choice."""
+    return await choice_of(_app_of(stage), SetupScreen(partial(FirstUse, host, workdir)))
+
+
+def is_due(host: Host, workdir: Path) -> bool:
+    """Return whether the user has no key yet for any model; reads the settings. False if they are wrong."""
+    try:
+        return FirstUse(host, workdir).is_due
+    except ConfigError:
+        return False
+
+
+def _app_of(stage: ChatScreen) -> App[None]:
+    return cast("App[None]", stage.app)  # pyright: ignore[reportUnknownMemberType]  Textual's has no type
+
+
+async def _attach(stage: ChatScreen, talk: Talk, typed: Typed) -> None:
     host = talk.runtime.host
     registry = Registry(host.home, host.runtime_dir)
     if not typed.rest:
@@ -219,47 +89,29 @@ async def _attach(switch: Switch, talk: Talk, typed: Typed) -> None:
         lines = [f"{one.source}  pid {one.pid}  {one.info.cwd}  {one.info.title}" for one in running]
         raise UsageError("\n".join(["/attach SOURCE: name a run; those that run now:", *lines]))
     await to_thread.run_sync(registry.running_as, typed.rest)  # else this one goes on
-    switch(partial(hold_attached, host, typed.rest, ""))
+    stage.switch(partial(hold_attached, host, typed.rest, ""))
 
 
-async def _find(find: Find, _talk: Talk, typed: Typed) -> None:
+async def _find(stage: ChatScreen, _talk: Talk, typed: Typed) -> None:
     if not typed.rest:
         raise UsageError("/find WORDS: say what to look for")
-    if not await find(typed.rest):
+    if not await stage.presenter.find(typed.rest):
         raise UsageError("/find: not found in this conversation")
 
 
-async def _resume(ask: Ask, talk: Talk, typed: Typed) -> None:
-    load = partial(_sessions, talk.runtime.host.home, talk.conversation.session_id)
-    chosen = typed.rest or await ask(SessionPicker(load, str(talk.opening.workdir)))
-    if chosen:
-        await talk.reopen(replace(talk.opening, resume=chosen, prompt=""))
+async def _review(app: App[None], drafts: dict[str, Any], talk: Talk, typed: Typed) -> None:
+    await review_plan(partial(choice_of, app), drafts, talk, typed.rest)
 
 
-async def _review(ask: Ask, drafts: dict[str, Any], talk: Talk, typed: Typed) -> None:
-    from vibe.cli.textual_ui.screens.review_screen import review_plan  # noqa: PLC0415  after the first frame
-
-    await review_plan(ask, drafts, talk, typed.rest)
-
-
-async def _set_up(ask: Ask, talk: Talk, typed: Typed) -> None:
+async def _set_up(stage: ChatScreen, talk: Talk, typed: Typed) -> None:
     if typed.rest:
         raise too_much(typed)
-    from vibe.app.first_use.flow import FirstUse  # noqa: PLC0415  after the first frame
-    from vibe.cli.textual_ui.screens.setup_screen import SetupScreen  # noqa: PLC0415  as above
-
-    is_kept = await ask(SetupScreen(partial(FirstUse, talk.runtime.host, talk.opening.workdir)))
-    if is_kept:
+    if await set_up(stage, talk.runtime.host, talk.opening.workdir):
         await talk.commands["reload"].handler(talk, Typed(name="reload"))
 
 
-async def _theme(app: App[Any], talk: Talk, typed: Typed) -> None:
-    from vibe.app.engine.settings import Settings  # noqa: PLC0415  after the first frame
-
+async def _theme(app: App[None], talk: Talk, typed: Typed) -> None:
     names = listed(app.available_themes)
-    if not typed.rest:
-        talk.say("\n".join(f"{'*' if name == app.theme else ' '} {name}" for name in names))
-        return
     if typed.rest not in names:
         raise UsageError(f"/theme {typed.rest}: unknown theme; choose from {', '.join(names)}")
     app.theme = typed.rest
@@ -267,14 +119,23 @@ async def _theme(app: App[Any], talk: Talk, typed: Typed) -> None:
     await to_thread.run_sync(writer.set, "ui.theme", typed.rest)
 
 
-async def _themes(app: App[Any], _talk: Talk, _text: str) -> Sequence[ArgumentChoice]:
-    return [ArgumentChoice(name) for name in listed(app.available_themes)]
+async def _theme_picker(app: App[None], _talk: Talk) -> Picker:
+    """The themes; the screen has the colours of the one that is marked."""
+    before = app.theme
+    now = "dark now" if app.available_themes[FOLLOW].dark else "light now"
+    rows = [
+        PickRow(f"/theme {name}", "follow the terminal" if name == FOLLOW else name, now if name == FOLLOW else "")
+        for name in listed(app.available_themes)
+    ]
 
+    def look(row: PickRow | None) -> None:
+        app.theme = before if row is None else row.line.partition(" ")[2]
 
-def _sessions(home: Path, besides: str) -> Sequence[SavedSession]:
-    """Read the saved sessions, but for one."""
-    from vibe.core.config.paths import VibePaths  # noqa: PLC0415  after the first frame
-    from vibe.core.session.folder import SessionLoader  # noqa: PLC0415  as above
-
-    saved = SessionLoader(VibePaths(home).sessions).all().sessions
-    return [one for one in saved if one.meta.session_id != besides]
+    return Picker(
+        title="Theme",
+        rows=lambda _: rows,
+        preview=lambda _row, _mode: SAMPLE,
+        look=look,
+        first=f"/theme {before}",
+        enter="keep",
+    )

@@ -34,6 +34,10 @@ _REPORT: Final = re.compile(r"\x1b(?:\][0-9]|P[0-9>!|$+=]|_[A-Za-z])")
 _REPORT_END: Final = re.compile(r"\x07|\x9c|\x1b\\|(?=[\r\n])|(?=\x1b[^\\])")
 _ANSWER: Final = re.compile(r"\x1b\[[?>=][0-9;:]*[A-Za-z]|\x1b\[[0-9;]*[nx]")
 """An answer in one CSI sequence, but for those that Textual asks for."""
+_SCHEME: Final = re.compile(r"\x1b\[\?997;([12])n")
+"""One that nobody asked for: the terminal has become dark (1), or light."""
+TELL_SCHEMES: Final = "\x1b[?2031h"
+TELL_NO_SCHEMES: Final = "\x1b[?2031l"
 _CUT: Final = re.compile(r"\x1b(?:[\]P_]|\[[?>=]?[0-9;:]*)?\Z")
 """The end of a text that may be the beginning of one."""
 _MODIFIED: Final = re.compile(r"\x1b\[27;([0-9]+);([0-9]+)~")
@@ -77,6 +81,8 @@ class PasteStream:
         """The end of the last text: it may be the beginning of a mark."""
         self._pieces: list[str] = []
         self._answer = ""
+        self._schemes: list[str] = []
+        """Changes of the terminal's colours that were not yielded yet."""
 
     @property
     def is_holding(self) -> bool:
@@ -90,8 +96,8 @@ class PasteStream:
             match self._within:
                 case _Within.KEYS:
                     keys, rest = self._keys(rest)
-                    if keys:
-                        yield keys
+                    schemes, self._schemes = self._schemes, []
+                    yield from filter(None, [keys, *(BackgroundTold(is_dark=scheme == "1") for scheme in schemes)])
                 case _Within.REPORT:
                     end = _REPORT_END.search(rest)
                     self._within = _Within.REPORT if end is None else _Within.KEYS
@@ -139,6 +145,7 @@ class PasteStream:
             self._within = _Within.PASTE
         elif cut := _CUT.search(keys + self._held):
             keys, self._held = (keys + self._held)[: cut.start()], cut[0]
+        self._schemes += _SCHEME.findall(keys)
         keys = _MODIFIED.sub(lambda key: f"\x1b[{key[2]};{key[1]}u", _ANSWER.sub("", keys))
         return keys.replace(ALT_ENTER, "\x1b[13;3u"), rest
 
@@ -218,12 +225,14 @@ class TerminalDriver(LinuxDriver):
         if not self._is_drawn:
             super().start_application_mode()
             self._is_drawn = self._writer_thread is not None  # not while in the background
+            self.write(TELL_SCHEMES)
             self._is_resting = not self._is_drawn
             self._app.call_later(partial(self._app.refresh, layout=True))  # a size that is as before moves nothing
 
     def stop_application_mode(self) -> None:
         """See ``Driver``; nothing where no screen is drawn."""
         if self._is_drawn:
+            self.write(TELL_NO_SCHEMES)
             super().stop_application_mode()
             self._is_drawn = False
 

@@ -410,6 +410,8 @@ class UiConfig(Section):
 
     theme: str = "follow"
     """The colours: `follow` takes `vibe-dark` or `vibe-light`, as the terminal is; or a name that `/theme` lists."""
+    glyphs: Literal["unicode", "ascii"] = "unicode"
+    """The signs of the screen: `ascii` shows `= ~ x - * >` for `━ ╍ ✗ ┄ ⠋ ▸`, for fonts that lack these."""
     mouse: bool = True
     """Use the mouse; false: leave it to the terminal, to select text."""
     notify: Literal["bell", "osc9", "off"] = "bell"

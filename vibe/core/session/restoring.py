@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from vibe.core.config.paths import in_utf8
 from vibe.core.session.errors import SnapshotError
-from vibe.core.session.snapshots import NAMES_SHOWN, PathState, Point, Snapshots, files_after, parents
+from vibe.core.session.snapshots import MOST_BYTES, NAMES_SHOWN, PathState, Point, Snapshots, files_after, parents
 from vibe.system.files import PRIVATE, put_file, replace_file
 from vibe.system.plain_text import some_of
 
@@ -41,6 +41,14 @@ class Blame(Struct, frozen=True, kw_only=True):
 
     mine: AbstractSet[str]
     others: AbstractSet[str]
+
+
+class FileBack(Struct, frozen=True, kw_only=True):
+    """A file that goes back, with its text then and now; None: there is no such file. What is no text is blank."""
+
+    path: str
+    before: str | None
+    now: str | None
 
 
 class Restored(Struct, frozen=True, kw_only=True):
@@ -111,6 +119,29 @@ class Restoration:
             conflicts=tuple(self._conflicts),
             skipped={in_utf8(path): reason for path, reason in sorted(self._skipped.items())},
         )
+
+    def outlook(self) -> list[FileBack]:
+        """Return what it would do to files; touches nothing.
+
+        Raises:
+            SnapshotError: git can't be run.
+        """
+        wanted = {path: kept for path, kept in self._wanted.items() if path not in self._skipped}
+        blobs = dict(self._store.get({kept.blob: kept.size for kept in wanted.values() if kept and kept.blob}))
+        then = {
+            path: None if kept is None else _as_text(blobs.get(kept.blob, b""))
+            for path, kept in wanted.items()
+            if kept is None or kept.blob
+        }
+        files = (FileBack(path=in_utf8(path), before=before, now=self._text(path)) for path, before in then.items())
+        return [file for file in files if file.before is not None or file.now is not None]
+
+    def _text(self, path: str) -> str | None:
+        """The text of a file; None: there is none."""
+        found = self._found(path)
+        if found is None or not stat.S_ISREG(found.st_mode):
+            return None
+        return _as_text((self._top / path).read_bytes()) if found.st_size <= MOST_BYTES else ""
 
     def _each(self, paths: Iterable[str], act: Callable[[str], None]) -> None:
         """Do something about paths; one where that can't be done is left alone from then on."""
@@ -213,6 +244,10 @@ class Restoration:
         except (FileNotFoundError, NotADirectoryError):
             pass
         return None
+
+
+def _as_text(data: bytes) -> str:
+    return "" if b"\0" in data else data.decode("utf-8", "replace")
 
 
 def aside_folder(folder: Path, now: float) -> Path:

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 from vibe.core.messages import Message, ToolMessage
 from vibe.core.session.errors import SnapshotError
 from vibe.core.session.folder import SavedSession, SessionFolder
-from vibe.core.session.restoring import Blame, Restoration, Restored, aside_folder
+from vibe.core.session.restoring import Blame, FileBack, Restoration, Restored, aside_folder
 from vibe.core.session.snapshots import Point, Snapshots
 from vibe.core.session.transcript import Transcript
 from vibe.system.errors import UsageError
@@ -64,6 +64,15 @@ class RewindManager(Struct, frozen=True):
         session_id = fork(conversation) if fork else self._fork(session, conversation, message_index)
         done = Restored() if restoring is None else restoring.carry_out()
         return RewindReport(session_id=session_id, messages=message_index, files=done)
+
+    def outlook(self, session: SavedSession, message_index: int) -> list[FileBack]:
+        """Return the files that would go back; changes none.
+
+        Raises:
+            SnapshotError: as ``rewind``.
+        """
+        restoring = self._restoring(session, message_index)
+        return [] if restoring is None else restoring.outlook()
 
     def _restoring(self, session: SavedSession, message_index: int) -> Restoration | None:
         """Return what has to be done to the files; None: nothing, since no call changed any after that."""

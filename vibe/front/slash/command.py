@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from vibe.app.conversation.conversation import Conversation
     from vibe.app.conversation.opening import Opening, Seat
     from vibe.app.conversation.runtime import Runtime
+    from vibe.front.picker import Picker
     from vibe.front.slash.plan_talk import PlanTalk
 
 
@@ -19,14 +20,6 @@ class Typed:
 
     name: str
     rest: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ArgumentChoice:
-    """A word that may follow a command, and what it stands for."""
-
-    value: str
-    about: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +56,11 @@ class Talk(Protocol):
     """The plan of the conversation."""
 
     @property
+    def asked_at(self) -> Mapping[int, float]:
+        """The times of prompts in unix seconds, as far as they are known, by the index of their message."""
+        ...
+
+    @property
     def conversation(self) -> Conversation:
         """The conversation that is held now."""
         ...
@@ -74,6 +72,10 @@ class Talk(Protocol):
 
     def say(self, text: str) -> None:
         """Show lines of ours."""
+        ...
+
+    def show_diff(self, title: str, fact: str, diff: str) -> None:
+        """Show what changed in files."""
         ...
 
     def begin(self, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
@@ -127,14 +129,17 @@ class Talk(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlashCommand:
-    """A command: ``handler`` carries it out, ``choices`` lists the words that may follow a text (None: unknown)."""
+    """A command: ``handler`` carries it out, ``picker`` makes a list of what may follow it (None: there is none).
+
+    Front ends that can't show one carry the command out as it is.
+    """
 
     name: str
     about: str
     handler: Callable[[Talk, Typed], Awaitable[None]]
     usage: str = ""
     """The arguments it takes."""
-    choices: Callable[[Talk, str], Awaitable[Sequence[ArgumentChoice]]] | None = None
+    picker: Callable[[Talk], Awaitable[Picker | None]] | None = None
 
     @property
     def line(self) -> str:

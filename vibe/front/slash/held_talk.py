@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import ClassVar, cast
 
 from anyio import create_task_group, to_thread
@@ -36,6 +36,7 @@ class HeldTalk:
         self.seat = replace(seat, proposing=proposing(cast("Talk", self)))
         self.plans = plans
         self.commands = commands
+        self.keys: Sequence[str] = ()
         self._conversation: Conversation
         self._tasks: TaskGroup
 
@@ -43,6 +44,11 @@ class HeldTalk:
     def conversation(self) -> Conversation:
         """The conversation that is held now."""
         return self._conversation
+
+    @property
+    def asked_at(self) -> Mapping[int, float]:
+        """The times of prompts in unix seconds, as far as they are known, by the index of their message."""
+        return {}
 
     async def stay(self, until_left: Callable[[], Awaitable[None]]) -> None:
         """Do what is begun until that ends; then a plan pauses, and what is at work is interrupted and written down.
@@ -61,6 +67,10 @@ class HeldTalk:
     def say(self, text: str) -> None:
         """Show lines of ours."""
         raise NotImplementedError
+
+    def show_diff(self, title: str, fact: str, diff: str) -> None:
+        """Show what changed in files."""
+        self.say(f"{title}  {fact}\n{diff}")
 
     def warn(self, warning: str) -> None:
         """Show what is wrong with something that the conversation brings."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from vibe.front.slash.command import ArgumentChoice, SlashCommand, Talk, Typed
+from vibe.front.slash.command import SlashCommand, Talk, Typed
 
 if TYPE_CHECKING:
     from vibe.app.engine.tool_servers import ToolServers
     from vibe.core.guidance import Guidance
+    from vibe.front.picker import Picker
 
 WORDS = MappingProxyType({
     "help": ("support", "[COMMAND]", "list commands and keys, or explain one command"),
@@ -33,7 +34,14 @@ WORDS = MappingProxyType({
     "approvals": ("settings", "[ask|edits|all]", "show or change what needs approval"),
     "compact": ("conversation", "[FOCUS]", "summarise the conversation to free context"),
     "clear": ("conversation", "", "start an empty conversation; the session so far is kept"),
-    "rewind": ("conversation", "[NUMBER]", "list prompts, or go back to before one, files included"),
+    "rewind": (
+        "files",
+        "[NUMBER [chat|files]]",
+        "go back to before a prompt, with the files or without",
+    ),
+    "undo": ("files", "", "put the files back that the last prompt changed"),
+    "diff": ("files", "[NUMBER]", "show what changed in files, all or since before a prompt"),
+    "context": ("conversation", "", "show what fills the context"),
     "resume": ("conversation", "[ID]", "list sessions of this folder, or resume one"),
     "rename": ("conversation", "TITLE", "rename the session"),
     "cost": ("conversation", "", "show the tokens and cost of this conversation"),
@@ -106,19 +114,10 @@ class SlashTable(Mapping[str, SlashCommand]):
         self._said.update(unsaid)
         return unsaid
 
-    async def arguments(self, talk: Talk, command: str, text: str) -> Sequence[ArgumentChoice]:
-        """Return the words that may follow ``command`` and fit ``text``, those that begin with it first."""
-        found = self._commands.get(command)
-        if found is None or found.choices is None:
-            return ()
-        begun = text.rpartition(" ")[2].casefold()
-        fitting = [choice for choice in await found.choices(talk, text) if begun in choice.value.casefold()]
-        return sorted(fitting, key=lambda choice: not choice.value.casefold().startswith(begun))
-
 
 def _command(name: str) -> SlashCommand:
     _, usage, about = WORDS[name]
-    return SlashCommand(name=name, usage=usage, about=about, handler=_run, choices=partial(_choices, name))
+    return SlashCommand(name=name, usage=usage, about=about, handler=_run, picker=partial(_picker, name))
 
 
 def _module(name: str) -> tuple[Any, str]:
@@ -136,7 +135,7 @@ async def _run(talk: Talk, typed: Typed) -> None:
     await getattr(module, f"run_{name}")(talk, typed)
 
 
-async def _choices(command: str, talk: Talk, text: str) -> Sequence[ArgumentChoice]:
-    module, name = _module(command)
-    find = getattr(module, f"{name}_choices", None)
-    return () if find is None else await find(talk, text if name == command else f"{command} {text}")
+async def _picker(name: str, talk: Talk) -> Picker | None:
+    module, _ = _module(name)
+    make = getattr(module, f"{name}_picker", None)
+    return None if make is None else await make(talk)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from anyio import to_thread
 
 from vibe.core.config.paths import VibePaths
 from vibe.core.session.folder import SavedSession, SessionLoader
 from vibe.front.event_text import counted, one_line
-from vibe.front.slash.command import ArgumentChoice, Talk, Typed
+from vibe.front.slash.command import Talk, Typed
 from vibe.system.errors import UsageError
 
 SHOWN_ID = 8
@@ -28,16 +26,10 @@ def setup_line(talk: Talk) -> str:
     return f"{setup.profile.name} with {setup.model.key}, thinking {setup.model.thinking}, approvals {mode}"
 
 
-async def sessions_here(talk: Talk) -> list[SavedSession]:
-    """Return the other saved sessions of the conversation's folder, the newest first."""
+async def other_sessions(talk: Talk) -> list[SavedSession]:
+    """Return the saved sessions besides the conversation's own, the newest first."""
     listing = await to_thread.run_sync(SessionLoader(VibePaths(talk.runtime.host.home).sessions).all)
-    here, own = str(talk.opening.workdir), talk.conversation.session_id
-    return [saved for saved in listing.sessions if saved.meta.workspace == here and saved.meta.session_id != own]
-
-
-def words(*values: str) -> Sequence[ArgumentChoice]:
-    """Return the values as choices."""
-    return [ArgumentChoice(value) for value in values]
+    return [saved for saved in listing.sessions if saved.meta.session_id != talk.conversation.session_id]
 
 
 def usage_line(talk: Talk) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 
-from anyio import create_task_group
+from anyio import create_task_group, to_thread
 
 from tests.fakes.model_server import Reply
 from tests.integration.app.conversation.conftest import Rig
@@ -13,6 +13,8 @@ from vibe.app.conversation.opening import Opening, Seat
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.drafting import PlanDraft
+from vibe.front.cells import text_of
+from vibe.front.picker import Picker
 from vibe.front.slash.held_talk import HeldTalk
 from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.front.slash.table import SlashTable
@@ -30,7 +32,6 @@ class ScriptedTalk(HeldTalk):
         plans = PlanTalk(accept=drop, audience=Audience, ended=lambda _run: None)
         super().__init__(runtime, opening, seat, plans, SlashTable())
         self.said: list[str] = []
-        self.keys: Sequence[str] = ()
         self.sent: list[str] = []
         self.clipboard = ""
         self.suggested = ""
@@ -56,8 +57,20 @@ class ScriptedTalk(HeldTalk):
                 tasks.start_soon(work)
             self.begun.clear()
 
-    async def values(self, command: str, text: str = "") -> list[str]:
-        return [choice.value for choice in await self.commands.arguments(self, command, text)]
+    async def picker(self, command: str) -> Picker:
+        """The list that a command has to choose from."""
+        make = self.commands[command].picker
+        assert make is not None
+        made = await make(self)
+        assert made is not None
+        return made
+
+    async def preview(self, command: str, place: int = 0, mode: int = 0) -> str:
+        """What a row of that list stands for."""
+        picker = await self.picker(command)
+        assert picker.preview is not None
+        lines = await to_thread.run_sync(picker.preview, picker.rows(mode)[place], mode)
+        return "\n".join(map(text_of, lines))
 
     def say(self, text: str) -> None:
         self.said.append(text)

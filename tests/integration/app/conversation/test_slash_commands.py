@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from anyio import to_thread
 
-from tests.fakes.model_server import Reply
+from tests.fakes.model_server import Reply, ServedCall
 from tests.integration.app.conversation.conftest import Rig
-from tests.integration.app.conversation.scripted_talk import talking
+from tests.integration.app.conversation.scripted_talk import ScriptedTalk, talking
 from vibe.core.messages import AssistantMessage
 from vibe.core.session.folder import read_meta
 from vibe.front.slash.table import SlashTable
@@ -40,10 +43,6 @@ async def test_agent_model_and_approvals_are_told_and_changed(rig: Rig) -> None:
         assert await talk.do("/model second high") == "plan with second, thinking high, approvals all"
         assert "* second" in await talk.do("/model")
         assert (await talk.do("/approvals edits")).endswith("approvals edits")
-        assert "plan" in await talk.values("agents", "pl")
-        assert await talk.values("model", "sec") == ["second"]
-        assert "first" not in await talk.values("model", "second ")
-        assert await talk.values("approvals", "a") == ["ask", "all"]
 
 
 @pytest.mark.parametrize(
@@ -53,6 +52,9 @@ async def test_agent_model_and_approvals_are_told_and_changed(rig: Rig) -> None:
         ("/model high low", "/model ALIAS high"),
         ("/agents nobody", "nobody"),
         ("/rewind 7", "say the number of a prompt"),
+        ("/rewind 1 both", "say chat or files, or nothing for both"),
+        ("/diff 7", "say the number of a prompt"),
+        ("/undo", "no file has changed in this conversation"),
         ("/rename", "say what to call the session"),
         ("/rename " + "x" * 81, "at most 80 characters"),
         ("/config nothing_like_it", "unknown setting"),
@@ -63,9 +65,9 @@ async def test_agent_model_and_approvals_are_told_and_changed(rig: Rig) -> None:
         ("/skills none", "unknown skill 'none'"),
         ("/permissions bash", "/permissions TOOL ARGUMENTS"),
         ("/permissions none at all", "/permissions none:"),
-        ("/copy", "no answer yet"),
-        ("/copy code", "no block of code yet"),
-        ("/copy code 0", "no block of code yet"),
+        ("/copy", "no answer to copy yet"),
+        ("/copy code", "no block of code to copy yet"),
+        ("/copy code 0", "no block of code to copy yet"),
         ("/resume nowhere", "nowhere"),
         ("/help copie", "did you mean 'copy'?"),
         ("/clear that", "/clear takes no arguments: leave out 'that'"),
@@ -86,13 +88,11 @@ async def test_the_conversation_is_cleared_taken_back_and_gone_on_with(rig: Rig)
         first = talk.conversation.session_id
     async with talking(rig, "one", "two") as talk:
         assert await talk.do("/rewind") == "1) prompt 1\n2) prompt 2"
-        assert await talk.values("rewind") == ["1", "2"]
-        assert (await talk.do("/rewind 2")).endswith("the conversation has 2 messages now")
+        assert await talk.do("/rewind 2") == 'back to before "prompt 2"'
         assert talk.suggested == "prompt 2"
         assert "is kept" in await talk.do("/clear")
         assert first[:8] in await talk.do("/resume")
         assert talk.conversation.session.title == ""
-        assert first[:8] in await talk.values("resume", first[:3])
         await talk.do(f"/resume {first[:8]}")
         assert talk.conversation.session_id == first
         await talk.do("/exit")
@@ -133,7 +133,6 @@ async def test_settings_are_shown_and_changed(rig: Rig) -> None:
         assert 'active_model = "first"' in await talk.do("/config")
         assert (await talk.do("/config active_model")).startswith('active_model = "first"  # ')
         assert "/reload" in await talk.do("/config active_model second")
-        assert "active_model" in await talk.values("config", "active_m")
         assert talk.conversation.setup.model.key == "first"
         assert "default with second" in await talk.do("/reload")
 
@@ -143,8 +142,7 @@ async def test_notes_are_kept_and_forgotten(rig: Rig) -> None:
         assert "no notes yet" in await talk.do("/memory")
         await talk.do("/memory add Tests need a database")
         assert "Tests need a database" in await talk.do("/memory")
-        assert await talk.values("memory") == ["add", "forget"]
-        (note,) = await talk.values("memory", "forget ")
+        note, *_ = (await talk.do("/memory")).split()
         assert await talk.do(f"/memory forget {note}") == "forgotten: Tests need a database"
 
 
@@ -155,7 +153,6 @@ async def test_tools_skills_servers_and_hooks_are_listed(rig: Rig) -> None:
         assert any(line.split()[:2] == ["bash", "ask"] for line in (await talk.do("/tools")).splitlines())
         assert await talk.do("/skills") == "looking  /looking  Look closely."
         assert "SKILL.md" in await talk.do("/skills looking")
-        assert await talk.values("skills", "look") == ["looking"]
         assert "no MCP servers are configured" in await talk.do("/mcp")
         assert "hooks are off" in await talk.do("/hooks")
 
@@ -178,7 +175,6 @@ async def test_permissions_are_those_of_the_conversation(rig: Rig) -> None:
         assert (await talk.do("/permissions bash touch x")).startswith("ask (")
         talk.conversation.approvals.remember(["bash: touch x"])
         assert (await talk.do("/permissions")).endswith("  bash: touch x")
-        assert "bash" in await talk.values("permissions", "ba")
 
 
 async def test_log_and_transcript_are_told(rig: Rig) -> None:
@@ -225,7 +221,6 @@ async def test_a_block_of_code_is_copied_as_it_is_to_be_used(rig: Rig) -> None:
             await talk.do(line)
             copied.append(talk.clipboard)
         assert copied == ["three", "x = 1\n\ny = 2", "echo one"]
-        assert await talk.values("copy", "") == ["code"]
         with pytest.raises(UsageError, match="which block of code, 1 for the last; there are 3"):
             await talk.do("/copy code 4")
 
@@ -314,3 +309,141 @@ async def test_a_plan_that_can_not_be_written_is_said(rig: Rig) -> None:
 
     assert told.startswith("no plan: ")
     assert not talk.plans.is_taken
+
+
+async def test_models_are_chosen_with_their_price_and_how_much_they_think(rig: Rig) -> None:
+    async with talking(rig) as talk:
+        picker = await talk.picker("model")
+        rows = picker.rows(0)
+        first, second = (next(row for row in rows if row.title == name) for name in ("first", "second"))
+        assert (first.line, first.fact, picker.first) == ("/model first", "$1 / $2", "/model first")
+        assert [behind for _, behind in picker.modes] == [" off", " low", " medium", " high", " max"]
+        assert picker.modes[picker.mode] == ("off", " off")
+        told = await talk.preview("model", rows.index(second), 3)
+        await talk.do(f"{second.line}{picker.modes[3][1]}")
+        assert talk.conversation.setup.model.key == "second"
+
+    assert [line.split() for line in told.splitlines()[2:5]] == [
+        ["context", "128k"],
+        ["price", "$1", "in,", "$2", "out", "per", "M", "tok"],
+        ["thinking", "high"],
+    ]
+
+
+async def test_agents_are_chosen(rig: Rig) -> None:
+    async with talking(rig) as talk:
+        lines = {row.line: row.fact for row in (await talk.picker("agents")).rows(0)}
+        assert lines["/agents default"] == "now"
+        assert "/agents plan" in lines
+        assert (await talk.preview("agents")).splitlines()[0] == "default"
+
+
+async def test_sessions_are_chosen_but_for_the_one_that_is_held_and_are_found_by_what_was_said(rig: Rig) -> None:
+    async with talking(rig, "about rivers") as earlier:
+        first = earlier.conversation.session_id
+    async with talking(rig, "one") as other, talking(rig, "two") as talk:
+        picker = await talk.picker("resume")
+        rows = {row.line: row for row in picker.rows(0)}
+        assert set(rows) == {f"/resume {first}", f"/resume {other.conversation.session_id}"}
+        assert rows[f"/resume {other.conversation.session_id}"].fact == "open elsewhere"
+        assert rows[f"/resume {first}"].fact == "now"
+        assert picker.search is not None
+        assert await to_thread.run_sync(picker.search, "ABOUT riv") == [f"/resume {first}"]
+        told = await talk.preview("resume", list(rows).index(f"/resume {first}"))
+
+    assert "> prompt 1" in told
+    assert "about rivers" in told
+    assert str(rig.folder) in told
+
+
+def writes(path: str, content: str) -> Reply:
+    arguments = json.dumps({"path": path, "content": content, "overwrite": True})
+    return Reply(tool_calls=(ServedCall(name="write_file", arguments=arguments, id=path),))
+
+
+@asynccontextmanager
+async def changing(rig: Rig) -> AsyncGenerator[ScriptedTalk]:
+    """A conversation whose second and third prompts changed files, and whose fourth did not."""
+    written(rig.folder, "a.txt", "one\ntwo\n")
+    read = ServedCall(name="read_file", arguments='{"path": "a.txt"}', id="read")
+    replies = (Reply(text="hello"), Reply(tool_calls=(read,)), writes("a.txt", "one\n2\nthree\n"), Reply(text="done"))
+    rig.server.enqueue(*replies, writes("b.txt", "new\n"), Reply(text="done"), Reply(text="bye"))
+    async with talking(rig) as talk:
+        for prompt in ("hi", "change a", "add b", "thanks"):
+            await talk.conversation.send(prompt)
+        yield talk
+
+
+async def test_the_way_back_is_shown_before_it_is_gone(rig: Rig) -> None:
+    async with changing(rig) as talk:
+        picker = await talk.picker("rewind")
+        assert [(row.line, row.title) for row in picker.rows(0)] == [
+            ("/rewind 4", "thanks"), ("/rewind 3", "add b"), ("/rewind 2", "change a"), ("/rewind 1", "hi"),
+        ]  # fmt: skip
+        assert "no file has changed since" in await talk.preview("rewind", 0)
+        both = await talk.preview("rewind", 2)
+        chat, files = await talk.preview("rewind", 2, 1), await talk.preview("rewind", 2, 2)
+
+    assert both.splitlines()[:2] == ["back to before change a", ""]
+    assert both.splitlines()[2:5] == ["2 files go back", "  a.txt  +2 −1", "  b.txt  deleted (new since then)"]  # noqa: RUF001
+    assert "12 messages dropped" in both
+    assert ("go back" in chat, "messages dropped" in chat) == (False, True)
+    assert ("go back" in files, "messages dropped" in files) == (True, False)
+
+
+async def test_what_is_shown_is_what_goes_back(rig: Rig) -> None:
+    async with changing(rig) as talk:
+        told = await talk.do("/rewind 2")
+        assert told.splitlines()[-1] == 'back to before "change a" · 2 files restored'
+        assert (len(talk.conversation.messages), talk.suggested) == (2, "change a")
+
+    assert (rig.folder / "a.txt").read_text() == "one\ntwo\n"
+    assert not (rig.folder / "b.txt").exists()
+
+
+async def test_the_chat_alone_goes_back_and_the_files_stay(rig: Rig) -> None:
+    async with changing(rig) as talk:
+        assert await talk.do("/rewind 2 chat") == 'back to before "change a"'
+        assert len(talk.conversation.messages) == 2
+
+    assert (rig.folder / "b.txt").exists()
+
+
+async def test_files_are_undone_prompt_by_prompt_and_the_agent_is_told(rig: Rig) -> None:
+    async with changing(rig) as talk:
+        before = len(talk.conversation.messages)
+        assert (await talk.picker("undo")).rows(2)[0].line == "/rewind 4"
+        assert (await talk.picker("undo")).mode == 2
+        first = await talk.do("/undo")
+        assert not (rig.folder / "b.txt").exists()
+        assert (rig.folder / "a.txt").read_text() == "one\n2\nthree\n"
+        second = await talk.do("/undo")
+        assert (rig.folder / "a.txt").read_text() == "one\ntwo\n"
+        with pytest.raises(UsageError, match="no file has changed"):
+            await talk.do("/undo")
+        notices = [message.content for message in talk.conversation.messages[before:]]
+        assert (await talk.picker("rewind")).rows(0)[0].title == "thanks", "a notice is no prompt"
+
+    assert first == 'deleted b.txt\nback to before "add b" · 1 file restored · the chat goes on'
+    assert second == 'restored a.txt\nback to before "change a" · 1 file restored · the chat goes on'
+    assert [notice.rpartition(": ")[2] for notice in notices] == ["b.txt", "a.txt"]
+
+
+async def test_the_changes_of_a_conversation_are_one_diff(rig: Rig) -> None:
+    async with changing(rig) as talk:
+        every, last = await talk.do("/diff"), await talk.do("/diff 3")
+        assert await talk.do("/diff 4") == "no file has changed"
+
+    assert every.splitlines()[0] == "diff 2 files  +3 −1"  # noqa: RUF001
+    assert "-two\n+2\n+three" in every
+    assert last == "diff 1 file  +1 −0\n--- /dev/null\n+++ b.txt\n@@ -0,0 +1 @@\n+new"  # noqa: RUF001
+
+
+async def test_what_fills_the_context_is_told(rig: Rig) -> None:
+    async with changing(rig) as talk:
+        head, *parts, free = (await talk.do("/context")).splitlines()
+
+    assert head.startswith("about ")
+    assert "of 128k tok fill the context" in head
+    assert {" ".join(line.split()[:-2]) for line in parts} >= {"answers and calls", "what was told", "results: write"}
+    assert free.split()[0] == "free"

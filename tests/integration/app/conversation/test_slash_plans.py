@@ -81,8 +81,9 @@ async def test_a_plan_fails_is_looked_at_and_gone_on_with(rig: Rig) -> None:
         assert "check" in await talk.do("/plan show")
         plan_id = str(answers.ended[0].record.plan_id)
         assert (await talk.do("/plan list")).startswith(plan_id)
-        assert await talk.values("plan", "status ") == [plan_id]
-        assert await talk.values("skip", "ch") == ["check"]
+        (row,) = (await talk.picker("plan")).rows(0)
+        assert (row.line, row.title) == (f"/plan show {plan_id}", "Build it")
+        assert "check: Do check (failed)" in await talk.preview("plan")
         await to_thread.run_sync((rig.folder / "gate").touch)
         assert "will run again: check" in await talk.do("/retry")
         assert answers.statuses == ["failed", "completed"]

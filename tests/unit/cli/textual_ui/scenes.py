@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from difflib import unified_diff
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 from anyio.abc import TaskGroup
 from msgspec import structs
 from textual.pilot import Pilot
 from textual.screen import Screen
-from textual.widgets import Input, OptionList
+from textual.widgets import Input
 
 from ipc import events as e
 from ipc.events import (
@@ -43,14 +43,19 @@ from vibe.cli.textual_ui.input.prompt_input import CompletionPopup
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.cli.textual_ui.overview.summaries import SidePanel
 from vibe.cli.textual_ui.presenters.chat_presenter import SavedPart
-from vibe.cli.textual_ui.screen_commands import SessionPicker
+from vibe.cli.textual_ui.screen_commands import screen_commands
 from vibe.cli.textual_ui.screens.agent_screens import TranscriptScreen
+from vibe.cli.textual_ui.screens.picker_screen import PickerScreen
 from vibe.cli.textual_ui.screens.review_screen import ReviewScreen
 from vibe.cli.textual_ui.screens.setup_screen import SetupScreen, SetupStep
 from vibe.core.messages import AssistantMessage, UserMessage
-from vibe.core.session.folder import SavedSession, SessionFolder, SessionMeta
+from vibe.core.session.restoring import FileBack
 from vibe.core.tools.questions import Choice, Question
+from vibe.front.picker import Picker, PickRow, told
 from vibe.front.review import ReviewDraft, key_of
+from vibe.front.slash.command import Talk
+from vibe.front.slash.commands.files import rewind_picker
+from vibe.front.slash.table import SlashTable
 from vibe.front.start_screen import (
     AgentFacts,
     GitFacts,
@@ -158,8 +163,8 @@ def made_app(theme: str, folder: Path, clock: Callable[[], float] = lambda: NOW)
 @asynccontextmanager
 async def played(scene: Scene, app: VibeApp, folder: Path) -> AsyncGenerator[Stage]:
     """Run the app with a scene on it."""
-    about = ChatAbout(session_id=SESSION, folder=folder / "textkit", saved=SavedPart(()), commands=_commands(app))
     async with app.run_test(size=scene.size) as pilot, anyio.create_task_group() as group:
+        about = ChatAbout(session_id=SESSION, folder=folder / "textkit", saved=SavedPart(()), commands=_commands(app))
         app.chat_screen.opened(ScriptedChat(about=about), "")
         app.chat_screen.start.tell(SEAT)
         stage = Stage(app, pilot, group, folder)
@@ -173,7 +178,7 @@ async def played(scene: Scene, app: VibeApp, folder: Path) -> AsyncGenerator[Sta
 
 
 def _commands(app: VibeApp) -> list[tuple[str, str, str]]:
-    return [(one.name, one.usage, one.about) for one in app.chat_screen.commands.values()]
+    return [(one.name, one.usage, one.about) for one in SlashTable(screen_commands(app.chat_screen)).values()]
 
 
 # --- a talk
@@ -1098,27 +1103,80 @@ async def review(on: Stage) -> None:
     await on.cover(ReviewScreen(FakeReview().as_review, draft))
 
 
+async def picker(on: Stage, picker: Picker) -> None:
+    """Something is chosen, over a talk."""
+    await on.see(*TALK, *ENDED)
+    screen = PickerScreen(picker)
+    await on.cover(screen)
+    await on.until(lambda: all(one.is_finished for one in on.app.workers if one.node is screen))
+
+
 async def sessions(on: Stage) -> None:
     """Saved sessions to choose from."""
     said = {
-        "5e1f9c02": ("Slugs keep their letters", 60.0, "~/textkit"),
-        "b07c1e44": ("How is textkit released?", 4_000.0, "~/textkit"),
-        "0c9d77aa": ("A parser for dates without a year, and what it does about leap days in February", 9e4, "~/textkit"),
-        "77fe0b13": ("", 4e5, "~/textkit"),
-        "e2a91d5c": ("Mend the nightly build", 6e5, "~/elsewhere"),
-    }  # fmt: skip
-    rows = [
-        SavedSession(
-            folder=SessionFolder(on.folder / one),
-            meta=SessionMeta(version=1, session_id=one, title=title, workspace=where),
-            updated=NOW - age,
-        )
-        for one, (title, age, where) in said.items()
-    ]
+        "5e1f9c02": ("Slugs keep their letters", "2 h"),
+        "b07c1e44": ("How is textkit released?", "open elsewhere"),
+        "0c9d77aa": ("A parser for dates without a year, and what it does about leap days in February", "1 d"),
+        "77fe0b13": ("(no title)", "4 d"),
+    }
+    rows = [PickRow(f"/resume {one}", title, fact) for one, (title, fact) in said.items()]
+    facts = [("folder", "~/textkit"), ("model", "orion-large"), ("total", "41k tok, $0.12")]
+    last = [[], [("> why does a slug lose its ü?", "")], [], [("It is no ASCII: it was dropped. Now it stays.", "")]]
+    preview = partial(told, facts=facts)
+    await picker(
+        on,
+        Picker(
+            title="Sessions",
+            rows=lambda _: rows,
+            preview=lambda row, _: [*preview(row.title), *last],
+            modes=[("this folder", ""), ("all folders", "")],
+            enter="go on with it",
+        ),
+    )
+
+
+class Answered:
+    """A conversation that changed files, as far as one can go back in it."""
+
+    messages = (UserMessage("Explain how this is built"), UserMessage("Fix the tests"), UserMessage("Round half up"))
+    asked_at: Mapping[int, float] = {}
+    is_busy = False
+
+    def __init__(self) -> None:
+        self.conversation = self.session = self.setup = self.engine = self
+        self.environ = self.own_places = None
+
+    def going_back(self, index: int, *_: object) -> list[FileBack]:
+        was = [
+            FileBack(path="shop/cart.py", before="a\nb\n", now="a\nc\nd\n"),
+            FileBack(path="shop/export.py", before=None, now="new\n"),
+        ]
+        return was if index < 2 else []
+
+
+async def rewind(on: Stage) -> None:
+    """A prompt to go back to before."""
+    made = await rewind_picker(cast("Talk", Answered()))
+    assert made is not None
+    await picker(on, made)
+    await on.press("down")
+    await on.until(lambda: all(one.is_finished for one in on.app.workers if one.node is on.app.screen))
+
+
+async def themes(on: Stage) -> None:
+    """A theme is looked at."""
+    make = screen_commands(on.app.chat_screen)["theme"].picker
+    assert make is not None
+    made = await make(cast("Talk", None))
+    assert made is not None
+    await picker(on, made)
+
+
+async def topics(on: Stage) -> None:
+    """The help, with a topic marked."""
     await on.see(*TALK, *ENDED)
-    picker = SessionPicker(lambda: rows, "~/textkit", clock=lambda: NOW)
-    await on.cover(picker)
-    await on.until(lambda: picker.query_one(OptionList).option_count)
+    await on.press("f1", "down")
+    await on.until(lambda: all(one.is_finished for one in on.app.workers if one.node is on.app.screen))
 
 
 async def completion(on: Stage) -> None:
@@ -1136,12 +1194,9 @@ async def completion_of_file(on: Stage) -> None:
 
 
 async def palette(on: Stage) -> None:
-    """The command palette, with a word typed."""
+    """All commands and actions."""
     await on.see(*TALK, *ENDED)
-    await on.press("ctrl+p")
-    await on.press(*"plan")
-    await on.until(lambda: on.app.screen.query_one(OptionList).option_count)
-    await on.until(lambda: all(one.is_finished for one in on.app.workers if one.node is on.app.screen))
+    await on.press("ctrl+p", "down")
 
 
 async def setup(on: Stage, step: SetupStep = SetupStep.WELCOME) -> None:

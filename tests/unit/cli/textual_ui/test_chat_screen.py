@@ -45,20 +45,41 @@ async def opened(folder: Path) -> AsyncGenerator[tuple[VibeApp, Pilot[None], Scr
 async def test_letters_are_keys_of_the_chat_once_an_entry_is_marked_and_else_words_of_a_prompt(tmp_path: Path) -> None:
     async with opened(tmp_path) as (app, pilot, _):
         screen = app.chat_screen
-        for line in ("make", "know", "jump", "call", "back"):
-            await pilot.press("tab", *line)
-            assert screen.prompt.text == line
+        for keys in (("tab",), ("tab",), ("ctrl+up", "ctrl+down")):
+            app.copy_to_clipboard("")
+            await pilot.press(*keys, "b")
+            assert (app.clipboard, screen.prompt.text) == ("make", "")
+            await pilot.press("x", "b")
+            assert screen.prompt.text == "xb"
             screen.prompt.clear()
-        await pilot.press("tab", "ctrl+up", "b")
-        assert (app.clipboard, screen.prompt.text) == ("make", "")
-        await pilot.press("x", "b")
-        assert screen.prompt.text == "xb"
+        for key in ("tab", "escape"):
+            await pilot.press("tab", key, *"jump")
+            assert (screen.prompt.text, app.clipboard) == ("jump", "make")
+            screen.prompt.clear()
 
-        screen.prompt.clear()
         await pilot.click(screen.log_view, offset=(4, 4))
         assert screen.log_view.has_focus
         await pilot.press(*"make")
         assert screen.prompt.text == "make"
+
+
+async def test_the_chat_is_scrolled_from_the_line_and_typing_goes_back_to_its_end(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (app, pilot, _):
+        log = app.chat_screen.log_view
+        log.extend(LogEntry("answer", f"line {number}") for number in range(100))
+        await pilot.pause()
+        for up in ("pageup", "ctrl+home", "home"):
+            await pilot.press(up)
+            assert log.scroll_offset.y < log.max_scroll_y
+            await pilot.press("x")
+            await pilot.pause()
+            assert (app.chat_screen.prompt.text, log.scroll_offset.y) == ("x", log.max_scroll_y)
+            await pilot.press("backspace")
+        for down in ("end", "ctrl+end"):
+            await pilot.press("ctrl+home", down)
+            assert log.scroll_offset.y == log.max_scroll_y
+        await pilot.press("x", "home", "y")
+        assert app.chat_screen.prompt.text == "yx"
 
 
 async def test_commands_that_come_after_the_start_are_offered(tmp_path: Path) -> None:
@@ -130,7 +151,7 @@ async def test_a_conversation_that_begins_with_a_prompt_or_elsewhere_has_no_star
 
 @pytest.mark.parametrize(
     "way",
-    [(), ("f2",), ("f2", "escape"), ("tab",), ("tab", "ctrl+up"), ("f2", "tab"), ("ctrl+t",), ("ctrl+p", "escape")],
+    [(), ("f2", "escape"), ("tab",), ("tab", "ctrl+up"), ("f2", "tab", "f2"), ("ctrl+t",), ("ctrl+p", "escape")],
 )
 @pytest.mark.parametrize("key", ["1", "n"])
 async def test_an_open_request_answers_to_its_keys_from_wherever_the_keys_go(

@@ -6,7 +6,7 @@ import pytest
 from textual.color import Color
 from textual.theme import Theme
 
-from vibe.cli.textual_ui.palettes import DARK, LIGHT, background_told, following, listed, seems_dark
+from vibe.cli.textual_ui.palettes import DARK, LIGHT, SIXTEEN, background_told, following, listed, seems_dark
 from vibe.cli.textual_ui.readable import GROUNDS, MUTED, TEXTS, contrast, readable
 
 DIFF = 0.12
@@ -34,6 +34,8 @@ def test_what_is_chosen_or_at_work_has_no_colour_of_what_needs_a_person(theme: T
 def test_a_palette_follows_what_the_terminal_says_of_itself() -> None:
     assert following(is_dark=False).background == LIGHT.background
     assert following(is_dark=True).variables == DARK.variables
+    assert following(is_dark=True, terminal="linux").variables == SIXTEEN.variables
+    assert following(is_dark=True, terminal="xterm-256color").variables == DARK.variables
     assert background_told("\x1b]10;rgb:0/0/0") is None
     assert background_told("\x1b]11;rgb:zz/0/0") is None
 
@@ -47,6 +49,16 @@ def test_a_terminal_that_says_nothing_is_dark_unless_its_variable_says_otherwise
 ) -> None:
     assert seems_dark({"COLORFGBG": said}) is is_dark
     assert seems_dark({})
+
+
+def test_with_16_colours_nothing_but_the_meanings_has_a_colour() -> None:
+    known = readable(SIXTEEN.to_color_system().generate() | SIXTEEN.variables)
+    meanings = {"primary": "cyan", "success": "green", "warning": "yellow", "error": "red"}
+
+    assert {name: known[f"text-{name}"] for name in meanings} == {
+        name: f"ansi_{colour}" for name, colour in meanings.items()
+    }
+    assert {known[name] for name in (MUTED, "foreground", *GROUNDS)} <= {"ansi_default", "transparent"}
 
 
 def test_ours_are_offered_first() -> None:

@@ -60,6 +60,8 @@ OTHERS = {
     "completion-file-light-small": Scene(scenes.completion_of_file, SIZES["small"], LIGHT),
     "leaving-usual": Scene(scenes.leaving, SIZES["usual"]),
     "paused-plan-small": Scene(scenes.paused, SIZES["small"]),
+    "help-large": Scene(scenes.topics, SIZES["large"]),
+    "help-small": Scene(scenes.topics, SIZES["small"], LIGHT),
     "palette-large": Scene(scenes.palette, SIZES["large"]),
     "palette-light-usual": Scene(scenes.palette, SIZES["usual"], LIGHT),
     "palette-small": Scene(scenes.palette, SIZES["small"]),
@@ -71,6 +73,9 @@ OTHERS = {
     "review-large": Scene(scenes.review, SIZES["large"]),
     "review-light-small": Scene(scenes.review, SIZES["small"], LIGHT),
     "review-usual": Scene(scenes.review, SIZES["usual"]),
+    "rewind-usual": Scene(scenes.rewind, SIZES["usual"]),
+    "rewind-without-colours-small": Scene(scenes.rewind, SIZES["small"], is_coloured=False),
+    "theme-usual": Scene(scenes.themes, SIZES["usual"], LIGHT),
     "setup-key-light-small": Scene(scenes.key, SIZES["small"], LIGHT),
     "setup-providers-small": Scene(scenes.providers, SIZES["small"]),
 }

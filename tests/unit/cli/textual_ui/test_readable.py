@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
 from textual.color import Color
 from textual.theme import BUILTIN_THEMES
 
-from vibe.cli.textual_ui.readable import GROUNDS, MUTED, TEXTS, contrast, readable
+from vibe.cli.textual_ui.readable import GROUNDS, MUTED, SIGNS, TEXTS, Ascii, Groundless, contrast, readable
 
 OWN_PALETTE = [name for name in BUILTIN_THEMES if "ansi" in name]
 """Themes whose colours are the terminal's."""
@@ -32,3 +35,17 @@ def test_what_stands_out_already_stays_and_black_on_white_is_the_most() -> None:
     before = theme.to_color_system().generate() | theme.variables
     assert readable(before)["text-accent"] == before["text-accent"]
     assert contrast(Color(0, 0, 0), Color(255, 255, 255)) == pytest.approx(21.0)
+
+
+def test_in_ascii_every_sign_has_one_character_of_its_own_width() -> None:
+    (shown,) = Ascii().apply([Segment("✗ total ━━╍┄ ⠙ ▸ ü")], Color(0, 0, 0))
+
+    assert shown.text == "x total ==~- * > ü"
+    assert all(cell_len(chr(sign)) == 1 and chr(other).isascii() for sign, other in SIGNS.items())
+
+
+def test_in_a_terminals_own_palette_a_diff_has_no_ground_and_a_mark_keeps_its() -> None:
+    styles = [Style.parse("green on green"), Style.parse("bold red"), Style.parse("black on white")]
+    shown = Groundless().apply([Segment("text", style) for style in styles], Color(0, 0, 0))
+
+    assert [segment.style for segment in shown] == [Style.parse("green on default"), *styles[1:]]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
 import pytest
 
-from vibe.front.slash.command import ArgumentChoice, SlashCommand, Talk, Typed
+from vibe.front.slash.command import SlashCommand, Talk, Typed
 from vibe.front.slash.table import SlashTable
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -22,11 +21,7 @@ async def _nothing(_talk: Talk, _typed: Typed) -> None:
     """Carry out nothing."""
 
 
-async def _colours(_talk: Talk, _text: str) -> Sequence[ArgumentChoice]:
-    return [ArgumentChoice("Dark red"), ArgumentChoice("red"), ArgumentChoice("green")]
-
-
-THEME = SlashCommand(name="theme", about="change the colours", usage="NAME", handler=_nothing, choices=_colours)
+THEME = SlashCommand(name="theme", about="change the colours", usage="NAME", handler=_nothing)
 
 
 def test_names_and_descriptions_cost_nothing_to_import() -> None:
@@ -70,10 +65,8 @@ def test_a_line_calls_the_command_it_begins_with(line: str, expected: Typed | No
     assert (called and called[1]) == expected
 
 
-async def test_what_may_follow_fits_what_is_typed() -> None:
-    table = SlashTable({"theme": THEME})
+async def test_a_command_without_a_list_to_choose_from_has_no_picker() -> None:
+    picker = SlashTable()["cost"].picker
 
-    assert [choice.value for choice in await table.arguments(NOBODY, "theme", "RE")] == ["red", "Dark red", "green"]
-    assert [choice.value for choice in await table.arguments(NOBODY, "theme", "gr")] == ["green"]
-    assert not await table.arguments(NOBODY, "cost", "")
-    assert await table.arguments(NOBODY, "none", "") == ()
+    assert picker is not None
+    assert await picker(NOBODY) is None

@@ -49,10 +49,6 @@ class Chat(Protocol):
         """True while a prompt is being answered."""
         ...
 
-    async def arguments(self, command: str, text: str) -> Sequence[str]:
-        """The words that may follow a slash command and the text behind it."""
-        ...
-
     def send(self, prompt: str, images: tuple[Path, ...] = ()) -> None:
         """Have a prompt answered, with the images in these files; the stage hears when it has been."""
         ...

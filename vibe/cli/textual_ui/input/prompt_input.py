@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 
 _COMMAND = re.compile(r"/(\S*)$")
-_ARGUMENT = re.compile(r"/(\S+)\s+((?:.*\s)?(\S*))$")
 _FILE = re.compile(r'(?<!\S)@(?:"(?P<quoted>[^"]*)|(?P<plain>[^\s"]*))$')
 _NEEDS_QUOTES = re.compile(r"\s|[.,;:!?)\]}]$")
 
@@ -37,22 +36,16 @@ class CompletionKind(Enum):
     """The kinds of words that can be completed."""
 
     COMMAND = "command"
-    ARGUMENT = "argument"
     FILE = "file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletedWord:
-    """A word before the cursor: ``length`` counts its characters, ``typed`` are those to look for.
-
-    For an argument, ``command`` is the command's name, and ``text`` all that follows it.
-    """
+    """A word before the cursor: ``length`` counts its characters, ``typed`` are those to look for."""
 
     kind: CompletionKind
     typed: str
     length: int
-    command: str = ""
-    text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,13 +67,8 @@ def word_at(line: str, *, is_first: bool, is_shell: bool) -> CompletedWord | Non
     if found := _FILE.search(line):
         typed = found["plain"] if found["quoted"] is None else found["quoted"]
         return CompletedWord(kind=CompletionKind.FILE, typed=typed, length=len(found.group()))
-    if not is_first:
-        return None
-    if found := _COMMAND.match(line):
+    if is_first and (found := _COMMAND.match(line)):
         return CompletedWord(kind=CompletionKind.COMMAND, typed=found[1], length=len(line))
-    if found := _ARGUMENT.match(line):
-        kind = CompletionKind.ARGUMENT
-        return CompletedWord(kind=kind, typed=found[3], length=len(found[3]), command=found[1], text=found[2])
     return None
 
 
@@ -104,8 +92,6 @@ MOST = 50
 CommandRow = tuple[str, str, str]
 """The name of a command, its usage, and what it does."""
 FindCommands: TypeAlias = Callable[[], Iterable[CommandRow]]
-FindArguments: TypeAlias = Callable[[str, str], Iterable[str]]
-"""Given the name of a command and the text behind it, in a thread, returns the words that may stand at its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +99,6 @@ class Completer:
     """Knows what there is; ``files`` may still have to be listed."""
 
     rows: FindCommands
-    arguments: FindArguments
     files: FileIndex
 
     def commands(self, word: CompletedWord) -> list[Candidate]:
@@ -127,18 +112,13 @@ class Completer:
         return found
 
     def find(self, word: CompletedWord, is_stale: Callable[[], bool]) -> list[Candidate] | None:
-        """The arguments or files that fit; None: the question is outdated. Blocks."""
-        if word.kind is CompletionKind.ARGUMENT:
-            names = [plain_line(name) for name in self.arguments(word.command, word.text)]
-            return [Candidate(insert=names[place], label=names[place]) for place in best(word.typed, names)[:MOST]]
+        """The files that fit; None: the question is outdated. Blocks."""
         paths = self.files.search(word.typed, MOST, is_stale)
         return None if paths is None else [Candidate(insert=f"{mention_of(path)} ", label=path) for path in paths]
 
     def is_answer(self, word: CompletedWord, selected: Candidate, offered: Iterable[Candidate]) -> bool:
         """Return whether Enter means the selected candidate although the person did not move to it."""
         match word.kind:
-            case CompletionKind.ARGUMENT:
-                return False  # the text behind a command may be words of the person's own
             case CompletionKind.COMMAND:
                 return all(candidate.insert.strip() != f"/{word.typed}" for candidate in offered)
             case CompletionKind.FILE:
@@ -253,10 +233,7 @@ class CompletionPopup(Static):
         is_shell = area.document.get_line(0).startswith("!")
         self.word = word_at(area.before_cursor, is_first=row == 0, is_shell=is_shell)
         if self.word is not None:
-            self._place = (
-                row,
-                column - (self.word.length if self.word.kind is not CompletionKind.ARGUMENT else column),
-            )
+            self._place = (row, column - self.word.length)
         if self.word is None or self._place != self._declined:
             self._declined = None
         self._find()
@@ -276,8 +253,7 @@ class CompletionPopup(Static):
         if self.word is None or self.completer is None:
             return KeyMeaning.NONE
         if self._is_finding:
-            is_waited_for = not of_enter or self.word.kind is CompletionKind.FILE
-            return KeyMeaning.LATER if is_waited_for and self._is_quick(self.completer) else KeyMeaning.NONE
+            return KeyMeaning.LATER if self.completer.files.is_ready else KeyMeaning.NONE
         if self.selected is None:
             return KeyMeaning.NONE
         is_fine = of_enter and not self.was_moved
@@ -292,10 +268,6 @@ class CompletionPopup(Static):
     def on_unmount(self) -> None:
         """Let threads end."""
         self._is_over = True
-
-    def _is_quick(self, completer: Completer) -> bool:
-        """Return whether there will be candidates before long."""
-        return self.word is None or self.word.kind is not CompletionKind.FILE or completer.files.is_ready
 
     def _find(self) -> None:
         self._asked += 1
@@ -314,7 +286,7 @@ class CompletionPopup(Static):
         found = completer.find(word, lambda: self._is_over or self._asked != number)
         if found is not None:
             self.call_later(self._show, number, found)
-        if word.kind is CompletionKind.FILE and completer.files.refresh(lambda: self._is_over):
+        if completer.files.refresh(lambda: self._is_over):
             self.call_later(self._look_again)
 
     def _show(self, number: int, candidates: list[Candidate]) -> None:
@@ -405,7 +377,8 @@ class PromptInput(Widget):
             "ctrl+g": self._want_editor,
             "ctrl+r": self._search,
             "backspace": self._delete_marker,
-            "end": self._scroll_to_end,
+            "home": partial(self._scroll_if_blank, "ctrl+home"),
+            "end": partial(self._scroll_if_blank, "ctrl+end"),
             **{key: partial(self._scroll, key) for key in SCROLLING},
         }
 
@@ -427,10 +400,10 @@ class PromptInput(Widget):
         """The text as it is shown, with markers in the place of what was pasted."""
         return self._area.text
 
-    def complete_with(self, *, commands: FindCommands, arguments: FindArguments, root: Path) -> None:
-        """Complete commands, their arguments and files below ``root`` from now on; see ``Completer``."""
+    def complete_with(self, *, commands: FindCommands, root: Path) -> None:
+        """Complete commands and files below ``root`` from now on; see ``Completer``."""
         self._attachments.root = root
-        self._popup.completer = Completer(commands, arguments, FileIndex(root))
+        self._popup.completer = Completer(commands, FileIndex(root))
 
     def set_text(self, text: str) -> None:
         """Show another text, with the cursor at its end."""
@@ -538,8 +511,8 @@ class PromptInput(Widget):
         self._scroll_chat(key)
         return True
 
-    def _scroll_to_end(self) -> bool:
-        return not self.text and self._scroll("ctrl+end")
+    def _scroll_if_blank(self, key: str) -> bool:
+        return not self.text and self._scroll(key)
 
     def _delete_marker(self) -> bool:
         marker = self._attachments.marker_before(self._area.before_cursor)

@@ -52,14 +52,14 @@ class ChatLog(PaintedSheet, can_focus=True):
         f"chat-log--{part}" for part in ("user", "code", "added", "removed", "more", "muted")
     }
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("k,ctrl+up", "mark(-1)", "Entry above", show=False),
-        Binding("j,ctrl+down", "mark(1)", "Entry below", show=False),
-        Binding("enter", "choose", "Fold or open"),
-        Binding("tab", "app.focus('bottom')", "Back", show=False),
-        Binding("m,alt+m", "whole", "All lines", show=False),
+        Binding("k,ctrl+up", "mark(-1)", "Mark the entry above", show=False),
+        Binding("j,ctrl+down", "mark(1)", "Mark the entry below", show=False),
+        Binding("enter", "choose", "Fold it, or open it"),
+        Binding("tab,escape", "screen.leave_log", "Back to the line", show=False),
+        Binding("m,alt+m", "whole", "Show the lines that were left out", show=False),
     ]
 
-    KEYS: ClassVar[str] = "j k mark · Enter folds · c copies · Tab back"
+    KEYS: ClassVar[str] = "j k mark · Enter fold · m all lines · c copy · b code · Esc back"
 
     class OlderWanted(Message, namespace="chat_log"):
         """The beginning is near: ``prepend`` what comes before it."""
@@ -244,13 +244,13 @@ class ChatLog(PaintedSheet, can_focus=True):
     # --- keys
 
     def action_mark(self, step: int) -> None:
-        """Mark the next entry above or below, for Enter."""
+        """Mark the next entry above or below, or (0) the one that was marked, for Enter."""
         entries = self._sheet.entries
         if not entries:
             return
         shown = range(self._top()[0], self._bottom() + 1)
         if self._marked is None or self._marked.index not in shown:
-            index = shown[-1] if step < 0 else shown[0]
+            index = shown[0] if step > 0 else shown[-1]
         else:
             index = max(0, min(self._marked.index + step, len(entries) - 1))
         self._marked = entries[index]

@@ -228,10 +228,10 @@ class MarkdownBlocks:
         if language in _NO_CODE or not code.strip():
             return Content(code)
         if code.count("\n") < _SHORT:
-            return _highlighted(code, language)
+            return highlighted(code, language)
         known = self._listings.get((code, language))
         if known is None:
-            known = self._listings[code, language] = _highlighted(code, language)
+            known = self._listings[code, language] = highlighted(code, language)
             if len(self._listings) > _KEPT:
                 self._listings.popitem(last=False)
         return known
@@ -334,7 +334,8 @@ class _Walk:
         yield LogBlock(content, first, "".join(rest for _, rest in self._prefixes), look)
 
 
-def _highlighted(code: str, language: str) -> Content:
+def highlighted(code: str, language: str) -> Content:
+    """Code with its colours."""
     from textual.highlight import highlight  # noqa: PLC0415  with Pygments, a third of a start
 
     content = highlight(code, language=language)

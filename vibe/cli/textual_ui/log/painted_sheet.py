@@ -238,6 +238,11 @@ class SheetView(ScrollView):
         self._sheet.measure(len(self._sheet.entries) - 1, 2 * self._rows_shown, -1)
         self._set_y(self._end)
 
+    def go_back(self) -> None:
+        """Show the end, if the person has looked further up."""
+        if not self._follow:
+            self.to_end()
+
     def _top(self) -> tuple[int, int]:
         """The entry at the upper edge, and which of its rows."""
         y = self.scroll_offset.y
@@ -451,8 +456,8 @@ class PaintedSheet(SheetView):
     """Selected rows are known by entry and row, whatever is above them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("c,ctrl+c,alt+c", "copy", "Copy", show=False),
-        Binding("b,alt+b", "copy_code", "Copy a block of code", show=False),
+        Binding("c,ctrl+c,alt+c", "copy", "Copy it", show=False),
+        Binding("b,alt+b", "copy_code", "Copy its last block of code", show=False),
     ]
 
     @dataclass

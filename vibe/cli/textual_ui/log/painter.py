@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from textual.content import Content
@@ -11,7 +12,7 @@ from textual.style import Style
 from textual.widget import Widget
 
 from vibe.cli.textual_ui.log.entry import clean, clean_line, middle_cut
-from vibe.cli.textual_ui.log.markdown_blocks import CODE, PIECE, MarkdownBlocks, TopBlock
+from vibe.cli.textual_ui.log.markdown_blocks import CODE, PIECE, MarkdownBlocks, TopBlock, highlighted
 from vibe.cli.textual_ui.log.rows import GUTTER, LOOKS, LogBlock, Row, drawn_row, lay_out, styled
 from vibe.core.told_files import told_parts
 from vibe.front.cells import Line, Piece, text_of
@@ -25,6 +26,8 @@ _HUNK: Final = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?")
 _LOOKS: Final = {"+": "chat-log--added", "-": "chat-log--removed"}
 _NOTHING: Final = "/dev/null"
 _MARGIN: Final = "     "
+_MOST_CODE: Final = 20_000
+"""Characters of a change from which on it has no colours: they would take long."""
 
 
 def diff_blocks(diff: str) -> Iterator[LogBlock]:
@@ -35,11 +38,32 @@ def diff_blocks(diff: str) -> Iterator[LogBlock]:
     lines = list(_of_diff(clean(diff).removesuffix("\n").split("\n")))
     names = [line for line in lines if isinstance(line, str)]
     is_told = len(names) == 1 and not names[0].endswith(")")
+    language, code = "", list[LogBlock]()
     for line in lines:
+        if isinstance(line, LogBlock) and line.first != _MARGIN:
+            code.append(line)
+            continue
+        yield from _in_colours(code, language)
+        code.clear()
         if isinstance(line, LogBlock):
             yield line
-        elif not is_told:
+            continue
+        language = PurePath(line.partition(" (")[0]).suffix[1:]
+        if not is_told:
             yield LogBlock(styled(line, "bold"), _MARGIN, _MARGIN)
+    yield from _in_colours(code, language)
+
+
+def _in_colours(lines: Sequence[LogBlock], language: str) -> Iterable[LogBlock]:
+    """Lines of a diff that follow each other with the colours of their language; many characters stay as they are."""
+    code = "\n".join(line.content.plain[1:] for line in lines)
+    if not language or not code.strip() or len(code) > _MOST_CODE:
+        return lines
+    shown = highlighted(code, language).split("\n", allow_blank=True)
+    return [
+        LogBlock(line.content[:1] + each, line.first, line.rest, line.look)
+        for line, each in zip(lines, shown, strict=True)
+    ]
 
 
 def _of_diff(lines: Sequence[str]) -> Iterator[LogBlock | str]:

@@ -86,6 +86,7 @@ LOOKS: Final = {
     "warn": "$text-warning",
     "failed": "$text-error",
     "chosen": "reverse",
+    "marked": "on $panel",
     "added": "on $success 12%",
     "removed": "on $error 12%",
 }

@@ -459,7 +459,8 @@ class PanelFrame(Vertical):
 
     def _watch_asleep(self) -> None:
         self.set_class(self.asleep, "-asleep")
-        self._draw_keys()
+        if self.is_attached:
+            self._draw_keys()
 
     def on_key(self, event: events.Key) -> None:
         """Do what a key means, once the panel listens."""

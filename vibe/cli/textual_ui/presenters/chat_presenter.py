@@ -310,6 +310,10 @@ class ChatPresenter:
         if answers:
             self._log.append(LogEntry("drawn", draw=partial(answered_lines, answers, by, at)))
 
+    def show_diff(self, title: str, fact: str, diff: str) -> None:
+        """Put what changed in files behind what is shown, as that of a call."""
+        self._log.append(LogEntry("call", title=title, detail=fact, diff=diff, status="ok", folded=False))
+
     async def find(self, text: str) -> bool:
         """Scroll up to the next place of a text, also in what was not shown yet. False: it is nowhere."""
         log, wanted = self._log, text.casefold()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import time
+from collections import Counter
+from contextlib import suppress
+from itertools import chain
 
 from anyio import to_thread
 from msgspec.structs import replace
@@ -10,18 +14,31 @@ from msgspec.structs import replace
 from vibe.app.conversation.conversation import TITLE_LENGTH as LONGEST_TITLE
 from vibe.app.conversation.conversation import rename
 from vibe.app.conversation.session import before_summary, begins_with_summary
-from vibe.core.config.paths import VibePaths, in_utf8
-from vibe.core.messages import AssistantMessage, UserMessage
-from vibe.core.middleware.port import HOST_NOTICE
-from vibe.core.told_files import told_parts
+from vibe.core.config.paths import VibePaths
+from vibe.core.llm.tokens import estimate_messages
+from vibe.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from vibe.core.session.folder import SavedSession
+from vibe.core.session.transcript import Transcript
+from vibe.front.cells import Line
 from vibe.front.code_blocks import code_blocks
 from vibe.front.event_text import counted, one_line
-from vibe.front.slash.command import ArgumentChoice, Talk, Typed
-from vibe.front.slash.wording import SHOWN_ID, TITLE_LENGTH, sessions_here, setup_line, usage_line, words
+from vibe.front.picker import Picker, PickRow, told, wrapped
+from vibe.front.slash.command import Talk, Typed
+from vibe.front.slash.wording import SHOWN_ID, TITLE_LENGTH, other_sessions, setup_line, usage_line
 from vibe.system.errors import UsageError
+from vibe.system.locks import is_locked
+from vibe.view.agent_view import VERBS
+from vibe.view.figures import ago, dollars, short
 
 CODE = "code"
 SESSIONS_SHOWN = 10
+TOLD_LENGTH = 400
+LAST_SAID = 3
+"""Messages of a session that its preview shows."""
+NAME_CELLS = 32
+BAR = 60
+"""Cells of a bar that stands for the whole context."""
+BESIDES = "instructions and tools"
 
 
 async def run_clear(talk: Talk, _typed: Typed) -> None:
@@ -35,8 +52,7 @@ async def run_compact(talk: Talk, typed: Typed) -> None:
     """Put a summary in place of the conversation so far."""
 
     async def work() -> None:
-        if await talk.conversation.compact(typed.rest):
-            talk.say(f"the conversation has {counted(len(talk.conversation.messages), 'message')} now")
+        await talk.conversation.compact(typed.rest)
 
     talk.begin(work)
 
@@ -55,17 +71,12 @@ async def run_copy(talk: Talk, typed: Typed) -> None:
     if first == CODE:
         texts, what = [code for text in texts for code in code_blocks(text)], "block of code"
     if not texts:
-        raise UsageError(f"/copy: the agent has given no {what} yet")
+        raise UsageError(f"/copy: no {what} to copy yet")
     if not number.isdecimal() or not 1 <= int(number) <= len(texts):
         raise UsageError(f"/copy {typed.rest}: say which {what}, 1 for the last; there are {len(texts)}")
     text = texts[-int(number)]
     talk.copy(text)
     talk.say(f"copied {counted(len(text), 'character')}")
-
-
-async def copy_choices(_talk: Talk, text: str) -> Sequence[ArgumentChoice]:
-    """Return the word for blocks of code."""
-    return () if " " in text else words(CODE)
 
 
 async def run_cost(talk: Talk, _typed: Typed) -> None:
@@ -94,55 +105,77 @@ async def run_resume(talk: Talk, typed: Typed) -> None:
     if typed.rest:
         await talk.reopen(replace(talk.opening, resume=typed.rest, prompt=""))
         return
-    for choice in (await resume_choices(talk, ""))[:SESSIONS_SHOWN]:
-        talk.say(f"{choice.value} {choice.about}")
+    here = [saved for saved in await other_sessions(talk) if saved.meta.workspace == str(talk.opening.workdir)]
+    for saved in here[:SESSIONS_SHOWN]:
+        talk.say(f"{saved.meta.session_id[:SHOWN_ID]} {one_line(saved.meta.title, TITLE_LENGTH)}")
 
 
-async def resume_choices(talk: Talk, _text: str) -> Sequence[ArgumentChoice]:
-    """Return the sessions by the beginnings of their ids, with their titles."""
-    return [
-        ArgumentChoice(saved.meta.session_id[:SHOWN_ID], one_line(saved.meta.title, TITLE_LENGTH))
-        for saved in await sessions_here(talk)
-    ]
+async def resume_picker(talk: Talk) -> Picker:
+    """The sessions to go on with, those of this folder first; their messages are searched, too."""
+    sessions = {f"/resume {saved.meta.session_id}": saved for saved in await other_sessions(talk)}
+    rows = await to_thread.run_sync(lambda: {line: _session_row(line, saved) for line, saved in sessions.items()})
+    here = [row for line, row in rows.items() if sessions[line].meta.workspace == str(talk.opening.workdir)]
+    every = list(rows.values())
+
+    def preview(row: PickRow, _mode: int) -> list[Line]:
+        saved = sessions[row.line]
+        meta = saved.meta
+        spent = f"{short(meta.usage.total_tokens)} tok" + (
+            "" if meta.cost_usd is None else f", {dollars(meta.cost_usd)}"
+        )
+        facts = [("folder", one_line(meta.workspace)), ("model", one_line(meta.model)), ("total", spent)]
+        said = [one for one in Transcript.peek(saved.folder.transcript).messages if not isinstance(one, ToolMessage)]
+        texts = [
+            ("> " * isinstance(one, UserMessage) + one_line(one.content, TOLD_LENGTH)) for one in said[-LAST_SAID:]
+        ]
+        return [*told(row.title, facts), *chain.from_iterable([[], *wrapped(text, most=3)] for text in texts if text)]
+
+    return Picker(
+        title="Sessions",
+        rows=lambda mode: every if mode else here,
+        preview=preview,
+        search=lambda text: [line for line, saved in sessions.items() if _says(saved, text)],
+        modes=[("this folder", ""), ("all folders", "")],
+        mode=0 if here else 1,
+        enter="go on with it",
+    )
 
 
-async def run_rewind(talk: Talk, typed: Typed) -> None:
-    """List the prompts, or go back to before one."""
-    prompts = _prompts(talk)
-    if not typed.rest:
-        for number, (_, text) in enumerate(prompts, start=1):
-            talk.say(f"{number}) {text}")
-        if not prompts:
-            talk.say("there is no prompt to go back to yet")
-        return
-    if not typed.rest.isdecimal() or not 1 <= int(typed.rest) <= len(prompts):
-        raise UsageError(f"/rewind {typed.rest}: say the number of a prompt; /rewind lists them")
-    index = prompts[int(typed.rest) - 1][0]
-    taken_back = talk.conversation.messages[index].content
-    report = await talk.conversation.rewind(index)
-    for what, names in (("restored", report.files.restored), ("deleted", report.files.deleted)):
-        if names:
-            talk.say(f"{what}: {one_line(', '.join(names))}")
-    for name, reason in report.files.skipped.items():
-        talk.say(f"not restored: {one_line(name)}: {one_line(reason)}")
-    for conflict in report.files.conflicts:
-        talk.say(f"changed by someone else since: {conflict.path}, kept as {in_utf8(conflict.saved_as)}")
-    talk.suggest(told_parts(taken_back)[0])
-    talk.say(f"the conversation has {counted(len(talk.conversation.messages), 'message')} now")
+def _session_row(line: str, saved: SavedSession) -> PickRow:
+    fact = "open elsewhere" if is_locked(saved.folder.lock) else ago(saved.updated, time.time())
+    title = one_line(saved.meta.title, TITLE_LENGTH) or "(no title)"
+    return PickRow(line, title, fact, words=saved.meta.workspace)
 
 
-async def rewind_choices(talk: Talk, _text: str) -> Sequence[ArgumentChoice]:
-    """Return the numbers of the prompts."""
-    return [ArgumentChoice(str(number), text) for number, (_, text) in enumerate(_prompts(talk), start=1)]
+def _says(saved: SavedSession, text: str) -> bool:
+    """Return whether a text is in the transcript of a session, in any case; reads the file."""
+    needle = json.dumps(text.strip(), ensure_ascii=False)[1:-1].lower()
+    with suppress(OSError):
+        return needle in saved.folder.transcript.read_text(encoding="utf-8", errors="replace").lower()
+    return False
 
 
-def _prompts(talk: Talk) -> list[tuple[int, str]]:
-    """Return each prompt of the person, with the index of its message."""
-    return [
-        (index, one_line(message.content, TITLE_LENGTH))
-        for index, message in enumerate(talk.conversation.messages)
-        if isinstance(message, UserMessage) and not message.content.startswith(HOST_NOTICE)
-    ]
+async def run_context(talk: Talk, _typed: Typed) -> None:
+    """Say what fills the context: what the provider counted last, and estimates of the messages in it."""
+    messages, limit = talk.conversation.messages, talk.conversation.setup.model.context_size
+    parts = Counter[str]()
+    for place, message in enumerate(messages):
+        parts[_part(message)] += estimate_messages([message])
+        if isinstance(message, AssistantMessage) and message.usage is not None and message.usage.prompt_tokens:
+            parts[BESIDES] = max(0, message.usage.prompt_tokens - estimate_messages(messages[:place]))
+    used = parts.total()
+    lines = [f"about {short(used)} of {short(limit)} tok fill the context · {used / limit:.0%}"]
+    for name, tokens in parts.most_common():
+        bar = "■" * max(1, round(BAR * tokens / limit))
+        lines.append(f"  {one_line(name, NAME_CELLS):<{NAME_CELLS}} {short(tokens):>6}  {bar}")
+    lines.append(f"  {'free':<{NAME_CELLS}} {short(max(0, limit - used)):>6}  /compact makes more room")
+    talk.say("\n".join(lines))
+
+
+def _part(message: Message) -> str:
+    if isinstance(message, ToolMessage):
+        return f"results: {VERBS.get(message.name, message.name)}"
+    return "answers and calls" if isinstance(message, AssistantMessage) else "what was told"
 
 
 async def run_status(talk: Talk, _typed: Typed) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -19,14 +20,17 @@ from planner.plan.operations import plain_operations
 from planner.plan.revision import operations_between
 from planner.plan.status import StepStatus
 from planner.store.current_plan import current_state, effective_plan
-from planner.store.folder import PlanFolder, find_plan, latest_in, list_plans
+from planner.store.folder import PlanFolder, PlanSummary, find_plan, latest_in, plans_in
 from vibe.app.plan.commands import give, revise
+from vibe.front.cells import Line
 from vibe.front.event_text import one_line
+from vibe.front.picker import Picker, PickRow, wrapped
 from vibe.front.plan_graph import plan_text
-from vibe.front.plan_listing import PlanRead, plan_line, plans_that_ran
-from vibe.front.slash.command import ArgumentChoice, Talk, Typed
+from vibe.front.plan_listing import LOOKED_AT, PlanRead, plan_line, plans_that_ran
+from vibe.front.slash.command import Talk, Typed
 from vibe.front.slash.plan_proposal import demonstrate, go_on, propose, save
 from vibe.system.errors import UsageError
+from vibe.view.figures import ago
 
 GOAL_LENGTH = 400
 
@@ -246,7 +250,6 @@ WORDS = MappingProxyType({
     "demo": PlanWord(watch, "", 0, 0),
 })
 WITH_STEPS = frozenset({"cancel", "retry", "skip"})
-WITH_PLANS = frozenset({"edit", "resume", "show", "status"})
 
 
 async def run_plan(talk: Talk, typed: Typed) -> None:
@@ -274,20 +277,24 @@ async def run_plan(talk: Talk, typed: Typed) -> None:
         await word.act(talk, text)
 
 
-async def plan_choices(talk: Talk, text: str) -> Sequence[ArgumentChoice]:
-    """Return the words, and behind one what it takes."""
-    name, behind, _ = text.partition(" ")
-    if not behind:
-        return [ArgumentChoice(word, f"/plan {word} {one.usage}".rstrip()) for word, one in WORDS.items()]
-    if name in WITH_PLANS:
-        plans = await to_thread.run_sync(list_plans, talk.runtime.host.home)
-        return [ArgumentChoice(plan.plan_id, plan.goal) for plan in reversed(plans)]
-    if name not in WITH_STEPS | {"decide"}:
-        return ()
-    try:
-        loaded = await to_thread.run_sync(effective_plan, await plan_meant(talk))
-    except UsageError:  # there is no plan
-        return ()
-    if name == "decide":
-        return [ArgumentChoice(decision.id, decision.question) for decision in loaded.plan.decisions]
-    return [ArgumentChoice(step.id, step.title) for step in loaded.plan.steps]
+async def plan_picker(talk: Talk) -> Picker:
+    """The plans of this folder, to go on with or to look at."""
+    home, here = talk.runtime.host.home, str(talk.opening.workdir)
+    summaries = await to_thread.run_sync(lambda: [plan.summary() for plan in plans_in(home, here, LOOKED_AT)])
+    rows = [_plan_row(plan) for plan in summaries]
+
+    def preview(row: PickRow, _mode: int) -> list[Line]:
+        folder = find_plan(home, row.line.rpartition(" ")[2])
+        first, *lines = PlanRead.of(folder).lines(in_chat=True)
+        return [*wrapped(row.title, "bold"), [], *wrapped(first, "muted"), [], *([(line, "")] for line in lines)]
+
+    return Picker(title="Plans of this folder", rows=lambda _: rows, preview=preview, enter="resume, or show")
+
+
+def _plan_row(plan: PlanSummary) -> PickRow:
+    word = "resume" if plan.can_go_on else "show"
+    done, total = plan.counts.get("completed", 0), sum(plan.counts.values())
+    fact = f"{done} of {total} · {ago(plan.updated, time.time())}" if total else ""
+    return PickRow(
+        f"/plan {word} {plan.plan_id}", one_line(plan.goal, GOAL_LENGTH) or plan.plan_id, fact, words=plan.plan_id
+    )

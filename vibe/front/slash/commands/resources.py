@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 from anyio import to_thread
@@ -16,8 +15,8 @@ from vibe.core.tools.gate import Gate
 from vibe.core.tools.permissions import PermissionDecision
 from vibe.front.event_text import one_line
 from vibe.front.listings import NO_SERVERS, NO_SKILLS, decision_line, memory_lines, server_lines, skill_line, tool_lines
-from vibe.front.slash.command import ArgumentChoice, Talk, Typed
-from vibe.front.slash.wording import setup_line, words
+from vibe.front.slash.command import Talk, Typed
+from vibe.front.slash.wording import setup_line
 from vibe.system.errors import UsageError
 from vibe.system.own_places import user_home_of
 
@@ -83,15 +82,6 @@ async def run_memory(talk: Talk, typed: Typed) -> None:
             raise UsageError(f"{USAGE}: not {typed.rest!r}")
 
 
-async def memory_choices(talk: Talk, text: str) -> Sequence[ArgumentChoice]:
-    """Return the words, and behind ``forget`` the ids."""
-    if not text.startswith("forget "):
-        return () if " " in text else words("add", "forget")
-    store = await to_thread.run_sync(_store, talk)
-    entries = await to_thread.run_sync(lambda: [entry for scope in MemoryScope for entry in store.entries(scope)])
-    return [ArgumentChoice(entry.id, entry.text) for entry in entries]
-
-
 def _store(talk: Talk) -> MemoryStore:
     setup, host = talk.conversation.setup, talk.runtime.host
     return memory_store(host.home, setup.opening.workdir, user_home_of(setup.engine.environ))
@@ -110,12 +100,6 @@ async def run_permissions(talk: Talk, typed: Typed) -> None:
     talk.say("allowed by you:" if yeses else "nothing is allowed beyond one call")
     for yes in yeses:
         talk.say(f"  {one_line(yes, YES_LENGTH)}")
-
-
-async def permissions_choices(talk: Talk, text: str) -> Sequence[ArgumentChoice]:
-    """Return the tools."""
-    tools = talk.conversation.setup.tools.available
-    return [] if " " in text else [ArgumentChoice(name, tool.get_description()) for name, tool in tools.items()]
 
 
 def _decided(talk: Talk, tool: str, arguments: str) -> PermissionDecision:
@@ -137,12 +121,6 @@ async def run_skills(talk: Talk, typed: Typed) -> None:
         talk.say(f"{skill_line(skill)}\nfrom {skill.path}")
         return
     talk.say("\n".join(skill_line(skill) for skill in skills.available.values()) or NO_SKILLS)
-
-
-async def skills_choices(talk: Talk, _text: str) -> Sequence[ArgumentChoice]:
-    """Return the skills."""
-    skills = talk.conversation.setup.engine.guidance.skills.available.values()
-    return [ArgumentChoice(skill.name, skill.description) for skill in skills]
 
 
 async def run_tools(talk: Talk, _typed: Typed) -> None:

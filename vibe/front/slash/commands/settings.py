@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from anyio import to_thread
 
 from vibe.app.conversation.opening import AgentChange
+from vibe.app.engine.build import Engine
 from vibe.app.engine.settings import Settings
 from vibe.core.agents.models import AgentProfile, AgentType
-from vibe.core.config.models import Thinking
+from vibe.core.config.models import ModelConfig, Thinking
+from vibe.core.llm.pricing import usual_prices
 from vibe.core.tools.permissions import ApprovalMode
+from vibe.front.cells import Line
+from vibe.front.event_text import one_line
 from vibe.front.listings import setting_line
-from vibe.front.slash.command import ArgumentChoice, Talk, Typed
-from vibe.front.slash.wording import setup_line, words
-from vibe.system.errors import UsageError
+from vibe.front.picker import Picker, PickRow, told, wrapped
+from vibe.front.slash.command import Talk, Typed
+from vibe.front.slash.wording import setup_line
+from vibe.front.start_screen import price
+from vibe.system.errors import UsageError, VibeError
+from vibe.view.figures import short
+
+ABOUT_LENGTH = 400
 
 
 async def run_agents(talk: Talk, typed: Typed) -> None:
@@ -24,19 +31,29 @@ async def run_agents(talk: Talk, typed: Typed) -> None:
         talk.say(setup_line(talk))
         await talk.refresh()
         return
-    for profile in _profiles(talk):
+    for profile in profiles(talk):
         mark = "*" if profile.name == talk.conversation.setup.profile.name else " "
         talk.say(f"{mark} {profile.name}: {profile.description}")
 
 
-async def agents_choices(talk: Talk, _text: str) -> Sequence[ArgumentChoice]:
-    """Return the agents."""
-    return [ArgumentChoice(profile.name, profile.description) for profile in _profiles(talk)]
-
-
-def _profiles(talk: Talk) -> list[AgentProfile]:
+def profiles(talk: Talk) -> list[AgentProfile]:
+    """The agents a person can talk to."""
     profiles = talk.conversation.setup.engine.agents.profiles.values()
     return [profile for profile in profiles if profile.agent_type is not AgentType.SUBAGENT]
+
+
+async def agents_picker(talk: Talk) -> Picker:
+    """The agents to choose from."""
+    now = talk.conversation.setup.profile.name
+    about = {f"/agents {one.name}": one for one in profiles(talk)}
+    rows = [PickRow(line, one_line(one.name), "now" if one.name == now else "") for line, one in about.items()]
+
+    def preview(row: PickRow, _mode: int) -> list[Line]:
+        one = about[row.line]
+        facts = [("model", one.active_model or ""), ("from", one.source)]
+        return [*told(row.title, facts), [], *wrapped(one_line(one.description, ABOUT_LENGTH))]
+
+    return Picker(title="Agent", rows=lambda _: rows, preview=preview, first=f"/agents {now}", enter="from now on")
 
 
 async def run_approvals(talk: Talk, typed: Typed) -> None:
@@ -46,11 +63,6 @@ async def run_approvals(talk: Talk, typed: Typed) -> None:
     if typed.rest:
         await talk.conversation.configure(AgentChange(approvals=ApprovalMode(typed.rest)))
     talk.say(setup_line(talk))
-
-
-async def approvals_choices(_talk: Talk, _text: str) -> Sequence[ArgumentChoice]:
-    """Return the modes."""
-    return words(*ApprovalMode)
 
 
 async def run_config(talk: Talk, typed: Typed) -> None:
@@ -63,14 +75,6 @@ async def run_config(talk: Talk, typed: Typed) -> None:
         return
     shown = await to_thread.run_sync(lambda: settings.get(key) if key else tuple(settings.shown()))
     talk.say("\n".join(setting_line(setting, origin=True) for setting in shown))
-
-
-async def config_choices(talk: Talk, text: str) -> Sequence[ArgumentChoice]:
-    """Return the keys."""
-    if " " in text:
-        return ()
-    shown = await to_thread.run_sync(lambda: tuple(_settings(talk).shown()))
-    return [ArgumentChoice(setting.key, setting.origin) for setting in shown]
 
 
 def _settings(talk: Talk) -> Settings:
@@ -104,10 +108,51 @@ async def run_model(talk: Talk, typed: Typed) -> None:
     talk.say(setup_line(talk))
 
 
-async def model_choices(talk: Talk, text: str) -> Sequence[ArgumentChoice]:
-    """Return the models, and behind one the levels of thinking."""
-    models = () if " " in text else (one.key for one in talk.conversation.setup.engine.config.models)
-    return words(*models, *Thinking)
+async def model_picker(talk: Talk) -> Picker:
+    """The models to choose from, and how much they think."""
+    setup = talk.conversation.setup
+    engine, levels = setup.engine, list(Thinking)
+    models = {f"/model {one.key}": one for one in engine.config.models}
+    priced = await to_thread.run_sync(lambda: {line: _prices(engine, one) for line, one in models.items()})
+    rows = [PickRow(line, one_line(one.key), priced[line][0], words=one.name) for line, one in models.items()]
+
+    def preview(row: PickRow, mode: int) -> list[Line]:
+        one = models[row.line]
+        facts = [
+            ("context", short(one.context_size)),
+            ("price", priced[row.line][1]),
+            ("thinking", levels[mode]),
+            ("images", "yes" if one.sees_images else ""),
+            ("provider", one.provider),
+            ("called", one.name if one.name != one.key else ""),
+        ]
+        return told(row.title, facts)
+
+    return Picker(
+        title="Model",
+        rows=lambda _: rows,
+        preview=preview,
+        modes=[(level.value, f" {level}") for level in levels],
+        mode=levels.index(setup.model.thinking),
+        mode_key="←→ thinking",
+        first=f"/model {setup.model.key}",
+        enter="from the next prompt on",
+    )
+
+
+def _prices(engine: Engine, model: ModelConfig) -> tuple[str, str]:
+    """The prices of a model, or why it can't be used, in short and in words; may load a price list."""
+    try:
+        provider = engine.models.provider(model)
+    except VibeError:
+        return "no provider", f"there is no provider {one_line(model.provider)}"
+    if provider.api_key_env_var and not engine.environ.get(provider.api_key_env_var):
+        return "no key", f"unknown: {provider.api_key_env_var} is not set"
+    prices = usual_prices(provider, model)
+    if prices is None:
+        return "", "unknown"
+    sent, received = map(price, prices)
+    return f"{sent} / {received}", f"{sent} in, {received} out per M tok"
 
 
 async def run_reload(talk: Talk, _typed: Typed) -> None:

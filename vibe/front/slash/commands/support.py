@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, metadata
 
 from anyio import to_thread
 
 from vibe import __version__
 from vibe.core.config.paths import VibePaths
-from vibe.front.slash.command import ArgumentChoice, SlashCommand, Talk, Typed
+from vibe.front.slash.command import SlashCommand, Talk, Typed
 from vibe.system.errors import UsageError
 from vibe.system.plain_text import closest, did_you_mean
 
@@ -54,11 +53,6 @@ async def run_help(talk: Talk, typed: Typed) -> None:
         other = did_you_mean(closest(name, talk.commands), "/help lists them")
         raise UsageError(f"/help {name}: there is no such command; {other}")
     talk.say(_line(command))
-
-
-async def help_choices(talk: Talk, text: str) -> Sequence[ArgumentChoice]:
-    """Return the commands."""
-    return () if " " in text else [ArgumentChoice(one.name, one.about) for one in talk.commands.values()]
 
 
 def _line(command: SlashCommand) -> str:

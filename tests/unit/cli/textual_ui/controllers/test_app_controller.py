@@ -20,9 +20,6 @@ class ScriptedChat:
         default_factory=lambda: ChatAbout(session_id="0a1b2c3d", folder=Path("/"), saved=SavedPart(()), commands=())
     )
 
-    async def arguments(self, command: str, text: str) -> tuple[str, ...]:
-        return (command, text)
-
     def send(self, prompt: str, images: tuple[Path, ...] = ()) -> None:
         self.done.append(("send", " ".join([prompt, *map(str, images)])))
         self.is_busy = True

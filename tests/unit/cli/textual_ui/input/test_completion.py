@@ -29,7 +29,7 @@ def test_a_file_is_completed(line: str, typed: str, length: int) -> None:
     assert word(line) == CompletedWord(kind=CompletionKind.FILE, typed=typed, length=length)
 
 
-@pytest.mark.parametrize("line", ["me@host", "@a b", '@"a b" c', "", "text", "a /b", '@"done"'])
+@pytest.mark.parametrize("line", ["me@host", "@a b", '@"a b" c', "", "text", "a /b", '@"done"', "/plan show st"])
 def test_other_words_are_not_completed(line: str) -> None:
     assert word(line) is None
 
@@ -37,13 +37,6 @@ def test_other_words_are_not_completed(line: str) -> None:
 def test_a_command_is_completed_at_the_very_beginning_only() -> None:
     assert word("/pl") == CompletedWord(kind=CompletionKind.COMMAND, typed="pl", length=3)
     assert word("/pl", is_first=False) is None
-
-
-def test_the_last_word_behind_a_command_is_its_argument() -> None:
-    assert word("/plan show  st") == CompletedWord(
-        kind=CompletionKind.ARGUMENT, typed="st", length=2, command="plan", text="show  st"
-    )
-    assert word("/plan ") == CompletedWord(kind=CompletionKind.ARGUMENT, typed="", length=0, command="plan", text="")
 
 
 def test_a_shell_line_has_no_completion() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import cast
 
@@ -18,11 +17,6 @@ COMMANDS: list[CommandRow] = [
     ("plan", "GOAL | show | status", "plan and run"),
     ("memory", "", "[red]notes\x1b[2J"),
 ]
-WORDS = {"plan": ["show", "status", "stop"], "model": ["small", "large"]}
-
-
-def words(command: str, text: str) -> list[str]:
-    return [] if " " in text else WORDS.get(command, [])
 
 
 @pytest.fixture
@@ -36,7 +30,7 @@ def project(tmp_path: Path) -> Path:
 @pytest.fixture
 def app(project: Path) -> InputStage:
     stage = InputStage()
-    stage.prompt.complete_with(commands=lambda: COMMANDS, arguments=words, root=project)
+    stage.prompt.complete_with(commands=lambda: COMMANDS, root=project)
     return stage
 
 
@@ -84,19 +78,6 @@ async def test_keys_that_come_at_once_do_the_same(app: InputStage) -> None:
         await pressed(pilot, *"/hel", "tab", *"me", "enter", *"/plan x", "enter")
 
         assert app.texts == ["/help me", "/plan x"]
-
-
-async def test_arguments_are_offered_and_put_in_by_tab_or_after_a_move(app: InputStage) -> None:
-    async with app.run_test() as pilot:
-        await pressed(pilot, *"/plan st")
-        assert app.offered == ["stop", "status"]
-        await pressed(pilot, "tab")
-        assert app.prompt.text == "/plan stop"
-        await pressed(pilot, "ctrl+u", *"/plan ")
-        await pressed(pilot, "down", "enter")
-
-        assert app.prompt.text == "/plan status"
-        assert app.texts == []
 
 
 async def test_escape_closes_the_list_until_another_word_is_begun_and_bubbles_then(app: InputStage) -> None:
@@ -166,25 +147,6 @@ async def test_tab_and_enter_wait_for_what_is_still_looked_for(app: InputStage) 
         await pressed(pilot)
 
         assert (app.texts, app.prompt.text) == (["@testmain"], "next")
-
-
-async def test_slow_arguments_do_not_hold_up_keys(project: Path) -> None:
-    go_on = threading.Event()
-
-    def slow(_command: str, _text: str) -> list[str]:
-        go_on.wait(10)
-        return ["late"]
-
-    app = InputStage()
-    app.prompt.complete_with(commands=lambda: COMMANDS, arguments=slow, root=project)
-    async with app.run_test() as pilot:
-        app.press(*"/plan la", "enter", *"more")
-        await pilot.pause()
-        assert (app.texts, app.prompt.text) == (["/plan la"], "more")
-        go_on.set()
-        await pressed(pilot)
-
-        assert not app.popup.is_open
 
 
 async def test_the_list_fits_above_the_input_on_a_tiny_screen(app: InputStage) -> None:

@@ -126,3 +126,19 @@ def test_files_of_a_diff_are_named_where_there_are_more_or_they_come_or_go() -> 
 
 def test_what_is_no_diff_comes_as_it_is() -> None:
     assert [block.content.plain for block in diff_blocks("a\x1b[2J\n\\ b")] == ["a", "\\ b"]
+
+
+@pytest.mark.parametrize("last", ["x = 1", "", "  ", "\ttab", "'''open", "# é 日本"])
+def test_the_lines_of_a_diff_have_the_colours_of_their_language_and_stay_the_text_they_are(last: str) -> None:
+    text = f"--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@\n-def f():\n+    return 1\n \n+{last}"
+    blocks = list(diff_blocks(text))
+    plain = list(diff_blocks(text.replace("x.py", "x")))
+
+    assert [block.content.plain for block in blocks] == [block.content.plain for block in plain]
+    assert any(style == "$text-error" for start, _, style in blocks[0].content.spans if start == 0), (
+        "the sign has its own"
+    )
+    returned = [
+        blocks[1].content.plain[start:end] for start, end, style in blocks[1].content.spans if style == "$text-accent"
+    ]
+    assert returned == ["return"]

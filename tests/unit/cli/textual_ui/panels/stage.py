@@ -54,7 +54,10 @@ class PanelApp(App[None]):
 
     @on(PlanPanel.Acted)
     def act(self, message: PlanPanel.Acted) -> None:
-        self.heard.append((message.line or f"opens {message.agent}" * (message.agent is not None), "leaves" * message.leaves))
+        self.heard.append((
+            message.line or f"opens {message.agent}" * (message.agent is not None),
+            "leaves" * message.leaves,
+        ))
 
     def on_mount(self) -> None:
         self.prompt.focus()

@@ -1,0 +1,72 @@
+"""A picker as lines: that it fits, what is in sight, and what fits a query."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from rich.cells import cell_len
+
+from vibe.front.cells import text_of
+from vibe.front.picker import FRAME, Picker, PickRow, PickState, fitting, picker_lines
+from vibe.view.figures import ago
+
+ROWS = [
+    PickRow(f"/do {number}", f"number {number} 日本", f"{number} min", words="even" * (number % 2 == 0))
+    for number in range(60)
+]
+PICKER = Picker(
+    title="Things",
+    rows=lambda _: ROWS,
+    preview=lambda row, _: [[(row.title, "bold")], [("long " * 60, "")]],
+    modes=[("one", ""), ("other", " other")],
+)
+
+
+def drawn(state: PickState, cols: int, rows: int, picker: Picker = PICKER) -> list[str]:
+    return ["".join(text for text, _ in line) for line in picker_lines(picker, state, cols, rows)]
+
+
+@pytest.mark.parametrize("cols", [20, 40, 73, 76, 116, 200])
+@pytest.mark.parametrize("rows", [4, 5, 8, 18, 40])
+def test_every_line_is_as_wide_as_it_may_be_and_the_marked_row_is_in_sight(cols: int, rows: int) -> None:
+    preview = [[("what it stands for ", "")], [("x" * 300, "muted")], *[[("more", "")]] * 60]
+    for marked in (0, 7, 59):
+        lines = drawn(PickState(rows=ROWS, marked=marked, preview=preview), cols, rows)
+
+        assert {cell_len(line) for line in lines} == {cols}
+        assert len(lines) == max(rows, FRAME + 1) or rows < FRAME + 1
+        if rows > FRAME:
+            assert sum(line.startswith("▸ ") for line in lines) == 1
+
+
+def test_the_preview_stands_beside_the_list_where_there_is_room() -> None:
+    state = PickState(rows=ROWS, preview=[[("what it stands for", "")]])
+
+    assert "what it stands for" in drawn(state, 76, 18)[2]
+    assert not any("what it stands for" in line for line in drawn(state, 70, 18))
+
+
+def test_the_head_has_the_query_and_the_foot_the_keys_and_the_mode() -> None:
+    first, *_, last = map(text_of, picker_lines(PICKER, PickState(query="numb", rows=ROWS, mode=1), 100, 18))
+
+    assert first.split() == ["Things", "numb▏", "60"]
+    assert last.strip() == "↑↓ move   Tab one | other   Enter choose   Esc back"
+    narrow = text_of(picker_lines(PICKER, PickState(rows=ROWS, mode=1), 50, 18)[-1])
+    assert narrow.strip() == "↑↓ move   Tab other   Enter choose   Esc back"
+    nothing = text_of(picker_lines(PICKER, PickState(query="x"), 100, 18)[-1])
+    assert "Enter" not in nothing
+
+
+def test_all_words_must_fit_in_whatever_order_or_the_row_was_found_otherwise() -> None:
+    assert [row.line for row in fitting(ROWS, "MIN number 17")] == ["/do 17"]
+    assert len(fitting(ROWS, "even")) == 30
+    assert [row.line for row in fitting(ROWS, "nowhere", {"/do 3"})] == ["/do 3"]
+    assert fitting(ROWS, "") == ROWS
+
+
+def test_an_age_is_said_in_the_largest_unit_and_after_a_week_as_a_date() -> None:
+    now = datetime(2026, 11, 24, 12, tzinfo=UTC).timestamp()
+    said = [ago(now - then, now) for then in (5, 60, 7_300, 200_000, 8 * 86_400)]
+    date = datetime.fromtimestamp(now - 8 * 86_400, tz=UTC).astimezone().date()
+    assert said == ["now", "1 min", "2 h", "2 d", date.isoformat()]

@@ -1,0 +1,277 @@
+"""PickerScreen: a picker over the dimmed chat. The palette and the help, made of the tables of commands and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
+
+from anyio import to_thread
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widget import Widget
+
+from vibe.cli.textual_ui.log.rows import drawn
+from vibe.front.picker import FRAME, Picker, PickRow, PickState, first_shown, fitting, picker_lines
+from vibe.system.errors import VibeError
+from vibe.system.plain_text import plain_line
+
+if TYPE_CHECKING:
+    from vibe.front.cells import Line
+
+Preview: TypeAlias = "Callable[[PickRow, int], Sequence[Line]]"
+CommandRow: TypeAlias = tuple[str, str, str]
+"""The name of a command, its usage, and what it does."""
+TEXT_FROM: Final = 3
+"""Characters from which on what rows stand for is searched, too."""
+FREE: Final = 4
+"""Columns and rows of the window that a picker leaves free, where it has so many."""
+MOST_COLUMNS: Final = 120
+LEAST_COLUMNS: Final = 60
+LEAST_ROWS: Final = 18
+FEWEST_ROWS: Final = 8
+SHARE: Final = 0.6
+"""A picker has so many rows, fewer in a low window, and in a high one this share of it."""
+
+
+class PickerPage(Widget):
+    """Draws the picker of its screen."""
+
+    DEFAULT_CSS = "PickerPage { background: $surface; }"
+
+    def __init__(self, picker: Picker, state: PickState) -> None:
+        super().__init__()
+        self._picker = picker
+        self._state = state
+
+    def render(self) -> Content:
+        """The lines."""
+        return Content("\n").join(map(drawn, picker_lines(self._picker, self._state, *self.size)))
+
+
+class PickerScreen(ModalScreen[str]):
+    """Has the person choose a row; the result is its line, blank: none.
+
+    What is typed filters: so keys that do something else are no letters.
+    """
+
+    CSS = "PickerScreen { align: center middle; background: $background 80%; }"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "move(-1)", "Up"),
+        Binding("down", "move(1)", "Down"),
+        Binding("pageup", "move(-10)", "Up"),
+        Binding("pagedown", "move(10)", "Down"),
+        Binding("tab,right", "go_on(1)", "Next"),
+        Binding("left", "go_on(-1)", "Previous"),
+        Binding("enter", "choose", "Choose"),
+        Binding("escape", "leave", "Back"),
+        Binding("backspace", "shorten(1)", "Delete"),
+        Binding("ctrl+u,ctrl+w", "shorten(0)", "Filter nothing"),
+    ]
+
+    def __init__(self, picker: Picker) -> None:
+        super().__init__()
+        self._picker = picker
+        self._state = PickState(mode=picker.mode)
+        self._page = PickerPage(picker, self._state)
+        self._found: Collection[str] = ()
+        self._previews: dict[tuple[PickRow, int], Sequence[Line]] = {}
+
+    def compose(self) -> ComposeResult:
+        """The picker."""
+        yield self._page
+
+    def on_mount(self) -> None:
+        """Mark the row that is in force."""
+        self._fill(self._picker.first)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Have a part of the window; all of a small one."""
+        (width, height), styles = event.size, self._page.styles
+        styles.width = min(MOST_COLUMNS, max(width - FREE, min(width, LEAST_COLUMNS)))
+        styles.height = min(max(LEAST_ROWS, int(height * SHARE)), max(height - FREE, min(height, FEWEST_ROWS)))
+
+    def on_key(self, event: events.Key) -> None:
+        """Filter by what is typed."""
+        if event.is_printable and event.character:
+            event.stop()
+            self._filter(self._state.query + event.character)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Filter by it."""
+        event.stop()
+        self._filter(self._state.query + plain_line(event.text))
+
+    def on_click(self, event: events.Click) -> None:
+        """Mark the row that is clicked; choose the one that is marked."""
+        page = self._page.region
+        place = first_shown(self._state, page.height - FRAME) + event.screen_y - page.y - 2
+        if event.widget is not self._page or not 0 <= place < len(self._state.rows):
+            return
+        if place == self._state.marked:
+            self.action_choose()
+        else:
+            self.action_move(place - self._state.marked)
+
+    def action_move(self, by: int) -> None:
+        """Mark another row."""
+        self._state.marked = max(0, min(self._state.marked + by, len(self._state.rows) - 1))
+        self._show()
+
+    def action_go_on(self, by: int) -> None:
+        """Have another mode."""
+        if self._picker.modes:
+            self._state.mode = (self._state.mode + by) % len(self._picker.modes)
+            self._fill(self._row.line if self._row else "")
+
+    def action_shorten(self, by: int) -> None:
+        """Take the last character back, or all of them."""
+        self._filter(self._state.query[:-1] if by else "")
+
+    def action_choose(self) -> None:
+        """End with the row that is marked."""
+        row, modes = self._row, self._picker.modes
+        if row is not None:
+            self.dismiss(row.line + (modes[self._state.mode][1] if modes else ""))
+
+    def action_leave(self) -> None:
+        """End with none."""
+        self._picker.look(None)
+        self.dismiss("")
+
+    @property
+    def _row(self) -> PickRow | None:
+        rows = self._state.rows
+        return rows[self._state.marked] if rows else None
+
+    def _filter(self, query: str) -> None:
+        """Show what fits; what rows stand for is searched behind it."""
+        self._state.query, self._found = query, ()
+        self._fill(self._row.line if self._row else "")
+        if self._picker.search is not None and len(query.strip()) >= TEXT_FROM:
+            self.run_worker(self._search(query), exclusive=True, group="search")
+
+    def _fill(self, marked: str) -> None:
+        state = self._state
+        state.rows = fitting(self._picker.rows(state.mode), state.query, self._found)
+        state.marked = next((place for place, row in enumerate(state.rows) if row.line == marked), 0)
+        self._show()
+
+    def _show(self) -> None:
+        """Draw it, and read the preview, if that is not known."""
+        row, state = self._row, self._state
+        if row is not None:
+            self._picker.look(row)
+        known = self._previews.get((row, state.mode)) if row else ()
+        state.preview = known or ()
+        if known is None and row is not None and self._picker.preview is not None:
+            self.run_worker(self._read(self._picker.preview, row, state.mode), exclusive=True, group="preview")
+        self._page.refresh()
+
+    async def _search(self, query: str) -> None:
+        if self._picker.search is not None:
+            self._found = await to_thread.run_sync(self._picker.search, query)
+            self._fill(self._row.line if self._row else "")
+
+    async def _read(self, preview: Preview, row: PickRow, mode: int) -> None:
+        try:
+            self._previews[row, mode] = await to_thread.run_sync(preview, row, mode)
+        except VibeError as error:
+            self._previews[row, mode] = [[(plain_line(f"{error}"), "failed")]]
+        self._show()
+
+
+TALK: Final = "Talk"
+ALL_KEYS: Final = "All keys"
+COMMANDS: Final = MappingProxyType({
+    TALK: "",
+    "Plans": "plan skip retry cancel pause attach",
+    "Permissions": "agents approvals permissions",
+    "Context": "context compact clear cost memory",
+    "Files and undo": "diff undo rewind",
+    "Settings": "model theme config setup reload init mcp skills tools hooks log bug",
+    ALL_KEYS: "",
+})
+"""Our commands by topic; those without are about talking."""
+LINE_KEYS: Final = (
+    ("enter", "Send, or queue while the agent works"),
+    ("shift+enter,ctrl+j,alt+enter", "Begin another line"),
+    ("up,down", "Earlier prompts; at first, what the start screen offers"),
+    ("ctrl+r", "Search earlier prompts"),
+    ("ctrl+g", "Go on in your editor"),
+    ("pageup,pagedown", "Scroll a page"),
+    ("ctrl+home,ctrl+end", "Scroll to the beginning, to the end"),
+    ("home,end", "The same, in an empty line"),
+)
+"""Keys of the line that no table of Textual's has."""
+MARKS: Final = (
+    ("!COMMAND", "Run it in your shell; the agent sees its output (!!COMMAND: it does not)"),
+    ("@PATH", "Name a file; a pasted path of an image sends the image"),
+)
+KEY_TOPICS: Final = MappingProxyType({"f2": "Plans", "ctrl+t": "Plans", "shift+tab": "Permissions"})
+_SIGNS: Final = MappingProxyType({
+    "up": "↑", "down": "↓", "left": "←", "right": "→", "pageup": "PgUp", "pagedown": "PgDn", "escape": "Esc",
+})  # fmt: skip
+ASKS_HELP: Final = "help "
+"""Before the topic in the line of a row that stands for one; no command, as it has no slash."""
+UNOFFERED: Final = frozenset({"escape", "ctrl+c", "ctrl+d", "ctrl+p", "tab", "ctrl+up", "ctrl+down"})
+FACT_CELLS: Final = 18
+Tables: TypeAlias = Mapping[str, Sequence[BindingType]]
+"""Keys with their actions: of the app (``app.``), of the chat's screen (blank), and of a marked entry (``chat``)."""
+
+
+def overview_of(what: str, commands: Iterable[CommandRow], tables: Tables) -> Picker:
+    """All that can be done (``palette``), the topics of the ``help``, or with a topic behind that word this one."""
+    topics = _topics(commands, tables)
+    topic = what.removeprefix(ASKS_HELP)
+    if what == "palette":
+        rows = dict.fromkeys(row for rows in (topics[ALL_KEYS], *topics.values()) for row in rows if row.line)
+        return Picker(title="Commands", rows=lambda _: list(rows), enter="do it")
+    if topic in topics:
+        return Picker(title=f"Help: {topic}", rows=lambda _: topics[topic], enter="do it")
+    names = [
+        PickRow(f"{ASKS_HELP}{name}", name, words=" ".join(f"{row.title} {row.fact}" for row in rows))
+        for name, rows in topics.items()
+    ]
+
+    def preview(row: PickRow, _mode: int) -> list[Line]:
+        rows = topics[row.title]
+        width = min(max((len(one.fact) for one in rows), default=0), FACT_CELLS)
+        lines: list[Line] = [[(f"{one.fact:<{width}}  ", ""), (one.title, "muted")] for one in rows]
+        return [[(row.title, "bold")], [], *lines]
+
+    return Picker(title="Help", rows=lambda _: names, preview=preview, enter="read")
+
+
+def _topics(commands: Iterable[CommandRow], tables: Tables) -> dict[str, list[PickRow]]:
+    """The rows of commands and keys by topic."""
+    found: dict[str, list[PickRow]] = {topic: [] for topic in COMMANDS}
+    topic_of = {name: topic for topic, names in COMMANDS.items() for name in names.split()}
+    for name, usage, about in commands:
+        line = f"/{name}{' ' if usage and not usage.startswith('[') else ''}"
+        title = plain_line(f"{about[:1].upper()}{about[1:]}")
+        found[topic_of.get(name, TALK)].append(PickRow(line, title, f"/{plain_line(name)}", usage))
+    keys = [("", names, what) for names, what in LINE_KEYS]
+    for owner, table in tables.items():
+        for one in (one for one in table if isinstance(one, Binding)):
+            action = one.action if one.action.startswith("app.") else f"{owner}{one.action}"
+            is_of_entry = owner == "chat"
+            line = "" if is_of_entry or one.key in UNOFFERED else action
+            keys.append((line, one.key, f"Marked entry: {one.description.lower()}" if is_of_entry else one.description))
+    found[TALK] += [PickRow("", what, mark) for mark, what in MARKS]
+    for line, names, what in keys:
+        row = PickRow(line, what, shown_keys(names))
+        found[KEY_TOPICS.get(names, TALK)].append(row)
+        found[ALL_KEYS].append(row)
+    return found
+
+
+def shown_keys(names: str) -> str:
+    """Keys of a table as people read them."""
+    return " ".join(
+        name if len(name) == 1 else "+".join(_SIGNS.get(part) or part.capitalize() for part in name.split("+"))
+        for name in names.split(",")
+    )

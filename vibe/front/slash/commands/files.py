@@ -1,0 +1,163 @@
+"""Slash commands of what the agent changed: to see it, and to go back to before it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+
+from anyio import to_thread
+
+from vibe.app.conversation.conversation import BusyError
+from vibe.core.messages import UserMessage
+from vibe.core.middleware.port import HOST_NOTICE
+from vibe.core.session.restoring import FileBack
+from vibe.core.told_files import told_parts
+from vibe.core.tools.edits import FileDiff, file_diff
+from vibe.front.cells import Line
+from vibe.front.event_text import counted, one_line
+from vibe.front.listings import restored_lines
+from vibe.front.picker import Picker, PickRow, wrapped
+from vibe.front.slash.command import Talk, Typed
+from vibe.front.slash.wording import TITLE_LENGTH
+from vibe.system.errors import UsageError
+from vibe.view.figures import ago
+
+NAME_CELLS = 32
+REWINDS = (("chat and files", ""), ("chat only", " chat"), ("files only", " files"))
+CHAT_ONLY, FILES_ONLY = 1, 2
+
+
+async def run_rewind(talk: Talk, typed: Typed) -> None:
+    """List the prompts, or go back to before one."""
+    prompts = _prompts(talk)
+    if not typed.rest:
+        for number, (_, text) in enumerate(prompts, start=1):
+            talk.say(f"{number}) {text}")
+        if not prompts:
+            talk.say("there is no prompt to go back to yet")
+        return
+    number, blank, what = typed.rest.partition(" ")
+    modes = [behind for _, behind in REWINDS]
+    if blank + what not in modes:
+        raise UsageError(f"/rewind {typed.rest}: behind the number, say chat or files, or nothing for both")
+    await _go_back(talk, _prompt_meant(talk, number, "rewind"), modes.index(blank + what))
+
+
+async def rewind_picker(talk: Talk, mode: int = 0) -> Picker | None:
+    """The prompts to go back to before, with what becomes of the files."""
+    prompts = _prompts(talk)
+    now, asked_at = time.time(), talk.asked_at
+    rows = [
+        PickRow(f"/rewind {number}", text, ago(asked_at[index], now) if index in asked_at else "")
+        for number, (index, text) in enumerate(prompts, start=1)
+    ]
+
+    def preview(row: PickRow, mode: int) -> list[Line]:
+        index = prompts[rows.index(row)][0]
+        lines: list[Line] = [[("back to before ", "muted"), (row.title, "bold")], []]
+        if mode != CHAT_ONLY:
+            lines += _files_lines(_going_back(talk, index))
+        if mode != FILES_ONLY:
+            dropped = counted(len(talk.conversation.messages) - index, "message")
+            lines += [[], *wrapped(f"{dropped} dropped; the prompt comes back into the line", "muted")]
+        return lines
+
+    if not rows:
+        return None
+    return Picker(title="Rewind", rows=lambda _: rows[::-1], preview=preview, modes=REWINDS, mode=mode, enter="go back")
+
+
+def _files_lines(files: Sequence[tuple[FileBack, FileDiff]]) -> list[Line]:
+    if not files:
+        return [[("no file has changed since", "muted")]]
+    width = min(max(len(file.path) for file, _ in files), NAME_CELLS)
+    lines: list[Line] = [[(f"{counted(len(files), 'file')} go{'es' * (len(files) == 1)} back", "")]]
+    for file, diff in files:
+        is_new = file.before is None
+        what = "deleted (new since then)" if is_new else _counts([diff])
+        name = one_line(file.path)
+        lines.append([(f"  {name:<{width}}  {what}", "failed" if is_new else "muted")])
+    return lines
+
+
+def _counts(diffs: Iterable[FileDiff]) -> str:
+    added, removed = (sum(getattr(diff, name) for diff in diffs) for name in ("added", "removed"))
+    return f"+{added} −{removed}"  # noqa: RUF001  a minus
+
+
+def _going_back(talk: Talk, index: int) -> list[tuple[FileBack, FileDiff]]:
+    """The files that differ from what they were at a message, with what was changed in them since; reads them.
+
+    Raises:
+        BusyError: the agent is at work, and may be changing them.
+        EnvironmentFailure: see ``ChatSession.going_back``.
+    """
+    conversation, engine = talk.conversation, talk.conversation.setup.engine
+    if conversation.is_busy:
+        raise BusyError
+    files = conversation.session.going_back(index, engine.environ, engine.own_places)
+    return [(file, file_diff(one_line(file.path), file.before, file.now or "")) for file in files]
+
+
+async def _go_back(talk: Talk, index: int, mode: int) -> None:
+    """Go back to before the prompt at that message, and say what became of it."""
+    prompt = told_parts(talk.conversation.messages[index].content)[0]
+    report = await talk.conversation.rewind(index, files=mode != CHAT_ONLY, chat=mode != FILES_ONLY)
+    for line in restored_lines(report.files):
+        talk.say(line)
+    changed = len(report.files.restored) + len(report.files.deleted)
+    facts = [
+        f'back to before "{one_line(prompt, TITLE_LENGTH)}"',
+        counted(changed, "file") + " restored" if changed else "",
+    ]
+    if mode == FILES_ONLY:
+        facts.append("the chat goes on")
+    else:
+        talk.suggest(prompt)
+    talk.say(" · ".join(filter(None, facts)))
+
+
+async def run_undo(talk: Talk, _typed: Typed) -> None:
+    """Put the files back to what they were before the last prompt that changed any."""
+    for index, _ in reversed(_prompts(talk)):
+        if await to_thread.run_sync(_going_back, talk, index):
+            await _go_back(talk, index, FILES_ONLY)
+            return
+    raise UsageError("/undo: no file has changed in this conversation")
+
+
+async def undo_picker(talk: Talk) -> Picker | None:
+    """The same prompts as to go back to, for the files alone."""
+    return await rewind_picker(talk, FILES_ONLY)
+
+
+async def run_diff(talk: Talk, typed: Typed) -> None:
+    """Show what has changed in files since the beginning, or since before a prompt."""
+    index = _prompt_meant(talk, typed.rest, "diff") if typed.rest else 0
+    files = await to_thread.run_sync(_going_back, talk, index)
+    if not files:
+        talk.say("no file has changed")
+        return
+    diffs = [diff for _, diff in files]
+    talk.show_diff(f"diff {counted(len(files), 'file')}", _counts(diffs), "\n".join(diff.text for diff in diffs))
+
+
+def _prompt_meant(talk: Talk, number: str, command: str) -> int:
+    """The index of the message of a prompt, by its number.
+
+    Raises:
+        UsageError: there is none of that number.
+    """
+    prompts = _prompts(talk)
+    if not number.isdecimal() or not 1 <= int(number) <= len(prompts):
+        raise UsageError(f"/{command} {number}: say the number of a prompt; /rewind lists them")
+    return prompts[int(number) - 1][0]
+
+
+def _prompts(talk: Talk) -> list[tuple[int, str]]:
+    """Return each prompt of the person, with the index of its message."""
+    return [
+        (index, one_line(message.content, TITLE_LENGTH))
+        for index, message in enumerate(talk.conversation.messages)
+        if isinstance(message, UserMessage) and not message.content.startswith(HOST_NOTICE)
+    ]
