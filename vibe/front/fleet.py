@@ -131,7 +131,7 @@ def actions(tile: Tile) -> list[tuple[str, str]]:
         keys += [("x", "stop"), ("k", "skip")]
     elif tile.step is not None and tile.state == "failed":
         keys += [("k", "skip"), ("r", "retry")]
-    return keys
+    return [*keys, ("v", "changes")] if tile.step is not None and tile.step.files else keys
 
 
 # --- places -----------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ from vibe.view.view import View
 NOTHING_YET: Final = "nothing here yet"
 LONGEST: Final = 400
 CONTEXT: Final = {"$text-error": "failed", "$text-warning": "warn"}
-ACTIONS: Final = frozenset({"talk", "act", "go_to_request", "next_agent", "choose", "open", "filter"})
+ACTIONS: Final = frozenset({"talk", "act", "review", "go_to_request", "next_agent", "choose", "open", "filter"})
 """Those of keys that count only where neither the line nor a panel has the focus."""
 
 
@@ -79,6 +79,7 @@ class AgentScreen(Screen[None]):
         at_once("x", "act('cancel')", "Stop the step"),
         at_once("k", "act('skip')", "Skip the step"),
         at_once("r", "act('retry')", "Do the step again"),
+        at_once("v", "review", "Changes"),
         at_once("tab", "go_to_request", "What waits for you"),
     ]
 
@@ -155,6 +156,12 @@ class AgentScreen(Screen[None]):
         tile = self.tile
         if tile is not None and tile.step is not None and tile.plan is not None:
             self.desk.chat.act_on_step(action, tile.plan.id, tile.step.id)
+
+    def action_review(self) -> None:
+        """Show what the step, and the others of its plan, changed."""
+        tile = self.tile
+        if tile is not None and tile.plan is not None and tile.step is not None and tile.step.files:
+            self.desk.chat.command(f"/review {tile.plan.id}")
 
     def action_talk(self) -> None:
         """Open the line for the agent."""

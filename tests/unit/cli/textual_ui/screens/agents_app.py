@@ -41,6 +41,10 @@ class AgentsApp(App[None]):
         """As of a chat."""
         self.wished.append(wish)
 
+    def command(self, line: str) -> None:
+        """As of a chat."""
+        self.wished.append((line,))
+
     async def on_mount(self) -> None:
         """Show the screen."""
         await self.push_screen(self.opened)

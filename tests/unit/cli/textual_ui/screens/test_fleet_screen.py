@@ -74,6 +74,16 @@ async def test_keys_act_on_the_step_of_the_chosen_tile() -> None:
         assert app.wished == [("cancel", "plan", "s1"), ("skip", "plan", "s1"), ("retry", "plan", "s1")]
 
 
+async def test_v_shows_the_changes_of_a_step_that_has_some() -> None:
+    wrote = e.ToolResultEvent(tool_call_id="1", tool="bash", status="ok", content="", files_changed=("a.py",), **WHO)
+    app, _ = fleet_of(view_of(*SURVEYED, moved("shorten", "in_progress", ts=1081.0), wrote))
+    async with app.run_test(size=(200, 40)) as pilot:
+        await until(pilot, lambda: "v changes" in app.opened.keys.render_line(0).text)
+        await pilot.press("v", "right", "v")
+        assert app.wished == [("/review plan",)]
+        assert "v changes" not in app.opened.keys.render_line(0).text
+
+
 async def test_what_is_typed_after_t_is_told_to_that_agent_alone_and_acts_on_nothing() -> None:
     app, fleet = fleet_of(team(3))
     async with app.run_test(size=(200, 40)) as pilot:
