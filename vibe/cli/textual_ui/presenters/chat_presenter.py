@@ -15,7 +15,8 @@ from anyio.lowlevel import checkpoint
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ipc.errors import IpcError
+from ipc.errors import IpcError, UnknownSourceError
+from ipc.events import Fact
 from vibe.cli.textual_ui.log.chat_log import ChatLog, has_text
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
@@ -190,8 +191,6 @@ def before_message(entries: Sequence[EntryView], index: int) -> Sequence[EntryVi
 def _events(registry: Registry, part: JournalPart) -> Iterator[Event]:
     """The events of a part, but for the facts of plans: no transcript has them."""
     from ipc.codec import decode_event  # noqa: PLC0415  long after the first frame
-    from ipc.errors import UnknownSourceError  # noqa: PLC0415  as above
-    from ipc.events import Fact  # noqa: PLC0415  as above
     from ipc.journal import JournalReader  # noqa: PLC0415  as above
 
     journal = registry.resolve(part.source).journal
