@@ -325,9 +325,11 @@ class FleetView(Widget, can_focus=True):
         self._layout: tuple[object, ...] = ()
         self._top = 0
         self._rows: dict[str, list[tuple[Line, Strip]]] = {}
+        self._shown: tuple[Sequence[Tile], str, float] | None = None
 
     def show(self, shown: Sequence[Tile], chosen: str, now: float, touched: Collection[str]) -> None:
         """Show tiles at ``now`` (unix seconds); something happened to those whose ids, or agents', are ``touched``."""
+        self._shown = shown, chosen, now
         height = self.size.height
         self.places = fleet.places(shown, self.size.width, height, chosen, now)
         below = max((each.y + each.height for each in self.places), default=0)
@@ -377,6 +379,8 @@ class FleetView(Widget, can_focus=True):
         """Paint in the colours of another theme."""
         super().notify_style_update()
         self._rows.clear()
+        if self._shown is not None:
+            self.call_after_refresh(self.show, *self._shown, ())
 
     def on_click(self, event: events.Click) -> None:
         """Tell which tile was meant."""
