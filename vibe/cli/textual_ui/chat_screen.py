@@ -353,8 +353,8 @@ class ChatScreen(LowestScreen):
         else:
             self._open_agents()
 
-    def _open_agents(self, agent_id: str = "") -> None:
-        """Show all agents over the chat, or what one of them said and did."""
+    def _open_agents(self, tile_id: str = "") -> None:
+        """Show all agents over the chat, or what those of one tile said and did."""
         from vibe.cli.textual_ui.screens.agent_screens import (  # noqa: PLC0415  behind the first frame
             AgentDesk,
             FleetScreen,
@@ -364,7 +364,7 @@ class ChatScreen(LowestScreen):
         chat, view = self._controller.chat, self.store.view
         if chat is not None and self._our_app.screen is self:  # else one was just opened
             desk = AgentDesk(chat=chat, requests=self.requests, read=self._read, clock=self._clock)
-            opened = TranscriptScreen(view, desk, agent_id) if agent_id else FleetScreen(view, desk)
+            opened = TranscriptScreen(view, desk, tile_id) if tile_id else FleetScreen(view, desk)
             self.store.add(opened.present)
             self._our_app.push_screen(opened, lambda _: self._close(opened))
 

@@ -28,7 +28,7 @@ class PlanPanel(PanelFrame):
     class Acted(Message):
         """The person wants a slash command carried out, or something else; neither: only to go back.
 
-        ``agent``, by its id, is to be opened; blank: all of them. ``leaves``: conversation and screen are to end.
+        ``agent``, by the id of its tile, is to be opened; blank: all. ``leaves``: conversation and screen are to end.
         """
 
         panel: PlanPanel
@@ -64,7 +64,7 @@ class FailedPanel(PlanPanel):
         self._is_whole = False
         self.acts["r"] = self.Acted(self, f"/retry {step.id}")
         self.acts["k"] = self.Acted(self, f"/skip {step.id}")
-        self.acts["o"] = self.Acted(self, agent=next(reversed(step.agents), ""))
+        self.acts["o"] = self.Acted(self, agent=f"{plan.id}/{step.id}")
 
     def lines(self) -> Sequence[Line]:
         """Return the check with its exit code and tries, what it printed last, and the agent's last words."""

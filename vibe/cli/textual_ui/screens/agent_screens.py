@@ -120,9 +120,9 @@ class AgentScreen(Screen[None]):
         if self._panel is None and pending is not None:
             self._guard.typed()
             panel = panel_for(pending, self._guard, self.desk.clock)
-            panel.asleep = True
             self._panel = pending, panel
             self.mount(panel, before=self.line)
+            panel.asleep = True
             self.set_timer(GRACE_SECONDS, self._wake)
 
     def _wake(self) -> None:

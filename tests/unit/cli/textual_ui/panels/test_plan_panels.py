@@ -74,14 +74,14 @@ async def test_a_failed_step_is_told_with_its_check_its_output_and_the_agents_la
 
 
 @pytest.mark.parametrize(
-    ("key", "action"), [("r", "/retry totals"), ("k", "/skip totals"), ("o", "opens a"), ("R", "/retry totals")]
+    ("key", "action"), [("r", "/retry totals"), ("k", "/skip totals"), ("o", "opens p/totals"), ("R", "/retry totals")]
 )
 async def test_each_key_acts_on_a_failed_step(key: str, action: str) -> None:
     async with stage() as on:
         await present(on, failing())
         await on.press(key)
         assert on.app.heard == [(action, "")]
-        assert (on.app.bottom.shown is on.app.prompt) == (action != "opens a")
+        assert (on.app.bottom.shown is on.app.prompt) == (key != "o")
 
 
 async def test_a_failed_step_is_told_something_before_it_is_tried_again() -> None:
