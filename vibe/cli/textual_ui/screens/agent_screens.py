@@ -378,7 +378,7 @@ class FleetView(Widget, can_focus=True):
     def notify_style_update(self) -> None:
         """Paint in the colours of another theme."""
         super().notify_style_update()
-        self._rows.clear()
+        self._layout = ()
         if self._shown is not None:
             self.call_after_refresh(self.show, *self._shown, ())
 
