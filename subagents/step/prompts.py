@@ -68,7 +68,7 @@ def repair_message(task: StepTask, command: str, result: CommandResult) -> str:
     """The prompt that hands a failed check back."""
     output = both_ends((result.stdout + result.stderr).strip() or "(no output)", MAX_CHECK_OUTPUT)
     return (
-        f"{REPAIR_HEADING} Mend the work, not the check.\n\n`{command}` {ending_of(result)}:\n\n{output}\n\n"
+        f"{REPAIR_HEADING} Fix the code, not the check.\n\n`{command}` {ending_of(result)}:\n\n{output}\n\n"
         f"{_ending_again(task)}"
     )
 

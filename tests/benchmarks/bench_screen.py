@@ -238,7 +238,7 @@ def requests(figures: Figures, folder: Path, rounds: int) -> None:
                 person.terminal.type("\r")
                 person.wait("one two", seen)
                 time.sleep(0.3)
-                stopped = person.seconds_to("\x1b", "(interrupted)")
+                stopped = person.seconds_to("\x1b", "(stopped)")
                 if number:  # the first pays for what is loaded once
                     figures.setdefault("Enter to the request, ms", []).append(1e3 * (asked[-1] - began))
                     figures.setdefault("Esc to stopped, ms", []).append(1e3 * stopped)

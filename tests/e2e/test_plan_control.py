@@ -391,7 +391,7 @@ def test_a_completed_plan_can_be_retried_from_its_first_step(vibe: VibeCommand, 
     vibe("plan", "run", plan)
     plan_id = vibe.plan_ids()[0]
 
-    assert "will run again: a, b\n" in vibe("plan", "retry", plan_id, "a").out
+    assert "trying again: a, b\n" in vibe("plan", "retry", plan_id, "a").out
     assert vibe("plan", "resume", plan_id).code == 0
     assert (vibe.workdir / "log").read_text() == "a\nb\na\nb\n"
 

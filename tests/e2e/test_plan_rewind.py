@@ -52,7 +52,7 @@ def test_a_step_and_what_depends_on_it_go_back_and_are_done_again(vibe: VibeComm
     assert (files["mine.txt"], files["c.txt"]) == ("changed by me\n", "aside\n")
     assert not (vibe.workdir / "made").exists()
     assert "lines.txt" not in files
-    assert "will run again: second, count" in rewound.out
+    assert "to run again: second, count" in rewound.out
     kept = next(line for line in rewound.out.splitlines() if line.startswith("made/b.txt was changed elsewhere"))
     assert Path(kept.partition("kept as ")[2]).read_text() == "changed by me, too\n"
     assert git("log", "--oneline", cwd=vibe.workdir).count("\n") == 0

@@ -338,8 +338,7 @@ def doing(step: StepView, plan: PlanView, now: float) -> Piece:
     silent = _silence(step, now)
     if silent >= QUIET_S:
         return (f"nothing for {clock(silent)}", "warn")
-    failing = next((check.why for check in step.checks.values() if check.status == "failed"), "")
-    words = f"fixing it: {failing}" if failing else step.doing()
+    words = f"fixing it: {step.failing}" if step.failing else step.doing()
     words = f"try {step.attempt}: {words}" if step.attempt > 1 else words
     return (one_line(f"revising the plan › {step.doing()}" if step.replanning else words, 400), "")  # noqa: RUF001  a mark
 

@@ -15,7 +15,7 @@ from planner.plan.status import StepStatus
 from planner.state.evolve import FactInvalidError, evolve
 from planner.state.state import REUSED_REASON, State, StepState
 from vibe.system.failing_lines import failing_line
-from vibe.view.agent_view import AgentView, Key, Totals
+from vibe.view.agent_view import CHECK, AgentView, Key, Totals
 
 FINAL = frozenset({"completed", "failed", "skipped", "cancelled"})
 RUNNING = "in_progress"
@@ -157,7 +157,14 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
     @property
     def reason(self) -> str:
         """The reason of its status."""
+        if self.state.reason == CHECK and self.failing:
+            return f"check failed: {self.failing}"
         return ": ".join(filter(None, (self.state.reason, self.state.detail)))
+
+    @property
+    def failing(self) -> str:
+        """What a check that failed printed, in a line; blank: none did."""
+        return next((check.why for check in self.checks.values() if check.status == "failed"), "")
 
     @property
     def reused(self) -> bool:

@@ -30,6 +30,7 @@ from vibe.view.agent_view import (
     TurnView,
     waiting,
 )
+from vibe.view.figures import short
 from vibe.view.plan_view import RUNNING, PlanView, StepView, decision_text, revision_text
 
 MOST_NOTICES = MOST_ANSWERED = 200
@@ -287,7 +288,7 @@ def _compaction(view: View, _: RunView, event: e.CompactStartEvent | e.CompactEn
         return _seen(view, agent)
     agent.does(waiting(agent))
     agent.context_tokens = event.tokens_after
-    text = f"the history was summarised: {event.tokens_before:,} tokens to {event.tokens_after:,}"
+    text = f"summarised: {short(event.tokens_before)} → {short(event.tokens_after)} tok"
     kept_from = 0
     if event.messages_before and event.messages_after:
         kept_from = event.messages_before - event.messages_after + 1
@@ -342,7 +343,7 @@ def _anew(view: View, _: RunView, event: _New) -> Changed:
     if isinstance(event, e.ConversationClearedEvent):
         agent.transcript.forget_all()
         agent.changed.clear()
-        text, code, index = "the conversation was cleared", CLEARED, 0
+        text, code, index = "new conversation; the old one is under /resume", CLEARED, 0
     else:
         agent.transcript.take_back(event.message_index)
         for path in event.files:
@@ -359,8 +360,9 @@ def _background(view: View, _: RunView, event: e.BackgroundStartedEvent | e.Back
         agent.background[event.handle] = event
         return (agent.key,)
     agent.background.pop(event.handle, None)
-    text = f"background command {event.handle} {event.status} with exit code {event.exit_code}: {event.command}"
-    return _note(agent, event, text)
+    ended = f"exit {event.exit_code}" if event.status == "exited" and event.exit_code else event.status
+    mark = "✓" if event.exit_code == 0 else "✗"
+    return _note(agent, event, f"{mark} {event.command} · {'done' if mark == '✓' else ended}, in the background")
 
 
 def _subagent_started(view: View, _: RunView, event: e.SubAgentStartedEvent) -> Changed:
@@ -433,8 +435,8 @@ def _said_elsewhere(event: e.ApprovalDecisionEvent | e.AnswerEvent | e.RequestWi
     """Return a sentence about an answer that came from elsewhere; empty: it came from here, or there is none."""
     if isinstance(event, e.RequestWithdrawnEvent) or event.by in OWN_ANSWERS:
         return ""
-    said = f": {event.decision}" if isinstance(event, e.ApprovalDecisionEvent) else ""
-    return f"answered by {event.by}{said}"
+    given = {"allow": "allowed", "deny": "refused"}.get(getattr(event, "decision", ""), "answered")
+    return f"{given} in another window" if event.by == "control" else f"{given} by {event.by}"
 
 
 def _answered(view: View, request: RequestView, event: _Answer, step_id: str | None) -> None:

@@ -170,6 +170,14 @@ def test_a_check_that_failed_is_marked_where_it_did_and_its_repair_is_a_fact() -
     ]
 
 
+def test_a_step_whose_check_fails_to_the_end_tells_what_it_said() -> None:
+    view = quickstart(
+        *checked("c1", 1090.0, "error", "9.9 != 9.0"),
+        moved("slugify", "failed", "in_progress", reason="verify", detail="`make` exited with 1", ts=1095.0),
+    )
+    assert row_of(view, "slugify", now=1096.0).endswith("check failed: 9.9 != 9.0")
+
+
 def test_the_record_tells_of_decisions_and_files_and_how_long_it_took() -> None:
     written = e.DiffDisplay(files=(e.WrittenFile(path="a.py", added=3, removed=1),))
     view = quickstart(

@@ -198,7 +198,10 @@ def test_a_conversation_stays_one_under_other_session_ids_and_is_cleared_and_tak
 
     cleared = e.ConversationClearedEvent(conversation_id="talk", new_session_id="three", session_id="two")
     seen = view_of(started, *told, back, on, cleared, structs.replace(on, session_id="three"))
-    assert [entry.text for entry in seen.agents["one"].entries.values()] == ["the conversation was cleared", "d"]
+    assert [entry.text for entry in seen.agents["one"].entries.values()] == [
+        "new conversation; the old one is under /resume",
+        "d",
+    ]
 
 
 def test_what_a_summary_stands_in_for_is_not_taken_back_with_what_came_after_it() -> None:
@@ -257,7 +260,7 @@ def test_a_request_is_open_until_it_is_decided_withdrawn_or_nobody_waits_any_mor
 
 
 @pytest.mark.parametrize(
-    ("by", "told"), [("ana", ["answered by ana: allow"]), ("control", ["answered by control: allow"]), ("user", [])]
+    ("by", "told"), [("ana", ["allowed by ana"]), ("control", ["allowed in another window"]), ("user", [])]
 )
 def test_an_answer_from_elsewhere_is_told(by: str, told: list[str]) -> None:
     seen = view_of(ASKED, e.ApprovalDecisionEvent(request_id="r", decision="allow", by=by, **WHO))

@@ -95,7 +95,7 @@ def _in_folder(host: Host, command: RunCommand, store: PlanStore) -> Done:
             message, data = reply.message, reply.data
         case Act(action=StepAction.RETRY):
             data = {"steps": list(store.reset([command.step_id], command))}
-            message = f"will run again: {', '.join(data['steps'])}"
+            message = f"trying again: {', '.join(data['steps'])}"
         case Steer(step_id=str(step_id)) if step_id:
             store.take(Tell(command))
             message = f"{TOLD.format(step_id)}, when the plan goes on"

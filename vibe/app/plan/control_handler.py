@@ -18,7 +18,7 @@ from vibe.app.engine.request_board import RequestBoard, serve_requests
 VERDICT_SECONDS = 10.0
 """The time a command may wait for its turn in the run; askers wait a little longer."""
 
-PAUSING = "pausing: running steps finish their turn first"
+PAUSING = "pausing: agents stop at a safe point, about 5 s"
 NOT_ASKED = "no one answers in this run: what needs approval is denied; with --wait it waits for an answer"
 TOLD = "the agent of step {!r} reads it before its next turn"
 ACTED = {
@@ -68,7 +68,7 @@ class _PlanCommands:
 
     async def cancel(self, command: Cancel) -> Reply:
         self._control.submit(command)
-        return Reply(ok=True, message="cancelling: running steps are stopped now")
+        return Reply(ok=True, message="cancelling")
 
     async def decide(self, command: Decide) -> Reply:
         return await self._verdict(decided(command), command)

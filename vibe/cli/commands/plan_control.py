@@ -65,7 +65,7 @@ def run_rewind(args: Arguments, env: CliEnvironment) -> int:
     files = rewound.files
     done = Done(
         plan_id=rewound.plan_id,
-        message=f"rewound to before {args.step!r}; will run again: {', '.join(rewound.steps)}",
+        message=f"rewound to before {args.step!r}; to run again: {', '.join(rewound.steps)}",
         running=False,
         data={
             "steps": list(rewound.steps),

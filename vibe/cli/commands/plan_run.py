@@ -40,7 +40,7 @@ NO_PLAN = (
 
 TERMINATION_GRACE_SECONDS = 5.0
 """After SIGTERM: how long running steps have to reach the end of their turn. Callers kill after about ten."""
-PAUSING = "pausing: running steps finish their turn first, an open question must be answered; Ctrl-C again stops now"
+PAUSING = "pausing: agents stop at a safe point, about 5 s; an open question must be answered; Ctrl-C again stops now"
 
 
 def run(args: Arguments, env: CliEnvironment) -> int:

@@ -171,7 +171,7 @@ class SetupTalk:
         words = [word for word in NEXT if word != "key" or selection.choice.variable]
         likely = fault.value if fault.value in words else "again"
         items = [NEXT[word] for word in words]
-        word = words[await _picked(dialogue, "What now?", items, default=words.index(likely))]
+        word = words[await _picked(dialogue, "The test failed. What now?", items, default=words.index(likely))]
         if word == "key":
             key = await self._key(dialogue, selection.choice)
             return replace(selection, key=key)

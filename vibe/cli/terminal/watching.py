@@ -90,7 +90,7 @@ def _said(entry: EntryView, width: int) -> Iterator[Text]:
 def _call(call: CallView, width: int) -> Iterator[Text]:
     style = CALL_STYLES.get(call.outcome, "cyan")
     words = call.words if call.status != "writing" else f"{call.tool} {call.written}"
-    how = {"queued": "  (waits its turn)", "denied": "  (denied)", "cancelled": "  (stopped)"}.get(call.status, "")
+    how = {"queued": "  (queued)", "denied": "  (denied)", "cancelled": "  (stopped)"}.get(call.status, "")
     code = f"  exit code {call.exit_code}" if call.exit_code else ""
     took = f"{code}  {call.duration_s:.1f} s" if call.duration_s is not None and not how else ""
     line = one_line(words, max(8, width - len(INDENT + how + took))) + how + took

@@ -85,7 +85,7 @@ async def test_a_plan_fails_is_looked_at_and_gone_on_with(rig: Rig) -> None:
         assert (row.line, row.title) == (f"/plan show {plan_id}", "Build it")
         assert "check: Do check (failed)" in await talk.preview("plan")
         await to_thread.run_sync((rig.folder / "gate").touch)
-        assert "will run again: check" in await talk.do("/retry")
+        assert "trying again: check" in await talk.do("/retry")
         assert answers.statuses == ["failed", "completed"]
         assert "completed" in await talk.do("/plan resume")
         assert not talk.plans.is_taken
@@ -143,7 +143,7 @@ async def test_a_plan_that_ended_can_be_edited_no_more_and_saved(rig: Rig) -> No
         ("/plan show abc", "no plan has run yet"),
         ("/plan pause", "no plan is running"),
         ("/skip", "/skip STEP: name a step of the plan"),
-        ("/retry a b", "/retry STEP: name a step of the plan"),
+        ("/retry a b", "no plan has been run in this folder"),
         ("/cancel", "/cancel STEP: name a step of the plan"),
         ("/cancel one", "no plan has been run in this folder"),
         ("/pause now", "/pause takes nothing after it"),

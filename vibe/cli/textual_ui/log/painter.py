@@ -323,7 +323,7 @@ class Painter:
         self._answers.pop(entry, None)
         rows = answer.rows(entry.text, ended=True)
         if entry.status == "interrupted":
-            rows += lay_out(self._widget, [LogBlock(styled("(interrupted)", "$text-warning"))], cols)
+            rows += lay_out(self._widget, [LogBlock(styled("(stopped)", "$text-warning"))], cols)
         return rows
 
 

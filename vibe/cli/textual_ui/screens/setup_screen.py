@@ -37,7 +37,7 @@ ANOTHER_KEY, ANOTHER_MODEL, TRY_AGAIN, KEEP = "another key", "another model", "t
 class SetupStep(Enum):
     """The steps, with the keys that count in each."""
 
-    WELCOME = 1, "Enter begin · Esc skip"
+    WELCOME = 1, "Enter begin · Esc set up later"
     PROVIDER = 2, "↑↓ Enter choose · Esc skip"
     KEY = 3, "Enter continue · Esc skip"
     MODEL = 4, "↑↓ Enter choose · type to find · Esc skip"
@@ -224,7 +224,7 @@ class SetupScreen(Screen[bool]):
             return
         self._show(SetupStep.MODEL, f"Which model of {choice.name}?", menu.problem)
         self._menu = menu
-        self._type(placeholder="type to filter, or any name that the provider knows")
+        self._type(placeholder="type to filter, or enter a model name")
         self._list(menu.names, menu.names)
 
     def _take_model(self) -> None:
@@ -247,7 +247,7 @@ class SetupScreen(Screen[bool]):
         if trial.fault is None:
             await self._ask_place(selection, trial.sentence)
             return
-        self._show(SetupStep.TRIAL, "What now?", trial.sentence)
+        self._show(SetupStep.TRIAL, "The test failed. What now?", trial.sentence)
         rows = [ANOTHER_MODEL, TRY_AGAIN, KEEP]
         rows = [ANOTHER_KEY, *rows] if selection.choice.variable else rows
         likely = {"key": ANOTHER_KEY, "model": ANOTHER_MODEL}.get(trial.fault.value, TRY_AGAIN)

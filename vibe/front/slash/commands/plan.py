@@ -114,7 +114,7 @@ DOES = {StepAction.CANCEL: "being cancelled", StepAction.SKIP: "skipped", StepAc
 async def pause(talk: Talk, _rest: str) -> None:
     """Pause the plan that runs."""
     talk.plans.running.control.submit(Pause())
-    talk.say("pausing: running steps finish their turn first")
+    talk.say("pausing: agents stop at a safe point, about 5 s")
 
 
 async def resume(talk: Talk, reference: str) -> None:
@@ -130,7 +130,7 @@ async def cancel(talk: Talk, step_id: str) -> None:
         await act(talk, step_id, StepAction.CANCEL)
     elif talk.plans.session is not None:
         talk.plans.session.control.submit(Cancel())
-        talk.say("cancelling: running steps are stopped")
+        talk.say("cancelling")
     elif not talk.plans.interrupt():
         talk.plans.check_free()  # else what is meant is the plan that is proposed
         await _order(talk, Cancel(), "")

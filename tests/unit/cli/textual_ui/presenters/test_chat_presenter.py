@@ -269,7 +269,7 @@ async def test_what_is_taken_back_after_a_summary_is_what_the_conversation_lost(
         chat.presenter.resume(SavedPart([UserMessage("old"), AssistantMessage("older")]))
         chat.see(told("2", 2), told("3", 3), told("4", 4), told("5", 5), SUMMARY)
         chat.see(told("6", 3), told("7", 4), e.ConversationRewoundEvent(message_index=3, **CHAT))
-        note = "the history was summarised: 9 tokens to 2"
+        note = "summarised: 9 → 2 tok"
         kept = ["old", "older", "2", "3", "4"]
         assert [text for _, text in chat.said] == [*kept, "5", note, "the conversation was rewound"]
 
@@ -281,7 +281,7 @@ async def test_a_conversation_that_is_cleared_begins_anew() -> None:
     async with shown() as chat:
         chat.see(told("a", 0), answered("b", "1", 1))
         chat.see(e.ConversationClearedEvent(**CHAT), told("c", 0))
-        assert [text for _, text in chat.said] == ["the conversation was cleared", "c"]
+        assert [text for _, text in chat.said] == ["new conversation; the old one is under /resume", "c"]
 
 
 async def test_what_comes_from_outside_moves_no_cursor() -> None:

@@ -110,7 +110,7 @@ def test_what_was_taken_back_or_cleared_is_not_among_them(vibe_home: Path) -> No
     entries = read(vibe_home, 1, len(events), before=len(events) + 1)
 
     assert [entry.text for entry in entries] == [
-        *("the conversation was cleared", "message 0", "message 1"),
+        *("new conversation; the old one is under /resume", "message 0", "message 1"),
         *("the conversation was rewound", "again"),
     ]
 
