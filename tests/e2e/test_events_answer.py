@@ -162,7 +162,10 @@ def test_what_can_not_be_answered_is_said(vibe: VibeCommand, write_plan: WritePl
         ((plan, "ffffffff", "yes"), "no request 'ffffffff' is open; open: "),
         ((plan, "ffffffff", "JWT"), "no request 'ffffffff' is open; open: "),
         ((plan, request[:3], "yes"), f"no request '{request[:3]}' is open"),
-        ((plan, request, "maybe"), "'maybe' is not an answer to a call: give yes, session, edits, always or no"),
+        (
+            (plan, request, "maybe"),
+            "'maybe' is not an answer to a call: give y yes, s session, a always, e edits or n no",
+        ),
         ((plan, request, "edits"), "not a file edit"),
         ((plan, request), f"an answer to {request} is missing"),
         ((plan, request, "yes", "--by", ""), "must be 1 to 100"),

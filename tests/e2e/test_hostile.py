@@ -99,7 +99,7 @@ def test_names_and_output_never_reach_the_terminal_raw(vibe: VibeCommand, write_
     ]
 
     assert ran.code == 0, ran.err
-    assert "[printer] failed" in ran.out
+    assert "printer failed" in ran.out
     for ended in said:
         assert not UNPRINTABLE & set(ended.out + ended.err), ended
     assert said[-1].err.count("\n") <= 2

@@ -42,6 +42,7 @@ from vibe.cli.textual_ui.controllers.app_controller import ChatAbout
 from vibe.cli.textual_ui.input.prompt_input import CompletionPopup
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.cli.textual_ui.overview.summaries import SidePanel
+from vibe.cli.textual_ui.panels.panel_frame import PanelFrame
 from vibe.cli.textual_ui.presenters.chat_presenter import SavedPart
 from vibe.cli.textual_ui.screen_commands import screen_commands
 from vibe.cli.textual_ui.screens.agent_screens import TranscriptScreen
@@ -1069,6 +1070,7 @@ async def fleet_asking(on: Stage) -> None:
             await on.begin(requests.decider, asked.event)
     await on.press("f2")
     await on.until(lambda: on.app.screen is not on.app.chat_screen)
+    await on.until(lambda: any(panel.size.height for panel in on.app.screen.query(PanelFrame)))
 
 
 BESIDE: tuple[Event, ...] = (
