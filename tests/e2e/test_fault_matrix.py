@@ -72,9 +72,9 @@ def check(vibe: VibeCommand, fault: Fault, backend: str) -> None:
     record = json.loads(re.sub(r"http://127\.0\.0\.1:\d+", SERVER, ended.out))
     assert (record["outcome"], ended.code, record["reason"]) == (fault.outcome, fault.exit_code, fault.reason), said
     assert record["result"] == ("" if fault.exit_code else ANSWER)
-    announced = [line for line in said.splitlines() if line.startswith("warning: model call: retrying in ")]
-    assert len(announced) == fault.retries, said
-    reasons = [line.partition("Ctrl-C stops): ")[2] for line in announced]
+    told = re.compile(r"warning: model (?:not reachable|call failed) · try \d+ in [\d.]+ s · (.*)")
+    reasons = [found[1] for line in said.splitlines() if (found := told.fullmatch(line))]
+    assert len(reasons) == fault.retries, said
     assert all(fault.pattern.fullmatch(reason) for reason in reasons), reasons
     if fault.exit_code:
         assert re.fullmatch(fault.pattern.pattern + (r" \(tried 2 times\)" if fault.retries else ""), record["detail"])

@@ -90,14 +90,12 @@ class CallAnnouncer:
             )
 
     def notice(self, notice: Notice) -> None:
-        """Say when the next attempt is made and how to stop it, or that it waits, or how long it has waited."""
+        """Say when the next attempt is made, or that it waits, or how long it has waited."""
         if isinstance(notice, RetryNotice):
             self._attempt, self._first = notice.attempt + 1, None
             code, wait_seconds = "model.retry", notice.wait_seconds
-            message = (
-                f"model call: retrying in {notice.wait_seconds:.1f} s "
-                f"(attempt {notice.attempt + 1}; Ctrl-C stops): {notice.reason}"
-            )
+            what = "model not reachable" if notice.unreachable else "model call failed"
+            message = f"{what} · try {notice.attempt + 1} in {notice.wait_seconds:.1f} s · {notice.reason}"
         elif notice.waited_seconds is None:
             code, wait_seconds = WAIT, None
             message = (

@@ -80,11 +80,15 @@ class Completion(Struct, frozen=True, kw_only=True):
 
 
 class RetryNotice(Struct, frozen=True, kw_only=True):
-    """A call failed and will be repeated after ``wait_seconds``; ``attempt`` is the one that failed."""
+    """A call failed and will be repeated after ``wait_seconds``; ``attempt`` is the one that failed.
+
+    ``unreachable``: its server was not reached.
+    """
 
     attempt: int
     wait_seconds: float
     reason: str
+    unreachable: bool = False
 
 
 class WaitNotice(Struct, frozen=True, kw_only=True):

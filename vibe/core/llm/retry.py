@@ -141,7 +141,9 @@ class RetryingBackend(Struct):
             unanswered = not isinstance(failure, ModelProtocolError) and answers == self._answers.count
             answers = self._answers.count
             if self.clock() + wait <= last:
-                observer.notice(RetryNotice(attempt=attempt, wait_seconds=wait, reason=str(failure)))
+                observer.notice(
+                    RetryNotice(attempt=attempt, wait_seconds=wait, reason=str(failure), unreachable=unreachable)
+                )
                 if unreachable:
                     self._answers.fail = True
                     await self._answers.take_turn(call)

@@ -7,7 +7,7 @@ import json
 import pytest
 from anyio import CancelScope, sleep_forever
 
-from ipc.events import AssistantDeltaEvent, ModelEndedEvent, ModelStartedEvent, ToolArgumentsEvent
+from ipc.events import AssistantDeltaEvent, ModelEndedEvent, ModelStartedEvent, ToolArgumentsEvent, WarningEvent
 from ipc.sink import MemorySink
 from vibe.core.config.models import ModelConfig
 from vibe.core.llm.announcing import CallAnnouncer
@@ -74,6 +74,17 @@ def test_the_first_word_of_the_last_attempt_counts() -> None:
     ended = sink.events[-1]
     assert isinstance(ended, ModelEndedEvent)
     assert (ended.status, ended.attempt, ended.first_token_s) == ("failed", 2, None)
+
+
+@pytest.mark.parametrize(("unreachable", "what"), [(True, "model not reachable"), (False, "model call failed")])
+def test_the_next_try_is_told_with_its_time_and_reason(*, unreachable: bool, what: str) -> None:
+    sink = MemorySink()
+
+    announcer(sink).notice(RetryNotice(attempt=2, wait_seconds=1.0, reason="no route", unreachable=unreachable))
+
+    [warning] = sink.events
+    assert isinstance(warning, WarningEvent)
+    assert (warning.message, warning.wait_seconds) == (f"{what} · try 3 in 1.0 s · no route", 1.0)
 
 
 async def test_a_call_that_is_stopped_says_so() -> None:
