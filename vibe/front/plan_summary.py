@@ -11,6 +11,7 @@ from vibe.core.outcome import Outcome
 from vibe.front.event_text import counted, one_line
 from vibe.front.next_command import decision_lines, try_again
 from vibe.front.plan_listing import removed_lines
+from vibe.view.agent_view import CHECK
 from vibe.view.figures import dollars, short, took
 
 WHY_LENGTH = 800
@@ -92,11 +93,8 @@ def _command_output(steps: Sequence[StepState], plan_id: str) -> list[str]:
         shown = [line for line in printed if line.strip()]
         if shown:
             cut = shown[:FAILED_LINES] if failed else shown[-OUTPUT_LINES:]
-            lines += [
-                "",
-                f"{step.id}, {'check output' if failed else 'output'}:",
-                *(f"  {_line(line)}" for line in cut),
-            ]
+            whose = "check output" if step.reason == CHECK else "output"
+            lines += ["", f"{step.id}, {whose}:", *(f"  {_line(line)}" for line in cut)]
         if failed:
             lines.append(f"  (all of it: vibe plan logs {plan_id} {step.id})")
     return lines
@@ -120,7 +118,7 @@ def _verdict(ended: PlanRun) -> str:
     stands = "done" if ended.status is PlanStatus.COMPLETED else ended.status.value
     if ended.status is PlanStatus.PAUSED and not record.detail:
         stands = paused_text(record.reason)
-    elif told and told != ended.status.value:
+    elif told and told not in {ended.status.value, CHECK, "exit_code"}:
         stands += f" ({told})"
     figures = ", ".join([f"{done} of {counted(len(steps), 'step')}", *spent])
     return f"{one_line(stands, WHY_LENGTH)}: {figures} (plan {record.plan_id})"
