@@ -133,3 +133,20 @@ def shown_cycle(cycle: Sequence[str]) -> str:
         half = _SHOWN_IN_CYCLE // 2
         cycle = [*cycle[:half], f"... {len(cycle) - _SHOWN_IN_CYCLE} more ...", *cycle[-half:]]
     return " -> ".join([*cycle, cycle[0]])
+
+
+def mean(numbers: Sequence[float], default: float) -> float:
+    """The mean of numbers; ``default`` if there are none."""
+    return sum(numbers) / len(numbers) if numbers else default
+
+
+def rising(wanted: Sequence[float]) -> list[float]:
+    """Numbers as near as may be to those wanted (least squares), none smaller than the one before; for drawings."""
+    blocks: list[tuple[float, int]] = []  # the sum of what its members want, and their number
+    for number in wanted:
+        total, count = number, 1
+        while blocks and blocks[-1][0] / blocks[-1][1] >= total / count:
+            before, so_many = blocks.pop()
+            total, count = total + before, count + so_many
+        blocks.append((total, count))
+    return [total / count for total, count in blocks for _ in range(count)]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right, insort
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib import resources
+from itertools import accumulate, pairwise
+from operator import add
 from typing import TypeAlias
 
 from msgspec import Struct
 
-from planner.plan.dag import Dag
+from planner.plan.dag import Dag, mean, rising
 from planner.plan.diagnostics import TooLargeToDrawError
 from planner.plan.model import Dependency, Plan, Step, StepStatus
 from planner.plan.status import MARKS, REUSED_MARK
@@ -28,8 +30,8 @@ anyway."""
 STEP_WIDTH = 1.0
 BEND_WIDTH = 0.09
 
-Node: TypeAlias = int
-"""A step (its place in the plan) or a bend (what comes after the last step)."""
+Node: TypeAlias = str | tuple[str, str, int]
+"""A step's id, or a bend: the edge from one step to another, and the row where it is."""
 
 
 class GraphLayout(Struct, frozen=True, kw_only=True):
@@ -46,18 +48,16 @@ class GraphLayout(Struct, frozen=True, kw_only=True):
 
 def lay_out(dag: Dag) -> GraphLayout:
     """Find a place for every step and every edge; the same graph always looks the same."""
-    ids = list(dag.dependencies)
     row_of = _rows(dag)
-    number = {step_id: node for node, step_id in enumerate(ids)}
-    graph = _Graph.of(dag, number, row_of)
+    graph = _linked(dag, row_of)
     rows = _ordered(graph)
     middles = _middles(graph, rows)
-    left = min((middles[node] - graph.widths[node] / 2 for row in rows for node in row), default=0.0)
-    right = max((middles[node] + graph.widths[node] / 2 for row in rows for node in row), default=0.0)
+    left = min((middle - _width(node) / 2 for node, middle in middles.items()), default=0.0)
+    right = max((middle + _width(node) / 2 for node, middle in middles.items()), default=0.0)
     return GraphLayout(
-        centres={step_id: (middles[node] - left, row_of[step_id]) for step_id, node in number.items()},
+        centres={step_id: (middles[step_id] - left, row_of[step_id]) for step_id in dag.dependencies},
         routes={
-            edge: tuple((middles[bend] - left, graph.rows[bend]) for bend in bends)
+            edge: tuple((middles[bend] - left, row) for bend, row in bends.items())
             for edge, bends in graph.bends.items()
         },
         width=right - left,
@@ -87,59 +87,44 @@ def _rows(dag: Dag) -> dict[str, int]:
 
 
 class _Graph(Struct, frozen=True, kw_only=True):
-    """Steps and bends; every edge of ``above`` and ``below`` leads to the next row."""
+    """Steps and bends in ``rows``; every edge of ``above`` and ``below`` leads to the next row.
 
-    rows: list[int]
-    widths: list[float]
-    above: list[list[Node]]
-    below: list[list[Node]]
-    bends: dict[tuple[str, str], tuple[Node, ...]]
+    ``bends`` are those of each edge, with their rows.
+    """
 
-    @classmethod
-    def of(cls, dag: Dag, number: Mapping[str, Node], row_of: Mapping[str, int]) -> _Graph:
-        edges = [(above, step_id) for step_id, needed in dag.dependencies.items() for above in needed]
-        bent = sum(row_of[low] - row_of[high] - 1 for high, low in edges) <= MOST_BENDS
-        graph = cls(
-            rows=[row_of[step_id] for step_id in number],
-            widths=[STEP_WIDTH] * len(number),
-            above=[[] for _ in number],
-            below=[[] for _ in number],
-            bends={},
-        )
-        for high, low in edges:
-            graph._connect(high, low, number, row_of, bent=bent)
-        return graph
+    rows: list[list[Node]]
+    above: Mapping[Node, list[Node]]
+    below: Mapping[Node, list[Node]]
+    bends: Mapping[tuple[str, str], Mapping[Node, int]]
 
-    def _connect(
-        self, high: str, low: str, number: Mapping[str, Node], row_of: Mapping[str, int], *, bent: bool
-    ) -> None:
-        last, bends = number[high], list[Node]()
-        span = range(row_of[high] + 1, row_of[low])
-        if bent:
-            for row in span:
-                bend = len(self.rows)
-                self.rows.append(row)
-                self.widths.append(BEND_WIDTH)
-                self.above.append([])
-                self.below.append([])
-                self._join(last, bend)
-                bends.append(bend)
-                last = bend
-        if bent or not span:
-            self._join(last, number[low])
-        self.bends[high, low] = tuple(bends)
 
-    def _join(self, high: Node, low: Node) -> None:
-        self.below[high].append(low)
-        self.above[low].append(high)
+def _linked(dag: Dag, row_of: Mapping[str, int]) -> _Graph:
+    edges = [(above, step_id) for step_id, needed in dag.dependencies.items() for above in needed]
+    is_bent = sum(row_of[low] - row_of[high] - 1 for high, low in edges) <= MOST_BENDS
+    rows: list[list[Node]] = [[] for _ in range(max(row_of.values(), default=-1) + 1)]
+    for step_id in dag.dependencies:
+        rows[row_of[step_id]].append(step_id)
+    above, below = defaultdict[Node, list[Node]](list), defaultdict[Node, list[Node]](list)
+    bends: dict[tuple[str, str], dict[Node, int]] = {}
+    for high, low in edges:
+        passed = range(row_of[high] + 1, row_of[low])
+        bends[high, low] = {(high, low, row): row for row in passed} if is_bent else {}
+        for bend, row in bends[high, low].items():
+            rows[row].append(bend)
+        for one, other in pairwise((high, *bends[high, low], low)) if is_bent or not passed else ():
+            below[one].append(other)
+            above[other].append(one)
+    return _Graph(rows=rows, above=above, below=below, bends=bends)
+
+
+def _width(node: Node) -> float:
+    return STEP_WIDTH if isinstance(node, str) else BEND_WIDTH
 
 
 def _ordered(graph: _Graph) -> list[list[Node]]:
     """The rows, each in the order that made the fewest edges cross."""
-    rows: list[list[Node]] = [[] for _ in range(max(graph.rows, default=-1) + 1)]
-    for node, row in enumerate(graph.rows):
-        rows[row].append(node)
-    place = [0.0] * len(graph.rows)
+    rows = graph.rows
+    place: dict[Node, int] = {}
     for row in rows:
         _number(row, place)
     best, fewest = [list(row) for row in rows], _crossings(graph, rows, place)
@@ -149,7 +134,7 @@ def _ordered(graph: _Graph) -> list[list[Node]]:
         down = sweep % 2 == 0
         neighbours = graph.above if down else graph.below
         for row in rows if down else reversed(rows):
-            row.sort(key=lambda node: _barycentre(node, neighbours[node], place))
+            row.sort(key=lambda node: mean([place[each] for each in neighbours[node]], place[node]))
             _number(row, place)
         crossings = _crossings(graph, rows, place)
         if crossings < fewest:
@@ -157,21 +142,14 @@ def _ordered(graph: _Graph) -> list[list[Node]]:
     return best
 
 
-def _number(row: Sequence[Node], place: list[float]) -> None:
-    for position, node in enumerate(row):
-        place[node] = float(position)
+def _number(row: Sequence[Node], place: dict[Node, int]) -> None:
+    place.update((node, position) for position, node in enumerate(row))
 
 
-def _barycentre(node: Node, neighbours: Sequence[Node], place: Sequence[float]) -> float:
-    if not neighbours:
-        return place[node]
-    return sum(place[each] for each in neighbours) / len(neighbours)
-
-
-def _crossings(graph: _Graph, rows: Sequence[Sequence[Node]], place: Sequence[float]) -> int:
+def _crossings(graph: _Graph, rows: Sequence[Sequence[Node]], place: Mapping[Node, int]) -> int:
     crossings = 0
     for row in rows:
-        seen: list[float] = []
+        seen: list[int] = []
         for node in row:
             ends = sorted(place[low] for low in graph.below[node])
             crossings += sum(len(seen) - bisect_right(seen, end) for end in ends)
@@ -180,45 +158,24 @@ def _crossings(graph: _Graph, rows: Sequence[Sequence[Node]], place: Sequence[fl
     return crossings
 
 
-def _middles(graph: _Graph, rows: Sequence[Sequence[Node]]) -> list[float]:
+def _middles(graph: _Graph, rows: Sequence[Sequence[Node]]) -> dict[Node, float]:
     """Return how far to the right the middle of each node lies."""
-    middles = [0.0] * len(graph.rows)
+    middles = {node: 0.0 for row in rows for node in row}
+    around = {node: [*graph.above[node], *graph.below[node]] for node in middles}
     for row in rows:
-        _settle(row, [0.0] * len(row), graph, middles)
+        _settle(row, [0.0] * len(row), middles)
     for sweep in range(SWEEPS):
         for row in rows if sweep % 2 == 0 else reversed(rows):
-            wanted = [_wanted(node, graph, middles) for node in row]
-            _settle(row, wanted, graph, middles)
+            _settle(row, [mean([middles[each] for each in around[node]], middles[node]) for node in row], middles)
     return middles
 
 
-def _wanted(node: Node, graph: _Graph, middles: Sequence[float]) -> float:
-    around = [*graph.above[node], *graph.below[node]]
-    return sum(middles[each] for each in around) / len(around) if around else middles[node]
-
-
-def _settle(row: Sequence[Node], wanted: Sequence[float], graph: _Graph, middles: list[float]) -> None:
-    """Put a row's nodes as near to where they want to be as their order and widths allow: least squares, in one pass.
-
-    Nodes that would overlap form a block that goes where its members want to be on average.
-    """
-    offset, offsets = 0.0, list[float]()
-    for node in row:
-        offset += graph.widths[node] / 2
-        offsets.append(offset)
-        offset += graph.widths[node] / 2
-    blocks: list[tuple[float, int]] = []  # the sum of what its members want, and their number
-    for want, at in zip(wanted, offsets, strict=True):
-        total, size = want - at, 1
-        while blocks and blocks[-1][0] / blocks[-1][1] >= total / size:
-            before, count = blocks.pop()
-            total, size = total + before, size + count
-        blocks.append((total, size))
-    position = 0
-    for total, size in blocks:
-        for _ in range(size):
-            middles[row[position]] = total / size + offsets[position]
-            position += 1
+def _settle(row: Sequence[Node], wanted: Sequence[float], middles: dict[Node, float]) -> None:
+    """Put a row's nodes as near to where they want to be as their order and widths allow."""
+    starts = accumulate(map(_width, row), initial=0.0)
+    offsets = [start + _width(node) / 2 for start, node in zip(starts, row, strict=False)]
+    spaced = rising([want - offset for want, offset in zip(wanted, offsets, strict=True)])
+    middles.update(zip(row, map(add, spaced, offsets), strict=True))
 
 
 MAX_DRAWN = 2_000

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from ipc.events import StepOutline, WorkOrder
+from planner.plan.dag import mean, rising
 from planner.plan.model import Plan
 from planner.plan.status import MARKS
 from planner.state.schedule import outline_of
@@ -246,7 +247,7 @@ def columns(steps: Sequence[StepOutline], width: int, look: GraphLook = PLAIN) -
 
 
 def _is_rising(steps: Sequence[StepOutline], level: Mapping[str, int]) -> bool:
-    """Each edge leads to a later level; in a circle one does not."""
+    """Each edge leads to a later level, or place; in a circle one does not."""
     return all(level.get(above, -1) < level[step.id] for step in steps for above in step.depends_on)
 
 
@@ -284,7 +285,7 @@ def _order(nodes: Sequence[list[_Node]], above: _Links, below: _Links) -> None:
         _number(column, places)
     for near, there in ((above, 1), (below, -1), (above, 1)):
         for column in nodes[::there]:
-            means = {node: _mean([places[each] for each in near.get(node, ())], places[node]) for node in column}
+            means = {node: mean([places[each] for each in near.get(node, ())], places[node]) for node in column}
             column.sort(key=means.__getitem__)
             _number(column, places)
 
@@ -293,36 +294,24 @@ def _number(column: Sequence[_Node], places: dict[_Node, float]) -> None:
     places.update({node: number - (len(column) - 1) / 2 for number, node in enumerate(column)})
 
 
-def _mean(numbers: Sequence[float], default: float) -> float:
-    return sum(numbers) / len(numbers) if numbers else default
-
-
 def _rows(nodes: Sequence[Sequence[_Node]], above: _Links, level: Mapping[str, int]) -> dict[_Node, int]:
     """The row of each node, as near as may be to those it comes after; a step takes two rows, and one is left free."""
     rows: dict[_Node, int] = {}
     for column in nodes:
         offsets = list(accumulate((3 if level[node[0]] == node[1] else 2 for node in column[:-1]), initial=0))
         wanted = [
-            _mean([rows[each] for each in above.get(node, ())], 0) - offset
+            mean([rows[each] for each in above.get(node, ())], 0) - offset
             for node, offset in zip(column, offsets, strict=True)
         ]
-        for node, offset, row in zip(column, offsets, _rising(wanted), strict=True):
-            rows[node] = offset + row
+        for node, offset, row in zip(column, offsets, rising(wanted), strict=True):
+            rows[node] = offset + _rounded(row)
     first = min(rows.values())
     return {node: row - first for node, row in rows.items()}
 
 
-def _rising(wanted: Sequence[float]) -> list[int]:
-    """Numbers as near as may be to those wanted, none of them smaller than the one before; a half goes towards 0."""
-    blocks: list[tuple[float, int]] = []
-    for number in wanted:
-        total, count = number, 1
-        while blocks and blocks[-1][0] / blocks[-1][1] > total / count:
-            before, so_many = blocks.pop()
-            total, count = total + before, count + so_many
-        blocks.append((total, count))
-    means = [total / count for total, count in blocks for _ in range(count)]
-    return [ceil(mean - 0.5) if mean > 0 else floor(mean + 0.5) for mean in means]
+def _rounded(number: float) -> int:
+    """The nearest whole number; a half goes towards 0."""
+    return ceil(number - 0.5) if number > 0 else floor(number + 0.5)
 
 
 def _lanes(column: Sequence[_Node], laid: _Columns) -> list[tuple[_Lane, int]] | None:
@@ -506,7 +495,8 @@ def rails(steps: Sequence[StepOutline], width: int, look: GraphLook = PLAIN) -> 
     If there are too many rails, each row says what its step comes after.
     """
     level = levels(steps)
-    order = list(steps) if _is_in_order(steps) else sorted(steps, key=lambda step: level[step.id])
+    places = {step.id: place for place, step in enumerate(steps)}
+    order = list(steps) if _is_rising(steps, places) else sorted(steps, key=lambda step: level[step.id])
     below: dict[str, list[str]] = {step.id: [] for step in order}
     for step in order:
         for above in dict.fromkeys(step.depends_on):
@@ -532,17 +522,6 @@ def plan_text(plan: Plan, states: Mapping[str, StepState] | None = None) -> str:
     steps = [outline_of(step, of.get(step.id)) for step in plan.steps]
     drawn = rails(steps, TEXT_WIDTH, GraphLook(marks=marks, questions=questions))
     return "\n".join("".join(text for text, _ in line).rstrip() for line in drawn.lines)
-
-
-def _is_in_order(steps: Sequence[StepOutline]) -> bool:
-    """Each step stands below those that it comes after."""
-    ids = {step.id for step in steps}
-    seen: set[str] = set()
-    for step in steps:
-        if not seen.issuperset(ids.intersection(step.depends_on)):
-            return False
-        seen.add(step.id)
-    return True
 
 
 def _beside(
