@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
@@ -263,7 +263,7 @@ class PlannerAgent:
         folder: Path | None = None,
         kept_by: KeptBy | None = None,
     ) -> None:
-        self._kept_by = kept_by or _nothing_kept
+        self._kept_by: KeptBy = kept_by or (lambda _: nullcontext())
         self._folder = folder
         self._context = context
         self._limits = limits or PlanningLimits()
@@ -466,8 +466,3 @@ def _stated(sentence: str) -> str:
     if not sentence.strip():
         raise UsageError("no change requested: say in a sentence what to change")
     return sentence.strip()
-
-
-@asynccontextmanager
-async def _nothing_kept(_step_id: str) -> AsyncGenerator[KeptWork | None]:
-    yield None

@@ -146,8 +146,8 @@ def _overlap_note(overlap: Overlap) -> str:
 def _overlaps(plan: Plan, dag: Dag) -> tuple[tuple[Overlap, ...], bool]:
     """The first pairs, and whether the search was given up."""
     writers = [(step, claim) for step in plan.steps if (claim := _written(step))]
-    reached = _reached(dag, [step.id for step, _ in writers]) if len(writers) > 1 else {}
     bit = {step.id: 1 << number for number, (step, _) in enumerate(writers)}
+    reached = _reached(dag, bit) if len(writers) > 1 else {}
     single = {decision.id for decision in plan.decisions if not decision.multi_select}
     found: list[Overlap] = []
     for count, ((one, a), (other, b)) in enumerate(combinations(writers, 2)):
@@ -174,9 +174,8 @@ def _written(step: Step) -> Claim:
     return tuple(sorted({parse_glob(text) for text in step.writes or ()}))
 
 
-def _reached(dag: Dag, writers: Sequence[str]) -> dict[str, int]:
+def _reached(dag: Dag, bit: Mapping[str, int]) -> dict[str, int]:
     """For each step the writers that come before it, as a set of bits."""
-    bit = {step_id: 1 << number for number, step_id in enumerate(writers)}
     before: dict[str, int] = {}
     for step_id in dag.order:
         seen = 0

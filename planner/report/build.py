@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -73,9 +74,6 @@ class ReportSources:
         state, settings = self.state, self.settings
         steps = tuple(self._step(step) for step in self.plan.steps)
         interrupted = state.status is PlanStatus.ACTIVE and self.pid is None
-        counts: dict[str, int] = {}
-        for step in steps:
-            counts[step.status] = counts.get(step.status, 0) + 1
         spent = _spent(total_of([*self.spent.values(), *(spending for _, spending in self.revisions)]))
         return PlanReport(
             plan_id=self.plan_id,
@@ -88,7 +86,7 @@ class ReportSources:
             updated=state.updated or settings.created,
             active_seconds=state.active_seconds,
             breaks=tuple(state.breaks),
-            counts=counts,
+            counts=dict(Counter(step.status for step in steps)),
             spent=spent,
             limits=tuple(self._limits(spent)),
             steps=steps,

@@ -132,11 +132,10 @@ class Watchdog:
         self._sink = sink
         self._clock = clock
         self._last: dict[str, float] = {}
-        self._requests: dict[str, str] = {}
+        self._requests: dict[str, tuple[str, bool]] = {}
+        """What is open, with its step; True: a person is asked."""
         self._waiting: dict[str | None, str] = {}  # agents, and their steps
         self._agents: dict[str, str] = {}
-        self._asked: dict[str, str] = {}
-        """Open requests, and their steps."""
         self._waited: dict[str, float] = {}
         self._counted = 0.0
 
@@ -148,9 +147,9 @@ class Watchdog:
         match event:
             case ApprovalRequestEvent(request_id=request_id) | QuestionEvent(request_id=request_id):
                 if step_id in self._last:
-                    self._requests[request_id] = self._asked[request_id] = step_id
+                    self._requests[request_id] = step_id, True
             case ToolCallEvent(tool=tool, tool_call_id=call_id) if tool == TOOL_NAME and step_id in self._last:
-                self._requests[call_id] = step_id
+                self._requests[call_id] = step_id, False
             case ToolResultEvent(tool_call_id=call_id):
                 self._requests.pop(call_id, None)
             case (
@@ -158,8 +157,7 @@ class Watchdog:
                 | AnswerEvent(request_id=request_id)
                 | RequestWithdrawnEvent(request_id=request_id)
             ):
-                step_id = self._requests.pop(request_id, step_id)
-                self._asked.pop(request_id, None)
+                step_id, _ = self._requests.pop(request_id, (step_id, True))
             case WarningEvent(code=code) if code in WAITS and step_id in self._last:
                 self._waiting[event.subagent_id] = step_id
             case WarningEvent(wait_seconds=float() | int() as seconds) if step_id in self._last:
@@ -182,8 +180,7 @@ class Watchdog:
         self._last.pop(step_id, None)
         self._agents.pop(step_id, None)
         self._waited.pop(step_id, None)
-        self._asked = {request: step for request, step in self._asked.items() if step != step_id}
-        self._requests = {request: step for request, step in self._requests.items() if step != step_id}
+        self._requests = {request: found for request, found in self._requests.items() if found[0] != step_id}
         self._waiting = {agent: step for agent, step in self._waiting.items() if step != step_id}
 
     def agent_of(self, step_id: str) -> str | None:
@@ -197,12 +194,12 @@ class Watchdog:
 
     def _count_waits(self) -> None:
         now = self._clock()
-        for step_id in {*self._asked.values()}:
+        for step_id in {step_id for step_id, is_person in self._requests.values() if is_person}:
             self._waited[step_id] += now - self._counted
         self._counted = now
 
     def idle_seconds(self, step_id: str) -> float:
         """Seconds since the last event of a watched step; 0 while its clock stands still."""
-        if step_id in self._requests.values() or step_id in self._waiting.values():
+        if any(step == step_id for step, _ in self._requests.values()) or step_id in self._waiting.values():
             return 0.0
         return max(0.0, self._clock() - self._last[step_id])

@@ -13,9 +13,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from vibe.front.cells import SPINNER, Line, Piece, cells_of, fit, spread
+from vibe.front.cells import Line, Piece, cells_of, fit, spread
 from vibe.front.event_text import CALL_MARKS, TITLE_LENGTH, call_facts, call_title, one_line
-from vibe.front.plan_card import doing, gates, mark, need, plan_facts
+from vibe.front.plan_card import doing, gates, mark, need, need_mark, plan_facts
 from vibe.view.agent_view import AgentView, CallView, EntryView, RequestView
 from vibe.view.figures import clock, short, took
 from vibe.view.plan_view import FINAL, PlanView, StepView
@@ -234,16 +234,12 @@ def _short_head(tile: Tile, width: int, now: float, beat: int, words: str, *, ch
 
 def sign_of(tile: Tile, beat: int = 0) -> Piece:
     """The mark of how a tile stands; ``beat`` is the picture of what turns while it works."""
-    if tile.state == "ask":
-        return ("?", "bold warn")
     if tile.state == "later":
         return ("‖", "muted")
-    if tile.step is not None:
+    if tile.step is not None and tile.state != "ask":
         return mark(tile.step, beat)
-    if tile.state == "run":
-        return (SPINNER[beat % len(SPINNER)], "accent")
-    stopped = tile.agents[0].outcome == "interrupted"
-    return ("⊘", "muted") if stopped else ("✗", "failed") if tile.state == "failed" else ("✓", "done")
+    stopped = tile.state == "done" and tile.agents[0].outcome == "interrupted"
+    return ("⊘", "muted") if stopped else need_mark(tile.state, beat)
 
 
 def tile_facts(tile: Tile, now: float) -> str:

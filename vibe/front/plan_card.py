@@ -38,12 +38,6 @@ WIDE: Final = 100
 MOST_AHEAD: Final = 1_000
 """Open steps up to which a card tells what is to come."""
 _TIME: Final = 7
-_MARKS: Final = {
-    "completed": ("✓", "done"),
-    "failed": ("✗", "failed"),
-    "skipped": ("⊘", "muted"),
-    "cancelled": ("⊘", "muted"),
-}
 _SIGNS: Final = {
     "completed": ("✓ ", "bold done"),
     "failed": ("✗ ", "bold failed"),
@@ -51,6 +45,7 @@ _SIGNS: Final = {
     "paused": ("‖ ", "bold warn"),
 }
 _URGENT: Final = ("ask", "failed", "run")
+_NEEDS: Final = {"ask": ("?", "bold warn"), "failed": ("✗", "failed"), "later": ("·", "muted"), "done": ("✓", "done")}
 
 
 class Fold(Struct, frozen=True):
@@ -234,11 +229,15 @@ def _spent(time: str, tokens: int, cost_usd: float | None) -> list[str]:
 
 def mark(step: StepView, beat: int = 0) -> Piece:
     """The sign of how a step stands."""
-    if need(step) == "ask":
-        return ("?", "bold warn")
-    if need(step) == "run":
-        return (SPINNER[beat % len(SPINNER)], "accent")
-    return ("↻", "done") if step.reused else _MARKS.get(step.status, ("·", "muted"))
+    state = need(step)
+    if state == "done" and (step.reused or step.status != "completed"):
+        return ("↻", "done") if step.reused else ("⊘", "muted")
+    return need_mark(state, beat)
+
+
+def need_mark(state: str, beat: int = 0) -> Piece:
+    """The sign of a need; ``beat`` is the picture of what turns at work."""
+    return _NEEDS.get(state) or (SPINNER[beat % len(SPINNER)], "accent")
 
 
 def need(step: StepView) -> str:
@@ -374,10 +373,7 @@ def _waits_for(step: StepView, plan: PlanView) -> str:
 
 def _silence(step: StepView, now: float) -> float:
     """Seconds since a byte came from its model or command; 0 where that is of no account."""
-    agent = step.current
-    if agent is None:
-        return 0.0
-    heard = agent.heard_at
+    heard = step.current and step.current.heard_at
     return 0.0 if heard is None else max(0.0, now - heard)
 
 
@@ -447,10 +443,8 @@ def _fold(fold: Fold, frame: _Frame, width: int) -> Line:
     drawn = "".join("━" if each else " " for each in worked)
     style = {"done": "done", "at work": "accent"}.get(fold.name, "muted")
     title = 2 + frame.ids + frame.titles
-    lead = fit([("▸ ", "muted"), (f"{len(fold.steps)} {fold.name}", "muted"), ("  " + names, "muted")], title)
-    if not frame.titles:
-        lead = fit([("▸ ", "muted"), (f"{len(fold.steps)} {fold.name}", "muted")], title)
-    tail = "" if frame.titles else names
+    shown, tail = (f"  {names}", "") if frame.titles else ("", names)
+    lead = fit([("▸ ", "muted"), (f"{len(fold.steps)} {fold.name}", "muted"), (shown, "muted")], title)
     return fit([*lead, (drawn, style), (" " * (_TIME + 2), ""), (tail, "muted")], width)
 
 
@@ -499,8 +493,7 @@ def _group(name: str, steps: Sequence[StepView], names: int, frame: _Frame, widt
     each = max(1, -(-len(steps) // max(1, width - names - 24)))
     cells = [_cell(states[start : start + each]) for start in range(0, len(steps), each)]
     first = next((state for state in (*_URGENT, "later") if state in count), "done")
-    sign = {"ask": ("?", "bold warn"), "failed": ("✗", "failed"), "later": ("·", "muted"), "done": ("✓", "done")}
-    lead = sign.get(first, (SPINNER[frame.beat % len(SPINNER)], "accent"))
+    lead = need_mark(first, frame.beat)
     named = fit([(name, "" if first in _URGENT else "muted")], names)
     return spread([lead, (" ", ""), *named, *joined(cells)], facts, width)
 
@@ -535,7 +528,7 @@ def planning_card(agent: AgentView, turn: TurnView, now: float, width: int, rows
     since = now if agent.prompt is None else agent.prompt.ts
     head: Line = [("▸ ", "bold accent"), ("Planning", "bold"), ("  reads, changes nothing", "muted")]
     lines = [spread(head, _facts(clock(now - since), turn), width)]
-    busy: Piece = ("?", "bold warn") if agent.requests else (SPINNER[int(now * 8) % len(SPINNER)], "accent")
+    busy = need_mark("ask" if agent.requests else "run", int(now * 8))
     tools = dict.fromkeys(call.tool for call in chain(turn.did, agent.open_calls.values()))
     lines += [_calls(tool, agent, turn, busy, width) for tool in tools if tool != PLAN_TOOL]
     refused = [call.why for call in turn.did if call.tool == PLAN_TOOL]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Protocol
+from typing import TypeAlias
 
 import anyio
 
@@ -15,12 +15,11 @@ from planner.run.control import PlanControl
 DECISION_REASON = "decision"
 
 
-class DecisionAsker(Protocol):
-    """Asks a person to take a decision. Cancelling the call withdraws the question."""
+DecisionAsker: TypeAlias = Callable[[PlanDecisionEvent], Awaitable[Sequence[str] | None]]
+"""Asks a person to take a decision: the ids of the chosen options, None: the user leaves it open for now.
 
-    async def __call__(self, decision: PlanDecisionEvent) -> Sequence[str] | None:
-        """Return the ids of the chosen options; None: the user leaves it open for now."""
-        ...
+Cancelling the call withdraws the question.
+"""
 
 
 class DecisionPrompter:

@@ -49,14 +49,10 @@ def revision_agents(folder: PlanFolder) -> list[tuple[str, AgentUsage]]:
     found: list[tuple[str, AgentUsage]] = []
     for path in sorted(revisions_folder(folder).glob("*.jsonl")):
         step_id, _, agent_id = path.stem.partition(".")
-        try:
+        with suppress(TranscriptError):  # it is never resumed
             said = Transcript.peek(path)
-        except TranscriptError:
-            continue  # it is never resumed
-        found.append((
-            step_id,
-            AgentUsage(agent_id=agent_id, agent=CALLER, usage=said.usage, cost_usd=said.cost_usd),
-        ))
+            used = AgentUsage(agent_id=agent_id, agent=CALLER, usage=said.usage, cost_usd=said.cost_usd)
+            found.append((step_id, used))
     return found
 
 
