@@ -11,12 +11,12 @@ from anyio import to_thread
 from msgspec import Struct, field, structs
 
 from ipc.events import PlanBounds, PlanExpectation, PlannedCommand, PlanProposedEvent
-from planner.author.planner_agent import Draft, PlannerAgent, PlanningLimits
+from planner.author.planner_agent import Draft, FoundChange, PlannerAgent, PlanningLimits
 from planner.plan.diagnostics import PlanEndedError
 from planner.plan.estimate import Estimate, estimate, notes
 from planner.plan.loader import LoadedPlan, load_plan
 from planner.plan.model import Plan, PlanStatus
-from planner.plan.operations import Operation, operation_text
+from planner.plan.operations import operation_text
 from planner.plan.step_limits import usual_limits
 from planner.state.changes import OPEN_STATUSES
 from planner.state.decide import look
@@ -183,7 +183,7 @@ class PlanDraft(Struct, kw_only=True):
         )
 
 
-class ProposedChange(Struct, frozen=True, kw_only=True):
+class ProposedChange(FoundChange, frozen=True, kw_only=True):
     """A proposed revision of a begun plan, which the user may accept; by itself it changes nothing.
 
     ``operations`` are for ``vibe.app.plan.commands.revise`` or a run's ``PlanControl.revise`` (none: there is nothing
@@ -191,10 +191,6 @@ class ProposedChange(Struct, frozen=True, kw_only=True):
     wrong, and what it took.
     """
 
-    plan_id: str
-    acted: ActResult
-    operations: tuple[Operation, ...] = ()
-    reason: str = ""
     commands: tuple[PlannedCommand, ...] = ()
 
     @property
@@ -217,13 +213,7 @@ async def propose_change(
     loaded, state = await to_thread.run_sync(_as_it_stands, plan)
     found = await PlannerAgent(context, limits).change(loaded.plan, state, sentence)
     new = () if found.revised is None else _new_lines(loaded.plan, found.revised.plan)
-    return ProposedChange(
-        plan_id=plan.plan_id,
-        acted=found.acted,
-        operations=found.operations,
-        reason=found.reason,
-        commands=new,
-    )
+    return ProposedChange(**structs.asdict(found), commands=new)
 
 
 def _as_it_stands(folder: PlanFolder) -> tuple[LoadedPlan, State]:
