@@ -25,7 +25,7 @@ from planner.store.folder import PlanFolder, RunSettings, find_plan
 from planner.store.store import PlanStore
 from vibe.app.engine.host import Host
 from vibe.app.plan.clean import give_up, what_is_left
-from vibe.app.plan.control_handler import ACTED, TOLD, decided
+from vibe.app.plan.control_handler import done_reply
 from vibe.app.plan.prepare import RESUMABLE, engine_of_resume
 from vibe.system.errors import EnvironmentFailure, UsageError, VibeError
 
@@ -91,17 +91,17 @@ def _in_folder(host: Host, command: RunCommand, store: PlanStore) -> Done:
             message = "cancelled; it was not running"
         case Decide():
             store.take(command)
-            reply = decided(command)
+            reply = done_reply(command)
             message, data = reply.message, reply.data
         case Act(action=StepAction.RETRY):
             data = {"steps": list(store.reset([command.step_id], command))}
             message = f"trying again: {', '.join(data['steps'])}"
-        case Steer(step_id=str(step_id)) if step_id:
+        case Steer() if command.step_id:
             store.take(Tell(command))
-            message = f"{TOLD.format(step_id)}, when the plan goes on"
+            message = f"{done_reply(command).message}, when the plan goes on"
         case Act():
             store.take(command)
-            message = ACTED[command.action].format(command.step_id)
+            message = done_reply(command).message
         case _:
             plan_id, status = store.plan_id, store.state().status
             on = f"continue it with `vibe plan resume {plan_id}`" if status in RESUMABLE else "it has ended"

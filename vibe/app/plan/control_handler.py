@@ -20,7 +20,6 @@ VERDICT_SECONDS = 10.0
 
 PAUSING = "pausing: agents stop at a safe point, about 5 s"
 NOT_ASKED = "no one answers in this run: what needs approval is denied; with --wait it waits for an answer"
-TOLD = "the agent of step {!r} reads it before its next turn"
 ACTED = {
     StepAction.CANCEL: "step {!r} is cancelled",
     StepAction.RETRY: "step {!r} runs again",
@@ -40,87 +39,72 @@ def plan_router(
 
     ``board`` None: there are no requests; ``steering`` None: an agent is known by its step only.
     """
-    commands = _PlanCommands(control, steering or Steering(), patience_s)
-    table = (
-        CommandRouter("this run executes a plan")
-        .on(Pause, commands.pause)
-        .on(Cancel, commands.cancel)
-        .on(Decide, commands.decide)
-        .on(Revise, commands.revise)
-        .on(Act, commands.act)
-        .on(Steer, commands.steer)
-    )
-    serve_requests(table, board, NOT_ASKED)
-    return table
+    known = steering or Steering()
 
-
-class _PlanCommands:
-    """Passes commands to the PlanControl of a plan's run, and messages to its agents."""
-
-    def __init__(self, control: PlanControl, steering: Steering, patience_s: float) -> None:
-        self._control = control
-        self._steering = steering
-        self._patience_s = patience_s
-
-    async def pause(self, command: Pause) -> Reply:
-        self._control.submit(command)
-        return Reply(ok=True, message=PAUSING if command.grace_seconds is None else STOPPING)
-
-    async def cancel(self, command: Cancel) -> Reply:
-        self._control.submit(command)
-        return Reply(ok=True, message="cancelling")
-
-    async def decide(self, command: Decide) -> Reply:
-        return await self._verdict(decided(command), command)
-
-    async def revise(self, command: Revise) -> Reply:
+    async def carry_out(command: Asked) -> Reply:
+        if isinstance(command, Steer):
+            step_id = command.step_id or known.step_of(command.agent_id)
+            if step_id is None:
+                named = f"the agent {command.agent_id!r} is not working on a step" if command.agent_id else ""
+                return refusal("refused", f"{named or 'no agent is named'}: name the step with step_id")
+            command = replace(command, step_id=step_id)
         try:
-            operations = read_operations(list(command.operations))
+            done = done_reply(command)
         except PlanInvalidError as error:
             return refusal("refused", str(error))
-        done = Reply(
-            ok=True, message="the plan was changed", data={"operations": [operation_text(op) for op in operations]}
-        )
-        return await self._verdict(done, command)
-
-    async def act(self, command: Act) -> Reply:
-        done = Reply(ok=True, message=ACTED[command.action].format(command.step_id), data={"step_id": command.step_id})
-        return await self._verdict(done, command)
-
-    async def steer(self, command: Steer) -> Reply:
-        step_id = command.step_id or self._steering.step_of(command.agent_id)
-        if step_id is None:
-            whom = (
-                f"the agent {command.agent_id!r} is not working on a step" if command.agent_id else "no agent is named"
-            )
-            return refusal("refused", f"{whom}: name the step with step_id")
-        return await self._verdict(Reply(ok=True, message=TOLD.format(step_id)), replace(command, step_id=step_id))
-
-    async def _verdict(self, done: Reply, command: Asked) -> Reply:
-        """Wait for the run's reply."""
-        verdicts: list[str | None] = []
-        told = anyio.Event()
-
-        def tell(problem: str | None) -> None:
-            verdicts.append(problem)
-            told.set()
-
-        self._control.submit(command, tell)
-        with anyio.move_on_after(self._patience_s):
-            await told.wait()
-        if not verdicts:
-            return _late(self._patience_s)
-        (problem,) = verdicts
-        if problem is None:
+        if isinstance(command, Pause | Cancel):
+            control.submit(command)
             return done
-        return refusal("ended" if problem == TOO_LATE else "refused", problem)
+        return await _verdict(control, command, done, patience_s)
+
+    router = CommandRouter("this run executes a plan")
+    for kind in (Pause, Cancel, Decide, Revise, Act, Steer):
+        router.on(kind, carry_out)
+    serve_requests(router, board, NOT_ASKED)
+    return router
 
 
-def decided(command: Decide) -> Reply:
-    """Return the answer to a decision that was taken."""
-    data = {"decision_id": command.decision_id, "selections": list(command.selections)}
-    return Reply(ok=True, message=f"decided {command.decision_id!r}: {', '.join(command.selections)}", data=data)
+def done_reply(command: Asked) -> Reply:
+    """Return the answer to a command that is carried out.
+
+    Raises:
+        PlanInvalidError: it is a revision, and its operations make no sense.
+    """
+    match command:
+        case Pause():
+            return Reply(ok=True, message=PAUSING if command.grace_seconds is None else STOPPING)
+        case Cancel():
+            return Reply(ok=True, message="cancelling")
+        case Decide():
+            data = {"decision_id": command.decision_id, "selections": list(command.selections)}
+            return Reply(
+                ok=True, message=f"decided {command.decision_id!r}: {', '.join(command.selections)}", data=data
+            )
+        case Revise():
+            operations = [operation_text(each) for each in read_operations(list(command.operations))]
+            return Reply(ok=True, message="the plan was changed", data={"operations": operations})
+        case Act():
+            message = ACTED[command.action].format(command.step_id)
+            return Reply(ok=True, message=message, data={"step_id": command.step_id})
+        case Steer():
+            return Reply(ok=True, message=f"the agent of step {command.step_id!r} reads it before its next turn")
 
 
-def _late(seconds: float) -> Reply:
-    return refusal("late", f"the run has not replied for {seconds:g} s: check its status")
+async def _verdict(control: PlanControl, command: Asked, done: Reply, patience_s: float) -> Reply:
+    """Wait for the run's reply, which is ``done`` if all went well."""
+    verdicts: list[str | None] = []
+    told = anyio.Event()
+
+    def tell(problem: str | None) -> None:
+        verdicts.append(problem)
+        told.set()
+
+    control.submit(command, tell)
+    with anyio.move_on_after(patience_s):
+        await told.wait()
+    if not verdicts:
+        return refusal("late", f"the run has not replied for {patience_s:g} s: check its status")
+    (problem,) = verdicts
+    if problem is None:
+        return done
+    return refusal("ended" if problem == TOO_LATE else "refused", problem)
