@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
+import json
+import re
 import stat
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, cast
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 from pydantic import ValidationError
 
-from planner.plan.dag import Dag
-from planner.plan.diagnostics import PlanInvalidError, Problem, quoted
-from planner.plan.model import FORMAT_VERSION, Plan
+from planner.plan.dag import Dag, find_cycles, shown_cycle
+from planner.plan.diagnostics import PlanInvalidError, Problem, Suggester, listed, quoted
+from planner.plan.model import FORMAT_VERSION, MAX_STEPS, Plan
 from planner.plan.positions import Token, json_tokens, positions_in
-from planner.plan.strict_json import MAX_BYTES, JsonRefused, decode, parse
+from planner.plan.strict_json import (
+    MAX_BYTES,
+    JsonPath,
+    JsonRefused,
+    decode,
+    list_in,
+    numbered_objects,
+    object_in,
+    parse,
+    shown_path,
+)
 from planner.plan.validation_errors import field_problems
-from planner.plan.validators import check_document
 from planner.plan.write_claims import is_barred
 from vibe.core.config.paths import in_utf8
+from vibe.core.config.patterns import compile_linear, linear_engine
+from vibe.core.modes import ExecutionMode
+from vibe.core.tools.json_schema import SchemaProblem, schema_problems
 
 YAML_SUFFIXES = frozenset({".yaml", ".yml"})
+_MODES = [mode.value for mode in ExecutionMode]
+_COMMAND_MODES = (ExecutionMode.RUN.value, ExecutionMode.TEST.value)
+
+Raw = dict[str, Any]
 
 
 class LoadedPlan(Struct, frozen=True, kw_only=True):
@@ -154,3 +174,243 @@ def _read(path: Path) -> bytes:
     if len(content) > MAX_BYTES:
         raise refused(f"is larger than {MAX_BYTES} bytes", "split it into several plans")
     return content
+
+
+# --- what no single field can tell: on the raw document, whose other fields may be wrong -----------------------------
+
+
+class _Document(Struct):
+    """The parts of a document that have the right shape."""
+
+    raw: Raw
+    steps: list[tuple[int, Raw]]
+    decisions: list[tuple[int, Raw]]
+    defaults: Raw
+    positions: dict[str, int] = field(default_factory=dict[str, int])
+    options: dict[str, Counter[str]] = field(default_factory=dict[str, "Counter[str]"])
+    schemas: dict[str, tuple[SchemaProblem, ...]] = field(default_factory=dict[str, "tuple[SchemaProblem, ...]"])
+    suggester: Suggester = field(default_factory=Suggester)
+
+
+def check_document(raw: Raw) -> list[Problem]:
+    """Everything wrong with how the parts of a plan fit together. A plan with too many steps is not looked into.
+
+    What does not have the right type is left to the model.
+    """
+    steps = numbered_objects(raw.get("steps"))
+    if len(steps) > MAX_STEPS:
+        return []
+    document = _Document(raw, steps, numbered_objects(raw.get("decisions")), object_in(raw.get("defaults")))
+    return [
+        *_check_step_ids(document),
+        *_check_decisions(document),
+        *_check_edges(document),
+        *_check_cycles(document),
+        *_check_settings(document),
+        *_check_commands(document),
+        *_check_side_effects(document),
+        *_check_sample(object_in(raw.get("sample"))),
+    ]
+
+
+def _texts(value: object) -> list[str]:
+    return [item for item in list_in(value) if isinstance(item, str)]
+
+
+def _check_step_ids(document: _Document) -> Iterator[Problem]:
+    for index, step in document.steps:
+        step_id = step.get("id")
+        if not isinstance(step_id, str):
+            continue
+        first = document.positions.setdefault(step_id, index)
+        if first != index:
+            message = f"{quoted(step_id)} is already the id of steps[{first}]"
+            yield Problem(f"steps[{index}].id", message, "give each step a unique id")
+
+
+def _check_decisions(document: _Document) -> Iterator[Problem]:
+    for index, decision in document.decisions:
+        path = f"decisions[{index}]"
+        known = Counter(_texts([option.get("id") for _, option in numbered_objects(decision.get("options"))]))
+        for name in [name for name, times in known.items() if times > 1]:
+            yield Problem(f"{path}.options", f"two options have the id {quoted(name)}", "give each option a unique id")
+        yield from _check_default(path, decision, known)
+        decision_id = decision.get("id")
+        if isinstance(decision_id, str):
+            if decision_id in document.options:
+                yield Problem(f"{path}.id", f"{quoted(decision_id)} is already the id of another decision")
+            document.options.setdefault(decision_id, known)
+
+
+def _check_default(path: str, decision: Raw, known: Counter[str]) -> Iterator[Problem]:
+    default = decision.get("default")
+    chosen = [default] if isinstance(default, str) else _texts(default)
+    for name in chosen:
+        if name not in known:
+            yield Problem(f"{path}.default", f"unknown option {quoted(name)}", f"the options are {listed(known)}")
+    if default == []:
+        yield Problem(f"{path}.default", "names no option", "name at least one option, or leave the field out")
+    elif isinstance(default, list) and len(chosen) != 1 and decision.get("multi_select") is not True:
+        message = f"{len(chosen)} options are chosen, but exactly one is allowed"
+        yield Problem(f"{path}.default", message, 'name one, or set "multi_select": true')
+
+
+def _edges(step: Raw) -> Iterator[tuple[JsonPath, str]]:
+    for index, entry in enumerate(list_in(step.get("depends_on"))):
+        name = entry if isinstance(entry, str) else object_in(entry).get("step")
+        if isinstance(name, str):
+            yield ("depends_on", index) if isinstance(entry, str) else ("depends_on", index, "step"), name
+
+
+def _check_edges(document: _Document) -> Iterator[Problem]:
+    for index, step in document.steps:
+        seen: set[str] = set()
+        for place, name in _edges(step):
+            path = shown_path(("steps", index, *place))
+            if name == step.get("id"):
+                yield Problem(path, "a step can't depend on itself", "remove this entry")
+            elif name not in document.positions:
+                fix = document.suggester.fix(name, document.positions, "name the id of a step in this plan")
+                yield Problem(path, f"unknown step {quoted(name)}", fix)
+            elif name in seen:
+                yield Problem(path, f"{quoted(name)} is listed twice", "list each dependency once")
+            seen.add(name)
+
+
+def _check_cycles(document: _Document) -> Iterator[Problem]:
+    needs: dict[str, list[str]] = {step_id: [] for step_id in document.positions}
+    for _, step in document.steps:
+        step_id = step.get("id")
+        if isinstance(step_id, str):
+            needs[step_id] += [name for _, name in _edges(step) if name in needs and name != step_id]
+    for cycle in find_cycles(needs):
+        yield Problem(
+            f"steps[{document.positions[cycle[0]]}].depends_on",
+            f"the steps form a cycle: {shown_cycle(cycle)}",
+            "remove one of these dependencies",
+        )
+
+
+def _check_settings(document: _Document) -> Iterator[Problem]:
+    for path, settings in [
+        (("defaults",), document.defaults),
+        *((("steps", index), step) for index, step in document.steps),
+    ]:
+        if settings.get("decision") is not None or settings.get("when") is not None:
+            yield from _check_choice(document, path, settings)
+        yield from _check_schema((*path, "output_schema"), settings.get("output_schema"), document.schemas)
+        yield from _check_patterns((*path, "allowed_tools"), settings.get("allowed_tools"))
+        yield from _check_patterns((*path, "denied_tools"), settings.get("denied_tools"))
+
+
+def _check_schema(path: JsonPath, schema: object, known: dict[str, tuple[SchemaProblem, ...]]) -> Iterator[Problem]:
+    """A schema that many steps share is looked at once."""
+    if not isinstance(schema, dict):
+        return
+    key = json.dumps(schema, sort_keys=True)
+    if key not in known:
+        known[key] = schema_problems(cast("Raw", schema))
+    for problem in known[key]:
+        yield Problem(shown_path((*path, *problem.path)), f"is not a valid JSON Schema: {problem.message}")
+
+
+def _check_patterns(path: JsonPath, patterns: object) -> Iterator[Problem]:
+    for index, pattern in enumerate(list_in(patterns)):
+        fault = _pattern_fault(pattern) if isinstance(pattern, str) else None
+        if fault is not None:
+            yield Problem(shown_path((*path, index)), fault)
+
+
+def _check_choice(document: _Document, path: JsonPath, settings: Raw) -> Iterator[Problem]:
+    decision = settings.get("decision")
+    if isinstance(decision, str):
+        yield from _check_decision_known(document, (*path, "decision"), decision)
+    for name, wanted in object_in(settings.get("when")).items():
+        place = (*path, "when", name)
+        yield from _check_decision_known(document, place, name)
+        if wanted == []:
+            yield Problem(shown_path(place), "names no option, so the step would never run")
+        if name not in document.options:
+            continue
+        for option in _texts(wanted):
+            if option not in document.options[name]:
+                known = document.options[name]
+                fix = document.suggester.fix(option, known, f"its options are {listed(known)}")
+                yield Problem(shown_path(place), f"decision {quoted(name)} has no option {quoted(option)}", fix)
+
+
+def _check_decision_known(document: _Document, path: JsonPath, name: str) -> Iterator[Problem]:
+    if name not in document.options:
+        otherwise = f"the plan's decisions: {listed(document.options)}"
+        fix = document.suggester.fix(name, document.options, otherwise)
+        yield Problem(shown_path(path), f"unknown decision {quoted(name)}", fix)
+
+
+def _check_commands(document: _Document) -> Iterator[Problem]:
+    """Check that a command stands only in a mode that has commands, and without a prompt: it runs without a model."""
+    for index, step in document.steps:
+        own = "command" in step
+        if (step if own else document.defaults).get("command") is None:
+            continue
+        path = f"steps[{index}].command" if own else f"steps[{index}]"
+        source = "a command" if own else "the command of `defaults`"
+        mode = step.get("mode")
+        if mode in _MODES and mode not in _COMMAND_MODES:
+            message = f"{source} can't run in mode {quoted(mode)}"
+            fix = 'use mode "run" or "test"' if own else 'use mode "run" or "test", or set "command": null here'
+            yield Problem(path, message, fix)
+        if step.get("prompt") is not None:
+            message = f"{source} runs without a model, so this step's prompt is never read"
+            yield Problem(f"steps[{index}].prompt", message, "keep `command` or `prompt`, not both")
+        if step.get("output_schema") is not None:
+            message = f"{source} runs without a model, so it can't return a value"
+            yield Problem(f"steps[{index}].output_schema", message, "leave it out, or use a `prompt`")
+
+
+def _check_side_effects(document: _Document) -> Iterator[Problem]:
+    """Yield problems of steps that act outside the workspace: they are never done a second time by themselves."""
+    for index, step in document.steps:
+        settings = {**document.defaults, **step}
+        if settings.get("side_effects") is not True:
+            continue
+        path, retries = f"steps[{index}]", settings.get("retries")
+        if isinstance(retries, int) and retries > 0:
+            message = "a step with side effects is never retried automatically"
+            yield Problem(f"{path}.retries", message, 'use 0, and "on_failure": "ask" to be asked')
+        if settings.get("on_failure") == "replan":
+            message = "a step with side effects is never retried automatically, so no revision can fix it"
+            yield Problem(f"{path}.on_failure", message, 'use "ask"')
+
+
+def _check_sample(sample: Raw) -> Iterator[Problem]:
+    for name in ("project", "replay"):
+        text = sample.get(name)
+        if not isinstance(text, str):
+            continue
+        windows = PureWindowsPath(text.strip())
+        is_outside = windows.drive or windows.root or ".." in windows.parts or text.strip().startswith("~")
+        if is_outside or PurePosixPath(text.strip()).is_absolute():
+            message = f"{quoted(text)} is outside the plan's folder"
+            yield Problem(f"sample.{name}", message, "use a relative path below it")
+
+
+def _pattern_fault(pattern: str) -> str | None:
+    if pattern.startswith("re:"):
+        return _regex_fault(pattern[3:])
+    opened = pattern.rfind("[")
+    if opened >= 0 and "]" not in pattern[opened + 1 :]:
+        return f"the glob {quoted(pattern)} has a '[' that is not closed"
+    return None
+
+
+def _regex_fault(text: str) -> str | None:
+    try:
+        with warnings.catch_warnings():  # what re only warns about works as it always did
+            warnings.simplefilter("ignore")
+            re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"the regular expression {quoted(text)} is not valid: {error}"
+    if compile_linear(text) is not None:
+        return None
+    why = "it has a look-around or a back-reference" if linear_engine() else "name tools, or install google-re2"
+    return f"the regular expression {quoted(text)} may take too long: {why}"

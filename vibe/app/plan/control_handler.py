@@ -76,10 +76,9 @@ def done_reply(command: Asked) -> Reply:
         case Cancel():
             return Reply(ok=True, message="cancelling")
         case Decide():
+            message = f"decided {command.decision_id!r}: {', '.join(command.selections)}"
             data = {"decision_id": command.decision_id, "selections": list(command.selections)}
-            return Reply(
-                ok=True, message=f"decided {command.decision_id!r}: {', '.join(command.selections)}", data=data
-            )
+            return Reply(ok=True, message=message, data=data)
         case Revise():
             operations = [operation_text(each) for each in read_operations(list(command.operations))]
             return Reply(ok=True, message="the plan was changed", data={"operations": operations})
