@@ -28,6 +28,11 @@ def unserved(error: BaseException) -> StepResult | None:
     return StepResult(outcome=Outcome.INTERRUPTED, reason=ENVIRONMENT_REASON, detail=problem)
 
 
+def internal_failure(detail: str) -> StepResult:
+    """Return where an attempt stands that ended because of a fault in the program."""
+    return StepResult(outcome=Outcome.FAILED, reason="internal", detail=detail)
+
+
 class StepInput(Struct, frozen=True, kw_only=True):
     """The result of a direct dependency, as its dependant is told; ``result_file`` is where the whole of it is."""
 

@@ -62,17 +62,13 @@ class Estimate(PlanBounds, frozen=True, kw_only=True):
     overlaps_cut: bool
 
 
-def _unknown(_step: Step) -> float | None:
-    return None
-
-
 def estimate(
     plan: Plan,
     dag: Dag,
     *,
     max_parallel: int | None = None,
     usual: Mapping[ExecutionMode, StepLimits] = USUAL,
-    rate_of: RateOf = _unknown,
+    rate_of: RateOf = lambda _: None,
 ) -> Estimate:
     """The bounds of a plan whose defaults are written into its steps; ``max_parallel`` None: the plan's own.
 

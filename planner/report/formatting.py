@@ -6,8 +6,9 @@ import html
 import json
 import re
 import time
-import unicodedata
 from collections.abc import Iterator
+
+from rich.cells import cell_len, set_cell_size
 
 from planner.plan.status import paused_text
 from planner.report.model import DeniedReport, LimitReport, PlanReport, ReportedUsage, StepReportLine
@@ -169,19 +170,7 @@ def one_line(text: str, cells: int = 0) -> str:
     Wide characters take two.
     """
     line = plain_line(text[: cells * 8] if cells else text)
-    return clipped(line, cells) if cells else line
-
-
-def clipped(line: str, cells: int) -> str:
-    """A line cut to so many cells, an ellipsis at its end if something is missing."""
-    if len(line) * 2 <= cells or (line.isascii() and len(line) <= cells):
-        return line
-    used = 0
-    for position, char in enumerate(line):
-        used += _cells(char)
-        if used >= cells and (used > cells or position + 1 < len(line)):
-            return line[:position].rstrip() + "…"
-    return line
+    return line if not cells or cell_len(line) <= cells else set_cell_size(line, cells - 1).rstrip() + "…"
 
 
 def escaped(text: str) -> str:
@@ -197,9 +186,3 @@ def escaped_line(text: str, cells: int = 0) -> str:
 def markdown_line(text: str, cells: int = 0) -> str:
     """One plain line that Markdown shows as it is: no link, no HTML, no end of a table's cell."""
     return _BLOCK.sub(r"\1\\\2", _MARKDOWN.sub(r"\\\g<0>", one_line(text, cells)))
-
-
-def _cells(char: str) -> int:
-    if unicodedata.combining(char):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1

@@ -22,7 +22,7 @@ from planner.state.schedule import schedule_of
 from planner.state.state import State
 from planner.store.store import PlanStore
 from subagents.agent.steering import Steering
-from subagents.executor import StepExecutor, StepInput, StepResult, StepTask, StopSignal, unserved
+from subagents.executor import StepExecutor, StepInput, StepResult, StepTask, StopSignal, internal_failure, unserved
 from subagents.step.prompts import told_message
 from subagents.step_result import AgentUsage
 from vibe.core.messages import Spending
@@ -108,7 +108,7 @@ class StepRunner:
                     await self._store.sync()  # no power cut may hide that it began: it would be begun again
                 result = await self._execute(run, stop)
         if result is None:
-            result = run.verdict or _internal_failure("the step's task was cancelled from inside")
+            result = run.verdict or internal_failure("the step's task was cancelled from inside")
             result = await self._with_spending(run, result)
         if (watchdog := self._options.watchdog) is not None:
             result = structs.replace(result, waited_s=watchdog.waited(run.step.id))
@@ -162,7 +162,7 @@ class StepRunner:
             if isinstance(cause, CommandStartError):
                 detail = str(cause) if cause.cwd.is_dir() else f"the folder {str(cause.cwd)!r} is gone"
                 return unserved(error) or StepResult(outcome=Outcome.FAILED, reason="workspace", detail=detail)
-            return unserved(error) or _internal_failure(f"{type(cause).__name__}: {cause}")
+            return unserved(error) or internal_failure(f"{type(cause).__name__}: {cause}")
 
 
 def _ended(run: StepRun, result: StepResult) -> AttemptEnded:
@@ -170,10 +170,6 @@ def _ended(run: StepRun, result: StepResult) -> AttemptEnded:
         raw = msgspec.Raw(msgspec.json.encode(result))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         logger.exception("step %s handed in a value that is not JSON", run.step.id)
-        result = _internal_failure(f"the step's result cannot be written as JSON: {error}")
+        result = internal_failure(f"the step's result cannot be written as JSON: {error}")
         raw = msgspec.Raw(msgspec.json.encode(result))
     return AttemptEnded(step_id=run.step.id, result=result, raw=raw, cut=run.verdict is not None)
-
-
-def _internal_failure(detail: str) -> StepResult:
-    return StepResult(outcome=Outcome.FAILED, reason="internal", detail=detail)

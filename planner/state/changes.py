@@ -7,8 +7,9 @@ be.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
+from typing import TypeVar
 
 from msgspec import structs
 
@@ -37,6 +38,8 @@ from planner.state.schedule import schedule_of
 from planner.state.state import ONLY_REASON, WAIVED_REASON, Left, State, StepState, changed_by, is_exhausted, removed_by
 from vibe.core.outcome import Outcome
 from vibe.system.errors import UsageError, VibeError
+
+T = TypeVar("T")
 
 FIXED_STATUSES = frozenset({StepStatus.COMPLETED, StepStatus.SKIPPED, StepStatus.CANCELLED, StepStatus.IN_PROGRESS})
 """Steps that no revision may change."""
@@ -189,12 +192,17 @@ def do_again(state: State, command: c.Retry, at: float) -> Decided:
         raise PlanEndedError(state.status.value, _STAYS_CANCELLED)
     loaded = schedule_of(state).loaded
     for step_id in command.step_ids:
-        if step_id not in loaded.dag.dependencies:
-            raise UnknownStepError(step_id, loaded.dag.dependencies)
+        _known(loaded.dag.dependencies, step_id)
     again = with_dependants(loaded, state, command.step_ids)
     told = () if command.asked is None else _words(state, command.asked, at)
     reset = e.PlanResetEvent(ts=at, plan_id=state.plan_id, step_ids=again)
     return Decided((*told, reset, stamped(state, e.PlanPausedEvent(reason="reset"), at)))
+
+
+def _known(steps: Mapping[str, T], step_id: str) -> T:
+    if step_id not in steps:
+        raise UnknownStepError(step_id, steps)
+    return steps[step_id]
 
 
 def with_dependants(loaded: LoadedPlan, state: State, step_ids: Collection[str]) -> tuple[str, ...]:
@@ -312,9 +320,7 @@ def act_on_step(state: State, command: Act, at: float) -> Decided:
         raise TooLateError(TOO_LATE)
     if state.status is PlanStatus.CANCELLED or state.is_given_up:
         raise PlanEndedError("cancelled", _STAYS_CANCELLED)
-    step = state.steps.get(command.step_id)
-    if step is None:
-        raise UnknownStepError(command.step_id, state.steps)
+    step = _known(state.steps, command.step_id)
     again = command.action is StepAction.RETRY
     if step.asked is not None:
         options = state.open[step.asked].options
@@ -344,9 +350,7 @@ def tell_step(state: State, command: c.Tell, at: float) -> Decided:
     asked = command.asked
     if is_over(state):
         raise TooLateError(TOO_LATE)
-    step = state.steps.get(asked.step_id)
-    if step is None:
-        raise UnknownStepError(asked.step_id, state.steps)
+    step = _known(state.steps, asked.step_id)
     if not command.heard and (problem := _why_not_told(state, step)):
         raise UsageError(f"can't tell step {asked.step_id!r} anything: {problem}")
     if step.status is StepStatus.COMPLETED:

@@ -30,7 +30,7 @@ from subagents.agent.budget import Account, Limits
 from subagents.agent.run_services import RunServices
 from subagents.agent.spawner import SpawnError, SpawnPool
 from subagents.agent.steering import Steering
-from subagents.executor import StepResult, StepTask, unserved
+from subagents.executor import StepResult, StepTask, internal_failure, unserved
 from subagents.process import protocol
 from subagents.process.transport import SocketTransport, Transport
 from subagents.step.local_executor import LocalExecutor
@@ -115,8 +115,7 @@ def _end(link: StepLink, result: StepResult) -> None:
     try:
         link.send(protocol.Ended(result))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        detail = f"the step's result cannot be written as JSON: {error}"
-        link.send(protocol.Ended(StepResult(outcome=Outcome.FAILED, reason="internal", detail=detail)))
+        link.send(protocol.Ended(internal_failure(f"the step's result cannot be written as JSON: {error}")))
 
 
 async def _attend(link: StepLink, step_id: str, scope: anyio.CancelScope) -> None:
@@ -150,8 +149,7 @@ async def _attempt(
         if isinstance(error, VibeError):
             return _no_surroundings(error)
         logger.exception("step %s raised", begin.task.step_id)
-        detail = f"{type(error).__name__}: {error}"
-        return unserved(raised) or StepResult(outcome=Outcome.FAILED, reason="internal", detail=detail)
+        return unserved(raised) or internal_failure(f"{type(error).__name__}: {error}")
 
 
 def _no_surroundings(error: VibeError) -> StepResult:

@@ -275,7 +275,7 @@ def give_up(host: Host, folder: PlanFolder) -> None:
         EnvironmentFailure: git or the disk refuses.
     """
     trees = worktrees_folder(folder)
-    repository = _repository(folder, host) if trees.is_dir() else None
+    repository = _open(Path(folder.settings().workspace), host) if trees.is_dir() else None
     if repository is not None:
         place = WorktreePlace(plan_id=folder.plan_id, folder=trees, step_folder=folder.step_folder)
         give_up_worktrees(repository, place)
@@ -287,7 +287,8 @@ def what_is_left(host: Host, folder: PlanFolder) -> str:
     Raises:
         EnvironmentFailure: git or the disk refuses.
     """
-    found = find_worktrees(_repository(folder, host), worktrees_folder(folder), folder.plan_id)
+    repository = _open(Path(folder.settings().workspace), host)
+    found = find_worktrees(repository, worktrees_folder(folder), folder.plan_id)
     if not found:
         return ""
     kept = f"unmerged work is kept on {', '.join(found.branches)}" if found.branches else ""
@@ -357,10 +358,6 @@ def _kept_because(plan: PlanSummary) -> str:
     if plan.status in RESUMABLE:
         return f"it can be resumed; `vibe plan cancel {plan.plan_id}` ends it for good"
     return ""
-
-
-def _repository(folder: PlanFolder, host: Host) -> Repository | None:
-    return _open(Path(folder.settings().workspace), host)
 
 
 def _open(workspace: Path, host: Host) -> Repository | None:

@@ -75,7 +75,7 @@ class DecisionPrompter:
             if self._waiting:
                 await self._put(next(iter(self._waiting.values())), control)
                 continue
-            if self._declined and not self._running and not any(map(_ends_by_itself, self._declined.values())):
+            if self._declined and not self._running and not any(one.timeout_seconds for one in self._declined.values()):
                 control.submit(Pause(by=DECISION_REASON))
             await self._news.wait()
 
@@ -98,7 +98,3 @@ class DecisionPrompter:
         self._declined.pop(decision_id, None)
         if self._asked == decision_id and self._question is not None:
             self._question.cancel()
-
-
-def _ends_by_itself(decision: PlanDecisionEvent) -> bool:
-    return decision.timeout_seconds > 0

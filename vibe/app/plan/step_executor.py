@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 
 import msgspec
 from msgspec import Struct
@@ -72,11 +72,6 @@ def _local(steps: PlanSteps, claims: RunClaims) -> LocalExecutor:
 
 
 @asynccontextmanager
-async def _in_this_process(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[StepExecutor]:
-    yield _local(steps, claims)
-
-
-@asynccontextmanager
 async def _in_processes(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[StepExecutor]:
     from subagents.process.child_process import StepProgram
     from subagents.process.executor import ProcessExecutor, ProcessPool
@@ -101,7 +96,7 @@ async def _in_processes(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[S
 
 
 EXECUTORS: Mapping[str, Callable[[PlanSteps, RunClaims], AbstractAsyncContextManager[StepExecutor]]] = {
-    "local": _in_this_process,
+    "local": lambda steps, claims: nullcontext(_local(steps, claims)),
     "process": _in_processes,
 }
 """The executors there are, by the name that ``--executor`` and a run's settings know them by."""
