@@ -163,7 +163,7 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
 
     @property
     def failing(self) -> str:
-        """What a check that failed printed, in a line; blank: none did."""
+        """The output of a check that failed, in a line; blank: none did."""
         return next((check.why for check in self.checks.values() if check.status == "failed"), "")
 
     @property
