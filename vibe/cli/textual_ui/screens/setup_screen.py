@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, cast
 
-from anyio import to_thread
+from anyio import Event, to_thread
 from msgspec.structs import replace
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
@@ -17,12 +17,19 @@ from textual.screen import Screen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from vibe.app.first_use.flow import (
+    BadKeyError,
+    FirstUse,
+    KeyStore,
+    ModelMenu,
+    ProviderChoice,
+    SetupSelection,
+    checked_key,
+)
 from vibe.cli.textual_ui.palettes import listed
 from vibe.system.errors import VibeError
+from vibe.system.keyring import keyring_problem
 from vibe.system.plain_text import plain_line, shortened
-
-if TYPE_CHECKING:
-    from vibe.app.first_use.flow import FirstUse, ModelMenu, ProviderChoice, SetupSelection
 
 LONGEST_ROW = 200
 LONGEST_SENTENCE = 600
@@ -83,19 +90,15 @@ class SetupScreen(Screen[bool]):
         super().__init__()
         self.step = SetupStep.WELCOME
         self._open_flow = open_flow
-        self._flow: FirstUse
-        self._choice: ProviderChoice
-        self._key = ""
         self._menu: ModelMenu | None = None
-        self._selection: SetupSelection
         self._rows: Sequence[str] = ()
         """The names behind the options."""
-        self._is_loaded = self._is_begun = False
+        self._answered = Event()
+        self._answer = ""
+        """The name that was taken, or the text that was typed; blank: neither."""
         self._is_kept = False
         self._theme_before = ""
         """The theme that Esc brings back while others are looked at."""
-        self._told = ""
-        """The last words, said once the theme is chosen."""
 
     def compose(self) -> ComposeResult:
         """Words, a problem, options, a line to type on, and the keys; each step shows those it needs."""
@@ -110,15 +113,15 @@ class SetupScreen(Screen[bool]):
     def on_mount(self) -> None:
         """Show the welcome, and have the flow loaded behind it."""
         self._show(SetupStep.WELCOME, WELCOME)
-        self.run_worker(self._open())
+        self.run_worker(self._set_up(self._answered))
 
     def action_leave(self) -> None:
         """Leave it as it is now; of colours, as they were."""
         if self.step is SetupStep.THEME:
             self._our_app.theme = self._theme_before
-            self._show(SetupStep.DONE, self._told)
-            return
-        self.dismiss(self._is_kept)
+            self._give("")
+        else:
+            self.dismiss(self._is_kept)
 
     def action_move(self, by: int) -> None:
         """Mark another option."""
@@ -127,21 +130,10 @@ class SetupScreen(Screen[bool]):
 
     def action_go_on(self) -> None:
         """Take what is marked or typed."""
-        takes = {
-            SetupStep.WELCOME: self._begin,
-            SetupStep.PROVIDER: self._take_provider,
-            SetupStep.KEY: self._take_key,
-            SetupStep.MODEL: self._take_model,
-            SetupStep.TRIAL: self._take_next,
-            SetupStep.PLACE: self._take_place,
-            SetupStep.THEME: self._take_theme,
-            SetupStep.DONE: partial(self.dismiss, self._is_kept),
-        }
-        takes[self.step]()
-
-    def _begin(self) -> None:
-        self._is_begun = True
-        self._ask_provider()
+        if self.step is SetupStep.DONE:
+            self.dismiss(self._is_kept)
+        else:
+            self._give(self._marked() or self.query_one(Input).value)
 
     def on_option_list_option_highlighted(self, message: OptionList.OptionHighlighted) -> None:
         """Show the theme that is marked."""
@@ -158,178 +150,132 @@ class SetupScreen(Screen[bool]):
     def on_input_changed(self, message: Input.Changed) -> None:
         """Show the models that the typed words are in."""
         if self.step is SetupStep.MODEL and self._menu is not None:
-            self._list(self._menu.like(message.value), self._menu.like(message.value))
+            self._list(self._menu.like(message.value))
 
-    # --- provider and key
+    # --- one step after the other
 
-    async def _open(self) -> None:
+    async def _set_up(self, begun: Event) -> None:
+        """Ask for all that is needed until it is kept."""
         try:
-            self._flow = await to_thread.run_sync(self._open_flow)
+            flow = await to_thread.run_sync(self._open_flow)
         except VibeError as error:
             self._tell(str(error))
             return
-        self._is_loaded = True
-        if self._is_begun:
-            self._ask_provider()
-
-    def _ask_provider(self) -> None:
-        if not self._is_loaded:  # it comes when it is loaded; else the problem is on the screen
-            return
-        choices = self._flow.choices
+        await begun.wait()
         self._show(SetupStep.PROVIDER, "Choose a provider")
-        rows = [f"{choice.name}: {choice.about}" for choice in choices]
-        self._list([choice.name for choice in choices], rows, marked=self._flow.likely)
+        rows = {choice.name: f"{choice.name}: {choice.about}" for choice in flow.choices}
+        choice = flow.choice(await self._picked(list(rows), list(rows.values()), marked=flow.likely))
+        told = await self._kept(flow, SetupSelection(choice=choice, model=""))
+        self._is_kept = True
+        self._show(SetupStep.DONE, told, await self._themed(flow))
 
-    def _take_provider(self) -> None:
-        name = self._marked()
-        if name is None:
-            return
-        self._choice, self._key = self._flow.choice(name), ""
-        if self._choice.variable:
-            self._ask_key()
-        else:
-            self._ask_model()
+    async def _kept(self, flow: FirstUse, selection: SetupSelection) -> str:
+        """Ask for the rest, try it out and keep it, as often as that fails; returns the last words."""
+        word = ANOTHER_KEY
+        while True:
+            if word == ANOTHER_KEY:
+                selection = replace(selection, key=await self._key(selection.choice))
+            if word in {ANOTHER_KEY, ANOTHER_MODEL}:
+                selection = await self._with_model(flow, selection)
+            answered = ""
+            if word == KEEP:
+                self._show(SetupStep.TRIAL, "Saving it ...")
+            else:
+                self._show(SetupStep.TRIAL, f"Testing {plain_line(selection.model)} ...")
+                trial = await flow.try_out(selection)
+                answered = trial.sentence
+                if trial.fault is not None:
+                    likely = {"key": ANOTHER_KEY, "model": ANOTHER_MODEL}.get(trial.fault.value, TRY_AGAIN)
+                    key = [ANOTHER_KEY] if selection.choice.variable else []
+                    words = [*key, ANOTHER_MODEL, TRY_AGAIN, KEEP]
+                    word = await self._next("The test failed. What now?", answered, words, likely)
+                    continue
+            try:
+                told = await to_thread.run_sync(flow.keep, await self._with_place(flow, selection))
+            except VibeError as error:
+                word = await self._next("What now?", str(error), [TRY_AGAIN, KEEP], KEEP)
+            else:
+                return "\n".join(filter(None, ("Ready.\n", answered, *told)))
 
-    def _ask_key(self, problem: str = "") -> None:
-        choice = self._choice
+    async def _key(self, choice: ProviderChoice, problem: str = "") -> str:
+        """Return the key that is typed; blank: the one that was found, or none is needed."""
+        if not choice.variable:
+            return ""
         found = f" Enter alone uses the one in {choice.key_place}." if choice.key_place else ""
         self._show(SetupStep.KEY, f"The key of {choice.name} ({choice.variable}).{found}", problem)
         self._type(placeholder="paste the key; it is not shown", secret=True)
-
-    def _take_key(self) -> None:
-        from vibe.app.first_use.flow import BadKeyError, checked_key  # noqa: PLC0415  loaded with the flow
-
-        text = self.query_one(Input).value
-        if not text.strip() and self._choice.key_place:
-            self._key = ""
-        else:
+        while (text := await self._next_answer()).strip() or not choice.key_place:
             try:
-                self._key = checked_key(text)
+                return checked_key(text)
             except BadKeyError as error:
                 self._tell(str(error))
-                return
-        self._ask_model()
+        return ""
 
-    # --- model
-
-    def _ask_model(self, problem: str = "") -> None:
-        self._menu = None
-        self._show(SetupStep.MODEL, f"Asking {self._choice.name} for its models ...", problem)
-        self.run_worker(self._list_models(self._choice), exclusive=True)
-
-    async def _list_models(self, choice: ProviderChoice) -> None:
-        menu = await to_thread.run_sync(partial(self._flow.models, choice, self._key), abandon_on_cancel=True)
-        if menu.key_is_refused:
-            self._ask_key(f"{choice.name} refused the key: check that all of it was copied")
-            return
+    async def _with_model(self, flow: FirstUse, selection: SetupSelection) -> SetupSelection:
+        """Return the selection with a model, and with another key where the provider refuses the one it has."""
+        choice = selection.choice
+        while True:
+            self._menu = None
+            self._show(SetupStep.MODEL, f"Asking {choice.name} for its models ...")
+            menu = await to_thread.run_sync(partial(flow.models, choice, selection.key), abandon_on_cancel=True)
+            if not menu.key_is_refused:
+                break
+            problem = f"{choice.name} refused the key: check that all of it was copied"
+            selection = replace(selection, key=await self._key(choice, problem))
         self._show(SetupStep.MODEL, f"Which model of {choice.name}?", menu.problem)
         self._menu = menu
         self._type(placeholder="type to filter, or enter a model name")
-        self._list(menu.names, menu.names)
+        return replace(selection, model=(await self._picked(menu.names)).strip())
 
-    def _take_model(self) -> None:
-        from vibe.app.first_use.flow import SetupSelection  # noqa: PLC0415  loaded with the flow
+    async def _next(self, question: str, problem: str, words: Sequence[str], likely: str) -> str:
+        self._show(SetupStep.TRIAL, question, problem)
+        return await self._picked(words, marked=words.index(likely) if likely in words else 0)
 
-        model = self._marked() or self.query_one(Input).value.strip()
-        if self._menu is None or not model:
-            return
-        self._try_out(SetupSelection(choice=self._choice, model=model, key=self._key))
-
-    # --- the first question
-
-    def _try_out(self, selection: SetupSelection) -> None:
-        self._selection = selection
-        self._show(SetupStep.TRIAL, f"Testing {plain_line(selection.model)} ...")
-        self.run_worker(self._ask(selection), exclusive=True)
-
-    async def _ask(self, selection: SetupSelection) -> None:
-        trial = await self._flow.try_out(selection)
-        if trial.fault is None:
-            await self._ask_place(selection, trial.sentence)
-            return
-        self._show(SetupStep.TRIAL, "The test failed. What now?", trial.sentence)
-        rows = [ANOTHER_MODEL, TRY_AGAIN, KEEP]
-        rows = [ANOTHER_KEY, *rows] if selection.choice.variable else rows
-        likely = {"key": ANOTHER_KEY, "model": ANOTHER_MODEL}.get(trial.fault.value, TRY_AGAIN)
-        self._list(rows, rows, marked=rows.index(likely) if likely in rows else 0)
-
-    def _take_next(self) -> None:
-        word, selection = self._marked(), self._selection
-        if word is None:
-            return
-        if word == ANOTHER_KEY:
-            self._ask_key()
-        elif word == ANOTHER_MODEL:
-            self._ask_model()
-        elif word == TRY_AGAIN:
-            self._try_out(selection)
-        else:
-            self._show(SetupStep.TRIAL, "Saving it ...")
-            self.run_worker(self._ask_place(selection, ""), exclusive=True)
-
-    # --- the key's place
-
-    async def _ask_place(self, selection: SetupSelection, answered: str) -> None:
-        """Ask where the key is to be kept, if there is one and a keyring that works; else keep it all."""
-        from vibe.system.keyring import keyring_problem  # noqa: PLC0415  loaded where it is used
-
-        self._selection, self._told = selection, answered
+    async def _with_place(self, flow: FirstUse, selection: SetupSelection) -> SetupSelection:
+        """Return the selection with the place of its key: if it has one and a keyring works, that is asked."""
         problem = await to_thread.run_sync(keyring_problem, abandon_on_cancel=True) if selection.key else "no key"
         if problem is not None:
-            await self._keep(selection, answered)
-            return
+            return selection
         self._show(SetupStep.PLACE, "Where should the key be stored?")
-        self._list(["keyring", "file"], ["the keyring", self._flow.env_file])
-
-    def _take_place(self) -> None:
-        from vibe.app.first_use.flow import KeyStore  # noqa: PLC0415  loaded with the flow
-
-        word, selection = self._marked(), self._selection
-        if word is None:
-            return
+        word = await self._picked(list(KeyStore), ["the keyring", flow.env_file])
         self._show(SetupStep.TRIAL, "Saving it ...")
-        self.run_worker(self._keep(replace(selection, store=KeyStore(word)), self._told), exclusive=True)
+        return replace(selection, store=KeyStore(word))
 
-    async def _keep(self, selection: SetupSelection, answered: str) -> None:
-        try:
-            told = await to_thread.run_sync(self._flow.keep, selection)
-        except VibeError as error:
-            self._show(SetupStep.TRIAL, "What now?", str(error))
-            self._list([TRY_AGAIN, KEEP], [TRY_AGAIN, KEEP], marked=1)
-            return
-        self._is_kept = True
-        self._selection = replace(selection, key="")
-        self._key = ""
-        self._told = "\n".join(filter(None, ("Ready.\n", answered, *told)))
-        self._ask_theme()
-
-    # --- colours
-
-    @property
-    def _our_app(self) -> App[None]:
-        return cast("App[None]", self.app)  # pyright: ignore[reportUnknownMemberType]  Textual's has no type
-
-    def _ask_theme(self) -> None:
+    async def _themed(self, flow: FirstUse) -> str:
+        """Have a theme chosen and keep it; returns the problem with that."""
         app = self._our_app
         self._theme_before = app.theme
         names = listed(app.available_themes)
         self._show(SetupStep.THEME, "Choose a theme. The screen previews it.")
-        self._list(names, names, marked=names.index(app.theme) if app.theme in names else 0)
-
-    def _take_theme(self) -> None:
-        name = self._marked()
-        if name is None or name == self._theme_before:
-            self._show(SetupStep.DONE, self._told)
-        else:
-            self.run_worker(self._keep_theme(name), exclusive=True)
-
-    async def _keep_theme(self, name: str) -> None:
-        problem = ""
+        self._list(names, marked=names.index(app.theme) if app.theme in names else 0)
+        name = await self._next_answer()
         try:
-            await to_thread.run_sync(self._flow.keep_theme, name)
+            if name not in {"", self._theme_before}:
+                await to_thread.run_sync(flow.keep_theme, name)
         except VibeError as error:
-            problem = str(error)
-        self._show(SetupStep.DONE, self._told, problem)
+            return str(error)
+        return ""
+
+    def _give(self, answer: str) -> None:
+        self._answer = answer
+        self._answered.set()
+
+    async def _next_answer(self) -> str:
+        """Wait for the next Enter, and return what was taken with it."""
+        self._answered = Event()
+        await self._answered.wait()
+        return self._answer
+
+    async def _picked(self, names: Sequence[str], rows: Sequence[str] = (), *, marked: int = 0) -> str:
+        """Have one of these picked, or typed where there is a line."""
+        self._list(names, rows, marked=marked)
+        while not (name := await self._next_answer()).strip():
+            continue
+        return name
+
+    @property
+    def _our_app(self) -> App[None]:
+        return cast("App[None]", self.app)  # pyright: ignore[reportUnknownMemberType]  Textual's has no type
 
     # --- widgets
 
@@ -357,8 +303,9 @@ class SetupScreen(Screen[bool]):
         line.placeholder, line.password, line.display = placeholder, secret, True
         line.focus()
 
-    def _list(self, names: Sequence[str], rows: Sequence[str], *, marked: int = 0) -> None:
-        self._rows = names
+    def _list(self, names: Sequence[str], rows: Sequence[str] = (), *, marked: int = 0) -> None:
+        """Offer names, shown as the ``rows`` say."""
+        self._rows, rows = names, rows or names
         options = self.query_one(OptionList)
         options.clear_options()
         options.add_options(Option(Content(shortened(plain_line(row), LONGEST_ROW))) for row in rows)
