@@ -95,10 +95,7 @@ class ChatLog(PaintedSheet, can_focus=True):
         known = len(self.entries)
         taller = self._sheet.put_before(entries)
         self._deselect()
-        if self._follow:
-            self.to_end()
-        else:
-            self._place(index + len(self.entries) - known, row + taller if not index else row)
+        self._after((index + len(self.entries) - known, row + taller if not index else row), is_new=False)
         self._ask_for_older()
 
     def _set_y(self, y: int) -> None:
@@ -167,13 +164,10 @@ class ChatLog(PaintedSheet, can_focus=True):
         folded = sum(entry.folded for entry in calls) * 2 < len(calls)
         for entry in calls:
             entry.folded = folded
-        (index, _), follow = self._top(), self._follow
+        index, _ = self._top()
         self._sheet.reflow(self._sheet.cols)
         self._deselect()
-        if follow:
-            self.to_end()
-        else:
-            self._place(index, 0)
+        self._after((index, 0), is_new=False)
 
     def find(self, text: str, *, backwards: bool = False, wraps: bool = True) -> bool:
         """Scroll to the next place of a text and mark it; searching goes on from the last one.

@@ -76,7 +76,7 @@ class Sheet:
             self._estimate(entry)
         taller = 0
         if first is not None and new:
-            self._drop(first)
+            self.forget(first)
             taller = self.gap(first)
             first.height = height + taller
         self._forget_rows()  # where they are selected is a part of them
@@ -100,7 +100,7 @@ class Sheet:
         """Have no entry from that one on."""
         for entry in self.entries[index:]:
             entry.index = -1
-            self._drop(entry)
+            self.forget(entry)
         self._painter.forget()
         del self.entries[index:]
         del self.tops[len(self.entries) + 1 :]
@@ -111,7 +111,7 @@ class Sheet:
         A row that looks as before stays, with what was painted of it.
         """
         before = self._cache.get(entry, ())
-        self._drop(entry)
+        self.forget(entry)
         entry.exact = False
         self.measure(entry.index, 1)
         rows = self.rows(entry)
@@ -124,7 +124,7 @@ class Sheet:
 
     def forget(self, entry: LogEntry) -> None:
         """Make its rows again when they are wanted; their number is the same."""
-        self._drop(entry)
+        self._kept -= len(self._cache.pop(entry, ()))
 
     def reflow(self, cols: int) -> None:
         """Have another width."""
@@ -188,9 +188,6 @@ class Sheet:
     def _forget_rows(self) -> None:
         self._cache.clear()
         self._kept = 0
-
-    def _drop(self, entry: LogEntry) -> None:
-        self._kept -= len(self._cache.pop(entry, ()))
 
 
 class SheetView(ScrollView):
@@ -340,20 +337,13 @@ class SheetView(ScrollView):
         cols = self.scrollable_content_region.width
         if not cols:
             return
-        follow = self._follow
         if cols == self._sheet.cols:
-            if follow:
-                self.to_end()
-            else:
-                self._place(*self._top())
+            self._after(self._top(), is_new=False)
             return
         anchor = self._anchor or self._characters(*self._top())
         self._sheet.reflow(cols)
         self._deselect()
-        if follow:
-            self.to_end()
-        else:
-            self._place(*self._row_with(*anchor))
+        self._after(self._row_with(*anchor), is_new=False)
         self._anchor = anchor
 
     def _characters(self, index: int, row: int) -> tuple[int, int]:
