@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from textual.content import Content, Span
@@ -184,57 +183,40 @@ class TopBlock(NamedTuple):
         """The code it is."""
         return self.tokens[0] if self.tokens[0].type == "fence" else None
 
+    def blocks(self, cols: int) -> Iterator[LogBlock]:
+        """Yield the blocks of the log that it makes."""
+        return _Walk(self.tokens, cols).blocks()
 
-class MarkdownBlocks:
-    """Reads Markdown. Colours of the last listings are kept, as those in a growing list are read again and again."""
 
-    def __init__(self) -> None:
-        self._listings: OrderedDict[tuple[str, str], Content] = OrderedDict()
+def blocks_of(text: str, cols: int) -> Iterator[LogBlock]:
+    """Yield the blocks of a text, with an empty one between two that belong to the top."""
+    gap: list[LogBlock] = []
+    for top in top_blocks(text):
+        blocks = list(top.blocks(cols))
+        if blocks:
+            yield from (*gap, *blocks)
+            gap = [LogBlock(Content(""))]
 
-    def blocks(self, text: str, cols: int) -> Iterator[LogBlock]:
-        """Yield the blocks of a text, with an empty one between two that belong to the top."""
-        gap: list[LogBlock] = []
-        for top in self.top_blocks(text):
-            blocks = list(self.of_top(top, cols))
-            if blocks:
-                yield from (*gap, *blocks)
-                gap = [LogBlock(Content(""))]
 
-    def top_blocks(self, text: str) -> list[TopBlock]:
-        """The blocks at the top of a text."""
-        found: list[TopBlock] = []
-        first = 0
-        tokens = _parser().parse(text)
-        for number, token in enumerate(tokens):
-            if token.level == 0 and token.nesting != 1:
-                start, end = tokens[first].map or (0, 0)
-                found.append(TopBlock(start, end, tokens[first : number + 1]))
-                first = number + 1
-        return found
+def top_blocks(text: str) -> list[TopBlock]:
+    """The blocks at the top of a text."""
+    found: list[TopBlock] = []
+    first = 0
+    tokens = _parser().parse(text)
+    for number, token in enumerate(tokens):
+        if token.level == 0 and token.nesting != 1:
+            start, end = tokens[first].map or (0, 0)
+            found.append(TopBlock(start, end, tokens[first : number + 1]))
+            first = number + 1
+    return found
 
-    def of_top(self, top: TopBlock, cols: int) -> Iterator[LogBlock]:
-        """Yield the blocks of one at the top."""
-        return _Walk(self, top.tokens, cols).blocks()
 
-    def code(self, code: str, language: str) -> Iterator[LogBlock]:
-        """Yield the blocks of a listing."""
-        lines = code.removesuffix("\n").split("\n")
-        for start in range(0, len(lines), PIECE):
-            yield LogBlock(self.listing("\n".join(lines[start : start + PIECE]), language), look=CODE)
-
-    def listing(self, code: str, language: str) -> Content:
-        """Code with its colours, all of it read together."""
-        code = code.expandtabs(_TAB)
-        if language in _NO_CODE or not code.strip():
-            return Content(code)
-        if code.count("\n") < _SHORT:
-            return highlighted(code, language)
-        known = self._listings.get((code, language))
-        if known is None:
-            known = self._listings[code, language] = highlighted(code, language)
-            if len(self._listings) > _KEPT:
-                self._listings.popitem(last=False)
-        return known
+def listing(code: str, language: str) -> Content:
+    """Code with its colours, all of it read together; those of the last listings are kept, as they are read again."""
+    code = code.expandtabs(_TAB)
+    if language in _NO_CODE or not code.strip():
+        return Content(code)
+    return (highlighted if code.count("\n") < _SHORT else _kept_colours)(code, language)
 
 
 @cache
@@ -248,15 +230,15 @@ def _parser() -> MarkdownIt:
 
 def warm() -> None:
     """Load all that is needed, so that the first answer does not wait for it; may be called in a thread."""
-    for _ in MarkdownBlocks().blocks("*a*\n```python\npass\n```\n", 80):
+    for _ in blocks_of("*a*\n```python\npass\n```\n", 80):
         continue
 
 
 class _Walk:
     """The tokens of one block at the top, gone through from the first to the last."""
 
-    def __init__(self, markdown: MarkdownBlocks, tokens: Sequence[Token], cols: int) -> None:
-        self._markdown, self._tokens, self._cols = markdown, tokens, cols
+    def __init__(self, tokens: Sequence[Token], cols: int) -> None:
+        self._tokens, self._cols = tokens, cols
         self._prefixes: list[tuple[str, str]] = []
         self._lists: list[int | None] = []
         self._style = ""
@@ -320,8 +302,10 @@ class _Walk:
         return mark, " " * len(mark)
 
     def _code(self, token: Token) -> Iterator[LogBlock]:
-        for block in self._markdown.code(token.content, token.info.strip().partition(" ")[0].lower()):
-            yield from self._block(block.content, CODE)
+        language = token.info.strip().partition(" ")[0].lower()
+        lines = token.content.removesuffix("\n").split("\n")
+        for start in range(0, len(lines), PIECE):
+            yield from self._block(listing("\n".join(lines[start : start + PIECE]), language), CODE)
         self._gap = True
 
     def _block(self, content: Content, look: str = "") -> Iterator[LogBlock]:
@@ -344,3 +328,6 @@ def highlighted(code: str, language: str) -> Content:
         return Content(code)
     spans = [Span(start, min(end, len(code)), style) for start, end, style in content.spans if start < len(code)]
     return Content(code, spans)
+
+
+_kept_colours = lru_cache(_KEPT)(highlighted)

@@ -12,7 +12,7 @@ from textual.style import Style
 from textual.widget import Widget
 
 from vibe.cli.textual_ui.log.entry import clean, clean_line, middle_cut
-from vibe.cli.textual_ui.log.markdown_blocks import CODE, PIECE, MarkdownBlocks, TopBlock, highlighted
+from vibe.cli.textual_ui.log.markdown_blocks import CODE, PIECE, TopBlock, blocks_of, highlighted, listing, top_blocks
 from vibe.cli.textual_ui.log.rows import GUTTER, LOOKS, LogBlock, Row, drawn_row, lay_out, styled
 from vibe.core.told_files import told_parts
 from vibe.front.cells import Line, Piece, text_of
@@ -136,8 +136,8 @@ class AnswerRows:
     end, only new lines are read.
     """
 
-    def __init__(self, markdown: MarkdownBlocks, lay_out: LayOut, cols: int, epoch: int) -> None:
-        self._markdown, self._lay_out = markdown, lay_out
+    def __init__(self, lay_out: LayOut, cols: int, epoch: int) -> None:
+        self._lay_out = lay_out
         self.cols, self.epoch = cols, epoch
         self._done = self._seen = 0
         self._kept: list[Row] = []
@@ -158,7 +158,7 @@ class AnswerRows:
         return [*self._kept, *(self._listing.closed_rows() if ended else self._listing.open_rows(text[whole:]))]
 
     def _tail(self, text: str) -> list[Row]:
-        rows = self._lay_out(self._markdown.blocks(text[self._done :], self.cols))
+        rows = self._lay_out(blocks_of(text[self._done :], self.cols))
         return [*self._gap(), *rows] if rows else rows
 
     def _gap(self) -> list[Row]:
@@ -175,12 +175,12 @@ class AnswerRows:
         self._finish_blocks(text)
 
     def _finish_blocks(self, text: str) -> None:
-        tops = self._markdown.top_blocks(text[self._done :])
+        tops = top_blocks(text[self._done :])
         if not tops:
             return
         *finished, last = tops
         for top in finished:
-            rows = self._lay_out(self._markdown.of_top(top, self.cols))
+            rows = self._lay_out(top.blocks(self.cols))
             self._kept += [*self._gap(), *rows] if rows else []
         lines = text[self._done :].split("\n")
         self._done += sum(len(line) + 1 for line in lines[: last.start])
@@ -193,7 +193,7 @@ class AnswerRows:
         language = last.fence.info.strip().partition(" ")[0].lower()
 
         def rows(code: str) -> list[Row]:
-            return self._lay_out([LogBlock(self._markdown.listing(code, language), look=CODE)])
+            return self._lay_out([LogBlock(listing(code, language), look=CODE)])
 
         self._listing = _Listing(rows, opening, self._done + len(head) + 1, self._gap())
         self._look_through(text)
@@ -270,7 +270,6 @@ class Painter:
     """Makes rows for a widget, whose look it takes; of answers that stream it keeps what is finished."""
 
     def __init__(self, widget: Widget) -> None:
-        self._markdown = MarkdownBlocks()
         self._widget = widget
         self._answers: dict[LogEntry, AnswerRows] = {}
         self._drawn: dict[LogEntry, dict[tuple[int, tuple[Piece, ...]], Row]] = {}
@@ -316,7 +315,7 @@ class Painter:
             def laid_out(blocks: Iterable[LogBlock]) -> list[Row]:
                 return lay_out(self._widget, blocks, cols)
 
-            answer = AnswerRows(self._markdown, laid_out, cols - GUTTER, entry.epoch)
+            answer = AnswerRows(laid_out, cols - GUTTER, entry.epoch)
         if entry.is_open:
             self._answers[entry] = answer
             return answer.rows(entry.text, ended=False)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rich.segment import Segment
 from textual.strip import Strip
 
-from vibe.cli.textual_ui.log.markdown_blocks import PIECE, MarkdownBlocks
+from vibe.cli.textual_ui.log.markdown_blocks import PIECE, blocks_of
 from vibe.cli.textual_ui.log.painter import AnswerRows
 from vibe.cli.textual_ui.log.rows import LogBlock, Row
 
@@ -18,7 +18,6 @@ LINES = (
     "* * *", "```not`a fence", "`````", "1.", "+", "para\\",
 )  # fmt: skip
 TEXTS = st.lists(st.sampled_from(LINES), max_size=14).map("\n".join)
-MARKDOWN = MarkdownBlocks()
 
 
 def shown(rows: Iterable[Row]) -> list[str]:
@@ -40,7 +39,7 @@ def laid_out(blocks: Iterable[LogBlock]) -> list[Row]:
 
 
 def answer() -> AnswerRows:
-    return AnswerRows(MARKDOWN, laid_out, 80, 0)
+    return AnswerRows(laid_out, 80, 0)
 
 
 @settings(max_examples=60)
@@ -67,7 +66,7 @@ def test_a_stream_shows_at_every_line_what_there_is_so_far(text: str) -> None:
 @settings(max_examples=30)
 @given(TEXTS)
 def test_the_blocks_of_a_text_read_at_once_are_those_of_its_parts(text: str) -> None:
-    assert shown(answer().rows(text, ended=True)) == shown(laid_out(MARKDOWN.blocks(text + "\n", 80)))
+    assert shown(answer().rows(text, ended=True)) == shown(laid_out(blocks_of(text + "\n", 80)))
 
 
 def test_lines_of_an_open_listing_are_read_once() -> None:
@@ -78,7 +77,7 @@ def test_lines_of_an_open_listing_are_read_once() -> None:
         read.append(len(rows))
         return rows
 
-    streaming = AnswerRows(MARKDOWN, counted, 80, 0)
+    streaming = AnswerRows(counted, 80, 0)
     text = "before\n\n```python\n"
     rows = streaming.rows(text, ended=False)
     read.clear()

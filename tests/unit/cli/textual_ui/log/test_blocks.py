@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from vibe.cli.textual_ui.log.markdown_blocks import MarkdownBlocks
+from vibe.cli.textual_ui.log.markdown_blocks import blocks_of
 from vibe.cli.textual_ui.log.painter import diff_blocks
 
 DIFF = """--- a/x.py
@@ -19,7 +19,7 @@ DIFF = """--- a/x.py
 
 def read(text: str, cols: int = 60) -> list[str]:
     lines: list[str] = []
-    for block in MarkdownBlocks().blocks(text, cols):
+    for block in blocks_of(text, cols):
         for number, line in enumerate(block.content.plain.split("\n")):
             lines.append(((block.rest if number else block.first) + line).rstrip())
     return lines
@@ -64,7 +64,7 @@ def test_a_table_wraps_its_cells_in_a_narrow_window() -> None:
 
 
 def test_code_is_coloured_by_its_language_and_stays_the_text_it_is() -> None:
-    (block,) = MarkdownBlocks().blocks("```python\ndef f():\n\treturn 1\n```", 60)
+    (block,) = blocks_of("```python\ndef f():\n\treturn 1\n```", 60)
 
     assert block.content.plain == "def f():\n    return 1"
     assert [
@@ -76,7 +76,7 @@ def test_code_is_coloured_by_its_language_and_stays_the_text_it_is() -> None:
 
 
 def test_an_unknown_language_is_shown_as_it_is() -> None:
-    (block,) = MarkdownBlocks().blocks("```no-such\nx\n```", 60)
+    (block,) = blocks_of("```no-such\nx\n```", 60)
 
     assert block.content.plain == "x"
 
