@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ipc import events as e
@@ -33,6 +33,12 @@ def one_line(text: str, limit: int = LINE_LENGTH) -> str:
 def counted(number: int, noun: str) -> str:
     """A number and what it counts: ``1 call``, ``1,200 calls``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def plus_minus(files: Sequence[Any]) -> str:
+    """The numbers of lines that were ``added`` to files and ``removed`` from them."""
+    added, removed = (sum(getattr(file, name) for file in files) for name in ("added", "removed"))
+    return f"+{added} −{removed}"  # noqa: RUF001  a minus
 
 
 def step_of(event: e.Event) -> str:
@@ -268,8 +274,7 @@ def call_facts(call: CallView) -> str:
     if call.tool == PROPOSAL and call.status == "ok":
         return one_line(f"→ {call.text.splitlines()[0]}", TITLE_LENGTH)
     if call.status == "ok" and isinstance(call.display, e.DiffDisplay):
-        added, removed = (sum(getattr(file, name) for file in call.display.files) for name in ("added", "removed"))
-        return f"+{added} −{removed}"  # noqa: RUF001  a minus
+        return plus_minus(call.display.files)
     lines = counted(call.text.count("\n"), "line") if call.tool == READ and call.status == "ok" else ""
     time = took(call.duration_s) if call.duration_s and call.duration_s >= 0.1 and not lines else ""
     return " · ".join(filter(None, ("failed" if call.status == "error" else code, lines, time)))

@@ -13,7 +13,7 @@ from msgspec import Struct
 from ipc.events import AnswerEvent, ApprovalRequestEvent, CommandDisplay, DiffDisplay, PlanDecisionEvent
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 from vibe.front.cells import Line, cells_of, fit, spread
-from vibe.front.event_text import one_line
+from vibe.front.event_text import one_line, plus_minus
 from vibe.front.start_screen import moment
 from vibe.system.plain_text import ESCAPE
 from vibe.view.agent_view import VERBS
@@ -88,9 +88,8 @@ def head_of(request: ApprovalRequestEvent) -> tuple[str, str, str]:
     display, tool = request.preview, request.tool
     if isinstance(display, DiffDisplay):
         verb = "new" if all(file.created for file in display.files) else "edit"
-        added, removed = (sum(getattr(file, name) for file in display.files) for name in ("added", "removed"))
         names = ", ".join(visible(file.path) for file in display.files)
-        return verb, f"{names}?", f"+{added} −{removed}"  # noqa: RUF001  a minus
+        return verb, f"{names}?", plus_minus(display.files)
     if isinstance(display, CommandDisplay) or tool == SHELL:
         return RUN, "", ""
     named = (request.arguments.get(name) for name in TARGETS)

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from vibe.app.plan.review import ChangedFile, Standing
 from vibe.front.cells import Line, cells_of, cut, fit, spread
-from vibe.front.event_text import counted, one_line
+from vibe.front.event_text import counted, one_line, plus_minus
 from vibe.system.plain_text import plain
 
 SIDE_BY_SIDE: Final = 160
@@ -166,11 +166,7 @@ def _head(change: ChangedFile, draft: ReviewDraft, cols: int) -> Line:
     verdict = draft.verdict(change)
     sign, style = _SIGNS[verdict]
     said = (f"  {verdict}", "muted") if verdict == "open" else (f"  {sign} {verdict}", style)
-    return spread(name, [(_counts(change), "muted"), said], cols)
-
-
-def _counts(change: ChangedFile) -> str:
-    return f"+{change.diff.added} −{change.diff.removed}"  # noqa: RUF001  a minus
+    return spread(name, [(plus_minus([change.diff]), "muted"), said], cols)
 
 
 def draw_files(changes: Sequence[ChangedFile], draft: ReviewDraft, chosen: int, size: tuple[int, int]) -> list[Line]:
@@ -187,7 +183,7 @@ def draw_files(changes: Sequence[ChangedFile], draft: ReviewDraft, chosen: int, 
         mark = ("▸ ", "accent") if is_chosen else ("  ", "")
         sign, style = _SIGNS[draft.verdict(change)]
         name = (one_line(change.name, cols), "bold" if is_chosen else "")
-        lines.append(spread([mark, (f"{sign} ", style), name], [(_counts(change), "muted")], cols))
+        lines.append(spread([mark, (f"{sign} ", style), name], [(plus_minus([change.diff]), "muted")], cols))
     start = max(0, min(at - rows // 2, len(lines) - rows))
     return lines[start : start + rows]
 

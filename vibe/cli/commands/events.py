@@ -56,10 +56,8 @@ def _schema(_args: Arguments, env: CliEnvironment) -> None:
 
 def _list(args: Arguments, env: CliEnvironment) -> None:
     entries = Registry(env.home, env.runtime_dir).running()
-    if args.output == "json":
-        env.stdout.write(msgspec.json.format(msgspec.json.encode([entry.public for entry in entries])).decode() + "\n")
-    else:
-        env.write_lines(map(_entry_line, entries) if entries else ["nothing is running"])
+    document = msgspec.to_builtins([entry.public for entry in entries])
+    env.answer(args, document, map(_entry_line, entries) if entries else ["nothing is running"])
 
 
 def _entry_line(entry: Entry) -> str:

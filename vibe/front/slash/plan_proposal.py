@@ -13,13 +13,12 @@ from anyio import to_thread
 
 from planner.author.output_repair import Repaired
 from planner.author.structured_output import PlanOffer, plan_in, plan_schema
-from planner.plan.loader import LoadedPlan, read_plan_file
+from planner.plan.loader import LoadedPlan
 from planner.store.folder import ApprovalSetting, PlanRunOptions
 from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.setup import PROPOSE_PLAN
 from vibe.app.plan.author import Planning, PlanningRequest, planning
 from vibe.app.plan.drafting import DraftVersion, PlanDraft
-from vibe.app.plan.quickstart import quickstart_file
 from vibe.app.plan.run import open_plan
 from vibe.core.messages import UserMessage
 from vibe.core.schemas import table_of
@@ -52,28 +51,14 @@ def propose(talk: Talk, goal: str, document: LoadedPlan | None = None, wish: str
     talk.begin(_carry_out, talk, partial(_drafted, talk, goal, document, wish))
 
 
-def go_on(talk: Talk, plan_id: str) -> None:
-    """Begin to go on with a plan, beside the conversation.
+def go_on(talk: Talk, plan: str | Callable[[], Awaitable[LoadedPlan]]) -> None:
+    """Begin to go on with the plan of an id, or to run another, beside the conversation.
 
     Raises:
         UsageError: a plan is proposed or runs already.
     """
     talk.plans.take()
-    talk.begin(_carry_out, talk, plan_id)
-
-
-def demonstrate(talk: Talk) -> None:
-    """Begin to run the built-in demonstration, beside the conversation; a script serves as its model.
-
-    Raises:
-        UsageError: a plan is proposed or runs already.
-    """
-    talk.plans.take()
-    talk.begin(_carry_out, talk, partial(to_thread.run_sync, _demonstration))
-
-
-def _demonstration() -> LoadedPlan:
-    return read_plan_file(quickstart_file())
+    talk.begin(_carry_out, talk, plan)
 
 
 async def save(talk: Talk, loaded: LoadedPlan, name: str) -> None:

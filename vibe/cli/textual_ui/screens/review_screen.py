@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.geometry import Size
-from textual.highlight import guess_language, highlight
+from textual.highlight import guess_language
 from textual.message import Message
 from textual.screen import Screen
 from textual.scroll_view import ScrollView
@@ -24,6 +24,7 @@ from ipc.events import ReviewComment
 from planner.store.folder import latest_in
 from vibe.app.plan.review import ChangedFile, PlanReview, Standing
 from vibe.app.plan.review_commands import Rejection, carry_out
+from vibe.cli.textual_ui.log.markdown_blocks import highlighted
 from vibe.cli.textual_ui.log.rows import GUTTER, LOOKS, LogBlock, drawn, lay_out, styled
 from vibe.front import review
 from vibe.front.cells import fit
@@ -139,10 +140,7 @@ def _language(path: str) -> str:
     return guess_language("", path) or "text"
 
 
-@lru_cache(maxsize=4_096)
-def _coloured(text: str, language: str) -> Content:
-    content = highlight(text, language=language)  # whose lexer adds an end of line
-    return content[: len(text)] if content.plain.rstrip("\n") == text.rstrip("\n") else Content(text)
+_coloured = lru_cache(maxsize=4_096)(highlighted)
 
 
 class ReviewScreen(Screen[bool]):

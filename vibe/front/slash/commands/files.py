@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from anyio import to_thread
 
@@ -14,7 +14,7 @@ from vibe.core.session.restoring import FileBack
 from vibe.core.told_files import told_parts
 from vibe.core.tools.edits import FileDiff, file_diff
 from vibe.front.cells import Line
-from vibe.front.event_text import counted, one_line
+from vibe.front.event_text import counted, one_line, plus_minus
 from vibe.front.listings import restored_lines
 from vibe.front.picker import Picker, PickRow, wrapped
 from vibe.front.slash.command import Talk, Typed
@@ -74,15 +74,10 @@ def _files_lines(files: Sequence[tuple[FileBack, FileDiff]]) -> list[Line]:
     lines: list[Line] = [[(f"{counted(len(files), 'file')} go{'es' * (len(files) == 1)} back", "")]]
     for file, diff in files:
         is_new = file.before is None
-        what = "deleted (new since then)" if is_new else _counts([diff])
+        what = "deleted (new since then)" if is_new else plus_minus([diff])
         name = one_line(file.path)
         lines.append([(f"  {name:<{width}}  {what}", "failed" if is_new else "muted")])
     return lines
-
-
-def _counts(diffs: Iterable[FileDiff]) -> str:
-    added, removed = (sum(getattr(diff, name) for diff in diffs) for name in ("added", "removed"))
-    return f"+{added} −{removed}"  # noqa: RUF001  a minus
 
 
 def _going_back(talk: Talk, index: int) -> list[tuple[FileBack, FileDiff]]:
@@ -139,7 +134,7 @@ async def run_diff(talk: Talk, typed: Typed) -> None:
         talk.say("no file has changed")
         return
     diffs = [diff for _, diff in files]
-    talk.show_diff(f"diff {counted(len(files), 'file')}", _counts(diffs), "\n".join(diff.text for diff in diffs))
+    talk.show_diff(f"diff {counted(len(files), 'file')}", plus_minus(diffs), "\n".join(diff.text for diff in diffs))
 
 
 def _prompt_meant(talk: Talk, number: str, command: str) -> int:

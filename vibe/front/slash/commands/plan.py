@@ -22,13 +22,14 @@ from planner.plan.status import StepStatus
 from planner.store.current_plan import current_state, effective_plan
 from planner.store.folder import PlanFolder, PlanSummary, find_plan, latest_in, plans_in
 from vibe.app.plan.commands import give, revise
+from vibe.app.plan.quickstart import quickstart_file
 from vibe.front.cells import Line
 from vibe.front.event_text import one_line
 from vibe.front.picker import Picker, PickRow, wrapped
 from vibe.front.plan_graph import plan_text
 from vibe.front.plan_listing import LOOKED_AT, PlanRead, plan_line, plans_that_ran
 from vibe.front.slash.command import Talk, Typed
-from vibe.front.slash.plan_proposal import demonstrate, go_on, propose, save
+from vibe.front.slash.plan_proposal import go_on, propose, save
 from vibe.system.errors import UsageError
 from vibe.view.figures import ago
 
@@ -94,8 +95,8 @@ async def undo(talk: Talk, _rest: str) -> None:
 
 
 async def watch(talk: Talk, _rest: str) -> None:
-    """Run the built-in demonstration."""
-    demonstrate(talk)
+    """Run the built-in demonstration; a script serves as its model."""
+    go_on(talk, partial(to_thread.run_sync, lambda: read_plan_file(quickstart_file())))
 
 
 def _found(home: Path, workdir: Path, reference: str) -> PlanFolder:
@@ -249,21 +250,18 @@ WORDS = MappingProxyType({
     "undo": PlanWord(undo, "", 0, 0),
     "demo": PlanWord(watch, "", 0, 0),
 })
-WITH_STEPS = frozenset({"cancel", "retry", "skip"})
 
 
 async def run_plan(talk: Talk, typed: Typed) -> None:
     """Carry out one of the words of ``/plan``, or have a plan written."""
     if typed.name in WORDS:
         given = len(typed.rest.split())
-        is_retry = typed.name == "retry"
-        most = MANY if is_retry else 1 if typed.name in WITH_STEPS else 0
-        least = 0 if is_retry else most
-        if not least <= given <= most:
-            raise UsageError(
-                f"/{typed.name} STEP: name a step of the plan" if most else f"/{typed.name} takes nothing after it"
-            )
-        await WORDS[typed.name].act(talk, typed.rest)
+        word = WORDS[typed.name]
+        least = 1 if typed.name == "cancel" else word.least  # the plan itself is not given up by so short a word
+        if not least <= given <= word.most:
+            wrong = "STEP: name a step of the plan" if word.most else "takes nothing after it"
+            raise UsageError(f"/{typed.name} {wrong}")
+        await word.act(talk, typed.rest)
         return
     name, *rest = typed.rest.split(maxsplit=1) or [""]
     word, text = WORDS.get(name), "".join(rest)
