@@ -32,20 +32,13 @@ _FILE = re.compile(r'(?<!\S)@(?:"(?P<quoted>[^"]*)|(?P<plain>[^\s"]*))$')
 _NEEDS_QUOTES = re.compile(r"\s|[.,;:!?)\]}]$")
 
 
-class CompletionKind(Enum):
-    """The kinds of words that can be completed."""
-
-    COMMAND = "command"
-    FILE = "file"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletedWord:
-    """A word before the cursor: ``length`` counts its characters, ``typed`` are those to look for."""
+    """A word before the cursor, of a command or a file: ``length`` counts its characters, ``typed`` are to look for."""
 
-    kind: CompletionKind
     typed: str
     length: int
+    is_file: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +59,9 @@ def word_at(line: str, *, is_first: bool, is_shell: bool) -> CompletedWord | Non
         return None
     if found := _FILE.search(line):
         typed = found["plain"] if found["quoted"] is None else found["quoted"]
-        return CompletedWord(kind=CompletionKind.FILE, typed=typed, length=len(found.group()))
+        return CompletedWord(typed=typed, length=len(found.group()), is_file=True)
     if is_first and (found := _COMMAND.match(line)):
-        return CompletedWord(kind=CompletionKind.COMMAND, typed=found[1], length=len(line))
+        return CompletedWord(typed=found[1], length=len(line))
     return None
 
 
@@ -104,12 +97,11 @@ class Completer:
     def commands(self, word: CompletedWord) -> list[Candidate]:
         """The commands that fit."""
         rows = [[plain_line(part) for part in row] for row in self.rows()]
-        names = [name for name, _, _ in rows]
-        found: list[Candidate] = []
-        for place in best(word.typed, names)[:MOST]:
-            name, usage, about = rows[place]
-            found.append(Candidate(insert=f"/{name} ", label=f"/{name} {usage}".rstrip(), about=about))
-        return found
+        places = best(word.typed, [name for name, _, _ in rows])[:MOST]
+        return [
+            Candidate(insert=f"/{name} ", label=f"/{name} {usage}".rstrip(), about=about)
+            for name, usage, about in map(rows.__getitem__, places)
+        ]
 
     def find(self, word: CompletedWord, is_stale: Callable[[], bool]) -> list[Candidate] | None:
         """The files that fit; None: the question is outdated. Blocks."""
@@ -118,11 +110,9 @@ class Completer:
 
     def is_answer(self, word: CompletedWord, selected: Candidate, offered: Iterable[Candidate]) -> bool:
         """Return whether Enter means the selected candidate although the person did not move to it."""
-        match word.kind:
-            case CompletionKind.COMMAND:
-                return all(candidate.insert.strip() != f"/{word.typed}" for candidate in offered)
-            case CompletionKind.FILE:
-                return selected.label != word.typed
+        if word.is_file:
+            return selected.label != word.typed
+        return all(candidate.insert.strip() != f"/{word.typed}" for candidate in offered)
 
 
 class KeyMeaning(Enum):
@@ -275,7 +265,7 @@ class CompletionPopup(Static):
         word, completer = self.word, self.completer
         if completer is None or word is None or self._declined is not None:
             self.offer(())
-        elif word.kind is CompletionKind.COMMAND:
+        elif not word.is_file:
             self.offer(completer.commands(word))
         else:
             self._is_finding = True
@@ -298,7 +288,7 @@ class CompletionPopup(Static):
 
     def _look_again(self) -> None:
         """The files were listed anew."""
-        if self.word is not None and self.word.kind is CompletionKind.FILE and not self.was_moved:
+        if self.word is not None and self.word.is_file and not self.was_moved:
             self._find()
 
 

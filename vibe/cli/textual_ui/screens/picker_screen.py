@@ -14,6 +14,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
 
+from vibe.cli.textual_ui.input.prompt_input import CommandRow
 from vibe.cli.textual_ui.log.rows import drawn
 from vibe.front.picker import FRAME, Picker, PickRow, PickState, first_shown, fitting, picker_lines
 from vibe.system.errors import VibeError
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from vibe.front.cells import Line
 
 Preview: TypeAlias = "Callable[[PickRow, int], Sequence[Line]]"
-CommandRow: TypeAlias = tuple[str, str, str]
-"""The name of a command, its usage, and what it does."""
 TEXT_FROM: Final = 3
 """Characters from which on what rows stand for is searched, too."""
 FREE: Final = 4

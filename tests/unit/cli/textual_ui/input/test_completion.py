@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vibe.app.conversation.mentions import with_mentioned_files
-from vibe.cli.textual_ui.input.prompt_input import CompletedWord, CompletionKind, mention_of, word_at
+from vibe.cli.textual_ui.input.prompt_input import CompletedWord, mention_of, word_at
 from vibe.core.tools.workspace import Workspace
 
 
@@ -26,7 +26,7 @@ def word(line: str, *, is_first: bool = True, is_shell: bool = False) -> Complet
     ],
 )
 def test_a_file_is_completed(line: str, typed: str, length: int) -> None:
-    assert word(line) == CompletedWord(kind=CompletionKind.FILE, typed=typed, length=length)
+    assert word(line) == CompletedWord(typed=typed, length=length, is_file=True)
 
 
 @pytest.mark.parametrize("line", ["me@host", "@a b", '@"a b" c', "", "text", "a /b", '@"done"', "/plan show st"])
@@ -35,7 +35,7 @@ def test_other_words_are_not_completed(line: str) -> None:
 
 
 def test_a_command_is_completed_at_the_very_beginning_only() -> None:
-    assert word("/pl") == CompletedWord(kind=CompletionKind.COMMAND, typed="pl", length=3)
+    assert word("/pl") == CompletedWord(typed="pl", length=3)
     assert word("/pl", is_first=False) is None
 
 
