@@ -135,15 +135,12 @@ class ServedPlan:
 
     async def answer(self, command: Approve | AnswerQuestion | Decide) -> Reply:
         """Give an answer to something it waits for; the reply says what became of it."""
-        match command:
-            case Approve():
-                reply = await self.board.answer_approval(command)
-            case AnswerQuestion():
-                reply = await self.board.answer_question(command)
-            case Decide() if self.session is not None:
-                reply = await plan_router(self.session.control, self.board)(command)
-            case Decide():
-                reply = Reply(ok=False, message="its steps are not run yet", reason="refused")
+        if not isinstance(command, Decide):
+            reply = await self.board.answer(command)
+        elif self.session is not None:
+            reply = await plan_router(self.session.control, self.board)(command)
+        else:
+            reply = Reply(ok=False, message="its steps are not run yet", reason="refused")
         self._tell()
         return reply
 

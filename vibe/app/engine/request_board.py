@@ -97,7 +97,7 @@ class _Said(Struct, frozen=True):
     by: str
 
 
-A = TypeVar("A", ApprovalAnswer, _Replies)
+A = TypeVar("A", bound=ApprovalAnswer | _Replies)
 
 
 class _Asked(Struct, Generic[A], eq=False):
@@ -232,32 +232,18 @@ class RequestBoard:
         )
         return Reply(ok=True, message=count, data={"requests": requests})
 
-    async def answer_approval(self, command: Approve) -> Reply:
-        """Take an answer about a call, or refuse it with the reason."""
-        key = await self._meant(command.request_id, APPROVAL)
-        if isinstance(key, Reply):
-            return key
-        asked, scope = self._asked.get(key), ApprovalScope(command.scope if command.allow else "once")
-        if asked is not None and (problem := _beyond(scope, asked.about.details)):
-            return refusal("refused", problem)
-        return self._taken(
-            key, asked, ApprovalAnswer(allow=command.allow, scope=scope, reason=command.reason, by=command.by)
-        )
-
-    async def answer_question(self, command: AnswerQuestion) -> Reply:
-        """Take the answers to an agent's questions, or refuse them with the reason."""
-        key = await self._meant(command.request_id, QUESTION)
+    async def answer(self, command: Approve | AnswerQuestion) -> Reply:
+        """Take an answer about a call or to an agent's questions, or refuse it with the reason."""
+        key = await self._meant(command.request_id, APPROVAL if isinstance(command, Approve) else QUESTION)
         if isinstance(key, Reply):
             return key
         asked = self._asked.get(key)
-        if asked is None:
-            answers = [Answer(question="", answer=", ".join(given)) for given in command.answers]
-        else:
-            try:
-                answers = _answers(asked.about.details["questions"], command)
-            except ValueError as error:
-                return refusal("refused", str(error))
-        return self._taken(key, asked, _Replies(answers or None, command.by))
+        details = None if asked is None else asked.about.details
+        try:
+            given = _approved(command, details) if isinstance(command, Approve) else _replied(command, details)
+        except ValueError as error:
+            return refusal("refused", str(error))
+        return self._taken(key, asked, given)
 
     async def _meant(self, given: str, kind: str) -> str | Reply:
         """Return the id of the request that is meant, or why it can't be answered so."""
@@ -276,7 +262,7 @@ class RequestBoard:
             return refusal("refused", f"request {key} is a {kinds[key]}: answer it with {ANSWERED_WITH[kinds[key]]!r}")
         return key
 
-    def _taken(self, key: str, asked: _Asked[A] | None, answer: A) -> Reply:
+    def _taken(self, key: str, asked: _Asked[Any] | None, answer: ApprovalAnswer | _Replies) -> Reply:
         if asked is not None and asked.answer is None:
             self._settle(asked, answer)
             asked.scope.cancel()
@@ -320,7 +306,7 @@ def serve_requests(table: CommandRouter, board: RequestBoard | None, not_asked: 
     if board is None:
         table.on(Requests, refuse).on(Approve, refuse).on(AnswerQuestion, refuse)
     else:
-        table.on(Requests, board.list_open).on(Approve, board.answer_approval).on(AnswerQuestion, board.answer_question)
+        table.on(Requests, board.list_open).on(Approve, board.answer).on(AnswerQuestion, board.answer)
 
 
 def _origin(event: ApprovalRequestEvent | QuestionEvent | PlanDecisionEvent) -> RequestOrigin:
@@ -353,24 +339,33 @@ def _said(answer: ApprovalAnswer | _Replies) -> _Said:
     return _Said(f"answered ({'; '.join(each.answer for each in answer.answers)[:SHOWN]})", answer.by)
 
 
-def _beyond(scope: ApprovalScope, details: Mapping[str, Any]) -> str:
-    """Return why a yes can't reach so far; empty: it can."""
-    if scope is ApprovalScope.EDITS and not details["edits"]:
-        return "this is not a file edit, so approving all edits does not cover it"
-    if scope in {ApprovalScope.SESSION, ApprovalScope.ALWAYS} and not details["covers"]:
-        return f"this can be allowed once, but not for {scope}"
-    return ""
-
-
-def _answers(questions: Sequence[Mapping[str, Any]], command: AnswerQuestion) -> list[Answer]:
-    """Return the answers as the agent gets them.
+def _approved(command: Approve, details: Mapping[str, Any] | None) -> ApprovalAnswer:
+    """Return the answer about a call; ``details`` None: it has one already.
 
     Raises:
-        ValueError: they don't fit these questions.
+        ValueError: a yes can't reach so far.
     """
-    if command.answers and len(command.answers) != len(questions):
-        raise ValueError(f"give one answer per question: {len(questions)} expected, {len(command.answers)} given")
-    return [_answer(question, given, command.by) for question, given in zip(questions, command.answers, strict=False)]
+    scope = ApprovalScope(command.scope if command.allow else "once")
+    if details is not None and scope is ApprovalScope.EDITS and not details["edits"]:
+        raise ValueError("this is not a file edit, so approving all edits does not cover it")
+    if details is not None and scope in {ApprovalScope.SESSION, ApprovalScope.ALWAYS} and not details["covers"]:
+        raise ValueError(f"this can be allowed once, but not for {scope}")
+    return ApprovalAnswer(allow=command.allow, scope=scope, reason=command.reason, by=command.by)
+
+
+def _replied(command: AnswerQuestion, details: Mapping[str, Any] | None) -> _Replies:
+    """Return the answers as the agent gets them; ``details`` None: it has some already.
+
+    Raises:
+        ValueError: they don't fit the questions.
+    """
+    given, by = command.answers, command.by
+    if details is None:
+        return _Replies([Answer(question="", answer=", ".join(each)) for each in given] or None, by)
+    questions = details["questions"]
+    if given and len(given) != len(questions):
+        raise ValueError(f"give one answer per question: {len(questions)} expected, {len(given)} given")
+    return _Replies([_answer(question, each, by) for question, each in zip(questions, given, strict=False)] or None, by)
 
 
 def _answer(question: Mapping[str, Any], given: Sequence[str], by: str) -> Answer:

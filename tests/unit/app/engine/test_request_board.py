@@ -95,17 +95,15 @@ async def test_an_answer_from_outside_withdraws_the_question_here(given: str, *,
     person = Person()
     board = RequestBoard(person)
 
-    answer, reply = await meanwhile(
-        lambda: board.approve(asking()), lambda: board.answer_approval(yes(given, allow=allow))
-    )
+    answer, reply = await meanwhile(lambda: board.approve(asking()), lambda: board.answer(yes(given, allow=allow)))
 
     said = "allowed" if allow else "denied"
     assert (reply.ok, reply.message, reply.data["request_id"]) == (True, said, "abcdef12")
     assert answer == ApprovalAnswer(allow=allow, reason="because", by="control")
     assert person.withdrawn
-    again = await board.answer_approval(yes(allow=allow))
+    again = await board.answer(yes(allow=allow))
     assert (again.ok, again.message) == (True, said)
-    other = await board.answer_approval(yes(allow=not allow))
+    other = await board.answer(yes(allow=not allow))
     assert (other.ok, other.reason) == (False, "refused")
     assert other.message == f"already {said} by control"
 
@@ -115,10 +113,10 @@ async def test_who_comes_after_the_person_is_told_what_was_said() -> None:
     person.speaks.set()
     board = RequestBoard(person, person.ask)
     assert await board.approve(asking()) == ApprovalAnswer(allow=False, reason="mine", by="user")
-    reply = await board.answer_approval(yes())
+    reply = await board.answer(yes())
     assert (reply.ok, reply.message) == (False, "already denied by user")
     assert [each.answer for each in await board.ask([AUTH], "question1") or ()] == ["Cookies"]
-    reply = await board.answer_question(AnswerQuestion(request_id="question1", answers=(("JWT",),), by="page"))
+    reply = await board.answer(AnswerQuestion(request_id="question1", answers=(("JWT",),), by="page"))
     assert (reply.ok, reply.message) == (False, "already answered (Cookies) by user")
     assert reply.data["by"] == "user"
 
@@ -127,8 +125,8 @@ async def test_of_two_who_answer_the_second_is_told_who_was_first() -> None:
     board = RequestBoard()
     answer, first, second = await meanwhile(
         lambda: board.approve(asking()),
-        lambda: board.answer_approval(yes(by="ana")),
-        lambda: board.answer_approval(yes(by="ben")),
+        lambda: board.answer(yes(by="ana")),
+        lambda: board.answer(yes(by="ben")),
     )
     assert (answer.by, first.ok) == ("ana", True)
     assert (second.ok, second.message) == (False, "already allowed by ana")
@@ -138,9 +136,9 @@ async def test_with_nobody_there_a_request_waits_and_is_denied_in_the_end() -> N
     board = RequestBoard(patience_s=0.01)
     answer = await board.approve(asking())
     assert (answer.allow, answer.by) == (False, "timeout")
-    assert (await board.answer_approval(yes())).message == "already denied by timeout"
+    assert (await board.answer(yes())).message == "already denied by timeout"
     assert await board.ask([AUTH], "question1") is None
-    late = await board.answer_question(AnswerQuestion(request_id="question1", answers=(("JWT",),)))
+    late = await board.answer(AnswerQuestion(request_id="question1", answers=(("JWT",),)))
     assert late.message == "already declined by timeout"
 
 
@@ -162,7 +160,7 @@ async def test_what_names_no_request_is_refused_with_those_that_are_open(given: 
         tasks.start_soon(board.approve, asking("abcd1111"))
         tasks.start_soon(board.approve, asking("abcd2222"))
         await anyio.wait_all_tasks_blocked()
-        replies.append(await board.answer_approval(yes(given)))
+        replies.append(await board.answer(yes(given)))
         tasks.cancel_scope.cancel()
     (reply,) = replies
     assert (reply.ok, reply.reason) == (False, "refused")
@@ -176,7 +174,7 @@ async def test_a_request_that_was_withdrawn_is_not_open() -> None:
     with anyio.move_on_after(0):
         await board.approve(asking())
     assert board.open == []
-    assert "open: none" in (await board.answer_approval(yes())).message
+    assert "open: none" in (await board.answer(yes())).message
 
 
 @pytest.mark.parametrize(
@@ -192,9 +190,7 @@ async def test_a_request_that_was_withdrawn_is_not_open() -> None:
 )
 async def test_a_lasting_yes_holds_where_one_is_offered(scope: Any, more: dict[str, Any], problem: str) -> None:
     board = RequestBoard()
-    answer, reply = await meanwhile(
-        lambda: board.approve(asking(**more)), lambda: board.answer_approval(yes(scope=scope))
-    )
+    answer, reply = await meanwhile(lambda: board.approve(asking(**more)), lambda: board.answer(yes(scope=scope)))
     if problem:
         assert answer == "withdrawn"
         assert problem in reply.message
@@ -215,7 +211,7 @@ async def test_an_agents_questions_are_answered_by_labels_or_own_words(given: An
     board = RequestBoard(None, person.ask)
     got, reply = await meanwhile(
         lambda: board.ask([AUTH, PARTS], "question1"),
-        lambda: board.answer_question(AnswerQuestion(request_id="ques", answers=given, by="page")),
+        lambda: board.answer(AnswerQuestion(request_id="ques", answers=given, by="page")),
     )
     assert [(each.answer, each.is_other) for each in got] == answers
     assert {each.by for each in got} == {"page"}
@@ -227,7 +223,7 @@ async def test_somebody_may_rather_not_answer() -> None:
     board = RequestBoard()
     got, reply = await meanwhile(
         lambda: board.ask([AUTH], "question1"),
-        lambda: board.answer_question(AnswerQuestion(request_id="question1", answers=())),
+        lambda: board.answer(AnswerQuestion(request_id="question1", answers=())),
     )
     assert (got, reply.ok, reply.message) == (None, True, "declined")
 
@@ -243,7 +239,7 @@ async def test_answers_that_are_none_to_the_questions_are_refused(given: Any, pr
     board = RequestBoard()
     got, reply = await meanwhile(
         lambda: board.ask([AUTH], "question1"),
-        lambda: board.answer_question(AnswerQuestion(request_id="question1", answers=given)),
+        lambda: board.answer(AnswerQuestion(request_id="question1", answers=given)),
     )
     assert (got, reply.ok, reply.message) == ("withdrawn", False, problem)
 
@@ -297,7 +293,7 @@ async def test_a_request_that_is_announced_and_about_to_be_asked_is_listed_and_a
 
     async def list_and_answer() -> None:
         replies.append(await board.list_open(Requests()))
-        replies.append(await board.answer_question(AnswerQuestion(request_id="abcd", answers=(("JWT",),))))
+        replies.append(await board.answer(AnswerQuestion(request_id="abcd", answers=(("JWT",),))))
 
     answered: Sequence[Answer] | None = None
     with anyio.fail_after(30):
@@ -355,8 +351,8 @@ async def test_a_decision_is_open_until_it_is_taken_or_its_plan_stops(over: Even
 async def test_each_kind_is_answered_by_its_own_command() -> None:
     board = RequestBoard()
     hear(board, OPENED)
-    got, approved = await meanwhile(lambda: board.ask([AUTH], "question1"), lambda: board.answer_approval(yes("ques")))
+    got, approved = await meanwhile(lambda: board.ask([AUTH], "question1"), lambda: board.answer(yes("ques")))
     assert got == "withdrawn"
     assert approved.message == "request question1 is a question: answer it with 'answer'"
-    answered = await board.answer_question(AnswerQuestion(request_id="db", answers=(("pg",),)))
+    answered = await board.answer(AnswerQuestion(request_id="db", answers=(("pg",),)))
     assert answered.message == "request db is a decision: answer it with 'decide'"
