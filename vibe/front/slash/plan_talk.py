@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
 from anyio import CancelScope, Event
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ipc.commands import Pause
 from vibe.system.errors import UsageError
@@ -46,8 +45,7 @@ class PlanVerdict(Struct, frozen=True):
     text: str = ""
 
 
-@dataclass(slots=True, kw_only=True)
-class PlanTalk:
+class PlanTalk(Struct, kw_only=True):
     """One plan at a time is proposed or run in a conversation.
 
     ``accept`` shows the last version of a draft and returns the answer, ``audience`` makes the audience of one run, and
@@ -66,12 +64,12 @@ class PlanTalk:
     """A plan is proposed or runs."""
     revised: list[DraftVersion] = field(default_factory=list["DraftVersion"])
     """The versions of a plan that the agent of the conversation is to change."""
-    _rested: Event = field(default_factory=Event, init=False)
-    draft: PlanDraft | None = field(default=None, init=False)
+    _rested: Event = field(default_factory=Event)
+    draft: PlanDraft | None = None
     """The plan that a model works on, or the person is asked about."""
-    dropped: LoadedPlan | None = field(default=None, init=False)
+    dropped: LoadedPlan | None = None
     """The plan that was dropped last."""
-    _planning: CancelScope | None = field(default=None, init=False)
+    _planning: CancelScope | None = None
 
     def take(self) -> None:
         """Note that a plan is proposed or runs from now on.

@@ -7,10 +7,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from heapq import nsmallest
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct
 
 from vibe.system.ignore import Ignores, walk_files
 from vibe.system.programs import find_ripgrep
@@ -94,8 +95,7 @@ OFFERED_AT_ONCE = 100
 Item = TypeVar("Item")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexedFiles:
+class IndexedFiles(Struct, frozen=True, kw_only=True):
     """Paths, in their order and in lower case, the letters of each, and where its basename begins.
 
     ``first`` are those next to the root.
@@ -108,8 +108,7 @@ class IndexedFiles:
     bases: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PastSearch:
+class PastSearch(Struct, frozen=True, kw_only=True):
     """The places of the files that may have fitted a query: only they can fit a longer one."""
 
     files: IndexedFiles

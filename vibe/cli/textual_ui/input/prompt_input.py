@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, cast
 
+from msgspec import Struct
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
@@ -32,8 +33,7 @@ _FILE = re.compile(r'(?<!\S)@(?:"(?P<quoted>[^"]*)|(?P<plain>[^\s"]*))$')
 _NEEDS_QUOTES = re.compile(r"\s|[.,;:!?)\]}]$")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompletedWord:
+class CompletedWord(Struct, frozen=True, kw_only=True):
     """A word before the cursor, of a command or a file: ``length`` counts its characters, ``typed`` are to look for."""
 
     typed: str
@@ -41,8 +41,7 @@ class CompletedWord:
     is_file: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(Struct, frozen=True, kw_only=True):
     """Something to put in for the word; ``label`` and ``about`` are shown."""
 
     insert: str
@@ -87,8 +86,7 @@ CommandRow = tuple[str, str, str]
 FindCommands: TypeAlias = Callable[[], Iterable[CommandRow]]
 
 
-@dataclass(frozen=True, slots=True)
-class Completer:
+class Completer(Struct, frozen=True):
     """Knows what there is; ``files`` may still have to be listed."""
 
     rows: FindCommands
