@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from signal import Signals
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from anyio import CancelScope
 from msgspec.structs import replace
@@ -55,34 +55,27 @@ class OutputFolderError(EnvironmentFailure):
 
 
 class OutputFolder:
-    """A sink for the run's events; ``save`` completes the folder.
+    """A sink for the run's events; ``save`` completes the folder, which is made, and emptied of an earlier run.
 
     The files of an earlier run are gone once this one begins, and each of ours appears whole or not at all: a
     ``result.json`` that is there is this run's.
+
+    Raises:
+        UsageError: there is a file of that name.
+        OutputFolderError: the folder can't be made or written.
     """
 
-    def __init__(self, path: Path, draft: Path, events: BinaryIO) -> None:
-        self._path = path
-        self._draft = draft
-        self._events = events
-        self._failure: OSError | None = None
-
-    @classmethod
-    def open(cls, path: Path) -> OutputFolder:
-        """Make the folder and empty it of an earlier run.
-
-        Raises:
-            UsageError: there is a file of that name.
-            OutputFolderError: the folder can't be made or written.
-        """
+    def __init__(self, path: Path) -> None:
         if path.exists() and not path.is_dir():
             raise UsageError(f"--output-dir {path}: this is a file; name a folder (created if needed)")
+        self._path = path
+        self._draft = path / f".{EVENTS}.part"
+        self._failure: OSError | None = None
         try:
             path.mkdir(parents=True, exist_ok=True)
             for name in (RESULT, EVENTS, MESSAGES):
                 (path / name).unlink(missing_ok=True)
-            draft = path / f".{EVENTS}.part"
-            return cls(path, draft, draft.open("wb"))
+            self._events = self._draft.open("wb")
         except OSError as error:
             raise OutputFolderError(path, error) from error
 
@@ -152,7 +145,7 @@ def run_prompt(args: Arguments, env: CliEnvironment) -> int:
     listener = EventLines(env.stdout, json_line) if streaming else EventLines(env.stderr, said)
     forgive(env.stdout)
     with ExitStack() as closing:
-        folder = OutputFolder.open(env.cwd / Path(args.output_dir).expanduser()) if args.output_dir else None
+        folder = OutputFolder(env.cwd / Path(args.output_dir).expanduser()) if args.output_dir else None
         seat = _seat(args, env)
         seat = replace(seat, listeners=[*seat.listeners, listener, *([] if folder is None else [folder])])
         if folder is not None:
