@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import sys
@@ -10,8 +11,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
+from typing import Any, cast
 
-import msgspec
 from anyio import to_thread
 from msgspec import Struct
 from packaging.version import InvalidVersion, Version
@@ -45,8 +46,7 @@ class Installation(Struct, frozen=True, kw_only=True):
 
 
 class _LastCheck(Struct, frozen=True, kw_only=True):
-    checked: float = 0.0
-    """Unix seconds."""
+    at: float = 0.0
     newest: str = ""
     """Blank: none was found."""
 
@@ -90,10 +90,10 @@ async def look_for_update(host: Host, settings: UpdatesConfig, say: Callable[[st
     last = await to_thread.run_sync(_read, path)
     if (newest := newer_version(last.newest)) is not None:
         say(f"vibe {newest} is available (you have {__version__}): {installation.upgrade}")
-    if 0 <= time.time() - last.checked < EVERY_SECONDS:
+    if 0 <= time.time() - last.at < EVERY_SECONDS:
         return
     found = await newest_version(installation, host.environ)
-    await to_thread.run_sync(_write, path, _LastCheck(checked=time.time(), newest=found))
+    await to_thread.run_sync(_write, path, _LastCheck(at=time.time(), newest=found))
 
 
 async def newest_version(installation: Installation, environ: Mapping[str, str]) -> str:
@@ -126,11 +126,12 @@ def _places(prefix: Path) -> list[str]:
 
 def _read(path: Path) -> _LastCheck:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_LastCheck)
-    except (OSError, ValueError, RecursionError):
+        document = cast("dict[str, Any]", json.loads(path.read_bytes()))
+        return _LastCheck(at=float(document["checked"]), newest=str(document["newest"]))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return _LastCheck()
 
 
 def _write(path: Path, last: _LastCheck) -> None:
     with suppress(OSError):
-        replace_file(path, msgspec.json.encode(last), sync=False)
+        replace_file(path, json.dumps({"checked": last.at, "newest": last.newest}).encode(), sync=False)
