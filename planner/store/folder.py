@@ -169,6 +169,11 @@ class PlanSummary(Struct, frozen=True, kw_only=True):
         """True if it was left before its end, and no process works on it."""
         return self.is_interrupted or (self.status is PlanStatus.PAUSED and self.holder is None)
 
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Its steps that are done, and all of them."""
+        return self.counts.get("completed", 0), sum(self.counts.values())
+
 
 class PlanFolder(Struct, frozen=True):
     """One plan's folder. Everything read here may be a moment old while another process runs the plan."""

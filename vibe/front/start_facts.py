@@ -20,7 +20,7 @@ from vibe.core.guidance import Guidance
 from vibe.core.llm.pricing import usual_prices
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.front.plan_listing import left_in, plan_line
-from vibe.front.start_screen import AgentFacts, GitFacts, LeftPlan, ModelFacts, ProjectFacts, SandboxFacts
+from vibe.front.start_screen import AgentFacts, GitFacts, ModelFacts, ProjectFacts, SandboxFacts
 from vibe.shell.port import ToolPermission
 from vibe.shell.sandbox.settings import Network
 from vibe.system.errors import VibeError
@@ -140,12 +140,7 @@ def _tests(folder: Path, names: list[str]) -> str:
     return next((name for name in names if any(Path(name).match(pattern) for pattern in TEST_FILES)), "")
 
 
-def _left(home: Path, workdir: Path) -> list[LeftPlan]:
+def _left(home: Path, workdir: Path) -> list[PlanSummary]:
     with suppress(VibeError):
-        return [_plan(plan) for plan in left_in(home, str(workdir), MOST_LEFT)]
+        return list(left_in(home, str(workdir), MOST_LEFT))
     return []
-
-
-def _plan(plan: PlanSummary) -> LeftPlan:
-    done, total = plan.counts.get("completed", 0), sum(plan.counts.values())
-    return LeftPlan(plan_id=plan.plan_id, goal=plan.goal, done=done, total=total, at=plan.updated)

@@ -8,12 +8,15 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from vibe.front.cells import Line, Piece, cells_of, fit, spread, text_of
 from vibe.front.event_text import counted, one_line
+
+if TYPE_CHECKING:
+    from planner.store.folder import PlanSummary
 
 INDENT: Final = 3
 ROOMY: Final = 60
@@ -54,20 +57,11 @@ class ModelFacts(Struct, frozen=True, kw_only=True):
     has_key: bool = True
 
 
-class LeftPlan(Struct, frozen=True, kw_only=True):
-    """A plan that was left before its end, at ``at`` (unix seconds), with so many steps done."""
-
-    plan_id: str
-    goal: str
-    done: int
-    total: int
-    at: float
-
-
 class ProjectFacts(Struct, frozen=True, kw_only=True):
     """The folder's own part. ``docs`` are the instructions that were read, ``unread`` one that is not trusted.
 
-    ``tests`` is where its tests are (blank: nowhere), ``is_empty``: there is no file.
+    ``left`` are plans that were left before their end, ``tests`` is where its tests are (blank: nowhere), ``is_empty``:
+    there is no file.
     """
 
     git: GitFacts = GitFacts()
@@ -75,7 +69,7 @@ class ProjectFacts(Struct, frozen=True, kw_only=True):
     unread: str = ""
     tests: str = ""
     is_empty: bool = False
-    left: Sequence[LeftPlan] = ()
+    left: Sequence[PlanSummary] = ()
 
 
 class AgentFacts(Struct, frozen=True, kw_only=True):
@@ -123,7 +117,7 @@ def choices(facts: StartFacts, now: float) -> list[StartChoice]:
     """The plans that can go on, then the examples; none before the project is known. ``now`` is in unix seconds."""
     if facts.project is None:
         return []
-    return [*_left(facts.project, now), *_watching(facts), *_examples(facts)]
+    return [*(_left(plan, now) for plan in facts.project.left), *_watching(facts), *_examples(facts)]
 
 
 def _watching(facts: StartFacts) -> list[StartChoice]:
@@ -136,18 +130,16 @@ def _watching(facts: StartFacts) -> list[StartChoice]:
     ]
 
 
-def _left(project: ProjectFacts, now: float) -> list[StartChoice]:
-    return [
-        StartChoice(
-            line=f"/plan resume {plan.plan_id}",
-            title=[(one_line(plan.goal, LONGEST), "bold")],
-            fact=f"{plan.done} of {plan.total} done · {moment(plan.at, now)}",
-            short=f"{plan.done}/{plan.total}",
-            is_sent=True,
-            verb=RESUME,
-        )
-        for plan in project.left
-    ]
+def _left(plan: PlanSummary, now: float) -> StartChoice:
+    done, total = plan.progress
+    return StartChoice(
+        line=f"/plan resume {plan.plan_id}",
+        title=[(one_line(plan.goal, LONGEST), "bold")],
+        fact=f"{done} of {total} done · {moment(plan.updated, now)}",
+        short=f"{done}/{total}",
+        is_sent=True,
+        verb=RESUME,
+    )
 
 
 def _examples(facts: StartFacts) -> list[StartChoice]:

@@ -9,11 +9,11 @@ import pytest
 from msgspec.structs import replace
 from rich.cells import cell_len
 
+from planner.store.folder import PlanSummary
 from vibe.front.cells import Line, text_of
 from vibe.front.start_screen import (
     AgentFacts,
     GitFacts,
-    LeftPlan,
     ModelFacts,
     ProjectFacts,
     SandboxFacts,
@@ -33,7 +33,9 @@ AGENT = AgentFacts(
     skills=2,
     servers=1,
 )
-LEFT = LeftPlan(plan_id="0a1b2c", goal="Make receipts and exports right", done=1, total=6, at=YESTERDAY)
+LEFT = PlanSummary(
+    plan_id="0a1b2c", goal="Make receipts and exports right", counts={"completed": 1, "pending": 5}, updated=YESTERDAY
+)
 PROJECT = ProjectFacts(git=GitFacts(branch="main", changed=3), docs=["AGENTS.md"], tests="tests/", left=[LEFT])
 FIRST = StartFacts(version="0.1", folder="~/shoplist")
 FACTS = replace(FIRST, agent=AGENT, project=PROJECT)

@@ -32,6 +32,7 @@ from ipc.events import (
     WorkDone,
     WorkOrder,
 )
+from planner.store.folder import PlanSummary
 from tests.fakes.reviews import SHOP, FakeReview
 from tests.unit.cli.textual_ui.controllers.test_app_controller import ScriptedChat
 from vibe.app.engine.host import Host
@@ -60,7 +61,6 @@ from vibe.front.slash.table import SlashTable
 from vibe.front.start_screen import (
     AgentFacts,
     GitFacts,
-    LeftPlan,
     ModelFacts,
     ProjectFacts,
     SandboxFacts,
@@ -307,7 +307,12 @@ SEAT = StartFacts(
         servers=1,
     ),
 )
-LEFT = LeftPlan(plan_id="0a1b2c-20270114", goal="Make receipts and exports right", done=1, total=6, at=NOW - 52_000.0)
+LEFT = PlanSummary(
+    plan_id="0a1b2c-20270114",
+    goal="Make receipts and exports right",
+    counts={"completed": 1, "pending": 5},
+    updated=NOW - 52_000.0,
+)
 PROJECT = ProjectFacts(git=GitFacts(branch="main", changed=3), docs=["AGENTS.md"], tests="tests/", left=[LEFT])
 
 

@@ -291,7 +291,7 @@ async def plan_picker(talk: Talk) -> Picker:
 
 def _plan_row(plan: PlanSummary) -> PickRow:
     word = "resume" if plan.can_go_on else "show"
-    done, total = plan.counts.get("completed", 0), sum(plan.counts.values())
+    done, total = plan.progress
     fact = f"{done} of {total} · {ago(plan.updated, time.time())}" if total else ""
     return PickRow(
         f"/plan {word} {plan.plan_id}", one_line(plan.goal, GOAL_LENGTH) or plan.plan_id, fact, words=plan.plan_id
