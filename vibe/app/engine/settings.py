@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import BaseModel
 
 from vibe.app.engine.host import Host
@@ -53,8 +54,8 @@ class Settings:
     def __init__(self, host: Host, workdir: Path, *, trust: bool = False) -> None:
         self._host = host
         self._workdir = workdir
-        self._trust = trust
         self._user_home = user_home_of(host.environ)
+        self._request = ConfigRequest(home=host.home, workdir=workdir, environ=host.environ, trust_workdir=trust)
 
     def load(self, drafts: Mapping[Path, Path] | None = None) -> LoadedConfig:
         """The settings, with ``drafts`` in place of files.
@@ -62,14 +63,7 @@ class Settings:
         Raises:
             ConfigError: they are wrong.
         """
-        request = ConfigRequest(
-            home=self._host.home,
-            workdir=self._workdir,
-            environ=self._host.environ,
-            trust_workdir=self._trust,
-            drafts=drafts or {},
-        )
-        return load_config(request)
+        return load_config(replace(self._request, drafts=drafts or {}))
 
     def path(self, *, project: bool) -> Path:
         """The user's settings file, or the project's; it need not exist."""

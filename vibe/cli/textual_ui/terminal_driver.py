@@ -81,8 +81,6 @@ class PasteStream:
         """The end of the last text: it may be the beginning of a mark."""
         self._pieces: list[str] = []
         self._answer = ""
-        self._schemes: list[str] = []
-        """Changes of the terminal's colours that were not yielded yet."""
 
     @property
     def is_holding(self) -> bool:
@@ -96,8 +94,7 @@ class PasteStream:
             match self._within:
                 case _Within.KEYS:
                     keys, rest = self._keys(rest)
-                    schemes, self._schemes = self._schemes, []
-                    yield from filter(None, [keys, *(BackgroundTold(is_dark=scheme == "1") for scheme in schemes)])
+                    yield from filter(None, keys)
                 case _Within.REPORT:
                     end = _REPORT_END.search(rest)
                     self._within = _Within.REPORT if end is None else _Within.KEYS
@@ -133,8 +130,11 @@ class PasteStream:
         if self._within is _Within.PASTE:
             yield self._taken(_Within.LOST_PASTE)
 
-    def _keys(self, text: str) -> tuple[str, str]:
-        """Part a text into keys and what stands behind the next mark; what may be the beginning of one is held back."""
+    def _keys(self, text: str) -> tuple[list[str | BackgroundTold], str]:
+        """Part a text into keys, with changes of the terminal's colours, and what stands behind the next mark.
+
+        What may be the beginning of one is held back.
+        """
         keys, mark, rest = self._split(text, BEGIN)
         report = _REPORT.search(keys)
         if report:
@@ -145,9 +145,9 @@ class PasteStream:
             self._within = _Within.PASTE
         elif cut := _CUT.search(keys + self._held):
             keys, self._held = (keys + self._held)[: cut.start()], cut[0]
-        self._schemes += _SCHEME.findall(keys)
+        schemes = [BackgroundTold(is_dark=scheme == "1") for scheme in _SCHEME.findall(keys)]
         keys = _MODIFIED.sub(lambda key: f"\x1b[{key[2]};{key[1]}u", _ANSWER.sub("", keys))
-        return keys.replace(ALT_ENTER, "\x1b[13;3u"), rest
+        return [keys.replace(ALT_ENTER, "\x1b[13;3u"), *schemes], rest
 
     def _split(self, text: str, mark: str) -> tuple[str, str, str]:
         """Part a text at a mark; without one, hold back what may be its beginning."""

@@ -151,7 +151,7 @@ class PickerScreen(ModalScreen[str]):
         self._state.query, self._found = query, ()
         self._fill(self._row.line if self._row else "")
         if self._picker.search is not None and len(query.strip()) >= TEXT_FROM:
-            self.run_worker(self._search(query), exclusive=True, group="search")
+            self.run_worker(self._search(self._picker.search, query), exclusive=True, group="search")
 
     def _fill(self, marked: str) -> None:
         state = self._state
@@ -170,10 +170,9 @@ class PickerScreen(ModalScreen[str]):
             self.run_worker(self._read(self._picker.preview, row, state.mode), exclusive=True, group="preview")
         self._page.refresh()
 
-    async def _search(self, query: str) -> None:
-        if self._picker.search is not None:
-            self._found = await to_thread.run_sync(self._picker.search, query)
-            self._fill(self._row.line if self._row else "")
+    async def _search(self, search: Callable[[str], Collection[str]], query: str) -> None:
+        self._found = await to_thread.run_sync(search, query)
+        self._fill(self._row.line if self._row else "")
 
     async def _read(self, preview: Preview, row: PickRow, mode: int) -> None:
         try:
