@@ -129,5 +129,5 @@ async def test_plans_of_this_folder_that_can_go_on_are_told_the_newest_first(rig
     await to_thread.run_sync(write)
     _, project = await seen(rig)
 
-    told = [(plan.plan_id, plan.goal, plan.done, plan.total, plan.at) for plan in project.left]
+    told = [(plan.plan_id, plan.goal, *plan.progress, plan.updated) for plan in project.left]
     assert told == [("two", "Goal of two", 1, 3, 8.0), ("one", "Goal of one", 1, 3, 5.0)]
