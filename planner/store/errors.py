@@ -12,6 +12,8 @@ UsageError                         (vibe.system.errors, exit 2)
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from vibe.system.errors import EnvironmentFailure, UsageError
@@ -30,6 +32,15 @@ class StoreWriteError(StoreError):
             f"cannot write {path}: {problem}; free or permit space there, or set VIBE_HOME to a writable folder, "
             "then resume the plan"
         )
+
+
+@contextmanager
+def writing(path: Path) -> Generator[None]:
+    """Have what the disk refuses in the block raised as a ``StoreWriteError`` about a path."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreWriteError(path, error) from error
 
 
 class BrokenPlanError(StoreError):

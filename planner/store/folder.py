@@ -20,7 +20,7 @@ from planner.plan.model import Slug
 from planner.plan.status import PlanStatus
 from planner.state.evolve import FactInvalidError, fold
 from planner.state.state import State
-from planner.store.errors import BrokenPlanError, PlanLockedError, StoreWriteError, UnknownPlanError
+from planner.store.errors import BrokenPlanError, PlanLockedError, UnknownPlanError, writing
 from planner.store.journal import JournalContent, read_file, read_journal
 from vibe.system.errors import UsageError
 from vibe.system.locks import FileLock, holder_of, is_alive
@@ -361,10 +361,8 @@ def lock_plan(path: Path, plan_id: str) -> FileLock:
         PlanLockedError: another holder has it, in this process or another.
         StoreWriteError: the lock file can't be made or locked.
     """
-    try:
+    with writing(path):
         lock = FileLock.acquire(path)
-    except OSError as error:
-        raise StoreWriteError(path, error) from error
     if lock is None:
         raise PlanLockedError(plan_id, holder_of(path))
     return lock

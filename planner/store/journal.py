@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ipc.errors import INVALID_JSON
 from ipc.events import Fact
-from planner.store.errors import BrokenPlanError, EarlierJournalError, StoreWriteError
+from planner.store.errors import BrokenPlanError, EarlierJournalError, StoreWriteError, writing
 from vibe.system.files import append_all, sync_data
 
 _encoder = msgspec.json.Encoder()
@@ -119,11 +119,9 @@ class PlanJournal:
         """
         self.path = path
         self._failure: StoreWriteError | None = None
-        try:
+        with writing(path):
             self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             self._length = self._synced = os.fstat(self._fd).st_size
-        except OSError as error:
-            raise StoreWriteError(path, error) from error
 
     def mend(self, content: JournalContent) -> None:
         """Cut what ``content`` dropped off the file, so that the next record begins a line of its own.

@@ -26,7 +26,7 @@ from planner.state.commands import Command, Retry
 from planner.state.decide import decide, look
 from planner.state.state import State
 from planner.store.current_plan import effective_plan
-from planner.store.errors import BrokenPlanError, PlanLockedError, StoreError, StoreWriteError
+from planner.store.errors import BrokenPlanError, PlanLockedError, StoreError, StoreWriteError, writing
 from planner.store.folder import (
     JOURNAL_FILE,
     LOCK_FILE,
@@ -104,12 +104,10 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         """
         root = plans_folder(home)
         created = settings.created or now()
-        try:
+        with writing(root):
             root.mkdir(parents=True, exist_ok=True, mode=0o700)
             _sweep(root, now())
             draft = Path(tempfile.mkdtemp(prefix=_NEW_PREFIX, dir=root))
-        except OSError as error:
-            raise StoreWriteError(root, error) from error
         lock: FileLock | None = None
         try:
             lock = lock_plan(draft / LOCK_FILE, settings.plan_id or "new")
@@ -299,10 +297,8 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
             StoreWriteError: it can't be made.
         """
         path = self.folder.step_folder(step_id)
-        try:
+        with writing(path):
             path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreWriteError(path, error) from error
         return path
 
     def write_result(self, step_id: str, result: StepResult) -> None:
@@ -314,14 +310,12 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         data = msgspec.json.encode(result)
         folder = f"{self._steps}/{step_id}"  # text, not Path: this runs once a step, between it and its dependants
         path = f"{folder}/{RESULT_FILE}"
-        try:
+        with writing(Path(path)):
             try:
                 replace_file(path, data, sync=False)
             except FileNotFoundError:
                 os.makedirs(folder, exist_ok=True)  # noqa: PTH103  half the cost of Path.mkdir, once a step
                 replace_file(path, data, sync=False)
-        except OSError as error:
-            raise StoreWriteError(Path(path), error) from error
 
     def write_snapshot(self, state: State) -> None:
         """Replace ``state.json``.
@@ -330,10 +324,8 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
             StoreWriteError: the disk is full or refuses.
         """
         path = self.folder.path / SNAPSHOT_FILE
-        try:
+        with writing(path):
             replace_file(path, msgspec.json.encode(snapshot_of(state, self._now())), sync=False)
-        except OSError as error:
-            raise StoreWriteError(path, error) from error
 
 
 def _settle(draft: Path, settings: RunSettings) -> Path:

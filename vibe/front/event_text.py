@@ -25,9 +25,7 @@ def trouble(event: e.WarningEvent | e.ErrorEvent) -> str:
 
 def one_line(text: str, limit: int = LINE_LENGTH) -> str:
     """Text without escape sequences, control and direction characters or line breaks, cut to ``limit`` characters."""
-    if len(text) > limit * 8:
-        text = text[: limit * 8]
-    return shortened(plain_line(text), limit)
+    return shortened(plain_line(text[: limit * 8]), limit)
 
 
 def counted(number: int, noun: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from planner.store.errors import StoreWriteError, UnknownPlanError
+from planner.store.errors import UnknownPlanError, writing
 from planner.store.folder import LOCK_FILE, PlanFolder, PlanSummary, find_plan, list_plans, lock_plan, plans_folder
 from subagents.worktree.apply import held, lock_repository
 from subagents.worktree.errors import WorktreeError, WorktreeRefusedError
@@ -260,9 +260,8 @@ def _without_record(cleaned: Cleaned, root: Path, *, dry_run: bool) -> Cleaned:
     if not dry_run:
         lock = lock_plan(path / LOCK_FILE, cleaned.plan_id)
         try:
-            shutil.rmtree(path)
-        except OSError as error:
-            raise StoreWriteError(path, error) from error
+            with writing(path):
+                shutil.rmtree(path)
         finally:
             lock.release()
     return replace(cleaned, record=path)

@@ -60,7 +60,8 @@ class ReviewSheet(ScrollView, can_focus=True):
         super().__init__()
         self._changes = changes
         self._draft = draft
-        self._chosen: bool | None = None
+        self.chosen: bool | None = None
+        """True: side by side, False: below each other, as the person chose; None: as there is room."""
         self.rows: list[ReviewRow] = []
         self.marked = 0
 
@@ -72,11 +73,7 @@ class ReviewSheet(ScrollView, can_focus=True):
     @property
     def wide(self) -> bool:
         """True if the texts are side by side."""
-        return self.screen.size.width >= review.SIDE_BY_SIDE if self._chosen is None else self._chosen
-
-    @wide.setter
-    def wide(self, value: bool) -> None:
-        self._chosen = value
+        return self.screen.size.width >= review.SIDE_BY_SIDE if self.chosen is None else self.chosen
 
     def renew(self) -> None:
         """Have the rows made anew; the line that was marked stays so."""
@@ -245,7 +242,7 @@ class ReviewScreen(Screen[bool]):
 
     def action_sides(self) -> None:
         """Show the texts side by side, or below each other."""
-        self._sheet.wide = not self._sheet.wide
+        self._sheet.chosen = not self._sheet.wide
         self._sheet.renew()
 
     def action_apply(self) -> None:
