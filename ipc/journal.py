@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ipc.errors import JournalError
-from vibe.system.files import append_all, sync_data
-from vibe.system.locks import is_locked, wait_for_lock
+from vibe.system.files import append_all, is_locked, sync_data, wait_for_lock
 
 BATCH_BYTES = 1 << 20
 FSYNC_INTERVAL_S = 0.05

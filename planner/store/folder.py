@@ -23,7 +23,7 @@ from planner.state.state import State
 from planner.store.errors import BrokenPlanError, PlanLockedError, UnknownPlanError, writing
 from planner.store.journal import JournalContent, read_file, read_journal
 from vibe.system.errors import UsageError
-from vibe.system.locks import FileLock, holder_of, is_alive
+from vibe.system.files import FileLock, holder_of, is_alive
 
 SETTINGS_VERSION = 1
 

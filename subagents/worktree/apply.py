@@ -19,7 +19,7 @@ from pathlib import Path
 from subagents.worktree.errors import GitFailedError, MergeRefusedError, StaleTreeError, WorktreeError
 from subagents.worktree.merge import MergePlan
 from subagents.worktree.repository import ABSENT, Change, Repository, stdin_of
-from vibe.system.locks import POLL_SECONDS, FileLock
+from vibe.system.files import POLL_SECONDS, FileLock
 
 LOCK_NAME = "vibe.lock"
 OURS = b"vibe plan run\n"

@@ -36,7 +36,7 @@ from vibe.core.messages import total_of
 from vibe.core.modes import ExecutionMode
 from vibe.core.outcome import Outcome
 from vibe.core.session.write_turn import WAITS, Turns
-from vibe.system.locks import FileLock
+from vibe.system.files import FileLock
 from vibe.system.racing import shielded
 
 

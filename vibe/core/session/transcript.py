@@ -19,8 +19,7 @@ from ipc.errors import INVALID_JSON
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage
 from vibe.core.schemas import table_of, text_in
 from vibe.system.errors import EnvironmentFailure, remedy
-from vibe.system.files import append_all
-from vibe.system.locks import opened
+from vibe.system.files import append_all, opened
 
 INTERRUPTED_RESULT = (
     "This call was interrupted: the process ended while it ran. It may have taken effect in part. "

@@ -16,9 +16,8 @@ import anyio
 from anyio import CancelScope, to_thread
 
 from vibe.core.session.errors import SessionFolderError, WorkspaceLockedError
-from vibe.system.files import text_of
+from vibe.system.files import FileLock, FolderLocks, holder_of, is_locked, text_of
 from vibe.system.git.discovery import locate
-from vibe.system.locks import FileLock, FolderLocks, holder_of, is_locked
 
 WRITERS_VARIABLE = "VIBE_WRITERS"
 """The notes of the runs above a process and, last, of its own: what a call starts may write while the call does."""

@@ -42,9 +42,9 @@ from vibe.shell.sandbox.secrets import (
 )
 from vibe.shell.sandbox.settings import Network, SandboxConfig, SandboxMode
 from vibe.shell.sandbox.temporary import kept_in, temporary_folder
+from vibe.system.files import opened, try_lock, wait_for_lock
 from vibe.system.git.config_file import cleaned
 from vibe.system.git.discovery import located_at, small_text
-from vibe.system.locks import opened, try_lock, wait_for_lock
 from vibe.system.own_places import user_home_of
 
 LOCK_SECONDS = 5.0

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from vibe.system.locks import POLL_SECONDS, opened, try_lock, wait_for_lock
+from vibe.system.files import POLL_SECONDS, opened, try_lock, wait_for_lock
 
 UNFINISHED = ".new"
 GLANCE_SECONDS = 0.1

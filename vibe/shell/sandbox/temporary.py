@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from vibe.shell.sandbox.secrets import EMPTY
-from vibe.system.locks import is_alive, opened, try_lock
+from vibe.system.files import is_alive, opened, try_lock
 
 PREFIX = "vibe-run-"
 _NEW = "vibe-new-"

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from vibe.system.files import text_of
-from vibe.system.locks import opened
+from vibe.system.files import opened, text_of
 
 MOST_BYTES = 4096
 """Of the small files that say where things are."""

@@ -16,7 +16,7 @@ import pytest
 from tests.fakes.turns import turn_in
 from vibe.core.session.errors import SessionFolderError, WorkspaceLockedError
 from vibe.core.session.write_turn import TOLD_SECONDS, WriteTurn
-from vibe.system.locks import FileLock, FolderLocks
+from vibe.system.files import FileLock, FolderLocks
 
 HOLDER = """
 import anyio, sys

@@ -8,8 +8,7 @@ from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 
-from vibe.system.files import write_all
-from vibe.system.locks import opened, wait_for_lock
+from vibe.system.files import opened, wait_for_lock, write_all
 
 MOST_BYTES = 4_000_000
 """Bytes of the file that are read, from its end."""

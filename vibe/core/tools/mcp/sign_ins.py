@@ -15,9 +15,8 @@ from uuid import uuid4
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vibe.system.errors import EnvironmentFailure, remedy
-from vibe.system.files import replace_file
+from vibe.system.files import FileLock, replace_file
 from vibe.system.keyring import KeyringError, delete_secret, read_secret, write_secret
-from vibe.system.locks import FileLock
 
 LOCAL_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 """Only with these may a token travel without TLS."""

@@ -26,7 +26,7 @@ from vibe.front.picker import Picker, PickRow, told, wrapped
 from vibe.front.slash.command import Talk, Typed
 from vibe.front.slash.wording import SHOWN_ID, TITLE_LENGTH, other_sessions, setup_line, usage_line
 from vibe.system.errors import UsageError
-from vibe.system.locks import is_locked
+from vibe.system.files import is_locked
 from vibe.view.agent_view import VERBS
 from vibe.view.figures import ago, dollars, short
 
