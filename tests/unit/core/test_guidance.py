@@ -11,8 +11,7 @@ from ipc.sink import MemorySink
 from tests.unit.core.skills.writing import write_skill
 from vibe.core.config.loader import LoadedConfig
 from vibe.core.config.models import VibeConfig
-from vibe.core.guidance import AgentPlace, AgentPrompt, Guidance, loaded_skills
-from vibe.core.guidance_loader import load_guidance
+from vibe.core.guidance import AgentPlace, AgentPrompt, Guidance, load_guidance, loaded_skills
 from vibe.core.instructions.memory import MemoryStore
 from vibe.core.instructions.project_docs import ProjectDoc, ProjectDocs
 from vibe.core.instructions.system_prompt import COMMIT_SIGNATURE

@@ -19,8 +19,7 @@ from vibe.core.agents.models import AgentProfile
 from vibe.core.config.loader import ConfigRequest, LoadedConfig, load_config, with_keyring
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
 from vibe.core.config.paths import PROJECT_DIRECTORY, VibePaths
-from vibe.core.guidance import Guidance
-from vibe.core.guidance_loader import load_guidance
+from vibe.core.guidance import Guidance, load_guidance
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.llm.limiter import CallLimiter
 from vibe.core.tools.approvals import Approvals

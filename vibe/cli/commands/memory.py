@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from vibe.cli.environment import Arguments, CliEnvironment
-from vibe.core.guidance_loader import memory_store
+from vibe.core.guidance import memory_store
 from vibe.core.instructions.memory import MAX_TEXT, MemoryScope, MemoryStore
 from vibe.front.event_text import one_line
 from vibe.front.listings import memory_lines

@@ -6,7 +6,7 @@ from typing import Any
 
 from vibe.app.engine.settings import Settings
 from vibe.cli.environment import Arguments, CliEnvironment
-from vibe.core.guidance_loader import load_skills
+from vibe.core.guidance import load_skills
 from vibe.core.skills.manager import SkillInfo
 from vibe.front.event_text import one_line
 from vibe.front.listings import NO_SKILLS, skill_line

@@ -8,7 +8,7 @@ from anyio import to_thread
 
 from ipc.sink import MemorySink
 from vibe.app.inspect.permissions import PermissionCheck, given_arguments
-from vibe.core.guidance_loader import memory_store
+from vibe.core.guidance import memory_store
 from vibe.core.instructions.memory import MAX_TEXT, MemoryScope, MemoryStore
 from vibe.core.tools.errors import NoSuchToolError, ToolArgumentsError
 from vibe.core.tools.gate import Gate
