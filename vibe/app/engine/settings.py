@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from pydantic import BaseModel
 
 from vibe.app.engine.host import Host
-from vibe.core.config.checks import InvalidConfigError
+from vibe.core.config.layers import InvalidConfigError
 from vibe.core.config.loader import ConfigRequest, LoadedConfig, load_config
 from vibe.core.config.models import VibeConfig
 from vibe.core.config.paths import CONFIG_FILE, PROJECT_DIRECTORY, VibePaths, find_project_dir, shown

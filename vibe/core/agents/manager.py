@@ -21,9 +21,8 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from vibe.core.agents.models import BUILTIN_AGENTS, DELEGATED_SETTINGS, AgentFile, AgentProfile, AgentSafety, AgentType
-from vibe.core.config.checks import InvalidConfigError, shape_problems, wording
 from vibe.core.config.foreign_keys import is_foreign
-from vibe.core.config.layers import default_layer, merge, read_layer
+from vibe.core.config.layers import InvalidConfigError, default_layer, merge, read_layer, shape_problems, wording
 from vibe.core.config.models import ToolTable, VibeConfig
 from vibe.core.config.paths import shown
 from vibe.core.config.patterns import NamePatterns, canonical_tool_name, left_out

@@ -14,10 +14,9 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 from pydantic_core import to_jsonable_python
 
-from vibe.core.config.checks import drop_bad_looks, validate
 from vibe.core.config.dotenv import EnvFile, read_env_file
 from vibe.core.config.foreign_keys import foreign_summary
-from vibe.core.config.layers import DEFAULT_ORIGIN, Layer, default_layer, merge, read_layer
+from vibe.core.config.layers import DEFAULT_ORIGIN, Layer, default_layer, drop_bad_looks, merge, read_layer, validate
 from vibe.core.config.models import VibeConfig
 from vibe.core.config.paths import (
     CONFIG_FILE,

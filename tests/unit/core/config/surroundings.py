@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vibe.core.config.checks import InvalidConfigError
+from vibe.core.config.layers import InvalidConfigError
 from vibe.core.config.loader import ConfigRequest, LoadedConfig, load_config
 from vibe.system.errors import ConfigError
 

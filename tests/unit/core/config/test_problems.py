@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.unit.core.config.surroundings import Surroundings
-from vibe.core.config.checks import InvalidConfigError
 from vibe.core.config.foreign_keys import FOREIGN_KEYS
+from vibe.core.config.layers import InvalidConfigError
 from vibe.core.config.loader import ConfigRequest, load_config
 from vibe.core.config.models import (
     BackendKind,
