@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe.core.llm.backend.reader import EventTooLongError, SseParser
+from vibe.core.llm.backend.http import EventTooLongError, SseParser
 
 STREAM = (
     '\ufeffdata: {"a": "grün"}\n\n'

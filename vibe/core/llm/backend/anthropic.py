@@ -13,8 +13,7 @@ from msgspec import Raw, Struct, field, structs
 from vibe.core.config.models import ModelConfig, ProviderConfig, Thinking
 from vibe.core.llm.backend.assembly import PAUSE, AnswerBuilder, CallFragment, read_cost, source_of, wire_schema
 from vibe.core.llm.backend.chat import EncodedParts, failure_of, max_tokens, wire_arguments, wire_id, wire_name
-from vibe.core.llm.backend.http import HttpBackend, address, versioned
-from vibe.core.llm.backend.reader import StreamReader, decoded
+from vibe.core.llm.backend.http import HttpBackend, StreamReader, address, decoded, versioned
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.history import EMPTY_ANSWER
 from vibe.core.llm.port import ModelRequest, ToolSchema

@@ -22,8 +22,7 @@ from vibe.core.llm.backend.assembly import (
     source_of,
     wire_schema,
 )
-from vibe.core.llm.backend.http import HttpBackend, address, versioned
-from vibe.core.llm.backend.reader import StreamReader, decoded
+from vibe.core.llm.backend.http import HttpBackend, StreamReader, address, decoded, versioned
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.port import ModelRequest, ToolSchema
 from vibe.core.messages import AssistantMessage, Image, Message, ToolCall, ToolMessage, UserMessage

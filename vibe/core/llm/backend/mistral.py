@@ -14,8 +14,7 @@ from msgspec import Struct
 
 from vibe.core.config.models import ProviderConfig
 from vibe.core.llm.backend.chat import PayloadEncoder, chat_reader, message_fields, mistral_call_id, wire_name
-from vibe.core.llm.backend.http import HttpBackend, address
-from vibe.core.llm.backend.reader import StreamReader
+from vibe.core.llm.backend.http import HttpBackend, StreamReader, address
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.messages import Message, ToolMessage
 from vibe.system.http import client_options
