@@ -1,4 +1,7 @@
-"""Files: written as a whole or not at all, and read whatever they hold."""
+"""Files: written as a whole or not at all, read whatever they hold, and locked between processes.
+
+The kernel releases a lock when its holder ends, however that ends; child processes don't inherit it.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.fakes.llm_ports import MemoryObserver, request
 from tests.fakes.model_server import Reply, ServedCall, Shape, events_of
 from vibe.core.config.models import ProviderConfig
-from vibe.core.llm.backend import reader
+from vibe.core.llm.backend import http
 from vibe.core.llm.backend.assembly import AnswerBuilder
 from vibe.core.llm.backend.chat import chat_reader
 from vibe.core.llm.error_table import ErrorMapper
@@ -79,7 +79,7 @@ def test_any_cut_gives_the_same_completion(shape: Shape, line_end: str, done: bo
 
 @pytest.mark.parametrize("limit", ["event", "stream"])
 async def test_an_answer_without_end_is_refused(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "MAX_STREAM_BYTES", 10_000_000)
+    monkeypatch.setattr(http, "MAX_STREAM_BYTES", 10_000_000)
     event = b'data: {"choices": [{"delta": {"content": "x"}}]}\n\n'
     pieces = [b"data: " + b"x" * 6_000_000] if limit == "event" else [event * 1000] * 1000
     with pytest.raises(ModelProtocolError, match="bytes"):

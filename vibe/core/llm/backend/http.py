@@ -1,4 +1,4 @@
-"""One request a call over a pooled HTTP client, for any protocol that answers with server-sent events."""
+"""One request a call over a pooled HTTP client, for any protocol that answers with server-sent events; read here."""
 
 from __future__ import annotations
 
