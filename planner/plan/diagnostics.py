@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from vibe.system.errors import UsageError, VibeError
-from vibe.system.plain_text import closest, did_you_mean, some_of
+from vibe.system.errors import UsageError, VibeError, closest, did_you_mean
+from vibe.system.plain_text import some_of
 
 SHOWN_PROBLEMS = 50
 _COMPARISONS = 6_000

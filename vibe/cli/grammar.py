@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from vibe.cli.parser import CommandLineError, Parser, ShowVersion
-from vibe.system.plain_text import closest, did_you_mean
+from vibe.system.errors import closest, did_you_mean
 
 SHELLS = ("bash", "zsh", "fish")
 NAMES = ("plans", "sessions", "agents", "models", "providers", "servers")

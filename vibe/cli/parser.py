@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn, cast
 
 from vibe import __version__
-from vibe.system.errors import UsageError
-from vibe.system.plain_text import closest, did_you_mean
+from vibe.system.errors import UsageError, closest, did_you_mean
 
 FEW = 5
 """Possible words that an error lists."""

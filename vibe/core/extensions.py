@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vibe.system.errors import EnvironmentFailure, UsageError, VibeError
-from vibe.system.plain_text import closest, did_you_mean
+from vibe.system.errors import EnvironmentFailure, UsageError, VibeError, closest, did_you_mean
 
 BACKENDS = "vibe.backends"
 EXECUTORS = "vibe.executors"

@@ -19,8 +19,7 @@ from vibe.app.engine.host import Host, refuse_below_two
 from vibe.core.tools.mcp.client import load_library
 from vibe.core.tools.schema import describe_problems
 from vibe.mcp_server.tools import TOOLS, CallArguments, Caller, ToolAnswer
-from vibe.system.errors import VibeError, unexpected
-from vibe.system.plain_text import closest, did_you_mean
+from vibe.system.errors import VibeError, closest, did_you_mean, unexpected
 from vibe.system.racing import unless
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 _REMEDIES: Mapping[int, str] = MappingProxyType({
@@ -147,3 +147,19 @@ def innermost(error: BaseException) -> BaseException:
             return innermost(inner)
         case _:
             return error
+
+
+SIMILAR = 0.6
+"""Names that are less alike (1: equal) are not suggested."""
+
+
+def closest(name: str, known: Iterable[str], *, most: int = 1, cutoff: float = SIMILAR) -> list[str]:
+    """Return at most so many of the known names that are like ``name``, the most similar first."""
+    import difflib  # noqa: PLC0415  only for a misspelling
+
+    return difflib.get_close_matches(name, list(known), n=most, cutoff=cutoff)
+
+
+def did_you_mean(names: Sequence[str], otherwise: str = "") -> str:
+    """Return the question for the names that may have been meant; without any, ``otherwise``."""
+    return f"did you mean {' or '.join(map(repr, names))}?" if names else otherwise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 ESCAPE = "\x1b"
 """The Esc key, where a person's answer is read; and the beginning of a terminal's sequences."""
@@ -53,22 +53,6 @@ def both_ends(text: str, most: int) -> str:
 
 def _is_shown(char: str) -> bool:
     return char in "\n\t" or unicodedata.category(char) not in _UNPRINTABLE
-
-
-SIMILAR = 0.6
-"""Names that are less alike (1: equal) are not suggested."""
-
-
-def closest(name: str, known: Iterable[str], *, most: int = 1, cutoff: float = SIMILAR) -> list[str]:
-    """Return at most so many of the known names that are like ``name``, the most similar first."""
-    import difflib  # noqa: PLC0415  only for a misspelling
-
-    return difflib.get_close_matches(name, list(known), n=most, cutoff=cutoff)
-
-
-def did_you_mean(names: Sequence[str], otherwise: str = "") -> str:
-    """Return the question for the names that may have been meant; without any, ``otherwise``."""
-    return f"did you mean {' or '.join(map(repr, names))}?" if names else otherwise
 
 
 def whole_characters(data: bytes) -> bytes:

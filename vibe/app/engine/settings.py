@@ -19,9 +19,8 @@ from vibe.core.config.paths import CONFIG_FILE, PROJECT_DIRECTORY, VibePaths, fi
 from vibe.core.config.schema import Key, annotation_at, entry_of, leaves, parse_word, section_of, suggestion, written
 from vibe.core.config.writer import ConfigWriter, parse_key
 from vibe.core.tools.manager import ToolManager, ToolSources
-from vibe.system.errors import ConfigError, UsageError
+from vibe.system.errors import ConfigError, UsageError, did_you_mean
 from vibe.system.own_places import user_home_of
-from vibe.system.plain_text import did_you_mean
 from vibe.system.redaction import MASK, redact
 
 _SECRET_KEY = re.compile(r"(?i)(api[_-]?key|token|secret|passw(or)?d|credential|authorization)")

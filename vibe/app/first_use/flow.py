@@ -22,9 +22,8 @@ from vibe.core.config.loader import ENVIRONMENT, KEYRING, SERVICE, LoadedConfig,
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
 from vibe.core.config.paths import VibePaths
 from vibe.core.config.presets import PRESETS
-from vibe.system.errors import UsageError
+from vibe.system.errors import UsageError, closest, did_you_mean
 from vibe.system.keyring import KeyringError, delete_secret, write_secret
-from vibe.system.plain_text import closest, did_you_mean
 
 SHOWN_OF_KEY = 4
 SHORTEST_SHOWN = 20

@@ -27,8 +27,7 @@ from vibe.core.config.models import ToolTable, VibeConfig
 from vibe.core.config.paths import shown
 from vibe.core.config.patterns import NamePatterns, canonical_tool_name, left_out
 from vibe.core.config.toml_source import RawPath, TomlSource, dotted, read_toml
-from vibe.system.errors import ConfigError, UsageError
-from vibe.system.plain_text import closest, did_you_mean
+from vibe.system.errors import ConfigError, UsageError, closest, did_you_mean
 
 
 class AgentError(UsageError):

@@ -31,8 +31,7 @@ from vibe.core.config.presets import PresetError, filled
 from vibe.core.config.schema import TOOLS, Key, entry_of, section_of, suggestion, written
 from vibe.core.config.toml_source import RawPath, dotted
 from vibe.core.schemas import table_of
-from vibe.system.errors import ConfigError
-from vibe.system.plain_text import closest, did_you_mean
+from vibe.system.errors import ConfigError, closest, did_you_mean
 
 DEFAULT_ORIGIN = "default"
 OriginOf: TypeAlias = Callable[[RawPath], str]

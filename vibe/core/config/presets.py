@@ -7,8 +7,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from vibe.core.config.models import DEFAULT_PROVIDERS, BackendKind, ProviderConfig
-from vibe.system.errors import UsageError
-from vibe.system.plain_text import closest, did_you_mean
+from vibe.system.errors import UsageError, closest, did_you_mean
 
 _SERVERS: Final[Mapping[str, tuple[str, str, Mapping[str, Any]]]] = {
     "openai": ("https://api.openai.com/v1", "OPENAI_API_KEY", {}),

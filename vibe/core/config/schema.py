@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_orig
 from pydantic import BaseModel
 
 from vibe.core.config.models import VibeConfig
-from vibe.system.plain_text import closest
+from vibe.system.errors import closest
 
 Key: TypeAlias = tuple[str, ...]
 """A setting: field names, and ``[name]`` for an entry of a list of tables."""

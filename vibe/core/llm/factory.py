@@ -20,8 +20,8 @@ from vibe.core.llm.port import Completion, ModelBackend, ModelObserver, ModelReq
 from vibe.core.llm.pricing import MILLION, PricedBackend, priced
 from vibe.core.llm.retry import RetryingBackend, RetryPolicy
 from vibe.core.messages import AssistantMessage, Image, Message, Thought, UserMessage
-from vibe.system.errors import ConfigError, EnvironmentFailure, MissingKeyError, UsageError
-from vibe.system.plain_text import closest, did_you_mean, some_of
+from vibe.system.errors import ConfigError, EnvironmentFailure, MissingKeyError, UsageError, closest, did_you_mean
+from vibe.system.plain_text import some_of
 
 STYLES = ("openai", "anthropic")
 UNREACHED_BELOW_SECONDS = 30.0

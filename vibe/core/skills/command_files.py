@@ -18,8 +18,7 @@ from vibe.core.skills.front_matter import (
     split_front_matter,
     text_of_field,
 )
-from vibe.system.errors import UsageError
-from vibe.system.plain_text import closest, did_you_mean
+from vibe.system.errors import UsageError, closest, did_you_mean
 
 MAX_BYTES = 200_000
 MOST_FILES = 1_000

@@ -29,9 +29,8 @@ from msgspec import Struct, field
 
 from vibe.core.config.patterns import left_out, our_tool_name
 from vibe.core.skills.front_matter import FrontMatterError, front_matter_fields, split_front_matter, text_of_field
-from vibe.system.errors import UsageError
+from vibe.system.errors import UsageError, closest, did_you_mean
 from vibe.system.files import entries_of
-from vibe.system.plain_text import closest, did_you_mean
 
 SKILL_FILE = "SKILL.md"
 

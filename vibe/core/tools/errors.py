@@ -15,8 +15,7 @@ from typing import Self
 
 from ipc.events import Display
 from vibe.shell.errors import CommandStartError
-from vibe.system.errors import VibeError
-from vibe.system.plain_text import closest, did_you_mean
+from vibe.system.errors import VibeError, closest, did_you_mean
 
 
 class ToolError(VibeError):

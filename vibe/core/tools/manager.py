@@ -24,8 +24,7 @@ from vibe.core.tools.errors import NoSuchToolError
 from vibe.core.tools.loading import BUILTIN, Discovery, ToolClass, ToolSources, ToolWarning, discover
 from vibe.core.tools.schema import describe_problems
 from vibe.shell.sandbox.settings import SandboxMode
-from vibe.system.errors import ConfigError
-from vibe.system.plain_text import closest, did_you_mean
+from vibe.system.errors import ConfigError, closest, did_you_mean
 
 __all__ = ["ToolManager", "ToolSources", "ToolSurvey", "ToolWarning", "unknown_tools"]
 

@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.ports import Files
+from vibe.system.errors import closest, did_you_mean
 from vibe.system.files import drafted, overwrite
-from vibe.system.plain_text import closest, did_you_mean
 
 SNIFF_BYTES = 8_192
 LONGEST_LOOK_SECONDS = 2.0

@@ -10,8 +10,7 @@ from anyio import to_thread
 from vibe import __version__
 from vibe.core.config.paths import VibePaths
 from vibe.front.slash.command import SlashCommand, Talk, Typed
-from vibe.system.errors import UsageError
-from vibe.system.plain_text import closest, did_you_mean
+from vibe.system.errors import UsageError, closest, did_you_mean
 
 DISTRIBUTION = "vibe-orchestrator"
 ADDRESSES = ("bug", "issue")
