@@ -64,34 +64,22 @@ UNREACHABLE: Final = frozenset({"ConnectTimeout", "ConnectError", "ProxyError"})
 """The names of those that come before there was any answer."""
 
 _TOLD_STATUSES: Final = (
-    (400, ("invalid_request_error", "context_length_exceeded")),
-    (401, ("authentication_error", "invalid_api_key")),
-    (402, ("insufficient_quota", "billing_error")),
+    # OpenAI and Anthropic, then Kimi, Cerebras, llama.cpp, text-generation-inference and vLLM, where their words differ
+    (400, ("invalid_request_error", "context_length_exceeded", "exceed_context_size_error", "BadRequestError")),
+    (401, ("authentication_error", "invalid_api_key", "invalid_authentication_error")),
+    (402, ("insufficient_quota", "billing_error", "exceeded_current_quota_error")),
     (403, ("permission_error",)),
-    (404, ("not_found_error", "model_not_found")),
+    (404, ("not_found_error", "model_not_found", "NotFoundError")),
     (413, ("request_too_large",)),
-    (429, ("rate_limit_error", "rate_limit_exceeded")),
-    (500, ("server_error", "api_error", "internal_server_error")),
-    (504, ("timeout_error",)),
-    (529, ("overloaded_error",)),
-    # Kimi, Cerebras
-    (401, ("invalid_authentication_error",)),
-    (402, ("exceeded_current_quota_error",)),
-    (429, ("rate_limit_reached_error", "too_many_requests_error")),
-    (503, ("engine_overloaded_error",)),
-    # llama.cpp
-    (400, ("exceed_context_size_error",)),
-    (501, ("not_supported_error",)),
-    (503, ("unavailable_error",)),
-    # text-generation-inference
     (422, ("validation",)),
     (424, ("generation",)),
+    (429, ("rate_limit_error", "rate_limit_exceeded", "rate_limit_reached_error", "too_many_requests_error")),
     (429, ("overloaded",)),
-    (500, ("incomplete_generation",)),
-    # vLLM
-    (400, ("BadRequestError",)),
-    (404, ("NotFoundError",)),
-    (500, ("InternalServerError",)),
+    (500, ("server_error", "api_error", "internal_server_error", "incomplete_generation", "InternalServerError")),
+    (501, ("not_supported_error",)),
+    (503, ("engine_overloaded_error", "unavailable_error")),
+    (504, ("timeout_error",)),
+    (529, ("overloaded_error",)),
     # z.ai
     (400, ("1210", "1214", "1261", "1301")),
     (401, ("1000", "1001", "1002", "1003", "1004")),
