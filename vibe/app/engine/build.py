@@ -176,7 +176,7 @@ def build_engine(host: Host, request: EngineRequest, limiter_of: Callable[[str],
             *loaded.warnings,
             *(() if config.planner.enable_persistence else (ALWAYS_KEPT,)),
             # Where servers are still to come, what is wrong with the tools is known once they have: see tool_servers.
-            *(warning.message for warning in tools.warnings if not any(s.in_use for s in config.mcp_servers)),
+            *(() if any(server.in_use for server in config.mcp_servers) else tools.warnings),
             *agents.warnings,
             *guidance.warnings,
         ),

@@ -121,7 +121,7 @@ class ToolServers:
             return ()
         survey = await to_thread.run_sync(tools.survey, servers.tool_classes(), servers.notes())
         tools.adopt(survey)
-        return tuple(warning.message for warning in survey.warnings)
+        return survey.warnings
 
     @staticmethod
     def _announce(sink: EventSink, *states: ServerState) -> None:

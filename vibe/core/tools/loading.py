@@ -82,13 +82,6 @@ def _schema_problem(cls: type[BaseTool[Any, Any, Any, Any]]) -> str | None:
 ToolClass: TypeAlias = type[BaseTool[Any, Any, Any, Any]]
 
 
-class ToolWarning(Struct, frozen=True, kw_only=True):
-    """Something about tools a person should know; ``code`` is stable."""
-
-    code: str
-    message: str
-
-
 class ToolSources(Struct, frozen=True, kw_only=True):
     """Places of tools besides the built-in ones.
 
@@ -113,7 +106,7 @@ class Discovery(Struct):
 
     tools: dict[str, ToolClass] = field(default_factory=dict[str, ToolClass])
     origins: dict[str, str] = field(default_factory=dict[str, str])
-    warnings: list[ToolWarning] = field(default_factory=list[ToolWarning])
+    warnings: list[str] = field(default_factory=list[str])
 
     def add(self, cls: ToolClass, origin: str) -> None:
         """Take a tool unless its name is taken by something that comes first."""
@@ -122,17 +115,11 @@ class Discovery(Struct):
         if holder is not None:
             replaces = holder == BUILTIN and origin != SERVER
             kept, dropped = (origin, holder) if replaces else (holder, origin)
-            self.warn(
-                "tool_name", f"two tools are called {name!r}: the one of {kept} is used, not the one of {dropped}"
-            )
+            self.warnings.append(f"two tools are called {name!r}: the one of {kept} is used, not the one of {dropped}")
             if not replaces:
                 return
         self.tools[name] = cls
         self.origins[name] = origin
-
-    def warn(self, code: str, message: str) -> None:
-        """Keep a warning."""
-        self.warnings.append(ToolWarning(code=code, message=message))
 
 
 BUILTIN = "vibe itself"
@@ -166,11 +153,11 @@ def load_file(path: Path, found: Discovery) -> None:
     try:
         module = _import(path)
     except (Exception, SystemExit) as error:  # noqa: BLE001  a user's file may raise anything while it loads
-        found.warn("tool_file", f"{path}: not loaded: {_reason(error, path)}")
+        found.warnings.append(f"{path}: not loaded: {_reason(error, path)}")
         return
     classes = tool_classes(module)
     if not classes:
-        found.warn("tool_file", f"{path}: defines no tool; helper files are left alone if their name starts with '_'")
+        found.warnings.append(f"{path}: defines no tool; helper files are left alone if their name starts with '_'")
     for cls in classes:
         try:
             problem = check_signature(cls)
@@ -179,7 +166,7 @@ def load_file(path: Path, found: Discovery) -> None:
         if problem is None:
             found.add(cls, str(path))
         else:
-            found.warn("tool_file", f"{path}: {cls.__name__} is not offered, a call of it would fail: {problem}")
+            found.warnings.append(f"{path}: {cls.__name__} is not offered, a call of it would fail: {problem}")
 
 
 def tool_classes(module: ModuleType) -> tuple[ToolClass, ...]:
@@ -226,7 +213,7 @@ def _files(sources: ToolSources, tool_paths: Iterable[str], found: Discovery) ->
         if path.is_file() or path.is_dir():
             yield from _sources_below(path)
         else:
-            found.warn("tool_path", f"tool_paths: {text!r} is neither a file nor a folder")
+            found.warnings.append(f"tool_paths: {text!r} is neither a file nor a folder")
     for folder in (sources.project_tools, sources.user_tools):
         if folder is not None and folder.is_dir():
             yield from _sources_below(Path(os.path.realpath(folder)))

@@ -21,12 +21,12 @@ from vibe.core.config.patterns import TOOL_ALIASES, NamePatterns, canonical_tool
 from vibe.core.llm.port import ToolSchema
 from vibe.core.tools.base import BaseTool, BaseToolConfig, ToolPermission
 from vibe.core.tools.errors import NoSuchToolError
-from vibe.core.tools.loading import BUILTIN, Discovery, ToolClass, ToolSources, ToolWarning, discover
+from vibe.core.tools.loading import BUILTIN, Discovery, ToolClass, ToolSources, discover
 from vibe.core.tools.schema import describe_problems
 from vibe.shell.sandbox.settings import SandboxMode
 from vibe.system.errors import ConfigError, closest, did_you_mean
 
-__all__ = ["ToolManager", "ToolSources", "ToolSurvey", "ToolWarning", "unknown_tools"]
+__all__ = ["ToolManager", "ToolSources", "ToolSurvey", "unknown_tools"]
 
 
 class _Tool(Struct, frozen=True, kw_only=True):
@@ -44,7 +44,7 @@ class ToolSurvey(Struct, frozen=True, kw_only=True):
     known: Mapping[str, _Tool]
     names: tuple[str, ...]
     notes: tuple[str, ...] = ()
-    warnings: tuple[ToolWarning, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class ToolManager:
@@ -74,7 +74,7 @@ class ToolManager:
         self._derive = derive
         self._offered: tuple[ToolSurvey, tuple[ToolSchema, ...]] | None = None
         self._instances: dict[str, BaseTool[Any, Any, Any, Any]] = {}
-        self.warnings: tuple[ToolWarning, ...] = ()
+        self.warnings: tuple[str, ...] = ()
         if parent is None:
             self.adopt(self.survey(sources.extra))
         else:
@@ -96,12 +96,12 @@ class ToolManager:
             found.tools.update({name: _unsandboxed(cls) for name, cls in found.tools.items()})
         known = _configured(found, tables)
         for name in (name for name in tables if name not in found.tools):
-            found.warn("tool_config", f"[tools.{name}] matches no tool; {_hint(name, found.tools)}")
+            found.warnings.append(f"[tools.{name}] matches no tool; {_hint(name, found.tools)}")
         enabled = tuple(config.enabled_tools)
         disabled = tuple(config.disabled_tools)
         found.warnings += _unmatched(known, found.tools, enabled_tools=enabled, disabled_tools=disabled)
         if enabled and disabled:
-            found.warn("tool_pattern", "disabled_tools is ignored because enabled_tools is set")
+            found.warnings.append("disabled_tools is ignored because enabled_tools is set")
         names = _choose(known, enabled or None, () if enabled else disabled)
         return ToolSurvey(known=known, names=names, notes=notes, warnings=tuple(found.warnings))
 
@@ -265,12 +265,11 @@ class _ToolPatterns(NamePatterns):
         return super().unmatched(spelling for name in names for spelling in tool_spellings(name))
 
 
-def _unmatched(known: Iterable[str], seen: Iterable[str], **selections: Sequence[str]) -> Iterator[ToolWarning]:
+def _unmatched(known: Iterable[str], seen: Iterable[str], **selections: Sequence[str]) -> Iterator[str]:
     """A warning for each pattern that matches no known tool, with a hint at those that are seen."""
     for key, patterns in selections.items():
         for pattern in _ToolPatterns(patterns, key=key).unmatched(known):
-            message = f"{key}: {pattern!r} matches no tool; {_hint(pattern, seen)}"
-            yield ToolWarning(code="tool_pattern", message=message)
+            yield f"{key}: {pattern!r} matches no tool; {_hint(pattern, seen)}"
 
 
 def _choose(names: Iterable[str], allowed: Sequence[str] | None, denied: Sequence[str]) -> tuple[str, ...]:
@@ -303,7 +302,7 @@ def _configured(found: Discovery, tables: Mapping[str, dict[str, Any]]) -> dict[
             if name in tables:
                 raise ConfigError(f"[tools.{name}]", "", "; ".join(describe_problems(error, ""))) from error
             missing = "; ".join(describe_problems(error, ""))
-            found.warn("tool_config", f"{origin}: {name} is not offered, set [tools.{name}] {missing}")
+            found.warnings.append(f"{origin}: {name} is not offered, set [tools.{name}] {missing}")
             continue
         known[name] = _Tool(cls=cls, config=config, origin=origin, prompt=cls.prompt_with(config) or "")
         _warn_unknown_keys(found, name, table)
@@ -317,7 +316,7 @@ def _warn_unknown_keys(found: Discovery, name: str, table: Mapping[str, Any]) ->
         close = closest(key, fields)
         if key not in fields and (close or found.origins[name] == BUILTIN):
             hint = did_you_mean(close, f"known: {', '.join(fields)}")
-            found.warn("tool_config", f"[tools.{name}]: {key!r} is unknown and ignored; {hint}")
+            found.warnings.append(f"[tools.{name}]: {key!r} is unknown and ignored; {hint}")
 
 
 def _hint(name: str, known: Iterable[str]) -> str:

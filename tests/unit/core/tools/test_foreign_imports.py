@@ -149,8 +149,8 @@ def test_a_tool_file_that_is_not_loaded_for_an_import_says_what_to_write(
     tmp_path: Path, line: str, advice: str
 ) -> None:
     (warning,) = load(tmp_path, line).warnings
-    assert "not loaded: line 1: " in warning.message
-    assert warning.message.endswith(advice) or f"; {advice}" in warning.message
+    assert "not loaded: line 1: " in warning
+    assert warning.endswith(advice) or f"; {advice}" in warning
 
 
 def test_modules_that_other_peoples_tools_import_are_here() -> None:
