@@ -87,7 +87,7 @@ def test_every_kind_of_docstring_is_looked_at(tmp_path: Path) -> None:
 def test_did_you_mean_is_worded_in_one_place() -> None:
     asking = [shown(path) for path in source_files() if "did you mean {" in path.read_text(encoding="utf-8")]
 
-    assert asking == ["vibe/system/plain_text.py"]
+    assert asking == ["vibe/system/errors.py"]
 
 
 ORPHAN = re.compile(r"""["']\n *[fr]?(["'])[^"'\n]{0,20}(?<!\\n)\1\n *[fr]?["']""")
