@@ -27,8 +27,7 @@ from vibe.core.tools.base import (
 )
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.executor import ToolExecutor
-from vibe.core.tools.loading import ToolClass
-from vibe.core.tools.manager import ToolManager, ToolSources
+from vibe.core.tools.manager import ToolClass, ToolManager, ToolSources
 from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.workspace import Workspace
 

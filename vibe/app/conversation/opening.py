@@ -17,7 +17,7 @@ from vibe.core.agent_loop import ActResult
 from vibe.core.config.models import McpServerConfig, Thinking
 from vibe.core.messages import Usage
 from vibe.core.outcome import Outcome
-from vibe.core.tools.loading import ToolClass
+from vibe.core.tools.manager import ToolClass
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Files
 from vibe.shell.process.port import Commands

@@ -15,7 +15,7 @@ from vibe.core.messages import AssistantMessage, Message, ToolMessage
 from vibe.core.schemas import closed_object
 from vibe.core.tools.base import BaseTool, BaseToolState, TextResult, ToolArgs, ToolError, UnaskedConfig
 from vibe.core.tools.json_schema import rooted_at, value_problems
-from vibe.core.tools.loading import ToolClass
+from vibe.core.tools.manager import ToolClass
 from vibe.core.tools.schema import is_deep
 
 HAND_IN = "hand_in"

@@ -12,8 +12,7 @@ from tests.fakes.tools import Save, SaveArgs
 from vibe.core.config.models import VibeConfig
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, TextResult, ToolPermission
 from vibe.core.tools.errors import NoSuchToolError, ToolArgumentsError
-from vibe.core.tools.loading import ToolClass
-from vibe.core.tools.manager import ToolManager, ToolSources
+from vibe.core.tools.manager import ToolClass, ToolManager, ToolSources
 from vibe.system.errors import ConfigError
 
 

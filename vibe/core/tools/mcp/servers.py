@@ -26,7 +26,7 @@ from vibe.core.schemas import table_of
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolStreamLine
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.files.images import MAX_IMAGE_BYTES, image_type
-from vibe.core.tools.loading import ToolClass
+from vibe.core.tools.manager import ToolClass
 from vibe.core.tools.mcp.connection import ServerConnection, ServerPlace, ServerState, ServerStatus
 from vibe.core.tools.mcp.remote import RemotePrompt, RemoteTool, proxy_names
 from vibe.core.tools.outputs import keep_file
