@@ -26,7 +26,7 @@ from vibe.front.plan_graph import group_name, sign
 from vibe.front.working_line import CHARACTERS_PER_TOKEN, LEAST_STREAM_S, QUIET_S
 from vibe.view.agent_view import PLAN_TOOL, AgentView, CallView, DoneView, TurnView, about
 from vibe.view.figures import clock, dollars, short, took
-from vibe.view.plan_view import FINAL, RUNNING, PlanView, StepView
+from vibe.view.plan_view import FINAL, RUNNING, PlanView, StepView, labelled
 
 SCALES: Final = (3, 6, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400)
 """Seconds that the bars may span; the next one is taken when a plan has outgrown it, so that nothing creeps."""
@@ -115,8 +115,7 @@ def record(plan: PlanView, width: int, hints: str = "") -> list[Line]:
         elif step.status == "failed":
             lines.append([("  ", ""), (one_line(step.id), "bold failed"), (f"  {one_line(step.reason, 400)}", "")])
     for name, taken in plan.state.decisions.items():
-        labels = dict(zip(taken.options, taken.labels or taken.options, strict=False))
-        chosen = one_line(", ".join(labels.get(each, each) for each in taken.selections))
+        chosen = one_line(labelled(taken, taken.selections))
         by = {"user": "as you decided", "default": "by default", "timeout": "by default, nobody answered"}
         how = by.get(taken.by, f"decided by {one_line(taken.by)}" if taken.by else "")
         lines.append([("  ", ""), (one_line(name), "bold"), (f"  {chosen}" + f", {how}" * bool(how), "muted")])

@@ -6,7 +6,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -17,6 +17,7 @@ from vibe.front.event_text import one_line, plus_minus
 from vibe.front.start_screen import moment
 from vibe.system.plain_text import ESCAPE
 from vibe.view.agent_view import VERBS
+from vibe.view.plan_view import labelled
 
 PREVIEW_LINES = 20
 PREVIEW_CHARACTERS = 2_000
@@ -260,22 +261,8 @@ class Picked(Struct, frozen=True, kw_only=True):
     words: str = ""
 
 
-class Declined(Struct, frozen=True):
-    """The person would rather not."""
-
-
-class OwnWords(Struct, frozen=True):
-    """The person wants to say it in their own words, and has not yet."""
-
-
-class Unclear(Struct, frozen=True):
-    """The text typed is no answer."""
-
-    why: str
-    """The reason, in a line."""
-
-
-Reading: TypeAlias = Picked | Declined | OwnWords | Unclear
+OWN_WORDS = Picked()
+"""The person wants to say it in their own words, and has not yet."""
 
 
 def choosing_of(decision: PlanDecisionEvent) -> Choosing:
@@ -314,8 +301,7 @@ def answers_of(event: AnswerEvent | PlanDecisionEvent) -> list[tuple[str, str]]:
     """The questions and answers in an event; none: it was no answer."""
     if isinstance(event, AnswerEvent):
         return [(str(each["question"]), str(each["answer"])) for each in event.answers]
-    labels = dict(zip(event.options, event.labels, strict=False))
-    taken = ", ".join(labels.get(each, each) for each in event.selections)
+    taken = labelled(event, event.selections)
     return [(event.question, taken)] if taken else []
 
 
@@ -329,9 +315,7 @@ def time_left(decision: PlanDecisionEvent, now: float) -> str:
     left = max(0, round(decision.ts + decision.timeout_seconds - now))
     hours, minutes, seconds = left // 3600, left // 60 % 60, left % 60
     clock = f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
-    known = dict(zip(decision.options, decision.labels, strict=False))
-    labels = [known.get(option, option) for option in decision.default]
-    outcome = f"choosing {visible(', '.join(labels))}" if decision.default else "the plan pauses"
+    outcome = f"choosing {visible(labelled(decision, decision.default))}" if decision.default else "the plan pauses"
     return f"  in {clock}: {outcome}"
 
 
@@ -361,30 +345,30 @@ def prompt_text(choosing: Choosing) -> str:
     return f"  [{what}; {enter}{choosing.declines}]  > "
 
 
-def read_choice(line: str, choosing: Choosing) -> Reading:
-    """Return the meaning of a typed line."""
+def read_choice(line: str, choosing: Choosing) -> Picked | str | None:
+    """Return what a typed line picks, or why it is no answer, in a line; None: the person would rather not."""
     text = line.strip(" \t\r\n")
     if line == ESCAPE:
-        return Declined()
+        return None
     if not text:
-        return Picked(positions=choosing.default) if choosing.default else Declined()
+        return Picked(positions=choosing.default) if choosing.default else None
     if choosing.typed:
         return Picked(words=text)
     if not _NUMBERS.fullmatch(text):
-        return Picked(words=text) if choosing.own_words else Unclear(_wanted(choosing))
+        return Picked(words=text) if choosing.own_words else _wanted(choosing)
     numbers = [int(digits) for digits in re.findall(r"\d{1,6}", text)]
     if choosing.own_words and numbers == [len(choosing.options) + 1]:
-        return OwnWords()
+        return OWN_WORDS
     return _picked(numbers, choosing)
 
 
-def _picked(numbers: Sequence[int], choosing: Choosing) -> Reading:
+def _picked(numbers: Sequence[int], choosing: Choosing) -> Picked | str:
     known = range(1, len(choosing.options) + 1)
     if not numbers or any(number not in known for number in numbers):
-        return Unclear(_wanted(choosing))
+        return _wanted(choosing)
     positions = tuple(sorted({number - 1 for number in numbers}))
     if len(positions) > 1 and not choosing.several:
-        return Unclear("Choose only one.")
+        return "Choose only one."
     return Picked(positions=positions)
 
 

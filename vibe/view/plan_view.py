@@ -410,8 +410,13 @@ def depths(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
 
 def decision_text(event: e.PlanDecisionEvent) -> str:
     """Return a decision that was taken, in a line."""
-    labels = dict(zip(event.options, event.labels or event.options, strict=False))
-    return f"decision {event.decision_id} → {', '.join(labels.get(each, each) for each in event.selections)}"
+    return f"decision {event.decision_id} → {labelled(event, event.selections)}"
+
+
+def labelled(decision: e.PlanDecisionEvent, options: Sequence[str]) -> str:
+    """Return the labels of some options of a decision, as far as they have any."""
+    labels = dict(zip(decision.options, decision.labels, strict=False))
+    return ", ".join(labels.get(each, each) for each in options)
 
 
 def revision_text(operations: Sequence[Mapping[str, Any]], reason: str) -> str:

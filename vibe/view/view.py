@@ -122,9 +122,12 @@ class View(Struct, kw_only=True, eq=False):
         plan = self.plans.get(agent.plan_id or "")
         return None if plan is None else plan.steps.get(agent.step_id or "")
 
-    def asking_step(self, request: RequestView) -> StepView | None:
-        """The step that a request is about."""
-        return self.step_of(self.agents[request.agent_id]) if request.agent_id in self.agents else None
+    def asking_step(self, request_id: str) -> str:
+        """The id of the step that asks; blank: none does, or it is not known."""
+        request = self.requests.get(request_id)
+        agent = None if request is None else self.agents.get(request.agent_id or "")
+        step = None if agent is None else self.step_of(agent)
+        return "" if step is None else step.id
 
     def notices_after(self, number: int) -> Iterable[NoticeView]:
         """The notices behind that of a number, as far as they are kept."""

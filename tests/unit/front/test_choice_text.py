@@ -8,13 +8,10 @@ from msgspec.structs import replace
 from ipc.events import AnswerEvent, PlanDecisionEvent
 from vibe.front.cells import text_of
 from vibe.front.request_text import (
+    OWN_WORDS,
     Choosing,
-    Declined,
     MenuItem,
-    OwnWords,
     Picked,
-    Reading,
-    Unclear,
     answered_lines,
     answers_in,
     answers_of,
@@ -36,26 +33,26 @@ TYPED = Choosing(options=OPTIONS, own_words=True, typed=True)
     [
         (ONE, "2", Picked(positions=(1,))),
         (ONE, " 1) ", Picked(positions=(0,))),
-        (ONE, "", Declined()),
-        (ONE, "\x1b", Declined()),
-        (ONE, "1,2", Unclear("Choose only one.")),
+        (ONE, "", None),
+        (ONE, "\x1b", None),
+        (ONE, "1,2", "Choose only one."),
         (ONE, "2 2", Picked(positions=(1,))),
         (SEVERAL, "3, 1", Picked(positions=(0, 2))),
-        (SEVERAL, "3;9", Unclear("Answer with a number from 1 to 3.")),
-        (ONE, "0", Unclear("Answer with a number from 1 to 3.")),
-        (ONE, "4", Unclear("Answer with a number from 1 to 3.")),
-        (ONE, ",", Unclear("Answer with a number from 1 to 3.")),
-        (ONE, "SQLite", Unclear("Answer with a number from 1 to 3.")),
+        (SEVERAL, "3;9", "Answer with a number from 1 to 3."),
+        (ONE, "0", "Answer with a number from 1 to 3."),
+        (ONE, "4", "Answer with a number from 1 to 3."),
+        (ONE, ",", "Answer with a number from 1 to 3."),
+        (ONE, "SQLite", "Answer with a number from 1 to 3."),
         (WITH_DEFAULT, "", Picked(positions=(1,))),
-        (WITH_DEFAULT, "\x1b", Declined()),
-        (FREE, "4", OwnWords()),
+        (WITH_DEFAULT, "\x1b", None),
+        (FREE, "4", OWN_WORDS),
         (FREE, "neither, use Redis", Picked(words="neither, use Redis")),
-        (FREE, "5", Unclear("Answer with a number from 1 to 3.")),
+        (FREE, "5", "Answer with a number from 1 to 3."),
         (TYPED, "1", Picked(words="1")),
-        (TYPED, "", Declined()),
+        (TYPED, "", None),
     ],
 )
-def test_what_was_typed_is_understood(choosing: Choosing, line: str, reading: Reading) -> None:
+def test_what_was_typed_is_understood(choosing: Choosing, line: str, reading: Picked | str | None) -> None:
     assert read_choice(line, choosing) == reading
 
 

@@ -189,7 +189,7 @@ def _audience(args: Arguments, env: CliEnvironment) -> Generator[Audience]:
 
         with LiveTree(env.stdout, environ=env.environ) as tree:
             queue = PromptQueue(env, tree)
-            person = TerminalPerson(queue, tree.asking_step, tree.questioned_step)
+            person = TerminalPerson(queue, tree.asking_step)
             yield Audience(listeners=[tree, queue], approver=person, user_input=person.answer, decide=person.decide)
     else:
         hints = [EventLines(env.stdout, hint)] if args.wait else []

@@ -20,7 +20,6 @@ from ipc.events import Event
 from vibe.cli.terminal.keyboard import hushed
 from vibe.front.event_text import one_line
 from vibe.front.plan_card import card
-from vibe.view.agent_view import RequestView
 from vibe.view.plan_view import PlanView
 from vibe.view.view import NoticeView, View, apply
 
@@ -124,14 +123,7 @@ class LiveTree:
     def asking_step(self, request_id: str) -> str:
         """Id of the step whose request is open; empty if none is known. May wait as ``pause`` does."""
         with self.seen() as view:
-            request = view.requests.get(request_id)
-            return "" if request is None else _step_id(view, request)
-
-    def questioned_step(self) -> str:
-        """Id of the step whose agent asks the person something; empty if none does. May wait as ``pause`` does."""
-        with self.seen() as view:
-            questions = (each for each in view.requests.values() if each.kind == "question")
-            return next((step_id for each in questions if (step_id := _step_id(view, each))), "")
+            return view.asking_step(request_id)
 
     def _draw_until_the_end(self) -> None:
         while not self._ended.wait(SECONDS_PER_FRAME):
@@ -203,11 +195,6 @@ def plan_picture(view: View, now: float, width: int, height: int, *, chosen: str
 
 def _look(style: str) -> str:
     return " ".join(LOOKS[word] for word in style.split())
-
-
-def _step_id(view: View, request: RequestView) -> str:
-    step = view.asking_step(request)
-    return "" if step is None else step.id
 
 
 @contextmanager

@@ -74,20 +74,18 @@ class TerminalPerson:
 
     Ctrl-D, or a terminal that is gone, is a no to a call; to the rest, as Esc is, that the person would rather not.
 
-    ``asking_step`` tells the id of the step that asks for a yes, by the id of its request, ``questioned_step`` that of
-    the one whose question is open (empty: none); both may wait for a picture. ``clock`` tells unix seconds.
+    ``asking_step`` tells the id of the step that asks (empty: none), by the id of its request; it may wait for a
+    picture. ``clock`` tells unix seconds.
     """
 
     def __init__(
         self,
         desk: Desk,
         asking_step: Callable[[str], str] = lambda _request_id: "",
-        questioned_step: Callable[[], str] = str,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._desk = desk
         self._asking_step = asking_step
-        self._questioned_step = questioned_step
         self._clock = clock
 
     async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
@@ -99,9 +97,9 @@ class TerminalPerson:
         except OSError:
             return TERMINAL_CLOSED
 
-    async def answer(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:  # noqa: ARG002
+    async def answer(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
         """An answer to each question; None as soon as one is declined. Cancelling withdraws them."""
-        step_id = await to_thread.run_sync(self._questioned_step)
+        step_id = await to_thread.run_sync(self._asking_step, request_id)
         whose = f"  for step {texts.visible(step_id)}" if step_id else ""
         count = "a question" if len(questions) == 1 else f"{len(questions)} questions"
         with suppress(OSError):
@@ -153,20 +151,17 @@ async def ask_choice(conversation: Dialogue, choosing: texts.Choosing) -> texts.
     prompt = texts.prompt_text(choosing)
     while True:
         line = await conversation.answer(prompt)
-        reading = texts.Declined() if line is None else texts.read_choice(line, choosing)
-        match reading:
-            case texts.Picked():
-                return reading
-            case texts.Declined():
+        reading = None if line is None else texts.read_choice(line, choosing)
+        if isinstance(reading, str):
+            await conversation.say(f"  {reading}\n")
+        elif reading != texts.OWN_WORDS:
+            return reading
+        else:
+            words = await conversation.answer("  your words (Enter: back)  > ")
+            if words is None or words == ESCAPE:
                 return None
-            case texts.OwnWords():
-                words = await conversation.answer("  your words (Enter: back)  > ")
-                if words is None or words == ESCAPE:
-                    return None
-                if words.strip():
-                    return texts.Picked(words=words.strip())
-            case texts.Unclear(why):
-                await conversation.say(f"  {why}\n")
+            if words.strip():
+                return texts.Picked(words=words.strip())
 
 
 def accept_commands(lines: Sequence[PlannedCommand], writes: Sequence[str], env: CliEnvironment) -> bool:

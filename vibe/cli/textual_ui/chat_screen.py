@@ -122,7 +122,7 @@ class ChatScreen(LowestScreen):
         super().__init__()
         self.is_drawn = Event()
         self.store = store
-        self.requests = RequestQueue(self._step_of)
+        self.requests = RequestQueue(lambda request_id: store.view.asking_step(request_id))  # noqa: PLW0108  of the view there is then
         self.switch = switch
         self.log_view = ChatLog(id="log")
         self.start = StartPage(self.log_view, self._take_choice, clock)
@@ -468,12 +468,6 @@ class ChatScreen(LowestScreen):
     def _close(self, opened: AgentScreen) -> None:
         self.store.remove(opened.present)
         self._our_app.clear_notifications()  # all of it is in the chat, too
-
-    def _step_of(self, request_id: str) -> str:
-        """Return the id of the step that asks; blank: none does."""
-        request = self.store.view.requests.get(request_id)
-        step = None if request is None else self.store.view.asking_step(request)
-        return "" if step is None else step.id
 
     def _edited(self, text: str, name: str) -> str | None:
         """Return a text as the person's editor left it; None: there is none, which is said."""

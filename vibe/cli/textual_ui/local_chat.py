@@ -287,10 +287,6 @@ class LocalChat:
         """Say something to one of the agents at work, a step's or the person's."""
         self._talk.begin(self._tell_agent, agent_id, text)
 
-    def act_on_step(self, action: str, plan_id: str, step_id: str) -> None:  # noqa: ARG002  one plan runs at a time
-        """``cancel``, ``skip`` or ``retry`` a step of the plan that runs."""
-        self.command(f"/{action} {step_id}")
-
     async def _tell_agent(self, agent_id: str, text: str) -> None:
         session = self._talk.plans.session
         step_id = None if session is None else session.steering.step_of(agent_id)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 from anyio import Event, create_task_group, fail_after, to_thread
 from anyio.abc import TaskGroup
@@ -29,16 +28,17 @@ from vibe.view.view import lose
 REPLY_SECONDS = 15.0
 """The time that a run has to answer."""
 BY = "attached screen"
-USAGE = MappingProxyType({
-    "pause": "/pause: pause the plan",
-    "cancel": "/cancel [STEP]: cancel the plan, or one step",
-    "retry": "/retry STEP [WORDS]: run a step again, and tell its agent something",
-    "skip": "/skip STEP: skip a step",
-    "steer": "/steer STEP TEXT: tell a step's agent something",
-    "exit": "/exit: leave; the run continues",
-    "help": "/help: list these commands",
-})
-"""The commands to a run elsewhere; the rest belong to the process that holds the conversation."""
+COMMANDS = (
+    ("pause", "", "pause the plan"),
+    ("cancel", "[STEP]", "cancel the plan, or one step"),
+    ("retry", "STEP [WORDS]", "run a step again, and tell its agent something"),
+    ("skip", "STEP", "skip a step"),
+    ("steer", "STEP TEXT", "tell a step's agent something"),
+    ("exit", "", "leave; the run continues"),
+    ("help", "", "list these commands"),
+)
+"""Those to a run elsewhere: name, usage and purpose; the rest belong to the process that holds the conversation."""
+USAGE = {name: f"/{f'{name} {usage}'.rstrip()}: {about}" for name, usage, about in COMMANDS}
 
 
 class RemoteChat:
@@ -66,8 +66,7 @@ class RemoteChat:
     @property
     def about(self) -> ChatAbout:
         """The run; all that was said in it comes as events."""
-        commands = [(name, *_split(usage)) for name, usage in USAGE.items()]
-        return ChatAbout(session_id="", folder=Path(self._entry.info.cwd), saved=SavedPart(()), commands=commands)
+        return ChatAbout(session_id="", folder=Path(self._entry.info.cwd), saved=SavedPart(()), commands=COMMANDS)
 
     @property
     def is_busy(self) -> bool:
@@ -105,10 +104,6 @@ class RemoteChat:
     def tell_agent(self, agent_id: str, text: str) -> None:
         """Say something to one of the run's agents at work."""
         self._wish(Steer(text=text, agent_id=agent_id, by=BY))
-
-    def act_on_step(self, action: str, plan_id: str, step_id: str) -> None:  # noqa: ARG002  a run has one plan
-        """``cancel``, ``skip`` or ``retry`` a step of the run's plan."""
-        self._wish(Act(step_id=step_id, action=StepAction(action), by=BY))
 
     def command(self, line: str) -> None:
         """Carry out one of the few commands to a run elsewhere."""
@@ -198,12 +193,6 @@ class RemoteChat:
         """Send the person's answer, and return why it was not taken; blank: it was."""
         answer = await self._answer_to(structs.replace(reply, by=BY))
         return "" if answer.ok else answer.message
-
-
-def _split(usage: str) -> tuple[str, str]:
-    """Return the arguments and the purpose in a line of ``USAGE``."""
-    line, _, about = usage.partition(": ")
-    return line.partition(" ")[2], about
 
 
 async def hold_attached(host: Host, source: str, token: str, stage: ChatScreen) -> None:

@@ -124,9 +124,9 @@ async def test_the_person_sees_whose_question_it_is(person: Person) -> None:
         QuestionEvent(request_id="q", questions=(), subagent_step_id="a"),
     ):
         person.tree.publish(event)
-    ask = TerminalPerson(person.queue, questioned_step=person.tree.questioned_step).answer
+    ask = TerminalPerson(person.queue, person.tree.asking_step).answer
 
-    await person.answers(lambda: ask([AUTH]), "1\n")
+    await person.answers(lambda: ask([AUTH], "q"), "1\n")
 
     screen = person.terminal.screen()
     assert "? a question to you  for step a" in screen

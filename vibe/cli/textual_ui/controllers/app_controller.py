@@ -77,10 +77,6 @@ class Chat(Protocol):
         """Say something to one of the agents at work, a step's or a person's."""
         ...
 
-    def act_on_step(self, action: str, plan_id: str, step_id: str) -> None:
-        """``cancel``, ``skip`` or ``retry`` a step of a plan that runs."""
-        ...
-
     def leave(self) -> None:
         """End it."""
         ...

@@ -154,8 +154,8 @@ class AgentScreen(Screen[None]):
     def action_act(self, action: str) -> None:
         """Stop or skip the step, or have it done again."""
         tile = self.tile
-        if tile is not None and tile.step is not None and tile.plan is not None:
-            self.desk.chat.act_on_step(action, tile.plan.id, tile.step.id)
+        if tile is not None and tile.step is not None:
+            self.desk.chat.command(f"/{action} {tile.step.id}")
 
     def action_review(self) -> None:
         """Show what the step, and the others of its plan, changed."""

@@ -45,9 +45,6 @@ class ScriptedChat:
     def tell_agent(self, agent_id: str, text: str) -> None:
         self.done.append((agent_id, text))
 
-    def act_on_step(self, action: str, plan_id: str, step_id: str) -> None:
-        self.done.append((action, f"{plan_id} {step_id}"))
-
     def leave(self) -> None:
         self.done.append(("leave", ""))
 

@@ -37,10 +37,6 @@ class AgentsApp(App[None]):
         """As of a chat."""
         self.wished.append(("tell", *wish))
 
-    def act_on_step(self, *wish: str) -> None:
-        """As of a chat."""
-        self.wished.append(wish)
-
     def command(self, line: str) -> None:
         """As of a chat."""
         self.wished.append((line,))

@@ -71,7 +71,7 @@ async def test_keys_act_on_the_step_of_the_chosen_tile() -> None:
     async with app.run_test(size=(200, 40)) as pilot:
         await until(pilot, lambda: fleet.chosen == "plan/s0")
         await pilot.press("right", "x", "k", "r", "y")
-        assert app.wished == [("cancel", "plan", "s1"), ("skip", "plan", "s1"), ("retry", "plan", "s1")]
+        assert app.wished == [("/cancel s1",), ("/skip s1",), ("/retry s1",)]
 
 
 async def test_v_shows_the_changes_of_a_step_that_has_some() -> None:
@@ -93,7 +93,7 @@ async def test_what_is_typed_after_t_is_told_to_that_agent_alone_and_acts_on_not
         await until(pilot, lambda: bool(app.wished))
         assert app.wished == [("tell", "s1", "xtk")]
         await pilot.press("t", "q", "escape", "x")
-        assert app.wished[1:] == [("cancel", "plan", "s1")]
+        assert app.wished[1:] == [("/cancel s1",)]
         assert fleet.query_one(Input).value == ""
 
 

@@ -67,7 +67,7 @@ async def test_keys_stop_skip_and_repeat_the_step() -> None:
     app = OpeningApp(view_of(*SURVEYED))
     async with app.run_test(size=(120, 36)) as pilot:
         await pilot.press("x", "k", "r")
-        assert app.wished == [("cancel", "plan", "slugify"), ("skip", "plan", "slugify"), ("retry", "plan", "slugify")]
+        assert app.wished == [("/cancel slugify",), ("/skip slugify",), ("/retry slugify",)]
 
 
 @pytest.mark.parametrize("talk", ["t", "s"])
