@@ -106,7 +106,6 @@ def next_lines(plan: PlanView) -> list[str]:
 
 SECONDS_PER_TICK: Final = 1.0
 _TODO: Final = {"completed": ("✓", "done"), "in_progress": ("▸", "bold accent")}
-_PRESSURE: Final = {"$text-error": "failed", "$text-warning": "warn"}
 
 
 def overview_lines(view: View, now: float, width: int, rows: int) -> list[Line]:
@@ -177,7 +176,7 @@ def _context(view: View, width: int) -> list[Line]:
     if agent is None or not agent.context_tokens or not agent.context_limit:
         return []
     share = min(1.0, agent.context_tokens / agent.context_limit)
-    style = _PRESSURE.get(pressure(share), "")
+    style = pressure(share)
     said = (f"{share:.0%} of {short(agent.context_limit)}", style or "muted")
     full = max(1, round(share * width))
     return [

@@ -18,7 +18,8 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from vibe.cli.textual_ui.log.entry import clean_coloured
-from vibe.front.cells import cells_of, cut, fit
+from vibe.cli.textual_ui.log.rows import drawn
+from vibe.front.cells import Line, cells_of, cut, fit
 from vibe.front.event_text import one_line
 from vibe.view.agent_view import AgentView, Key
 from vibe.view.figures import clock, dollars, short
@@ -82,22 +83,20 @@ SLIM = 40
 ROOMY = 100
 """Columns from which on it names those that count everywhere."""
 KEYS = "Shift+Tab mode · Ctrl+P commands"
-AGENTS_KEY = "F2 agents"
+AGENTS_KEY, OVERVIEW_KEY = "F2 agents", "Ctrl+T overview"
 PLANNER = "planner"
 """The agent of runs that write a plan."""
 SPARED_FIRST = ("thinking", "cost", "tokens", "agent", "context")
 """Parts that go, one after the other, where the line is too short for all."""
 GAP = "   "
-MUTED = "$foreground-muted"
 
 
 class Ticker(Widget):
     """One line: mode, model, context and cost; who waits for you; keys. First of all a plan whose card is not in sight.
 
-    ``agent_id`` is the agent of the chat (blank: the view's own choice), ``overview_key`` what a person presses to see
-    more (blank: it names no keys), ``keys`` are those of the part that has the focus. ``is_hidden`` says whether the
-    card of a plan is out of sight. It redraws by itself only while it tells the time of one. A line of the person's own
-    stands in for mode, model, context and cost.
+    ``agent_id`` is the agent of the chat (blank: the view's own choice), ``keys`` are those of the part that has the
+    focus. ``is_hidden`` says whether the card of a plan is out of sight. It redraws by itself only while it tells the
+    time of one. A line of the person's own stands in for mode, model, context and cost.
     """
 
     DEFAULT_CSS = """
@@ -110,13 +109,11 @@ class Ticker(Widget):
     def __init__(
         self,
         *,
-        overview_key: str = "Ctrl+T",
         is_hidden: Callable[[PlanView], bool] = lambda _: False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__()
         self.agent_id = ""
-        self.overview_key = overview_key
         self.keys = ""
         self.sign = ("", "")
         """The words for what waits for the person, and their style, as the bottom of the screen has them."""
@@ -166,7 +163,7 @@ class Ticker(Widget):
     def _line(self) -> Content:
         plan = self._hidden
         lead = "" if plan is None else plan_words(plan, self._clock())
-        ends = (self.sign, (self._hint(), MUTED))
+        ends = (self.sign, (self._hint(), "muted"))
         return ticker_line(self._view, self.agent, self.size.width, lead=lead, ends=ends, own=self._own)
 
     def show_sign(self, words: str, style: str) -> None:
@@ -183,12 +180,12 @@ class Ticker(Widget):
     def _hint(self) -> str:
         """The keys that a person may not know of now."""
         width = self.screen.size.width
-        if self.keys or not self.overview_key or width < SLIM:
+        if self.keys or width < SLIM:
             return self.keys
         if is_live(self._view.plan):
             return AGENTS_KEY
         if width < ROOMY:
-            return f"{self.overview_key} overview"
+            return OVERVIEW_KEY
         return "" if self._view.requests else KEYS
 
 
@@ -229,34 +226,29 @@ def ticker_line(
 
     ``ends`` are texts at its right end, with their styles.
     """
-    ends = [(text, style) for text, style in ends if text]
-    taken = sum(cell_len(text) + len(GAP) for text, _ in ends) + 1
-    parts: list[tuple[str, str] | Content] = [(" ", "")]
-    room = max(0, width - taken)
+    right = [piece for end in ends if end[0] for piece in ((GAP, ""), end)]
+    left: Line = [(" ", "")]
+    room = max(0, width - cells_of(right) - 1)
     if lead:
-        parts += [(cut(lead, room), "bold $foreground"), (GAP, "")]
+        left += [(cut(lead, room), "bold $foreground"), (GAP, "")]
         room = max(0, room - cell_len(lead) - len(GAP))
-    if own is None:
-        parts += _facts(view, agent, room)
-    elif room > len(GAP):
-        parts.append(own.truncate(room, ellipsis=True))
-    left = Content.assemble(*parts).cell_length
-    parts.append((" " * max(0, width - left - taken + 1), ""))
-    for end in ends:
-        parts += [(GAP, ""), end]
-    return Content.assemble(*parts)[:width]
+    shown = drawn(left if own is not None else [*left, *_facts(view, agent, room)])
+    if own is not None and room > len(GAP):
+        shown += own.truncate(room, ellipsis=True)
+    blank = " " * max(0, width - shown.cell_length - cells_of(right))
+    return (shown + drawn([(blank, ""), *right]))[:width]
 
 
-def _facts(view: View, agent: AgentView | None, room: int) -> list[tuple[str, str]]:
+def _facts(view: View, agent: AgentView | None, room: int) -> Line:
     """The parts on the conversation, in at most so many cells."""
     said = _about(view, agent)
     for spare in SPARED_FIRST:
         if sum(cell_len(text) + 3 for text, _ in said.values()) - 3 <= room:
             break
         said.pop(spare, None)
-    parts: list[tuple[str, str]] = []
+    parts: Line = []
     for text, style in said.values():
-        parts += [(" · ", MUTED), (text, style)] if parts else [(text, style)]
+        parts += [(" · ", "muted"), (text, style)] if parts else [(text, style)]
     return parts if cells_of(parts) <= room else fit(parts, room)
 
 
@@ -276,7 +268,7 @@ UNASKED: Final = "AUTO-APPROVES EVERYTHING"
 
 
 def _about(view: View, agent: AgentView | None) -> dict[str, tuple[str, str]]:
-    """The parts of the line on a conversation and its agent, by name: text and style."""
+    """The parts of the line on a conversation and its agent, by name."""
     said = {} if agent is None else _about_agent(agent)
     if view.spent.calls:
         said["tokens"] = (f"{short(view.spent.tokens)} tok", "")
@@ -292,7 +284,7 @@ def _about_agent(agent: AgentView) -> dict[str, tuple[str, str]]:
         name: (one_line(text, 40), style)
         for name, text, style in (
             ("agent", own, ""),
-            ("mode", mode, "bold $text-error" if mode == UNASKED else ""),
+            ("mode", mode, "bold failed" if mode == UNASKED else ""),
             ("model", agent.model, ""),
             ("thinking", thinking, ""),
         )
@@ -306,7 +298,7 @@ def _about_agent(agent: AgentView) -> dict[str, tuple[str, str]]:
 
 def pressure(share: float) -> str:
     """The style for a share of something that must not run out."""
-    return "$text-error" if share >= 0.9 else "$text-warning" if share >= 0.7 else ""
+    return "failed" if share >= 0.9 else "warn" if share >= 0.7 else ""
 
 
 EVERY_SECONDS: Final = 1.0

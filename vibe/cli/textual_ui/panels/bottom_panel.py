@@ -19,7 +19,7 @@ from vibe.cli.textual_ui.panels.panel_frame import NARROW, PanelFrame, TypingGua
 from vibe.cli.textual_ui.panels.plan_panels import FailedPanel, LeavePanel, PlanPanel, failed_steps
 from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
 from vibe.cli.textual_ui.panels.request_panels import panel_for
-from vibe.cli.textual_ui.panels.request_queue import PendingRequest, RequestQueue, RequestReply
+from vibe.cli.textual_ui.panels.request_queue import PendingRequest, RequestQueue
 
 if TYPE_CHECKING:  # it loads tree-sitter
     from textual.widgets import TextArea
@@ -199,11 +199,6 @@ class BottomPanel(Vertical):
         event.stop()
         self.show_input()
 
-    @on(PanelFrame.Replied)
-    def _replied(self, event: PanelFrame.Replied) -> None:
-        event.stop()
-        self.run_worker(self._answer(event.pending, event.reply), group="answers")
-
     @on(ProposalPanel.Answered)
     def _proposal_answered(self, event: ProposalPanel.Answered) -> None:
         if event.word in {"run", "drop"}:
@@ -219,12 +214,6 @@ class BottomPanel(Vertical):
         elif event.line:
             self._aside.add(panel)
             self._settle()
-
-    async def _answer(self, pending: PendingRequest, reply: RequestReply) -> None:
-        problem = await self._queue.answer(pending, reply)
-        panel = self._panels.get(pending)
-        if problem and panel is not None:
-            panel.tell(problem)
 
     def _changed(self) -> None:
         if self.is_attached:

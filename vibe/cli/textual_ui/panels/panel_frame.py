@@ -25,8 +25,6 @@ from textual.style import Style
 from textual.visual import Visual
 from textual.widgets import Input, Static
 
-from vibe.cli.textual_ui.panels.request_queue import PendingRequest, RequestReply
-
 BAR: Final = "│ "
 """Stands before the lines of a command, a file or a diff."""
 DIFF_STYLES: Final = {"+": "$text-success", "-": "$text-error", "@": "$text-accent"}
@@ -307,13 +305,6 @@ class PanelFrame(Vertical):
     place: reactive[tuple[int, int]] = reactive((1, 1))
     """Its number among all that wait, and how many these are."""
 
-    @dataclass
-    class Replied(Message):
-        """The person answered the request."""
-
-        pending: PendingRequest
-        reply: RequestReply
-
     class PutOff(Message):
         """The person wants the prompt now, and this later."""
 
@@ -326,7 +317,6 @@ class PanelFrame(Vertical):
         self._keys = Static(classes="panel--keys")
         self._notice = ""
         self._used_words: Callable[[str], object] | None = None
-        self._has_replied = False
         self._is_wanted = False
 
     # --- for those that are panels
@@ -381,14 +371,8 @@ class PanelFrame(Vertical):
 
     def tell(self, notice: str) -> None:
         """Say something above the lines, until the next key."""
-        self._notice, self._has_replied = notice, False
+        self._notice = notice
         self.redraw()
-
-    def reply(self, pending: PendingRequest, reply: RequestReply) -> None:
-        """Give the person's answer; only the first counts, unless it is refused."""
-        if not self._has_replied:
-            self._has_replied = True
-            self.post_message(self.Replied(pending, reply))
 
     def ask_words(self, placeholder: str, use: Callable[[str], object]) -> None:
         """Have the person type a line; Esc goes back. ``use`` gets what they typed, blanks around it cut off.

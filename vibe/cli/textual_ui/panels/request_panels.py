@@ -14,7 +14,7 @@ from ipc.commands import AnswerQuestion, Approve, Decide
 from ipc.events import ApprovalRequestEvent, CommandDisplay, PlanDecisionEvent, QuestionEvent
 from vibe.cli.textual_ui.log.painter import diff_blocks
 from vibe.cli.textual_ui.panels.panel_frame import BAR, Line, LineView, PanelFrame, TypingGuard
-from vibe.cli.textual_ui.panels.request_queue import PendingRequest
+from vibe.cli.textual_ui.panels.request_queue import PendingRequest, RequestReply
 from vibe.front.request_text import (
     ANSWERS,
     DIGITS,
@@ -55,6 +55,19 @@ class RequestPanel(PanelFrame):
     def __init__(self, pending: PendingRequest, guard: TypingGuard) -> None:
         super().__init__(guard)
         self.pending = pending
+        self._has_replied = False
+
+    def reply(self, reply: RequestReply) -> None:
+        """Give the person's answer; only the first counts, unless it is refused."""
+        if not self._has_replied:
+            self._has_replied = True
+            self.screen.run_worker(self._answer(reply), group="answers")  # it is sent, even if the panel goes
+
+    async def _answer(self, reply: RequestReply) -> None:
+        problem = await self.pending.queue.answer(self.pending, reply)
+        if problem and self.is_attached:
+            self._has_replied = False
+            self.tell(problem)
 
     @property
     def whose(self) -> tuple[str, str]:
@@ -117,11 +130,11 @@ class ApprovalPanel(RequestPanel):
         if answer.scope is None:
             self.ask_words("why not? the agent reads it (optional)", self._refuse)
         else:
-            self.reply(self.pending, Approve(request_id=self.pending.id, allow=True, scope=answer.scope))
+            self.reply(Approve(request_id=self.pending.id, allow=True, scope=answer.scope))
         return True
 
     def _refuse(self, reason: str) -> None:
-        self.reply(self.pending, Approve(request_id=self.pending.id, allow=False, reason=reason))
+        self.reply(Approve(request_id=self.pending.id, allow=False, reason=reason))
 
 
 def _call(event: ApprovalRequestEvent) -> Iterator[Line]:
@@ -364,7 +377,7 @@ class QuestionPanel(ChoicePanel):
         self._send(())
 
     def _send(self, answers: tuple[tuple[str, ...], ...]) -> None:
-        self.reply(self.pending, AnswerQuestion(request_id=self.pending.id, answers=answers))
+        self.reply(AnswerQuestion(request_id=self.pending.id, answers=answers))
 
     def _go_to(self, number: int) -> None:
         self._at, self.chooser = number, self._choosers[number]
@@ -405,7 +418,7 @@ class DecisionPanel(ChoicePanel):
     def accept(self, positions: Sequence[int], words: str = "") -> None:  # noqa: ARG002  only options are asked for
         """Decide for these options."""
         chosen = tuple(self._event.options[position] for position in positions)
-        self.reply(self.pending, Decide(decision_id=self._event.decision_id, selections=chosen))
+        self.reply(Decide(decision_id=self._event.decision_id, selections=chosen))
 
     def decline(self) -> None:
         """Put it off."""

@@ -31,13 +31,13 @@ class PendingRequest(Struct, kw_only=True, eq=False):
 
     id: str
     event: RequestPayload
-    step_of: Callable[[str], str]
+    queue: RequestQueue
     give: RemoteAnswer
 
     @property
     def step_id(self) -> str:
         """The id of the step that asks; empty: none does, or it is not known yet."""
-        return self.step_of(self.id)
+        return self.queue.step_of(self.id)
 
 
 class Awaited(Generic[T]):
@@ -66,7 +66,7 @@ class RequestQueue:
     """
 
     def __init__(self, step_of: Callable[[str], str]) -> None:
-        self._step_of = step_of
+        self.step_of = step_of
         self.changed: Callable[[], object] = lambda: None
         """Called when a request came or left."""
         self._pending: dict[str, PendingRequest] = {}
@@ -130,7 +130,7 @@ class RequestQueue:
             answer.give(reply)
             return ""
 
-        pending = PendingRequest(id=request_id, event=event, step_of=self._step_of, give=give)
+        pending = PendingRequest(id=request_id, event=event, queue=self, give=give)
         self._add(pending)
         try:
             return await answer.given()
@@ -142,7 +142,7 @@ class RequestQueue:
     def add_remote(self, request: RequestView, answer: RemoteAnswer) -> None:
         """Have the person answer a request of another process; ``answer`` sends what they say. One known is no news."""
         if request.id not in self._pending:
-            self._add(PendingRequest(id=request.id, event=request.event, step_of=self._step_of, give=answer))
+            self._add(PendingRequest(id=request.id, event=request.event, queue=self, give=answer))
 
     def withdraw(self, request_id: str) -> None:
         """Take a request away that was answered elsewhere or withdrawn; an unknown one is ignored."""

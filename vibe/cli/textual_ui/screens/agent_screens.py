@@ -37,7 +37,6 @@ from vibe.view.view import View
 
 NOTHING_YET: Final = "nothing here yet"
 LONGEST: Final = 400
-CONTEXT: Final = {"$text-error": "failed", "$text-warning": "warn"}
 ACTIONS: Final = frozenset({"talk", "act", "review", "go_to_request", "next_agent", "choose", "open", "filter"})
 """Those of keys that count only where neither the line nor a panel has the focus."""
 
@@ -133,15 +132,6 @@ class AgentScreen(Screen[None]):
         """Give a key to the panel."""
         if self._panel is not None and self.focused is self.body:
             self._panel[1].on_key(event)
-
-    @on(PanelFrame.Replied)
-    def _replied(self, event: PanelFrame.Replied) -> None:
-        self.run_worker(self._answer(event), group="answers")
-
-    async def _answer(self, event: PanelFrame.Replied) -> None:
-        problem = await self.desk.requests.answer(event.pending, event.reply)
-        if problem and self._panel is not None and self._panel[0] is event.pending:
-            self._panel[1].tell(problem)
 
     @on(PanelFrame.PutOff)
     def _put_off(self) -> None:
@@ -295,7 +285,7 @@ def _state(tile: Tile, agent: AgentView | None, now: float, width: int) -> tuple
     words, style = tile_doing(tile, now) if tile.state == "failed" else (agent.doing() or agent.outcome or "", "")
     about = one_line(" · ".join(filter(None, (which, agent.profile, agent.model))), LONGEST)
     share = (agent.context_tokens or 0) / agent.context_limit if agent.context_limit else 0.0
-    context: Line = [(f"{share:.0%} context ", CONTEXT.get(pressure(share), "muted"))] if share else []
+    context: Line = [(f"{share:.0%} context ", pressure(share) or "muted")] if share else []
     said: Line = [
         ("   ", ""),
         (about + " · " * bool(about and words), "muted"),

@@ -9,7 +9,14 @@ from textual.app import App, ComposeResult
 
 from ipc import events as e
 from tests.unit.cli.textual_ui.overview.views import SURVEYED, TALKED, give, until, view_of
-from vibe.cli.textual_ui.overview.ticker import StatusLine, Ticker, own_content, status_document, ticker_line
+from vibe.cli.textual_ui.overview.ticker import (
+    OVERVIEW_KEY,
+    StatusLine,
+    Ticker,
+    own_content,
+    status_document,
+    ticker_line,
+)
 from vibe.view.view import View
 
 ENVIRON = {"PATH": "/usr/bin:/bin"}
@@ -23,7 +30,7 @@ class StatusStage(App[None]):
     def __init__(self, command: str, folder: Path) -> None:
         super().__init__()
         self.said: list[tuple[str, str]] = []
-        self.ticker = Ticker(overview_key="")
+        self.ticker = Ticker()
         self.line = StatusLine(self.ticker, command, ENVIRON, folder, self.say)
 
     def say(self, text: str, status: str) -> None:
@@ -39,7 +46,7 @@ class StatusStage(App[None]):
 
     @property
     def shown(self) -> str:
-        return self.ticker.render().plain.strip()
+        return self.ticker.render().plain.removesuffix(OVERVIEW_KEY).strip()
 
 
 async def test_the_first_line_that_the_command_prints_stands_in_the_bottom_line(tmp_path: Path) -> None:
