@@ -10,8 +10,7 @@ from vibe.front.output import SENTENCE_LENGTH, TROUBLE, EventLines
 from vibe.system.failing_lines import failing_line
 from vibe.system.plain_text import plain
 from vibe.view.agent_view import CHECK, HOST_TOOL, in_verbs
-from vibe.view.figures import took
-from vibe.view.plan_view import StepView
+from vibe.view.figures import counter, took
 from vibe.view.view import PASSING, SUMMARISED, View, apply
 
 
@@ -41,7 +40,7 @@ class ProgressLines(EventLines):
         line = self._line(event)
         whose = f"{one_line(event.subagent_step_id)}: " if event.subagent_step_id else ""
         limit = SENTENCE_LENGTH if isinstance(event, (*TROUBLE, e.PlanStartedEvent)) else LINE_LENGTH
-        return f"[{_clock(event.ts - self._began)}] {whose}{one_line(line, limit)}\n" if line else ""
+        return f"[{counter(event.ts - self._began)}] {whose}{one_line(line, limit)}\n" if line else ""
 
     def _line(self, event: e.Event) -> str:
         match event:
@@ -52,7 +51,7 @@ class ProgressLines(EventLines):
             case e.PlanDecisionEvent() | e.PlanRevisedEvent():
                 return describe(event)
             case e.SubAgentStartedEvent():
-                step = self._step_of(event, event.subagent_step_id)
+                step = self._view.step(event.plan_id, event.subagent_step_id)
                 return f"revising the plan: {event.title}" if step is not None and step.replanning else ""
             case e.ToolCallEvent():
                 return self._call(event)
@@ -63,7 +62,7 @@ class ProgressLines(EventLines):
 
     def _step(self, event: e.PlanStepUpdateEvent) -> str:
         """Return a transition in words; none for waiting, which most steps begin with."""
-        step = self._step_of(event, event.step_id)
+        step = self._view.step(event.plan_id, event.step_id)
         begun, fixed = (0, 0) if step is None else (step.state.begun, step.fixed)
         name = one_line(event.step_id)
         after = f" after {took(event.duration_s)}" if event.duration_s is not None else ""
@@ -84,10 +83,6 @@ class ProgressLines(EventLines):
                 return f"{name} stopped{after}{because}"
             case _:
                 return ""
-
-    def _step_of(self, event: e.Event, step_id: str | None) -> StepView | None:
-        plan = self._view.plans.get(event.plan_id or "")
-        return None if plan is None else plan.steps.get(step_id or "")
 
     def _call(self, event: e.ToolCallEvent) -> str:
         if event.tool == HOST_TOOL:
@@ -123,12 +118,6 @@ _FOLDED = (
     e.ToolResultEvent,
 )
 """The events that a line, or a later one, is made of."""
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(max(0, int(seconds)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def _beginning(event: e.PlanStartedEvent | e.PlanResumedEvent) -> str:

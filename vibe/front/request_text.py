@@ -17,6 +17,7 @@ from vibe.front.event_text import one_line, plus_minus
 from vibe.front.start_screen import moment
 from vibe.system.plain_text import ESCAPE
 from vibe.view.agent_view import VERBS
+from vibe.view.figures import counter
 from vibe.view.plan_view import labelled
 
 PREVIEW_LINES = 20
@@ -99,12 +100,16 @@ def head_of(request: ApprovalRequestEvent) -> tuple[str, str, str]:
     return verb, what, ""
 
 
-def shown_arguments(request: ApprovalRequestEvent) -> dict[str, Any]:
-    """Return the arguments that neither the head nor a diff tells, those that are shown whole first."""
+def shown_arguments(request: ApprovalRequestEvent) -> dict[str, str]:
+    """Return the arguments that neither the head nor a diff tells, as texts, those that are shown whole first."""
     told = head_of(request)[1].removesuffix("?").split(", ")
     hidden = SHOWN_BY_DIFF if request.diff else frozenset[str]()
-    shown = {name: value for name, value in request.arguments.items() if name not in hidden}
-    names = [name for name, value in shown.items() if name not in TARGETS or visible(str(value)) not in told]
+    shown = {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in request.arguments.items()
+        if name not in hidden
+    }
+    names = [name for name, text in shown.items() if name not in TARGETS or visible(text) not in told]
     return {name: shown[name] for name in sorted(names, key=lambda name: name not in FULL)}
 
 
@@ -198,8 +203,7 @@ def without_gaps(text: str) -> list[str]:
     return lines or [""]
 
 
-def _argument(name: str, value: Any) -> list[str]:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+def _argument(name: str, text: str) -> list[str]:
     if name in FULL:
         first, *others = map(visible, without_gaps(text))
         lines = [f"    {name}: {first}", *(f"      {line}" for line in others)]
@@ -312,11 +316,8 @@ def answers_in(printed: str) -> list[tuple[str, str]]:
 
 def time_left(decision: PlanDecisionEvent, now: float) -> str:
     """Return when a decision is taken without the person, and how; ``now`` in unix seconds."""
-    left = max(0, round(decision.ts + decision.timeout_seconds - now))
-    hours, minutes, seconds = left // 3600, left // 60 % 60, left % 60
-    clock = f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
     outcome = f"choosing {visible(labelled(decision, decision.default))}" if decision.default else "the plan pauses"
-    return f"  in {clock}: {outcome}"
+    return f"  in {counter(round(decision.ts + decision.timeout_seconds - now))}: {outcome}"
 
 
 def options_text(choosing: Choosing) -> str:

@@ -698,10 +698,6 @@ class AgentView(Struct, kw_only=True, eq=False):
         self.does(waiting(self))
         return self.transcript.told(event)
 
-    def printed(self, event: e.ToolStreamEvent) -> EntryView | None:
-        """A call printed something; returns its entry."""
-        return self.transcript.printed(event)
-
     def piece(self, event: e.AssistantDeltaEvent | e.ReasoningDeltaEvent) -> EntryView | None:
         """A piece of an answer or a reasoning came; returns the entry it belongs to."""
         entry = self.transcript.piece(event)

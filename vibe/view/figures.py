@@ -23,6 +23,13 @@ def clock(seconds: float) -> str:
     return f"{minutes}:{rest:02}" if minutes else f"{whole} s"
 
 
+def counter(seconds: float) -> str:
+    """A time with its seconds, however long it is: ``0:06``, ``1:20``, ``1:02:03``."""
+    minutes, rest = divmod(max(0, int(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
 def short(count: int) -> str:
     """A number of tokens in at most five characters up to a billion: ``950``, ``1.9k``, ``41k``, ``2.5M``."""
     for size, unit in ((1_000_000, "M"), (1_000, "k")):

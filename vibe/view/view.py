@@ -117,10 +117,14 @@ class View(Struct, kw_only=True, eq=False):
         """The agent that an event is about; None: nothing was heard of it before."""
         return self.agents.get(event.subagent_id or _own_id(self, event))
 
+    def step(self, plan_id: str | None, step_id: str | None) -> StepView | None:
+        """A step of a plan; None: there is none."""
+        plan = self.plans.get(plan_id or "")
+        return None if plan is None else plan.steps.get(step_id or "")
+
     def step_of(self, agent: AgentView) -> StepView | None:
         """The step an agent works on."""
-        plan = self.plans.get(agent.plan_id or "")
-        return None if plan is None else plan.steps.get(agent.step_id or "")
+        return self.step(agent.plan_id, agent.step_id)
 
     def asking_step(self, request_id: str) -> str:
         """The id of the step that asks; blank: none does, or it is not known."""
@@ -185,14 +189,6 @@ def _own_id(view: View, event: e.Event) -> str:
         return f"{event.plan_id or ''}/{event.subagent_step_id}"
     session = event.session_id or event.source
     return view.aliases.get(session, session)
-
-
-def _step(view: View, event: e.Event) -> StepView | None:
-    """The step that an event is about."""
-    if event.subagent_step_id is None:
-        return None
-    plan = view.plans.get(event.plan_id or "")
-    return None if plan is None else plan.steps.get(event.subagent_step_id)
 
 
 def _seen(view: View, agent: AgentView, entry: EntryView | None = None) -> Changed:
@@ -378,7 +374,8 @@ def _asked(view: View, _: RunView, event: e.ApprovalRequestEvent | e.QuestionEve
     call = None if isinstance(event, e.QuestionEvent) else agent.transcript.call(event.tool_call_id)
     if call is not None and call.status == "queued":  # its turn has come
         call.status = "running"
-    return (*_seen(view, agent, call), *gone, *_waits(view, agent, event.ts), key)
+    _waits(view, agent, event.ts)
+    return (*_seen(view, agent, call), *gone, key)
 
 
 def _settled(view: View, _: RunView, event: _Answer) -> Changed:
@@ -402,14 +399,11 @@ def _said_elsewhere(event: _Answer) -> str:
     return f"{given} in another window" if event.by == "control" else f"{given} by {event.by}"
 
 
-def _waits(view: View, agent: AgentView, at: float) -> Changed:
+def _waits(view: View, agent: AgentView, at: float) -> None:
     """Have the step of an agent know whether it waits for a person from then on (unix seconds)."""
     plan, step = view.plans.get(agent.plan_id or ""), view.step_of(agent)
-    if plan is None:
-        return ()
-    if step is not None and step.status == RUNNING:
+    if plan is not None and step is not None and step.status == RUNNING:
         step.turn("ask" if step.is_asking else "work", plan.clock(at))
-    return (plan.key,)
 
 
 def _withdrawn(view: View, request_ids: Iterable[str], at: float) -> Changed:
@@ -425,7 +419,7 @@ def _withdrawn(view: View, request_ids: Iterable[str], at: float) -> Changed:
             agent.requests.pop(request_id, None)
             step = view.step_of(agent)
             keys += [agent.key] if step is None else [agent.key, step.key]
-            keys += _waits(view, agent, at)
+            _waits(view, agent, at)
     return tuple(keys)
 
 
@@ -506,8 +500,7 @@ def _proposed(view: View, _: RunView, event: e.PlanProposedEvent) -> Changed:
 
 
 def _step_waits(view: View, _: RunView, event: e.PlanWaitingEvent) -> Changed:
-    plan = view.plans.get(event.plan_id or "")
-    step = None if plan is None else plan.steps.get(event.step_id)
+    step = view.step(event.plan_id, event.step_id)
     if step is None:
         return ()
     step.waits = event
@@ -515,7 +508,7 @@ def _step_waits(view: View, _: RunView, event: e.PlanWaitingEvent) -> Changed:
 
 
 def _worktree(view: View, _: RunView, event: e.WorktreeEvent) -> Changed:
-    step = _step(view, event)
+    step = view.step(event.plan_id, event.subagent_step_id)
     if step is None:
         return ()
     if step.status == RUNNING:
@@ -545,7 +538,8 @@ def _session(view: View, run: RunView, event: e.SessionStartedEvent | e.SessionE
 
 
 def _usage(view: View, _: RunView, event: e.UsageEvent) -> Changed:
-    plan, step, agent = view.plans.get(event.plan_id or ""), _step(view, event), view.agent_of(event)
+    plan, agent = view.plans.get(event.plan_id or ""), view.agent_of(event)
+    step = view.step(event.plan_id, event.subagent_step_id)
     view.spent.add(event)
     keys: list[Key] = [("spent",)]
     for part in (plan, step, agent):
@@ -566,7 +560,7 @@ def _trouble(view: View, _: RunView, event: e.WarningEvent | e.ErrorEvent) -> Ch
         keys += _notice(view, event, kind, event.message)
     if agent is not None and (is_told or (event.code in SUMMARISED and not event.plan_id)):
         keys += _note(agent, event, event.message, event.code, kind)
-    step = _step(view, event)
+    step = view.step(event.plan_id, event.subagent_step_id)
     if step is not None and step.status != RUNNING:
         return tuple(keys)
     if agent is not None:
@@ -600,7 +594,7 @@ _HANDLERS: Final[tuple[tuple[_Take, tuple[type[e.BaseEvent], ...]], ...]] = (
     (_does(AgentView.told), (e.UserMessageEvent,)),
     (_answer, (e.AssistantEvent,)),
     (_does(AgentView.tool), (e.ToolQueuedEvent, e.ToolArgumentsEvent)),
-    (_does(AgentView.printed), (e.ToolStreamEvent,)),
+    (_does(lambda agent, event: agent.transcript.printed(event)), (e.ToolStreamEvent,)),
     (_tool, (e.ToolCallEvent, e.ToolResultEvent)),
     (_compaction, (e.CompactStartEvent, e.CompactEndEvent)),
     (_model, (e.ModelStartedEvent, e.ModelEndedEvent)),

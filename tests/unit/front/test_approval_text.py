@@ -163,7 +163,7 @@ def test_a_call_is_told_by_what_happens_and_to_what(preview: Display | None, sai
 
 def test_what_the_head_says_is_not_repeated_below_it() -> None:
     asked = request("read_file", "read_file a", limit=3, path="a", command="x")
-    assert shown_arguments(asked) == {"command": "x", "limit": 3}
+    assert shown_arguments(asked) == {"command": "x", "limit": "3"}
     assert "path" in shown_arguments(replace(asked, preview=CommandDisplay(command="x")))
 
 

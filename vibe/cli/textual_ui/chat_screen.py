@@ -279,13 +279,13 @@ class ChatScreen(LowestScreen):
         """
         if self.store.screen.phase is ScreenPhase.LEAVING:
             self.parting = text.partition("\n")[0]
-        if not self._our_app.is_running:
+        if not self.our_app.is_running:
             return  # it broke down, and what it held is being closed
         self.store.flush()  # what it is about comes first
         self.presenter.say(text, status)
         if self.store.screen.phase is ScreenPhase.STARTING:
             self._said_early.append((text, status))
-        if self._our_app.screen is not self:
+        if self.our_app.screen is not self:
             first, *_ = text.splitlines() or [""]
             severity = "error" if status == "error" else "information"
             self.notify(first, severity=severity, timeout=SAID_SECONDS, markup=False)
@@ -300,7 +300,7 @@ class ChatScreen(LowestScreen):
 
     def copy(self, text: str) -> None:
         """Put text on the person's clipboard."""
-        self._our_app.copy_to_clipboard(text)
+        self.our_app.copy_to_clipboard(text)
 
     def edit(self, text: str, name: str) -> str:
         """Have the person change a text in their editor, as a file of that name, and return it.
@@ -311,7 +311,7 @@ class ChatScreen(LowestScreen):
             EditorError: there is no editor, or it failed.
         """
         outcome: str | Exception = text
-        with self._our_app.suspend():  # Textual's does not come back from an error within
+        with self.our_app.suspend():  # Textual's does not come back from an error within
             try:
                 outcome = edited(text, name, self._env)
             except Exception as error:  # noqa: BLE001  raised below
@@ -362,11 +362,11 @@ class ChatScreen(LowestScreen):
         )
 
         chat, view = self._controller.chat, self.store.view
-        if chat is not None and self._our_app.screen is self:  # else one was just opened
+        if chat is not None and self.our_app.screen is self:  # else one was just opened
             desk = AgentDesk(chat=chat, requests=self.requests, read=self._read, clock=self._clock)
             opened = TranscriptScreen(view, desk, tile_id) if tile_id else FleetScreen(view, desk)
             self.store.add(opened.present)
-            self._our_app.push_screen(opened, lambda _: self._close(opened))
+            self.our_app.push_screen(opened, lambda _: self._close(opened))
 
     @on(DescendantFocus)
     def _tell_keys(self) -> None:
@@ -458,7 +458,8 @@ class ChatScreen(LowestScreen):
             self._controller.leave()
 
     @property
-    def _our_app(self) -> App[None]:
+    def our_app(self) -> App[None]:
+        """The app."""
         return cast("App[None]", self.app)  # pyright: ignore[reportUnknownMemberType]  Textual's has no type
 
     @on(Ticker.PlanWanted)
@@ -467,7 +468,7 @@ class ChatScreen(LowestScreen):
 
     def _close(self, opened: AgentScreen) -> None:
         self.store.remove(opened.present)
-        self._our_app.clear_notifications()  # all of it is in the chat, too
+        self.our_app.clear_notifications()  # all of it is in the chat, too
 
     def _edited(self, text: str, name: str) -> str | None:
         """Return a text as the person's editor left it; None: there is none, which is said."""

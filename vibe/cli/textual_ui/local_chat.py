@@ -42,44 +42,6 @@ from vibe.front.start_facts import agent_facts, left_line, priced_facts, project
 from vibe.system.errors import ConfigError, UsageError, VibeError
 from vibe.system.own_places import user_home_of
 
-
-class PlannerController:
-    """Has plans proposed and run on a stage; an event sink that hears of proposals and decisions."""
-
-    def __init__(self, stage: ChatScreen) -> None:
-        self._stage = stage
-        self._proposed: PlanProposedEvent | None = None
-
-    def publish(self, event: BusEvent) -> None:
-        """Take one event."""
-        if isinstance(event, PlanProposedEvent):
-            self._proposed = event
-        elif isinstance(event, AnswerEvent | PlanDecisionEvent) and event.plan_id:
-            presenter = self._stage.presenter
-            presenter.tell_answers(answers_of(event), event.by, event.ts)
-
-    async def accept(self, draft: PlanDraft) -> PlanVerdict:
-        """Show the last version and return the person's answer; cancelling takes it away."""
-        if self._proposed is None:
-            raise AssertionError("a draft with a version was announced")
-        document = draft.loaded.source_bytes.decode("utf-8", "replace")
-        kind, text = await self._stage.asked_about(self._proposed, document)
-        return PlanVerdict(VerdictKind(kind), text)
-
-    def audience(self) -> Audience:
-        """Return the person as the audience of one run of a plan."""
-        asks = self._stage.requests
-        return Audience(
-            listeners=[self._stage.store, self], approver=asks, user_input=asks.user_input, decide=asks.decider
-        )
-
-    def end(self, run: PlanRun) -> None:
-        """Say what is to be done after a run."""
-        lines = below_card(run)
-        if lines:
-            self._stage.say("\n".join(lines).strip())
-
-
 EDITS = "accept-edits"
 MODES = ("default", EDITS, "plan")
 """The agents that one goes through by a key; others are chosen by their names."""
@@ -93,19 +55,22 @@ RETRY_SECONDS = 1.0
 class LocalTalk(HeldTalk):
     """One conversation after another, until the person leaves; the ``Talk`` that slash commands see.
 
+    It has plans proposed and run on the stage, as a sink of events that hears of proposals and decisions.
     ``stage`` is the screen, ``commands`` are those of the conversation, ``limits`` those of each prompt.
     """
 
     ERROR_SIGN = ""
 
     def __init__(self, runtime: Runtime, opening: Opening, limits: PromptLimits, stage: ChatScreen) -> None:
-        planner = PlannerController(stage)
-        accept, audience = planner.accept, planner.audience
         plans = PlanTalk(
-            accept=accept, audience=audience, ended=planner.end, begun=stage.plannings.begin, shows_planning=True
+            accept=self._accept,
+            audience=self._audience,
+            ended=self._plan_ended,
+            begun=stage.plannings.begin,
+            shows_planning=True,
         )
         seat = Seat(
-            listeners=[stage.store, planner],
+            listeners=[stage.store, self],
             approver=stage.requests,
             user_input=stage.requests.user_input,
             prompted=stage.hear,
@@ -114,6 +79,35 @@ class LocalTalk(HeldTalk):
         self._limits = limits
         self._stage = stage
         self._leaving = Event()
+        self._proposed: PlanProposedEvent | None = None
+
+    def publish(self, event: BusEvent) -> None:
+        """Hear of a proposal, and of answers that a plan was given."""
+        if isinstance(event, PlanProposedEvent):
+            self._proposed = event
+        elif isinstance(event, AnswerEvent | PlanDecisionEvent) and event.plan_id:
+            self._stage.presenter.tell_answers(answers_of(event), event.by, event.ts)
+
+    async def _accept(self, draft: PlanDraft) -> PlanVerdict:
+        """Show the last version and return the person's answer; cancelling takes it away."""
+        if self._proposed is None:
+            raise AssertionError("a draft with a version was announced")
+        document = draft.loaded.source_bytes.decode("utf-8", "replace")
+        kind, text = await self._stage.asked_about(self._proposed, document)
+        return PlanVerdict(VerdictKind(kind), text)
+
+    def _audience(self) -> Audience:
+        """Return the person as the audience of one run of a plan."""
+        asks = self._stage.requests
+        return Audience(
+            listeners=[self._stage.store, self], approver=asks, user_input=asks.user_input, decide=asks.decider
+        )
+
+    def _plan_ended(self, run: PlanRun) -> None:
+        """Say what is to be done after a run of a plan."""
+        lines = below_card(run)
+        if lines:
+            self.say("\n".join(lines).strip())
 
     async def hold(self) -> None:
         """Open the conversation and hold it until ``leave``; what is at work then is interrupted and written down.

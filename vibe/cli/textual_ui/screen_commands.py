@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from anyio import to_thread
 
@@ -43,7 +43,7 @@ SAMPLE: list[Line] = [
 
 def screen_commands(stage: ChatScreen) -> Mapping[str, SlashCommand]:
     """Return the commands that show something on a screen, by name."""
-    app = _app_of(stage)
+    app = stage.our_app
     rows = (
         ("attach", "SOURCE", "save this conversation and show a run of another process", partial(_attach, stage)),
         ("find", "WORDS", "search the chat upwards; repeat for the next match", partial(_find, stage)),
@@ -61,12 +61,12 @@ def screen_commands(stage: ChatScreen) -> Mapping[str, SlashCommand]:
 
 async def picked(stage: ChatScreen, picker: Picker) -> str | None:
     """Have the person choose, over the chat, and return the line of it; blank or None: they would rather not."""
-    return await choice_of(_app_of(stage), PickerScreen(picker))
+    return await choice_of(stage.our_app, PickerScreen(picker))
 
 
 async def set_up(stage: ChatScreen, host: Host, workdir: Path) -> bool | None:
     """Have the person choose provider, key and model, as far as they want; True: they kept a choice."""
-    return await choice_of(_app_of(stage), SetupScreen(partial(FirstUse, host, workdir)))
+    return await choice_of(stage.our_app, SetupScreen(partial(FirstUse, host, workdir)))
 
 
 def is_due(host: Host, workdir: Path) -> bool:
@@ -75,10 +75,6 @@ def is_due(host: Host, workdir: Path) -> bool:
         return FirstUse(host, workdir).is_due
     except ConfigError:
         return False
-
-
-def _app_of(stage: ChatScreen) -> App[None]:
-    return cast("App[None]", stage.app)  # pyright: ignore[reportUnknownMemberType]  Textual's has no type
 
 
 async def _attach(stage: ChatScreen, talk: Talk, typed: Typed) -> None:

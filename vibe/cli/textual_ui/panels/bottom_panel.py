@@ -87,14 +87,13 @@ class BottomPanel(Vertical):
 
     # --- what is shown
 
-    def show_proposal(self, event: PlanProposedEvent, before: PlanProposedEvent | None = None) -> None:
+    def show_proposal(self, event: PlanProposedEvent) -> None:
         """Show a proposed plan in place of the one before, once no request waits.
 
-        It tells what is different from ``before``, or from the version that was shown, if it is a later one.
+        It tells what is different from the version that was shown, if it is a later one.
         """
         old = self.proposal
-        if before is None and old is not None and old.event.draft < event.draft:
-            before = old.event
+        before = old.event if old is not None and old.event.draft < event.draft else None
         self.proposal = self._put(ProposalPanel(event, self.guard, before))
         self._settle()
         if old is not None:

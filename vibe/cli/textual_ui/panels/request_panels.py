@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, Final
 
@@ -144,8 +143,7 @@ def _call(event: ApprovalRequestEvent) -> Iterator[Line]:
     shown = shown_arguments(event)
     if not shown and isinstance(event.preview, CommandDisplay):
         shown = {"command": event.preview.command}
-    for name, value in shown.items():
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    for name, text in shown.items():
         yield from _argument(name, text)
     if event.diff:
         rows = [visible(row.expandtabs(4)) for row in event.diff.removesuffix("\n").split("\n")]
