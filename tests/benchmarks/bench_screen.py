@@ -186,7 +186,7 @@ def busy(figures: Figures, folder: Path) -> None:
         person.wait("Proposed plan")
         time.sleep(1)
         person.terminal.type("a")
-        person.wait(f"0/{AGENTS} steps")
+        person.wait(f"0/{AGENTS}")
         person.terminal.type("say much\r")
         time.sleep(SETTLE_SECONDS)
         before = person.processor()
