@@ -19,6 +19,7 @@ from msgspec import structs
 from ipc import events as e
 from ipc.codec import decode_event, encode_event
 from ipc.events import Event
+from vibe.view.plain import plain
 from vibe.view.view import View, apply
 
 EVENTS = 100_000
@@ -97,7 +98,7 @@ def fold_seconds(events: Sequence[Event]) -> float:
 
 
 def late_join_seconds(events: Sequence[Event]) -> float:
-    """Processor time of reading the journal of as many events, and folding them."""
+    """Processor time of reading the journal of as many events, folding them, and saying all as plain data."""
     bodies = [encode_event(event) for event in events]
     begun = time.process_time()
     view = View()
@@ -105,6 +106,7 @@ def late_join_seconds(events: Sequence[Event]) -> float:
         event = decode_event(body)
         if event is not None:
             apply(view, event)
+    plain(view)
     return time.process_time() - begun
 
 

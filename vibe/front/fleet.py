@@ -86,7 +86,7 @@ def tiles(view: View) -> list[Tile]:
 def _step_tile(view: View, plan: PlanView, step: StepView) -> Tile:
     own = tuple(agent for agent in step.agents.values() if agent.parent_id is None)
     asked = _asked(view, plan, step, own)
-    state, ended = need(step), step.moved_at if step.status in FINAL else None
+    state, ended = need(step), step.history[-1].ts if step.status in FINAL and step.history else None
     if state == "run" and plan.ended_at is not None:
         state, ended = "later", plan.ended_at
     return Tile(

@@ -618,8 +618,7 @@ def _planned(turn: TurnView, width: int, hint: str) -> list[Line]:
 
 
 def _facts(time: str, turn: TurnView) -> Line:
-    tokens, cost_usd = turn.spent.tokens, turn.spent.cost_usd
-    return [(" · ".join(_spent(time, tokens, cost_usd if tokens else None)), "muted")]
+    return [(" · ".join(_spent(time, turn.tokens, turn.cost_usd if turn.tokens else None)), "muted")]
 
 
 def _sum(turn: TurnView) -> str:

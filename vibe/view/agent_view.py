@@ -91,9 +91,12 @@ class CallView(EntryView, kw_only=True, eq=False):
     words: str = ""
     written: str = ""
     arguments: dict[str, Any] = {}
+    waits_for: str = ""
     diff: str = ""
     display: e.Display | None = None
+    files_changed: tuple[str, ...] = ()
     duration_s: float | None = None
+    background: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -235,14 +238,14 @@ class TranscriptView:
     def waits(self, event: e.ToolQueuedEvent) -> CallView:
         """A call waits its turn."""
         call = self._known_call(event.tool_call_id, event.tool) or self._begun_call(event, "queued")
-        call.status, call.last = "queued", event.seq
+        call.status, call.waits_for, call.last = "queued", event.waits_for, event.seq
         call.words = in_verbs(event.tool, event.summary) or call.words or event.tool
         return call
 
     def called(self, event: e.ToolCallEvent) -> CallView:
         """A tool was called."""
         call = self._known_call(event.tool_call_id, event.tool) or self._begun_call(event, "running")
-        call.status, call.last, call.began_at = "running", event.seq, event.ts
+        call.status, call.last, call.waits_for, call.began_at = "running", event.seq, "", event.ts
         call.words = called(event)[:_SHORT]
         self._write(call, "")
         call.arguments, size = _bounded(event.arguments)
@@ -256,7 +259,7 @@ class TranscriptView:
             return None
         call.last, call.until = event.seq, event.ts
         if call.status == "queued":
-            call.status = "running"
+            call.status, call.waits_for = "running", ""
         call.cut += event.dropped_bytes
         self._stream(call, event.text)
         return call
@@ -268,7 +271,7 @@ class TranscriptView:
             return None
         call.last, call.status, call.duration_s, call.until = event.seq, event.status, event.duration_s, event.ts
         self._live.pop(call.number, None)
-        call.display, call.images = event.display, event.images
+        call.display, call.files_changed, call.images = event.display, event.files_changed, event.images
         self._set(call, event.content[:TEXT_CHARACTERS], max(0, len(event.content) - TEXT_CHARACTERS))
         call.diff = event.diff[:TEXT_CHARACTERS]
         self._resize(call, len(call.diff))
@@ -438,13 +441,22 @@ LINE_CHARACTERS = 400
 class Totals(Struct, kw_only=True):
     """Tokens and calls, added up. ``cost_usd`` is None once the price of a call is unknown."""
 
-    tokens: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
     calls: int = 0
     cost_usd: float | None = 0.0
 
+    @property
+    def tokens(self) -> int:
+        """Prompt plus completion."""
+        return self.prompt_tokens + self.completion_tokens
+
     def add(self, event: e.UsageEvent) -> None:
         """A model call was settled."""
-        self.tokens += event.prompt_tokens + event.completion_tokens
+        self.prompt_tokens += event.prompt_tokens
+        self.completion_tokens += event.completion_tokens
+        self.cached_tokens += event.cached_tokens
         self.calls += 1
         self.cost_usd = None if self.cost_usd is None or event.cost_usd is None else self.cost_usd + event.cost_usd
 
@@ -466,7 +478,7 @@ class DoneView(Struct, frozen=True, kw_only=True):
 class TurnView(Struct, kw_only=True):
     """The work on a prompt, added up. ``did`` are its first calls; ``seconds`` and ``outcome`` are known at its end.
 
-    ``why`` says why it did not end well.
+    ``cost_usd`` None: unknown. ``why`` says why it did not end well.
     """
 
     calls: int = 0
@@ -475,7 +487,8 @@ class TurnView(Struct, kw_only=True):
     added: int = 0
     removed: int = 0
     seconds: float | None = None
-    spent: Totals = field(default_factory=Totals)
+    tokens: int = 0
+    cost_usd: float | None = None
     outcome: str = ""
     why: str = ""
 
@@ -488,11 +501,17 @@ class TurnView(Struct, kw_only=True):
         for file in event.display.files if isinstance(event.display, e.DiffDisplay) else ():
             self.added, self.removed = self.added + file.added, self.removed + file.removed
 
+    def spend(self, event: e.UsageEvent) -> None:
+        """A model call was settled."""
+        known = None if event.cost_usd is None or (self.tokens and self.cost_usd is None) else event.cost_usd
+        self.cost_usd = None if known is None else known + (self.cost_usd or 0.0)
+        self.tokens += event.prompt_tokens + event.completion_tokens
+
     def end(self, event: e.PromptEndedEvent) -> None:
         """The work is over."""
         self.outcome, self.why = event.outcome, event.detail or event.reason or ""
-        self.seconds = event.duration_s
-        self.spent = Totals(tokens=event.usage.total_tokens, calls=event.usage.calls, cost_usd=event.cost_usd)
+        self.seconds, self.cost_usd = event.duration_s, event.cost_usd
+        self.tokens = event.usage.total_tokens
 
     @property
     def words(self) -> str:
@@ -502,8 +521,8 @@ class TurnView(Struct, kw_only=True):
             took(self.seconds or 0.0),
             f"{self.calls} call{'s' * (self.calls != 1)}" if self.calls else "",
             files if self.files else "",
-            f"{short(self.spent.tokens)} tok" if self.spent.tokens else "",
-            dollars(self.spent.cost_usd) if self.spent.cost_usd is not None else "",
+            f"{short(self.tokens)} tok" if self.tokens else "",
+            dollars(self.cost_usd) if self.cost_usd is not None else "",
         ]
         return " · ".join(filter(None, parts))
 
@@ -571,11 +590,11 @@ def waiting(agent: AgentView) -> str:
 class AgentView(Struct, kw_only=True, eq=False):
     """One agent: the one a person talks to, a subagent, or the host where it carries out a step's commands itself.
 
-    ``id`` is the subagent's, else the session's, else the step's with its plan's before it. ``context_tokens`` of
-    ``context_limit`` is what its model was last sent. ``prompt`` is the one that it works on, ``turn`` the sum of the
-    work on it, or on the last. ``background`` are its commands that run on, by handle, ``changed`` the files it
-    changed, by name. Its model was asked last at ``asked_at``, and ``streamed`` that many characters from
-    ``first_byte_at`` to ``last_byte_at`` (unix seconds; None: not yet).
+    ``id`` is the subagent's, else the session's, else the step's with its plan's before it. ``budget_used`` of
+    ``max_tokens`` are its own; ``context_tokens`` of ``context_limit`` is what its model was last sent. ``prompt`` is
+    the one that it works on, ``turn`` the sum of the work on it, or on the last. ``background`` are its commands that
+    run on, by handle, ``changed`` the files it changed, by name. Its model was asked last at ``asked_at``, and
+    ``streamed`` that many characters from ``first_byte_at`` to ``last_byte_at`` (unix seconds; None: not yet).
     """
 
     id: str
@@ -587,13 +606,20 @@ class AgentView(Struct, kw_only=True, eq=False):
     step_id: str | None = None
     parent_id: str | None = None
     title: str = ""
+    mode: str = ""
     model: str = ""
     profile: str = ""
     thinking: str = ""
     approvals: str = ""
+    folder: str = ""
+    pid: int = 0
     started_at: float | None = None
     ended_at: float | None = None
     outcome: str | None = None
+    reason: str | None = None
+    max_tokens: int | None = None
+    max_turns: int | None = None
+    turns: int = 0
     spent: Totals = field(default_factory=Totals)
     context_tokens: int | None = None
     context_limit: int | None = None
@@ -712,6 +738,7 @@ class AgentView(Struct, kw_only=True, eq=False):
 
     def answered(self, event: e.AssistantEvent) -> EntryView | None:
         """A whole answer came; returns its entry."""
+        self.turns += 1
         self.does("" if event.tool_calls else "answered")
         return self.transcript.answered(event)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
+from hashlib import blake2b
 from typing import Any, cast
 
 from msgspec import Struct, field
@@ -18,8 +20,9 @@ from vibe.view.agent_view import CHECK, AgentView, Key, Totals
 FINAL = frozenset({"completed", "failed", "skipped", "cancelled"})
 RUNNING = "in_progress"
 MOST_FILES = 1_000
-MOST_SPANS = 64
-"""Kept of a step's times."""
+MOST_SPANS, MOST_CHANGES, MOST_TOLD, MOST_SAMPLES = 64, 200, 32, 240
+"""Kept of a step's times, its changes of status and what it was told, and of what a plan had spent by when."""
+_NUMBER_OR_PATH = re.compile(r"\S*/\S*|0x[0-9a-f]+|\d+")
 
 
 class SpanView(Struct, kw_only=True, eq=False):
@@ -38,50 +41,88 @@ class SpanView(Struct, kw_only=True, eq=False):
 class CheckView(Struct, kw_only=True, eq=False):
     """A check of a step. ``status``: ``none``, ``running``, ``passed``, ``failed`` or ``cancelled``.
 
-    ``failures`` counts how often it failed. ``why`` is what it printed when it failed last, in a line.
+    ``runs`` counts how often it ran, ``failures`` how often it failed, ``same_failure`` how often in a row with the
+    same output but for numbers and paths. ``why`` is what it printed when it failed last, in a line; ``ended_at`` is in
+    unix seconds.
     """
 
     command: str
     status: str = "none"
+    runs: int = 0
     failures: int = 0
+    same_failure: int = 0
     exit_code: int | None = None
+    seconds: float = 0.0
+    ended_at: float | None = None
     why: str = ""
+    digest: str = ""
 
     def end(self, event: e.ToolResultEvent) -> None:
         """A run of it ended."""
         failed = event.status == "error"
         self.status = "failed" if failed else "passed" if event.status == "ok" else "cancelled"
+        self.seconds, self.ended_at = event.duration_s, event.ts
         self.exit_code = event.display.exit_code if isinstance(event.display, e.CommandDisplay) else None
         if failed:
-            self.failures += 1
+            digest = blake2b(
+                _NUMBER_OR_PATH.sub("", event.content).encode("utf-8", "replace"), digest_size=8
+            ).hexdigest()
+            self.same_failure = self.same_failure + 1 if digest == self.digest else 1
+            self.failures, self.digest = self.failures + 1, digest
             self.why = failing_line(event.content)
+        elif self.status == "passed":
+            self.same_failure, self.digest = 0, ""
+
+
+class StatusChange(Struct, frozen=True):
+    """A step became ``status``, in this ``attempt``, at ``ts`` (unix seconds)."""
+
+    ts: float
+    status: str
+    attempt: int
+
+
+class SampleView(Struct, frozen=True):
+    """The tokens and dollars that a plan had spent at ``ts`` (unix seconds)."""
+
+    ts: float
+    tokens: int
+    cost_usd: float | None
 
 
 class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan has of it, and what its agents do
     """One step: ``state`` as the plan has it, and beside it what its agents do. Nothing here is safe to print as it is.
 
     ``agents`` are all that worked on it, in the order they began; ``current`` is the one that did so last. ``spent`` is
-    of all attempts that this view knows. ``replanning``: it failed, and a better plan is looked for. ``waits`` says
-    what it waits for though it could start. ``depth`` is the number of steps before it on the longest path to it.
-    ``spans`` are its times; of many, the newest. ``moved_at`` is when its status changed last, in unix seconds.
+    of all attempts that this view knows, ``budget_used`` of the present agent and those it started. ``replanning``: it
+    failed, and a better plan is looked for. ``waits`` says what it waits for though it could start. ``depth`` is
+    the number of steps before it on the longest path to it. ``spans`` are its times, ``history`` its changes of status,
+    ``told`` what people said to its agents; of many, the newest. Other times are in unix seconds.
     """
 
     key: Key
     state: StepState
     depth: int = 0
-    moved_at: float | None = None
+    started_at: float | None = None
+    duration_s: float | None = None
     spans: list[SpanView] = field(default_factory=list[SpanView])
     checks: dict[str, CheckView] = field(default_factory=dict[str, CheckView])
+    history: list[StatusChange] = field(default_factory=list[StatusChange])
     activity: str = ""
     agents: dict[str, AgentView] = field(default_factory=dict[str, AgentView])
     current: AgentView | None = None
     spent: Totals = field(default_factory=Totals)
+    turns: int = 0
+    budget_used: int = 0
+    max_tokens: int | None = None
     replanning: bool = False
     waits: e.PlanWaitingEvent | None = None
     work: e.WorkDone | None = None
     files: dict[str, None] = field(default_factory=dict[str, None])
     added: int = 0
     removed: int = 0
+    worktree: e.WorktreeEvent | None = None
+    told: list[e.PlanToldEvent] = field(default_factory=list[e.PlanToldEvent])
 
     @property
     def id(self) -> str:
@@ -92,6 +133,11 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
     def title(self) -> str:
         """Its title."""
         return self.state.outline.title
+
+    @property
+    def mode(self) -> str:
+        """Its mode."""
+        return self.state.outline.mode
 
     @property
     def depends_on(self) -> tuple[str, ...]:
@@ -172,17 +218,19 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
         if kind:
             self._add_span(SpanView(kind=kind, start=at))
 
-    def check(self, event: e.ToolCallEvent | e.ToolResultEvent, command: str, at: float) -> None:
-        """A check of it begins or ends, ``at`` on its plan's clock."""
+    def check(self, event: e.ToolCallEvent | e.ToolResultEvent, command: str, at: float) -> bool:
+        """A check of it begins or ends, ``at`` on its plan's clock; returns True if it passes that failed before."""
         check = self.checks.setdefault(command, CheckView(command=command))
         if isinstance(event, e.ToolCallEvent):
-            check.status = "running"
+            check.status, check.runs = "running", check.runs + 1
             self._add_span(SpanView(kind="check", start=at))
-            return
+            return False
+        was_failing = check.same_failure > 0
         check.end(event)
         span = next((span for span in reversed(self.spans) if span.kind == "check" and span.end is None), None)
         if span is not None:
             span.end, span.ok = at, {"passed": True, "failed": False}.get(check.status)
+        return was_failing and check.status == "passed"
 
     def _add_span(self, span: SpanView) -> None:
         self.spans.append(span)
@@ -193,14 +241,21 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
         """It changed status, ``at`` on its plan's clock; returns the keys of what that changed in its agents."""
         keys = [key for agent in self.agents.values() for key in agent.rest()]
         self.turn({RUNNING: "work", "needs_decision": "ask"}.get(event.status, ""), at)
-        self.moved_at = event.ts
+        self.history.append(StatusChange(event.ts, event.status, event.attempt))
+        del self.history[:-MOST_CHANGES]
         for check in self.checks.values():
             check.status = "cancelled" if check.status == "running" else check.status
-        self.activity, self.current = "starting" if event.status == RUNNING else "", None
+        self.activity, self.current = "", None
         self.replanning, self.waits = False, None
         if event.work is not None:
             self.work = event.work
             self.changed(event.work.files_changed)
+        if event.status == RUNNING:
+            self.started_at, self.duration_s, self.activity = event.ts, None, "starting"
+        elif event.duration_s is not None:
+            self.duration_s = event.duration_s
+        elif self.started_at is not None and self.duration_s is None:
+            self.duration_s = max(0.0, event.ts - self.started_at)
         return keys
 
     def changed(self, files: tuple[str, ...], written: Sequence[e.WrittenFile] = ()) -> None:
@@ -220,19 +275,26 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
         """Something goes on in it that no agent does."""
         self.activity, self.current = activity, None
 
-    def agent_finished(self, agent: AgentView) -> None:
+    def agent_started(self, agent: AgentView) -> None:
+        """Its own agent took it, with a budget of its own."""
+        self.max_tokens, self.budget_used, self.turns = agent.max_tokens, 0, 0
+        self.replanning = self.status != RUNNING
+
+    def agent_finished(self, agent: AgentView, tokens: int) -> None:
         """Its own agent is done; the step may not be."""
-        self.replanning = False
+        self.budget_used, self.replanning = tokens, False
         agent.does("merging" if self.merges else "answered")
 
 
-class PlanView(Struct, kw_only=True, eq=False):
+class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what its facts say, and its times
     """A plan: ``state`` by its facts, and its steps in plan order.
 
     ``running`` and ``failed`` are in the order in which they became so; for those in ``replanning`` a better plan is
-    looked for. ``spent`` is what this view saw; ``tokens_before`` were spent where it did not look. ``started_at`` is
-    when a run took it up last, ``ended_at`` when that let it go, in unix seconds; ``source`` is that run, ``sources``
-    are all that worked on it. ``team`` is every agent that did.
+    looked for. ``spent`` is what this view saw; ``tokens_before`` were spent where it did not look. ``max_tokens`` is
+    what all of it may use (None: no limit). ``started_at`` is when a run took it up last, ``ended_at`` when that let it
+    go, in unix seconds; ``source`` is that run, ``sources`` are all that worked on it. ``team`` is every agent that
+    did. ``progress_at`` is when a step was done, a check passed after it had failed or a file was changed last.
+    ``waited_s`` counts the seconds in which it waited for a person.
     """
 
     key: Key
@@ -245,10 +307,16 @@ class PlanView(Struct, kw_only=True, eq=False):
     replanning: dict[str, StepView] = field(default_factory=dict[str, StepView])
     spent: Totals = field(default_factory=Totals)
     tokens_before: int = 0
+    max_tokens: int | None = None
     started_at: float | None = None
     ended_at: float | None = None
     team: dict[str, AgentView] = field(default_factory=dict[str, AgentView])
+    proposal: e.PlanProposedEvent | None = None
     sources: dict[str, None] = field(default_factory=dict[str, None])
+    progress_at: float | None = None
+    waited_s: float = 0.0
+    waits_since: float | None = None
+    samples: list[SampleView] = field(default_factory=list[SampleView])
 
     @property
     def id(self) -> str:
@@ -269,6 +337,11 @@ class PlanView(Struct, kw_only=True, eq=False):
     def outcome(self) -> str | None:
         """The outcome of the run that ended so; None: it goes on, or did not say."""
         return None if self.state.outcome is None else self.state.outcome.value
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Steps per status."""
+        return self.state.counted()
 
     @property
     def decisions(self) -> dict[str, e.PlanDecisionEvent]:
@@ -306,8 +379,24 @@ class PlanView(Struct, kw_only=True, eq=False):
         at = self.clock(now)
         for step in self.running.values():
             step.turn("", at)
+        self.waits(now, for_a_person=False)
         self.ended_at = now
         return [self.key, *(step.key for step in self.running.values())]
+
+    def waits(self, now: float, *, for_a_person: bool) -> None:
+        """Someone is waited for from ``now`` on (unix seconds), or no more."""
+        if for_a_person:
+            self.waits_since = self.waits_since or now
+        elif self.waits_since is not None:
+            self.waited_s += max(0.0, now - self.waits_since)
+            self.waits_since = None
+
+    def spend(self, event: e.UsageEvent) -> None:
+        """A model call for it was settled."""
+        self.spent.add(event)
+        self.samples.append(SampleView(event.ts, self.tokens, self.spent.cost_usd))
+        if len(self.samples) > MOST_SAMPLES:
+            del self.samples[1:-1:2]
 
     def take(self, fact: e.Fact) -> list[Key] | None:
         """Take a fact in, and return the keys of what it changed; None if a later version wrote it."""
@@ -324,13 +413,14 @@ class PlanView(Struct, kw_only=True, eq=False):
                 return self._lay_out()
             case e.PlanPausedEvent() | e.PlanCompletedEvent():
                 return self.let_go(fact.ts)
-            case (
-                e.PlanAttemptEvent()
-                | e.PlanReusedEvent()
-                | e.PlanDecisionEvent()
-                | e.PlanRetryEvent()
-                | e.PlanToldEvent()
-            ):
+            case e.PlanToldEvent(step_id=step_id) if step_id in self.state.steps:
+                step = self._known(step_id)
+                known = [
+                    one for one in step.told if (one.ts, one.text) != (fact.ts, fact.text)
+                ]  # told by an earlier run
+                step.told = [*known, fact][-MOST_TOLD:]
+                return [self.key, step.key]
+            case e.PlanAttemptEvent() | e.PlanReusedEvent() | e.PlanDecisionEvent() | e.PlanRetryEvent():
                 return self._about(fact.step_id)
             case _:
                 return [self.key]
@@ -348,9 +438,10 @@ class PlanView(Struct, kw_only=True, eq=False):
                 shown.pop(step.id, None)
 
     def _begin(self, event: e.PlanStartedEvent | e.PlanResumedEvent) -> list[Key]:
-        self.source, self.goal = event.source, event.goal
+        self.source, self.goal, self.max_tokens = event.source, event.goal, event.max_tokens
         self.started_at, self.ended_at = event.ts, None
         self.sources[event.source] = None
+        self.waits(event.ts, for_a_person=False)
         for step in self.steps.values():  # what a process that died left open
             step.turn("", self.state.active_seconds)
         if isinstance(event, e.PlanResumedEvent):
@@ -376,6 +467,8 @@ class PlanView(Struct, kw_only=True, eq=False):
         step = self._known(event.step_id)
         keys = step.move(event, self.clock(event.ts))
         self.sort(step)
+        if event.status in FINAL:
+            self.progress_at = event.ts
         return [self.key, step.key, *keys]
 
     def _lay_out(self) -> list[Key]:

@@ -33,7 +33,7 @@ from vibe.view.agent_view import (
 from vibe.view.figures import short
 from vibe.view.plan_view import RUNNING, PlanView, StepView, decision_text, revision_text
 
-MOST_NOTICES = 200
+MOST_NOTICES = MOST_ANSWERED = 200
 MOST_CHARACTERS = 32 * 1024 * 1024
 """Of the transcripts of all agents together; beyond it those of the oldest agents are kept by reference only."""
 
@@ -48,7 +48,7 @@ ENDED = "prompt.ended"
 COMPACTED = "compact.end"
 """Name of the note that stands where a conversation was summarised."""
 
-_Answer: TypeAlias = e.ApprovalDecisionEvent | e.AnswerEvent | e.RequestWithdrawnEvent
+_Answer: TypeAlias = e.ApprovalDecisionEvent | e.AnswerEvent | e.RequestWithdrawnEvent | e.PlanDecisionEvent
 Changed: TypeAlias = tuple[Key, ...]
 _Take: TypeAlias = Callable[["View", "RunView", Any], Changed]
 _New: TypeAlias = e.ConversationClearedEvent | e.ConversationRewoundEvent
@@ -62,8 +62,22 @@ class NoticeView(Struct, frozen=True, kw_only=True):
 
     number: int
     kind: str
+    code: str
     message: str
+    source: str
     ts: float
+    plan_id: str | None = None
+    agent_id: str | None = None
+    step_id: str | None = None
+
+
+class AnsweredView(Struct, frozen=True, kw_only=True):
+    """A request that was settled: ``asked`` and ``answered`` are the events, their ``by`` says who answered."""
+
+    id: str
+    kind: str
+    asked: e.ApprovalRequestEvent | e.QuestionEvent | e.PlanDecisionEvent
+    answered: _Answer
     step_id: str | None = None
 
 
@@ -71,17 +85,26 @@ class RunView(Struct, kw_only=True, eq=False):
     """One run of a process, by its source. ``seq`` is the number of the last event taken from it.
 
     ``outcome`` and ``exit_code`` are those of its session or plan, None while that goes on or if it says none.
+    ``servers`` are the servers of tools, as they last stood. ``lost``: its process died without a word.
     """
 
     key: Key
     source: str
+    started_at: float
     updated_at: float
     seq: int = 0
     ended_at: float | None = None
     workspace: str = ""
     agent: str = ""
+    model: str = ""
+    pid: int = 0
+    version: str = ""
     outcome: str | None = None
     exit_code: int | None = None
+    lost: bool = False
+    plan_ids: dict[str, None] = field(default_factory=dict[str, None])
+    servers: dict[str, e.ToolServerEvent] = field(default_factory=dict[str, e.ToolServerEvent])
+    spent: Totals = field(default_factory=Totals)
 
 
 class View(Struct, kw_only=True, eq=False):
@@ -96,6 +119,8 @@ class View(Struct, kw_only=True, eq=False):
     plans: dict[str, PlanView] = field(default_factory=dict[str, PlanView])
     agents: dict[str, AgentView] = field(default_factory=dict[str, AgentView])
     requests: dict[str, RequestView] = field(default_factory=dict[str, RequestView])
+    answered: list[AnsweredView] = field(default_factory=list[AnsweredView])
+    """The newest of those that were settled."""
     notices: dict[int, NoticeView] = field(default_factory=dict[int, NoticeView])
     spent: Totals = field(default_factory=Totals)
     noticed: int = 0
@@ -142,7 +167,8 @@ def apply(view: View, event: e.Event) -> Changed:
     """Take one event in and return the keys of what it changed; an event that was taken before changes nothing."""
     run = view.runs.get(event.source)
     if run is None:
-        run = RunView(key=("runs", event.source), source=event.source, updated_at=event.ts)
+        key = ("runs", event.source)
+        run = RunView(key=key, source=event.source, started_at=event.ts, updated_at=event.ts)
         view.runs[event.source] = run
     if event.seq:
         if event.seq <= run.seq:
@@ -158,6 +184,7 @@ def lose(view: View, source: str) -> Changed:
     run = view.runs.get(source)
     if run is None:
         return ()
+    run.lost = True
     agents = [agent for agent in view.agents.values() if agent.source == source]
     left = [plan for plan in view.plans.values() if plan.source == source and plan.ended_at is None]
     let_go = [key for plan in left for key in plan.let_go(run.updated_at)]
@@ -226,7 +253,7 @@ def _answer(view: View, _: RunView, event: e.AssistantEvent) -> Changed:
     entry = agent.answered(event)
     step = view.step_of(agent)
     if step is not None and agent.parent_id is None:
-        step.activity = ""
+        step.turns, step.activity = step.turns + 1, ""
     return _seen(view, agent, entry)
 
 
@@ -237,11 +264,15 @@ def _tool(view: View, _: RunView, event: e.ToolCallEvent | e.ToolResultEvent) ->
     step = view.step_of(agent)
     if plan is None or step is None:
         return _seen(view, agent, entry)
+    goes_on = isinstance(event, e.ToolResultEvent) and bool(event.files_changed)
     if isinstance(event, e.ToolResultEvent):
         step.changed(event.files_changed, event.display.files if isinstance(event.display, e.DiffDisplay) else ())
     if event.tool == HOST_TOOL and isinstance(entry, CallView) and entry.arguments.get("purpose") == CHECK:
-        step.check(event, str(entry.arguments.get("command", "")), plan.clock(event.ts))
-    return _seen(view, agent, entry)
+        goes_on |= step.check(event, str(entry.arguments.get("command", "")), plan.clock(event.ts))
+    if not goes_on:
+        return _seen(view, agent, entry)
+    plan.progress_at = event.ts
+    return (*_seen(view, agent, entry), plan.key)
 
 
 def _note(agent: AgentView, event: e.Event, text: str, code: str = "", status: str = "note") -> Changed:
@@ -287,11 +318,11 @@ def _talking(view: View, event: _OfConversation) -> AgentView:
 def _prompt(view: View, _: RunView, event: e.PromptStartedEvent | e.PromptEndedEvent) -> Changed:
     agent = _talking(view, event)
     if isinstance(event, e.PromptStartedEvent):
-        agent.prompt, agent.outcome = event, None
+        agent.prompt, agent.outcome, agent.reason = event, None, None
         agent.turn = TurnView()
         agent.does("starting")
         return _seen(view, agent)
-    agent.prompt, agent.outcome = None, event.outcome
+    agent.prompt, agent.outcome, agent.reason = None, event.outcome, event.detail or event.reason
     said = (*_seen(view, agent), *agent.rest(), *_withdrawn(view, list(agent.requests), event.ts))
     turn = agent.turn = agent.turn or TurnView()
     turn.end(event)
@@ -335,12 +366,14 @@ def _background(view: View, _: RunView, event: e.BackgroundStartedEvent | e.Back
 
 def _subagent_started(view: View, _: RunView, event: e.SubAgentStartedEvent) -> Changed:
     agent = _agent(view, event)
-    agent.title, agent.model, agent.profile, agent.parent_id = event.title, event.model, event.agent, event.parent_id
-    agent.ended_at = agent.outcome = None
+    agent.title, agent.mode, agent.model, agent.profile = event.title, event.mode, event.model, event.agent
+    agent.max_tokens, agent.max_turns, agent.parent_id = event.max_tokens, event.max_turns, event.parent_id
+    agent.folder, agent.pid = event.folder, event.pid
+    agent.ended_at = agent.outcome = agent.reason = None
     agent.does(waiting(agent))
     step = view.step_of(agent)
     if step is not None and event.parent_id is None:
-        step.replanning = step.status != RUNNING
+        step.agent_started(agent)
         view.plans[agent.plan_id or ""].sort(step)
         return (*_seen(view, agent), view.plans[agent.plan_id or ""].key)
     return _seen(view, agent)
@@ -348,12 +381,12 @@ def _subagent_started(view: View, _: RunView, event: e.SubAgentStartedEvent) -> 
 
 def _subagent_finished(view: View, _: RunView, event: e.SubAgentFinishedEvent) -> Changed:
     agent = _agent(view, event)
-    agent.ended_at, agent.outcome = event.ts, event.outcome
+    agent.ended_at, agent.outcome, agent.reason = event.ts, event.outcome, event.reason
     keys = [*agent.rest(), *_withdrawn(view, list(agent.requests), event.ts)]
     agent.does("answered")
     step = view.step_of(agent)
     if step is not None and agent.parent_id is None:
-        step.agent_finished(agent)
+        step.agent_finished(agent, event.tokens)
         view.plans[agent.plan_id or ""].sort(step)
         keys.append(view.plans[agent.plan_id or ""].key)
     return (*_seen(view, agent), *keys)
@@ -373,12 +406,13 @@ def _asked(view: View, _: RunView, event: e.ApprovalRequestEvent | e.QuestionEve
     view.requests[request.id] = agent.requests[request.id] = request
     call = None if isinstance(event, e.QuestionEvent) else agent.transcript.call(event.tool_call_id)
     if call is not None and call.status == "queued":  # its turn has come
-        call.status = "running"
-    _waits(view, agent, event.ts)
-    return (*_seen(view, agent, call), *gone, key)
+        call.status, call.waits_for = "running", ""
+    return (*_seen(view, agent, call), *gone, *_waits(view, agent, event.ts), key)
 
 
-def _settled(view: View, _: RunView, event: _Answer) -> Changed:
+def _settled(
+    view: View, _: RunView, event: e.ApprovalDecisionEvent | e.AnswerEvent | e.RequestWithdrawnEvent
+) -> Changed:
     request = view.requests.get(event.request_id)
     if request is None or request.kind == "decision":
         return ()
@@ -387,11 +421,16 @@ def _settled(view: View, _: RunView, event: _Answer) -> Changed:
         call = agent.open_calls.get(request.event.tool_call_id)
         if call is not None:
             call.began_at = event.ts  # what a person takes is no time of its own
+    _answered(view, request, event, None if agent is None else agent.step_id)
     said = _said_elsewhere(event)
-    return (*_withdrawn(view, [event.request_id], event.ts), *(_notice(view, event, "note", said) if said else ()))
+    return (
+        ("answered",),
+        *_withdrawn(view, [event.request_id], event.ts),
+        *(_notice(view, event, "note", said) if said else ()),
+    )
 
 
-def _said_elsewhere(event: _Answer) -> str:
+def _said_elsewhere(event: e.ApprovalDecisionEvent | e.AnswerEvent | e.RequestWithdrawnEvent) -> str:
     """Return a sentence about an answer that came from elsewhere; empty: it came from here, or there is none."""
     if isinstance(event, e.RequestWithdrawnEvent) or event.by in OWN_ANSWERS:
         return ""
@@ -399,11 +438,23 @@ def _said_elsewhere(event: _Answer) -> str:
     return f"{given} in another window" if event.by == "control" else f"{given} by {event.by}"
 
 
-def _waits(view: View, agent: AgentView, at: float) -> None:
-    """Have the step of an agent know whether it waits for a person from then on (unix seconds)."""
+def _answered(view: View, request: RequestView, event: _Answer, step_id: str | None) -> None:
+    """Keep a request that was settled."""
+    view.answered.append(
+        AnsweredView(id=request.id, kind=request.kind, asked=request.event, answered=event, step_id=step_id)
+    )
+    del view.answered[:-MOST_ANSWERED]
+
+
+def _waits(view: View, agent: AgentView, at: float) -> Changed:
+    """Have the step and the plan of an agent know whether they wait for a person from then on (unix seconds)."""
     plan, step = view.plans.get(agent.plan_id or ""), view.step_of(agent)
-    if plan is not None and step is not None and step.status == RUNNING:
+    if plan is None:
+        return ()
+    plan.waits(at, for_a_person=any(request.plan_id == plan.id for request in view.requests.values()))
+    if step is not None and step.status == RUNNING:
         step.turn("ask" if step.is_asking else "work", plan.clock(at))
+    return (plan.key,)
 
 
 def _withdrawn(view: View, request_ids: Iterable[str], at: float) -> Changed:
@@ -444,9 +495,10 @@ def _plan(view: View, plan_id: str) -> PlanView:
 
 def _fact(view: View, run: RunView, event: e.Fact) -> Changed:
     plan = _plan(view, event.plan_id or "")
+    run.plan_ids.setdefault(plan.id)
     if not run.agent:  # else a session of its own says so
         if isinstance(event, e.PlanStartedEvent | e.PlanResumedEvent):
-            run.workspace = event.workspace
+            run.workspace, run.pid, run.version = event.workspace, event.pid, event.version
             run.ended_at = run.outcome = None
         elif isinstance(event, e.PlanPausedEvent | e.PlanCompletedEvent):
             run.ended_at, run.outcome = event.ts, event.outcome
@@ -485,6 +537,10 @@ def _decisions(view: View, plan: PlanView) -> Changed:
         if open_now.get(name) is not request.event:
             del view.requests[request.id]
             keys.append(request.key)
+            taken = plan.state.decisions.get(name)
+            if taken is not None and isinstance(request.event, e.PlanDecisionEvent):
+                _answered(view, request, taken, request.event.step_id)
+                keys.append(("answered",))
     for name, opened in open_now.items():
         if name not in known or known[name].event is not opened:
             request_id = f"{plan.id}:{name}"
@@ -492,11 +548,16 @@ def _decisions(view: View, plan: PlanView) -> Changed:
             request = RequestView(id=request_id, kind="decision", event=opened, agent_id=None, plan_id=plan.id, key=key)
             view.requests[request_id] = request
             keys.append(key)
+    if keys:
+        plan.waits(plan.state.updated, for_a_person=any(each.plan_id == plan.id for each in view.requests.values()))
     return tuple(keys)
 
 
-def _proposed(view: View, _: RunView, event: e.PlanProposedEvent) -> Changed:
-    return (_plan(view, event.plan_id or "").key,)
+def _proposed(view: View, run: RunView, event: e.PlanProposedEvent) -> Changed:
+    plan = _plan(view, event.plan_id or "")
+    run.plan_ids.setdefault(plan.id)
+    plan.proposal = event
+    return (plan.key,)
 
 
 def _step_waits(view: View, _: RunView, event: e.PlanWaitingEvent) -> Changed:
@@ -511,6 +572,7 @@ def _worktree(view: View, _: RunView, event: e.WorktreeEvent) -> Changed:
     step = view.step(event.plan_id, event.subagent_step_id)
     if step is None:
         return ()
+    step.worktree = event
     if step.status == RUNNING:
         step.turn("merge" if event.status == "conflict" else "work", view.plans[event.plan_id or ""].clock(event.ts))
     return (step.key,)
@@ -522,7 +584,7 @@ def _worktree(view: View, _: RunView, event: e.WorktreeEvent) -> Changed:
 def _session(view: View, run: RunView, event: e.SessionStartedEvent | e.SessionEndedEvent) -> Changed:
     agent = _agent(view, event)
     if isinstance(event, e.SessionStartedEvent):
-        run.workspace, run.agent = event.workspace, event.agent
+        run.workspace, run.agent, run.model, run.version = event.workspace, event.agent, event.model, event.version
         run.ended_at = run.outcome = run.exit_code = None
         agent.profile, agent.model, agent.ended_at, agent.outcome = event.agent, event.model, None, None
         if agent.source == event.source and agent.entries:  # resumed by the process that left it: it begins again
@@ -537,17 +599,28 @@ def _session(view: View, run: RunView, event: e.SessionStartedEvent | e.SessionE
     return (agent.key, *_quiet(view, agents, event.ts))
 
 
-def _usage(view: View, _: RunView, event: e.UsageEvent) -> Changed:
+def _server(_: View, run: RunView, event: e.ToolServerEvent) -> Changed:
+    run.servers[event.server] = event
+    return ()
+
+
+def _usage(view: View, run: RunView, event: e.UsageEvent) -> Changed:
     plan, agent = view.plans.get(event.plan_id or ""), view.agent_of(event)
     step = view.step(event.plan_id, event.subagent_step_id)
     view.spent.add(event)
+    run.spent.add(event)
     keys: list[Key] = [("spent",)]
-    for part in (plan, step, agent):
+    if plan is not None:
+        plan.spend(event)
+        keys.append(plan.key)
+    for part in (step, agent):
         if part is not None:
             part.spent.add(event)
             keys.append(part.key)
     if agent is not None and agent.turn is not None and agent.turn.seconds is None:
-        agent.turn.spent.add(event)
+        agent.turn.spend(event)
+    if step is not None:
+        step.budget_used += event.prompt_tokens + event.completion_tokens
     return tuple(keys)
 
 
@@ -577,8 +650,12 @@ def _notice(view: View, event: e.Event, kind: str, message: str) -> Changed:
     view.notices[view.noticed] = NoticeView(
         number=view.noticed,
         kind=kind,
+        code=getattr(event, "code", ""),
         message=message,
+        source=event.source,
         ts=event.ts,
+        plan_id=event.plan_id,
+        agent_id=event.subagent_id,
         step_id=event.subagent_step_id,
     )
     view.notices.pop(view.noticed - MOST_NOTICES, None)
@@ -611,8 +688,9 @@ _HANDLERS: Final[tuple[tuple[_Take, tuple[type[e.BaseEvent], ...]], ...]] = (
     (_step_waits, (e.PlanWaitingEvent,)),
     (_worktree, (e.WorktreeEvent,)),
     (_session, (e.SessionStartedEvent, e.SessionEndedEvent)),
+    (_server, (e.ToolServerEvent,)),
     (_usage, (e.UsageEvent,)),
     (_trouble, (e.WarningEvent, e.ErrorEvent)),
-    (_nothing, (e.MemoryEntryEvent, e.ToolServerEvent)),
+    (_nothing, (e.MemoryEntryEvent,)),
 )
 _APPLY: Final[dict[type[e.BaseEvent], _Take]] = {kind: take for take, kinds in _HANDLERS for kind in kinds}

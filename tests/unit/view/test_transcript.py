@@ -11,6 +11,7 @@ from ipc import events as e
 from ipc.events import Event
 from vibe.view import agent_view, view
 from vibe.view.agent_view import AgentView, CallView
+from vibe.view.plain import look
 from vibe.view.view import View, apply, lose
 
 WHO: dict[str, Any] = {"subagent_id": "agent"}
@@ -131,9 +132,9 @@ def test_the_end_of_long_arguments_is_kept_while_they_are_written(monkeypatch: p
 @pytest.mark.parametrize("late", [writing("late"), writing("late", 2)], ids=["same attempt", "next attempt"])
 def test_a_piece_that_comes_once_the_call_runs_changes_nothing(late: e.ToolArgumentsEvent) -> None:
     seen = view_of(structs.replace(writing("early"), tool_call_id="c"), CALL)
-    before = structs.asdict(seen.agents["agent"].entries["1"])
+    before = look(seen, ("agents", "agent", "entries", "1"))
     apply(seen, structs.replace(late, tool_call_id="c", source="run", seq=3, ts=3.0))
-    assert structs.asdict(seen.agents["agent"].entries["1"]) == before
+    assert look(seen, ("agents", "agent", "entries", "1")) == before
     assert len(seen.agents["agent"].entries) == 1
 
 
@@ -269,7 +270,8 @@ def test_an_answer_from_elsewhere_is_told(by: str, told: list[str]) -> None:
 def test_a_process_that_died_leaves_nothing_going_on() -> None:
     seen = view_of(CALL, ASKED)
     keys = lose(seen, "run")
-    assert seen.requests == {}
+    assert (seen.requests, seen.runs["run"].lost) == ({}, True)
+    assert look(seen, ("requests", "r")) is None
     assert ("requests", "r") in keys
     assert [entry.status for entry in seen.agents["agent"].entries.values()] == ["cancelled"]
 

@@ -161,15 +161,15 @@ def test_every_event_is_taken_before_and_during_a_plan(kind: type[BaseEvent]) ->
         assert (view.runs["run"].seq, view.runs["run"].updated_at) == (7, 200.0)
         assert apply(view, event) == (), "it was taken"
         for plan in view.plans.values():
-            assert plan.state.counted() == Counter(step.status for step in plan.steps.values())
+            assert plan.counts == Counter(step.status for step in plan.steps.values())
 
 
 def test_time_runs_from_the_events_and_stops_with_the_step() -> None:
     view = view_after()
     plan = view.plans[""]
-    assert (plan.steps["a"].moved_at, plan.steps["b"].moved_at) == (110.0, None)
-    apply(view, moved("a", "completed", "in_progress", ts=117.0))
-    assert (plan.steps["a"].moved_at, plan.steps["a"].worked(30.0)) == (117.0, 7.0)
+    assert (plan.steps["a"].started_at, plan.steps["b"].started_at) == (110.0, None)
+    apply(view, moved("a", "completed", "in_progress", duration_s=7.0))
+    assert plan.steps["a"].duration_s == 7.0
     assert plan.elapsed(130.0) == 30.0
     apply(view, e.PlanCompletedEvent(status="completed", counts={}, duration_s=1.0, ts=140.0))
     assert (plan.elapsed(999.0), plan.status) == (40.0, "completed")
@@ -178,11 +178,11 @@ def test_time_runs_from_the_events_and_stops_with_the_step() -> None:
 def test_totals_count_only_what_completed_as_done() -> None:
     state = after(moved("a", "failed", "in_progress", reason="verify", detail="it broke"), moved("b", "skipped"))
     assert (state.done, state.total, list(state.failed), list(state.running)) == (0, 2, ["a"], [])
-    assert state.state.counted() == {"failed": 1, "skipped": 1}
+    assert state.counts == {"failed": 1, "skipped": 1}
     assert state.steps["a"].reason == "verify: it broke"
 
 
-def test_what_another_attempt_spends_is_added() -> None:
+def test_another_attempt_starts_its_clock_and_budget_anew() -> None:
     begin = e.SubAgentStartedEvent(title="", mode="code", model="m", tools=(), max_tokens=100, max_turns=1, **WHO)
     usage = e.UsageEvent(model="m", prompt_tokens=30, completion_tokens=10, **WHO)
     state = after(
@@ -194,7 +194,22 @@ def test_what_another_attempt_spends_is_added() -> None:
         usage,
     )
     step = state.steps["a"]
-    assert (step.attempt, step.moved_at, step.spent.tokens) == (2, 200.0, 80)
+    assert (step.attempt, step.started_at, step.budget_used, step.max_tokens, step.spent.tokens) == (
+        2,
+        200.0,
+        40,
+        100,
+        80,
+    )
+
+
+def test_a_finished_subagent_says_what_its_budget_came_to() -> None:
+    ended = e.SubAgentFinishedEvent(outcome="completed", reason=None, tokens=77, turns=3, duration_s=1.0, **WHO)
+    assert step_after(ended).budget_used == 77
+
+
+def test_turns_are_counted() -> None:
+    assert step_after(*[e.AssistantEvent(message_id=str(n), text="", **WHO) for n in range(3)]).turns == 3
 
 
 def test_usage_adds_up_and_one_unknown_price_makes_the_sum_unknown() -> None:
@@ -206,7 +221,7 @@ def test_usage_adds_up_and_one_unknown_price_makes_the_sum_unknown() -> None:
     apply(view, unknown)
     apply(view, known)
     assert (plan.tokens, plan.spent.cost_usd, step.spent.cost_usd) == (47, None, 0.75)
-    assert (view.spent.tokens, view.spent.calls, view.spent.cost_usd) == (47, 4, None)
+    assert (view.spent.tokens, view.spent.calls, view.runs[""].spent.cost_usd) == (47, 4, None)
 
 
 def test_decisions_are_open_until_taken() -> None:

@@ -18,13 +18,12 @@ from ipc.sink import MemorySink
 from planner.plan.loader import load_plan
 from planner.store.folder import ApprovalSetting, PlanRunOptions
 from tests.fakes.model_server import Reply, ServedCall
-from tests.fakes.pieces import pieces
 from tests.integration.app.conversation.conftest import Rig
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.host import Host
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.run import open_plan
-from vibe.view.agent_view import Key
+from vibe.view.plain import plain
 from vibe.view.view import View, apply
 
 EXAMPLES = Path(__file__).parents[4] / "plans-examples"
@@ -38,8 +37,8 @@ def fold(*parts: Iterable[Event]) -> View:
     return view
 
 
-def all_of(view: View) -> tuple[dict[Key, Any], dict[str, object]]:
-    return pieces(view), {name: plan.state for name, plan in view.plans.items()}
+def all_of(view: View) -> tuple[dict[str, Any], dict[str, object]]:
+    return plain(view), {name: plan.state for name, plan in view.plans.items()}
 
 
 def journals(home: Path) -> list[Event]:
