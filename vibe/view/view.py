@@ -470,7 +470,7 @@ def _withdrawn(view: View, request_ids: Iterable[str], at: float) -> Changed:
             agent.requests.pop(request_id, None)
             step = view.step_of(agent)
             keys += [agent.key] if step is None else [agent.key, step.key]
-            _waits(view, agent, at)
+            keys += _waits(view, agent, at)
     return tuple(keys)
 
 
