@@ -64,7 +64,7 @@ def test_three_turns_with_tools_and_a_rate_limit(vibe: VibeCommand, server: str,
     assert (vibe.workdir / "b.txt").read_text() == (vibe.workdir / "c.txt").read_text() == "HELLO\n"
     assert ended.err.count("\n") == 1
     assert "429" in ended.err
-    assert "attempt 2" in ended.err
+    assert "try 2" in ended.err
     verdict = call(f"{server}/_llmock/verdict")
     assert verdict["passed"], verdict
 

@@ -68,7 +68,7 @@ def test_a_running_plan_is_paused_and_goes_on_later(vibe: VibeCommand, write_pla
     code, record = ended(run)
 
     assert (paused.code, paused.err) == (0, "")
-    assert "finish their turn" in paused.out
+    assert "safe point" in paused.out
     assert (code, record["outcome"], record["reason"]) == (130, "interrupted", "user")
     assert statuses(vibe, plan_id) == {"a": "completed", "b": "pending"}
     assert vibe("plan", "resume", plan_id).code == 0
