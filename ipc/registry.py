@@ -128,7 +128,9 @@ class Registry:
         """Every publisher that is gone and whose journal is still there, the newest first."""
         folders = run_folders(self.home, self.runtime_dir)
         entries = filter(None, (kept_in(path / PUBLISHER_NAME, Entry) for path in folders))
-        gone = [entry for entry in entries if not entry.alive and Path(entry.journal).is_file()]
+        gone = [
+            entry for entry in entries if (entry.ended is not None or not entry.alive) and Path(entry.journal).is_file()
+        ]
         return sorted(gone, key=lambda entry: entry.started, reverse=True)
 
     def sweep(self, now: float | None = None) -> None:

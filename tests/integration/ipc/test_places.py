@@ -45,6 +45,14 @@ def test_a_run_registers_itself_and_leaves_only_its_journal(vibe_home: Path) -> 
     assert [(entry.source, entry.ended is not None) for entry in registry.ended()] == [("run-1", True)]
 
 
+def test_a_run_that_is_just_closing_is_found_among_those_that_ended(vibe_home: Path) -> None:
+    registry = Registry(vibe_home)
+    with open_bus(vibe_home) as bus:
+        registry.remove(bus.entry)  # as it does first, while its journal is still locked
+
+        assert (registry.running(), [entry.source for entry in registry.ended()]) == ([], ["run-1"])
+
+
 def test_the_runtime_folder_is_preferred(vibe_home: Path, tmp_path: Path) -> None:
     runtime = tmp_path / "rt"
     runtime.mkdir(mode=0o700)
