@@ -65,7 +65,8 @@ class ProgressLines(EventLines):
         step = self._view.step(event.plan_id, event.step_id)
         begun, fixed = (0, 0) if step is None else (step.state.begun, step.fixed)
         name = one_line(event.step_id)
-        after = f" after {took(event.duration_s)}" if event.duration_s is not None else ""
+        time = took(event.duration_s) if event.duration_s is not None else ""
+        after = f" after {time}" if time else ""
         why = event.detail or event.reason or ""
         because = f": {why}" if why else ""
         match event.status:
@@ -74,7 +75,7 @@ class ProgressLines(EventLines):
                 return f"{name} starts{again}: {event.title}"
             case "completed":
                 itself = f", fixed itself, {fixed + 1} tries" if fixed else ""
-                return f"{name} done{after.replace(' after', ',')}{itself}"
+                return f"{name} done{f', {time}' if time else ''}{itself}"
             case "failed" | "cancelled" | "skipped":
                 return f"{name} {event.status}{after}{because}"
             case "pending" if 0 < begun < event.attempt:

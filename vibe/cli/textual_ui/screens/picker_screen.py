@@ -34,6 +34,8 @@ LEAST_ROWS: Final = 18
 FEWEST_ROWS: Final = 8
 SHARE: Final = 0.6
 """A picker has so many rows, fewer in a low window, and in a high one this share of it."""
+LONGEST_PASTE: Final = 200
+"""Characters of a paste that filter."""
 
 
 class PickerPage(Widget):
@@ -102,7 +104,7 @@ class PickerScreen(ModalScreen[str]):
     def on_paste(self, event: events.Paste) -> None:
         """Filter by it."""
         event.stop()
-        self._filter(self._state.query + plain_line(event.text))
+        self._filter(self._state.query + plain_line(event.text[:LONGEST_PASTE]))
 
     def on_click(self, event: events.Click) -> None:
         """Mark the row that is clicked; choose the one that is marked."""
