@@ -24,6 +24,7 @@ from vibe.cli.textual_ui.input.prompt_area import PromptArea
 from vibe.cli.textual_ui.input.prompt_input import PromptInput
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.log.painted_sheet import LETTERS
+from vibe.cli.textual_ui.screens import picker_screen
 from vibe.cli.textual_ui.screens.picker_screen import (
     COMMANDS,
     LINE_KEYS,
@@ -171,6 +172,20 @@ async def test_a_paste_filters_and_a_click_marks_then_chooses() -> None:
         await pilot.click(page, offset=(5, 3))
         await pilot.pause()
         assert app.chosen == "/go south"
+
+
+async def test_of_a_paste_of_megabytes_only_the_beginning_filters() -> None:
+    searched: list[str] = []
+
+    def search(text: str) -> list[str]:
+        searched.append(text)
+        return []
+
+    async with picking(of_rows(search=search)) as (app, pilot):
+        app.screen.post_message(Paste("north" * 1_000_000))
+        await pilot.pause()
+        await rest(app, pilot)
+        assert [len(text) for text in searched] == [picker_screen.LONGEST_PASTE]
 
 
 @pytest.mark.parametrize("size", [(20, 5), (40, 10), (80, 24), (200, 60)])
