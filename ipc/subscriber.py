@@ -114,6 +114,16 @@ class Subscription:
         self._ending: EndReason | None = None
         self._heard = 0.0
 
+    @property
+    def head(self) -> int:
+        """The number of the newest event that is known of; 0: none, or of a journal, whose end is found by reading."""
+        return self._head
+
+    @property
+    def is_live(self) -> bool:
+        """The publisher is there: events come as it publishes them."""
+        return self._reader is None and self._ending is None and self.ended is None
+
     async def __aenter__(self) -> Self:
         try:
             await self._connect(await to_thread.run_sync(self._registry.resolve, self._target))

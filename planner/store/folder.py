@@ -151,6 +151,7 @@ class PlanSummary(Struct, frozen=True, kw_only=True):
 
     plan_id: str
     goal: str = ""
+    workspace: str = ""
     status: PlanStatus | None = None
     reason: str | None = None
     counts: Mapping[str, int]
@@ -270,7 +271,9 @@ class PlanFolder(Struct, frozen=True):
         except BrokenPlanError as error:
             return PlanSummary(plan_id=self.plan_id, counts={}, holder=holder, problem=str(error))
         told = structs.asdict(structs.replace(snapshot, plan_id=self.plan_id))
-        return PlanSummary(goal=settings.goal, created=settings.created, holder=holder, **told)
+        return PlanSummary(
+            goal=settings.goal, workspace=settings.workspace, created=settings.created, holder=holder, **told
+        )
 
 
 def snapshot_of(state: State, updated: float) -> PlanSnapshot:
@@ -303,9 +306,17 @@ def find_plan(home: Path, reference: str) -> PlanFolder:
 
 def list_plans(home: Path) -> list[PlanSummary]:
     """Every plan of a home, the oldest first; broken folders are listed with what is the matter with them."""
+    return sorted((folder.summary() for folder in plan_folders(home)), key=lambda plan: plan.created)
+
+
+def plan_folders(home: Path) -> list[PlanFolder]:
+    """The folder of every plan of a home, by their ids; nothing in them is read.
+
+    Raises:
+        BrokenPlanError: the plans can't be listed.
+    """
     root = plans_folder(home)
-    plans = [PlanFolder(root / name).summary() for name in _plan_names(root)]
-    return sorted(plans, key=lambda plan: plan.created)
+    return [PlanFolder(root / name) for name in _plan_names(root)]
 
 
 def latest_in(home: Path, workspace: str) -> PlanFolder | None:

@@ -1,0 +1,97 @@
+"""A person's answer or wish to a run: sent to the source that takes it, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from anyio import fail_after, to_thread
+from msgspec import Struct
+
+from ipc.commands import Reply, RunCommand
+from ipc.control import send_command
+from ipc.errors import IpcError
+from ipc.events import AnswerEvent, ApprovalDecisionEvent, PlanDecisionEvent
+from ipc.registry import Entry
+from vibe.app.watch.runs import KnownRun
+from vibe.view.view import View
+
+REPLY_SECONDS = 15.0
+"""The time that a run has to reply."""
+
+
+class CommandOutcome(Struct, frozen=True, kw_only=True):
+    """The outcome of a command; ``message`` is one sentence for people, ``data`` what the run replied besides.
+
+    ``state``: ``done``, ``answered`` (another answer came first: ``by`` and ``answer`` say which), ``refused``,
+    ``ended`` (the run has) or ``late`` (no reply in time; it may still be done).
+    """
+
+    state: Literal["done", "answered", "refused", "ended", "late"]
+    message: str
+    by: str = ""
+    answer: Any = None
+    data: Mapping[str, Any] = {}
+
+
+async def send(run: KnownRun, command: RunCommand, *, seconds: float = REPLY_SECONDS) -> CommandOutcome:
+    """Send a command to the newest source of a run that lives, and return what came of it."""
+    entry = await to_thread.run_sync(_living, run.entries)
+    if entry is None:
+        return CommandOutcome(state="ended", message=f"run {run.key} has ended: nothing was changed")
+    return await send_to(entry, command, seconds=seconds)
+
+
+async def send_to(entry: Entry, command: RunCommand, *, seconds: float = REPLY_SECONDS) -> CommandOutcome:
+    """Send a command to a source, and return what came of it."""
+    try:
+        with fail_after(seconds):
+            return _outcome(await send_command(entry, command))
+    except TimeoutError:
+        message = f"run {entry.source}: process {entry.pid} has not answered for {seconds:g} s: check its status"
+        return CommandOutcome(state="late", message=message)
+    except IpcError as error:
+        gone = not await to_thread.run_sync(lambda: entry.alive)
+        return CommandOutcome(state="ended" if gone else "refused", message=str(error))
+
+
+def settled(view: View, request_id: str) -> CommandOutcome | None:
+    """Return how a request was answered, as far as a view knows: None if it is open, or not known any more."""
+    found = next((each for each in reversed(view.answered) if each.id == request_id), None)
+    if found is None or request_id in view.requests:
+        return None
+    by = getattr(found.answered, "by", "")
+    return CommandOutcome(
+        state="answered", message=f"already answered by {by or 'nobody'}", by=by, answer=given(found.answered)
+    )
+
+
+def given(event: object) -> Any:
+    """Return the answer in an event, as JSON has it: ``allow``, selections, or texts; None: there is none."""
+    match event:
+        case ApprovalDecisionEvent():
+            return event.decision
+        case PlanDecisionEvent():
+            return list(event.selections)
+        case AnswerEvent():
+            return [str(each.get("answer", "")) for each in event.answers]
+        case _:
+            return None
+
+
+def _living(entries: tuple[Entry, ...]) -> Entry | None:
+    return next((entry for entry in reversed(entries) if entry.alive), None)
+
+
+def _outcome(reply: Reply) -> CommandOutcome:
+    by = str(reply.data.get("by", ""))
+    if reply.ok:
+        return CommandOutcome(state="done", message=reply.message, by=by, data=reply.data)
+    if reply.reason in {"late", "ended"}:
+        return CommandOutcome(
+            state="late" if reply.reason == "late" else "ended", message=reply.message, data=reply.data
+        )
+    if by:  # only who asks for what was answered before is told by whom
+        answer = reply.message.removeprefix("already ").removesuffix(f" by {by}")
+        return CommandOutcome(state="answered", message=reply.message, by=by, answer=answer, data=reply.data)
+    return CommandOutcome(state="refused", message=reply.message, data=reply.data)

@@ -1,0 +1,131 @@
+"""Follower: one run, over all its sources, folded into one view as its events come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio import create_task_group, lowlevel, to_thread
+
+from ipc.errors import IpcError
+from ipc.events import Event, Fact
+from ipc.registry import Entry
+from planner.store.errors import BrokenPlanError
+from planner.store.folder import PlanFolder, plans_folder
+from vibe.app.watch.runs import KnownRun
+from vibe.view.agent_view import Key
+from vibe.view.view import View, apply, lose
+
+if TYPE_CHECKING:
+    from ipc.subscriber import Subscription
+
+EVENTS_AT_ONCE = 200
+"""After so many events others on the loop have their turn."""
+
+
+class Follower:
+    """One run as it goes on: ``view`` is what its events say so far.
+
+    ``ready`` is set once all that was there at the beginning is in the view. ``problem`` says why events are missing;
+    blank: none are. Everything happens on the loop of ``follow``.
+    """
+
+    def __init__(self, run: KnownRun, *, home: Path, runtime_dir: Path | None = None) -> None:
+        self.run = run
+        self.view = View()
+        self.ready = anyio.Event()
+        self.problem = ""
+        self._home = home
+        self._runtime_dir = runtime_dir
+        self._heard: set[str] = set()
+        self._open = 0
+        self._changed: set[Key] = set()
+        self._turned = anyio.Event()
+
+    def extend(self, run: KnownRun) -> None:
+        """Go on with the same run as it is known now; ``follow`` takes up new sources, or is to be called again."""
+        self.run = run
+        self._turn()
+
+    def take_changed(self) -> set[Key]:
+        """Return the keys of what changed in the view since the last call."""
+        changed, self._changed = self._changed, set()
+        return changed
+
+    async def follow(self) -> None:
+        """Take in all that its sources publish, one after the other as they began, until the last has ended."""
+        if not self._heard:
+            await self._recall()
+        async with create_task_group() as tasks:
+            while True:
+                new = [entry for entry in self.run.entries if entry.source not in self._heard]
+                for entry in new:
+                    self._heard.add(entry.source)
+                    caught_up = anyio.Event()
+                    tasks.start_soon(self._hear, entry, caught_up)
+                    await caught_up.wait()
+                self.ready.set()
+                if not self._open and not new:
+                    return
+                if not new:
+                    await self._turned.wait()
+                self._turned = anyio.Event()
+
+    def _turn(self) -> None:
+        self._turned.set()
+
+    async def _recall(self) -> None:
+        """Take in what only the plan's own folder knows: the facts of sources whose events are gone."""
+        plan = self.run.plan
+        if plan is None or any(entry.started <= plan.created for entry in self.run.entries):
+            return
+        folder = PlanFolder(plans_folder(self._home) / plan.plan_id)
+        try:
+            content = await to_thread.run_sync(folder.journal)
+        except BrokenPlanError as error:
+            self.problem = str(error)
+            return
+        known = {entry.source for entry in self.run.entries}
+        gone = [fact for fact in content.facts if fact.source not in known]
+        await self._take_all(gone)
+        self._changed.update(*(lose(self.view, source) for source in {fact.source for fact in gone}))
+
+    async def _take_all(self, facts: list[Fact]) -> None:
+        for number, fact in enumerate(facts, start=1):
+            self._take(fact)
+            if number % EVENTS_AT_ONCE == 0:
+                await lowlevel.checkpoint()
+
+    async def _hear(self, entry: Entry, caught_up: anyio.Event) -> None:
+        """Take in the events of a source until it ends; ``caught_up`` is set once all that was there is in the view."""
+        from ipc.subscriber import subscribe
+
+        self._open += 1
+        journal = Path(entry.journal)
+        subscription = subscribe(journal, home=self._home, after=0, runtime_dir=self._runtime_dir)
+        try:
+            await self._take_in(subscription, caught_up)
+        except IpcError as error:
+            self.problem = str(error)
+        if subscription.ended != "finished":
+            self._changed.update(lose(self.view, entry.source))
+        self._open -= 1
+        caught_up.set()
+        self._turn()
+
+    async def _take_in(self, subscription: Subscription, caught_up: anyio.Event) -> None:
+        async with subscription as records:
+            there = subscription.head
+            if not there and subscription.is_live:
+                caught_up.set()
+            async for record in records:
+                if record.event is not None:  # else of a later version
+                    self._take(record.event)
+                if record.seq == there:
+                    caught_up.set()
+                if record.seq % EVENTS_AT_ONCE == 0:
+                    await lowlevel.checkpoint()
+
+    def _take(self, event: Event) -> None:
+        self._changed.update(apply(self.view, event))

@@ -1,0 +1,188 @@
+"""Rows: a run and an open request as small flat JSON objects, as every list of runs shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, QuestionEvent
+from planner.plan.status import PlanStatus
+from vibe.app.watch.runs import KnownRun
+from vibe.view.agent_view import RequestView
+from vibe.view.plan_view import PlanView
+from vibe.view.view import View
+
+TITLE_CHARACTERS = 2_000
+"""Of a goal."""
+LINE_CHARACTERS = 160
+"""Of what goes on, or why something ended."""
+DIED = "its process died: `vibe plan resume {}` continues it"
+
+
+def run_row(run: KnownRun, view: View | None = None) -> dict[str, Any]:
+    """The row of a run, from its folded events, or (None) from what its folders say.
+
+    Fields at their default are left out, but for ``title``. ``status`` is that of the plan, or of a conversation
+    ``active``, ``idle`` or ``ended``; of either ``lost``, if its process died. ``checks`` counts those that passed,
+    those that failed and all; ``requests`` those that wait for a person. Times are unix seconds.
+    """
+    plan = None if view is None else view.plan
+    row = {"title": run.title, "folder": run.folder, "live": run.live, "started_at": moment(run.started_at)}
+    if view is None:
+        row |= _listed(run)
+    else:
+        row |= _plan(run, plan) if plan is not None and run.is_plan else _conversation(run, view)
+        row |= {"requests": len(view.requests)}
+    return told(row, "title")
+
+
+def request_row(run: KnownRun, view: View, request: RequestView) -> dict[str, Any]:
+    """The row of an open request: what is asked, by whom, and all that a person needs to answer."""
+    event = request.event
+    agent = view.agents.get(request.agent_id or "")
+    step = event.step_id if isinstance(event, PlanDecisionEvent) else None if agent is None else agent.step_id
+    row: dict[str, Any] = {
+        "kind": request.kind,
+        "run": run.key,
+        "plan": request.plan_id,
+        "step": step,
+        "agent": request.agent_id,
+        "asked_at": moment(event.ts),
+        "summary": request.asked,
+    }
+    if isinstance(event, ApprovalRequestEvent):
+        row |= _approval(event)
+    elif isinstance(event, QuestionEvent):
+        row |= {"questions": list(event.questions)}
+    else:
+        row |= _decision(event)
+    return told(row, "kind")
+
+
+def told(row: dict[str, Any], first: str) -> dict[str, Any]:
+    """The row without what says nothing, but for its ``first`` field."""
+    return {name: value for name, value in row.items() if name == first or value or (name, value) == UNCONFINED}
+
+
+UNCONFINED = ("confined", False)
+"""A command without a sandbox says so; of one that is no command nothing is said."""
+
+
+def moment(seconds: float | None) -> float | None:
+    """Unix seconds as rows have them."""
+    return None if seconds is None else round(seconds, 3)
+
+
+def _listed(run: KnownRun) -> dict[str, Any]:
+    plan = run.plan
+    if plan is None:
+        entry = run.entries[-1]
+        lost = not run.live and entry.ended is None
+        status = "active" if run.live else "lost" if lost else "ended"
+        return {"status": status, "ended_at": moment(entry.ended)}
+    done, total = plan.progress
+    lost = not run.live and plan.is_interrupted
+    return {
+        "title": plan.goal[:TITLE_CHARACTERS] or run.title,
+        "status": "lost" if lost else plan.status or "unknown",
+        "reason": DIED.format(plan.plan_id) if lost else (plan.problem or plan.reason or "")[:LINE_CHARACTERS],
+        "counts": {name: count for name, count in plan.counts.items() if count},
+        "total": total,
+        "done": done,
+        "ended_at": None if run.live else moment(plan.updated),
+    }
+
+
+def _plan(run: KnownRun, plan: PlanView) -> dict[str, Any]:
+    lost = plan.status == PlanStatus.ACTIVE and not run.live
+    return {
+        "title": plan.goal[:TITLE_CHARACTERS] or run.title,
+        "status": "lost" if lost else plan.status,
+        "reason": DIED.format(plan.id) if lost else plan.reason[:LINE_CHARACTERS],
+        "outcome": plan.outcome,
+        **_steps(plan),
+        "tokens": plan.tokens,
+        "max_tokens": plan.max_tokens,
+        "cost_usd": _dollars(plan.spent.cost_usd),
+        "doing": _doing(plan),
+        "started_at": moment(plan.started_at),
+        "ended_at": moment(plan.ended_at),
+        "progress_at": moment(plan.progress_at),
+        "waited_s": round(plan.waited_s, 1),
+    }
+
+
+def _steps(plan: PlanView) -> dict[str, Any]:
+    counts = {name: count for name, count in plan.counts.items() if count}
+    return {"counts": counts, "total": plan.total, "done": plan.done, **_proof(plan)}
+
+
+def _proof(plan: PlanView) -> dict[str, Any]:
+    checks = [check for step in plan.steps.values() for check in step.checks.values()]
+    passed, failed = (sum(check.status == status for check in checks) for status in ("passed", "failed"))
+    same = max((check.same_failure for check in checks if check.status == "failed"), default=0)
+    return {"checks": [passed, failed, len(checks)] if checks else [], "same_failure": same}
+
+
+def _doing(plan: PlanView) -> str:
+    busy = next((step for step in plan.running.values() if step.is_asking), None) or next(
+        iter(plan.running.values()), None
+    )
+    return "" if busy is None else f"{busy.id}: {busy.doing()}"[:LINE_CHARACTERS]
+
+
+def _conversation(run: KnownRun, view: View) -> dict[str, Any]:
+    main = view.main
+    source = next(reversed(view.runs.values()), None)
+    prompt = "" if main is None else _last_prompt(view)
+    busy = main is not None and main.prompt is not None
+    ended = None if source is None else source.ended_at
+    lost = not run.live and ended is None
+    return {
+        "title": prompt[:TITLE_CHARACTERS] or run.title,
+        "status": "lost" if lost else "ended" if not run.live else "active" if busy else "idle",
+        "outcome": None if source is None else source.outcome,
+        "tokens": view.spent.tokens,
+        "max_tokens": None if main is None else main.max_tokens,
+        "cost_usd": _dollars(view.spent.cost_usd),
+        "doing": "" if main is None else main.doing()[:LINE_CHARACTERS],
+        "ended_at": moment(ended),
+        **({} if view.plan is None else _steps(view.plan)),
+    }
+
+
+def _last_prompt(view: View) -> str:
+    """The last words of the person to the agent of a conversation, as far as its transcript goes back."""
+    entries: Iterable[Any] = () if view.main is None else reversed(view.main.entries.values())
+    return next((entry.text for entry in entries if entry.kind == "user" and entry.name == "prompt"), "")
+
+
+def _dollars(amount: float | None) -> float | None:
+    return None if amount is None else round(amount, 6)
+
+
+def _approval(event: ApprovalRequestEvent) -> dict[str, Any]:
+    command = event.arguments.get("command")
+    return {
+        "tool": event.tool,
+        "command": command if isinstance(command, str) else "",
+        "diff": event.diff,
+        "reason": event.reason,
+        "rule": event.rule,
+        "covers": list(event.covers),
+        "edits": event.edits,
+        "cwd": event.cwd,
+        "confined": event.confined,
+    }
+
+
+def _decision(event: PlanDecisionEvent) -> dict[str, Any]:
+    return {
+        "question": event.question,
+        "options": list(event.options),
+        "labels": list(event.labels),
+        "descriptions": list(event.descriptions),
+        "multi_select": event.multi_select,
+        "default": list(event.default),
+        "timeout_seconds": event.timeout_seconds,
+    }

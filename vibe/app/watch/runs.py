@@ -1,0 +1,120 @@
+"""Runs: which runs there are on this machine, those that go on and those that ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from ipc.places import bases
+from ipc.registry import Entry, Registry
+from planner.store.errors import BrokenPlanError
+from planner.store.folder import JOURNAL_FILE, SNAPSHOT_FILE, PlanSummary, plan_folders
+
+ENDED_EVERY_S = 5.0
+"""Folders of what ended are looked at that often at most, and read only if something changed in them."""
+
+
+class KnownRun(Struct, frozen=True, kw_only=True):
+    """A run: a plan over all its sources, or a conversation. ``key`` is the plan's id, else the source.
+
+    ``entries`` are its sources, the oldest first; none: only the plan's own folder is left. ``plan`` is what that says.
+    """
+
+    key: str
+    entries: tuple[Entry, ...] = ()
+    live: bool = False
+    plan: PlanSummary | None = None
+
+    @property
+    def title(self) -> str:
+        """The goal of the plan, else what the newest source calls itself."""
+        goal = "" if self.plan is None else self.plan.goal
+        return goal or (self.entries[-1].info.title if self.entries else "")
+
+    @property
+    def folder(self) -> str:
+        """The folder it works in; blank: not known."""
+        if self.entries:
+            return self.entries[-1].info.cwd
+        return "" if self.plan is None else self.plan.workspace
+
+    @property
+    def started_at(self) -> float:
+        """The time when its newest source began, or the plan was last changed (unix seconds)."""
+        if self.entries:
+            return self.entries[-1].started
+        return 0.0 if self.plan is None else self.plan.updated or self.plan.created
+
+    @property
+    def is_plan(self) -> bool:
+        """It is a plan, not a conversation."""
+        return self.plan is not None or any(entry.info.plan_id for entry in self.entries)
+
+
+class Runs:
+    """The runs of a vibe home. Every look reads files: call it off the loop, from one thread at a time."""
+
+    def __init__(self, home: Path, runtime_dir: Path | None = None) -> None:
+        self._home = home
+        self._registry = Registry(home, runtime_dir)
+        self._watched = (*bases(home, runtime_dir), home / "run")
+        self._ended: dict[str, Entry] = {}
+        self._running: dict[str, Entry] = {}
+        self._plans: dict[str, PlanSummary] = {}
+        self._written: dict[str, tuple[float, float]] = {}
+        self._looked = -ENDED_EVERY_S
+        self._seen: tuple[object, ...] = ()
+
+    def look(self) -> tuple[KnownRun, ...]:
+        """Return every run, the newest first."""
+        running = {entry.source: entry for entry in self._registry.running()}
+        gone = {source: entry for source, entry in self._running.items() if source not in running}
+        self._running = running
+        self._ended |= gone
+        if time.monotonic() - self._looked >= ENDED_EVERY_S:
+            self._look_at_ended(running)
+            self._looked = time.monotonic()
+        return tuple(sorted(self._grouped(), key=lambda run: run.started_at, reverse=True))
+
+    def _look_at_ended(self, running: Iterable[str]) -> None:
+        seen = (*(_changed(path) for path in self._watched), *sorted(running))
+        if seen != self._seen:
+            self._ended = {entry.source: entry for entry in self._registry.ended()}
+            self._seen = seen
+        with suppress(BrokenPlanError):
+            self._look_at_plans()
+
+    def _look_at_plans(self) -> None:
+        """Read the folders of plans that were written since, and those that a process worked on."""
+        known, self._plans = self._plans, {}
+        for folder in plan_folders(self._home):
+            written = (_changed(folder.path / JOURNAL_FILE), _changed(folder.path / SNAPSHOT_FILE))
+            plan = known.get(folder.plan_id)
+            if plan is None or plan.holder or self._written.get(folder.plan_id) != written:
+                plan = folder.summary()
+            self._plans[folder.plan_id], self._written[folder.plan_id] = plan, written
+
+    def _grouped(self) -> Iterable[KnownRun]:
+        sources: dict[str, dict[str, Entry]] = {}
+        for entry in (*self._ended.values(), *self._running.values()):
+            sources.setdefault(entry.info.plan_id or entry.source, {})[entry.source] = entry
+        for key, group in sources.items():
+            entries = tuple(sorted(group.values(), key=lambda entry: entry.started))
+            yield KnownRun(
+                key=key, entries=entries, live=not group.keys().isdisjoint(self._running), plan=self._plans.get(key)
+            )
+        talking = {entry.pid for entry in self._running.values()}
+        for key, plan in self._plans.items():
+            if key not in sources and plan.holder not in talking:  # else it is one of a conversation
+                yield KnownRun(key=key, plan=plan)
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
