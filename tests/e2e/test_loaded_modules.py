@@ -21,6 +21,7 @@ try:
     main(sys.argv[1:])
 finally:
     own = [name for name in sys.modules if name.partition(".")[0] in ("vibe", "ipc", "planner", "subagents")]
+    assert not any(name.startswith("opentelemetry.sdk") for name in sys.modules)
     print(len(own), file=sys.__stderr__)
 """
 PLAN = {"version": 1, "goal": "g", "steps": [{"id": "a", "title": "t", "mode": "run", "command": "true"}]}

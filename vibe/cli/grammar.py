@@ -246,6 +246,8 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     ),
     "--reason (answer)": _word("TEXT", "why a call is allowed or not, for the model", default=""),
     "--by": _word("NAME", "who answers; default: control", default="control", type=_asker),
+    "--otlp": _word("URL", "the receiver's address, e.g. http://localhost:4318", required=True),
+    "--content": _flag("send the texts of messages and calls, too"),
     "source (watch)": _word("SOURCE", "as in tail", nargs="?"),
     "--here": _flag("only those of the current directory"),
     "session": _word("ID", "the session's id or a prefix"),
@@ -390,6 +392,9 @@ GRAMMAR = MappingProxyType({
     "events answer": Syntax(
         "list the requests of a run, or answer one",
         ("source (answer)", "request (answer)", "answer", "--reason (answer)", "--by", "--output"),
+    ),
+    "events export": Syntax(
+        "send a run, or its journal, to an OpenTelemetry receiver", ("source", "--otlp", "--content", "--output")
     ),
     "events watch": Syntax("watch another process's run until it ends", ("source (watch)",)),
     "memory": Syntax("show and change what later conversations remember"),

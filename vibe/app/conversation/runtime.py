@@ -18,7 +18,7 @@ from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import Opening, Seat
 from vibe.app.conversation.session import ChatSession
 from vibe.app.conversation.setup import Setup, set_up
-from vibe.app.engine.event_publishing import publishing
+from vibe.app.engine.event_publishing import listeners_of, publishing
 from vibe.app.engine.host import Host
 from vibe.app.engine.tool_servers import ToolServers, tool_servers
 from vibe.core.config.paths import VibePaths
@@ -120,7 +120,7 @@ class Runtime:
                 host,
                 seat.listeners,
                 address=config.ipc.address,
-                named=config.ipc.listeners,
+                named=listeners_of(config, host),
                 kept=config.session_logging.enabled,
                 control=control.router,
             )

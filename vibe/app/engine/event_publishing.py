@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Protocol
+from urllib.parse import quote
 from uuid import uuid4
 
 import anyio.to_thread
@@ -29,6 +31,7 @@ from ipc.registry import RunInfo
 from ipc.sink import EventSink, FanOutSink, StampingSink, TaggingSink
 from vibe.app.engine.command_router import CommandRouter
 from vibe.app.engine.host import Host, refuse_below_two
+from vibe.core.config.models import VibeConfig
 from vibe.core.extensions import LISTENERS, make_extension
 
 TOLD: Final = (
@@ -90,12 +93,30 @@ class WarningLog:
         return [*dict.fromkeys((*others, *self._said)), *more]
 
 
+TELEMETRY = "otlp"
+"""The name of the listener that is vibe's own."""
+
+
 class Listener(EventSink, Protocol):
     """Hears the events of a run, for an installed package."""
 
     def close(self) -> None:
         """Hear that the run has ended; no event comes after that."""
         ...
+
+
+def listeners_of(config: VibeConfig, host: Host) -> dict[str, Mapping[str, str]]:
+    """Return the listeners that are configured, by name, each with the variables it is made with."""
+    environ = {**host.environ, "VIBE_HOME": str(host.home)}
+    listeners: dict[str, Mapping[str, str]] = dict.fromkeys(config.ipc.listeners, environ)
+    telemetry = config.telemetry
+    if telemetry.otlp_endpoint:
+        headers = ",".join(f"{name}={quote(value)}" for name, value in telemetry.headers.items())
+        told = {"OTEL_EXPORTER_OTLP_ENDPOINT": telemetry.otlp_endpoint}
+        told |= {"OTEL_EXPORTER_OTLP_HEADERS": headers} if headers else {}
+        told |= {"VIBE_TELEMETRY_CONTENT": "1"} if telemetry.content else {}
+        listeners[TELEMETRY] = environ | told
+    return listeners
 
 
 class _Guarded:
@@ -109,6 +130,11 @@ class _Guarded:
     def publish(self, event: Event) -> None:
         if self._listener is not None:
             self._call(partial(self._listener.publish, event))
+
+    def flush(self) -> None:
+        flush = getattr(self._listener, "flush", None)
+        if flush is not None:
+            self._call(flush)
 
     def close(self) -> None:
         if self._listener is not None:
@@ -134,9 +160,15 @@ class Publishing(Struct, frozen=True, kw_only=True):
     """The name of the run for subscribers."""
     session_id: str
     heard: WarningLog
+    named: tuple[_Guarded, ...] = ()
 
     def warnings(self, others: Iterable[str] = ()) -> list[str]:
-        """Return the warnings of the run's record: ``others``, those announced, and those of the bus."""
+        """Return the warnings of the run's record: ``others``, those announced, and those of the bus.
+
+        Listeners of packages are first told to give away what they hold.
+        """
+        for listener in self.named:
+            listener.flush()
         return self.heard.after((*others, *(warning.message for warning in self.bus.warnings)))
 
     async def about(self, workspace: Path, title: str, *, plan_id: str | None = None) -> Publishing:
@@ -153,13 +185,13 @@ async def publishing(
     listeners: Sequence[EventSink],
     *,
     address: str | None = None,
-    named: Sequence[str] = (),
+    named: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     kept: bool = True,
     control: Serve | None = None,
 ) -> AsyncGenerator[Publishing]:
     """Open the bus for one run; it closes, with all that was published on disk, when the block ends.
 
-    ``named`` are the listeners of installed packages that hear it besides ``listeners``.
+    ``named`` are the listeners of installed packages that hear it besides ``listeners``, each with its variables.
     ``kept``: the events stay for a while after the run. ``control`` carries out commands from outside (None: the run
     takes none).
 
@@ -177,11 +209,13 @@ async def publishing(
         control_server(bus.entry, control or CommandRouter("this run only plans: stop it with Ctrl-C or SIGTERM")),
     ):
         heard = WarningLog()
-        guarded: list[EventSink] = []
+        guarded: list[_Guarded] = []
         with ExitStack() as open_ones:
-            for name in named:
-                listener = make_extension(LISTENERS, name, host.environ)
+            for name, environ in named.items():
+                listener = make_extension(LISTENERS, name, environ)
                 guarded.append(open_ones.enter_context(closing(_Guarded(name, listener, heard))))
             root = StampingSink(source, FanOutSink([bus, heard, EventLog(), *listeners, *guarded]))
             sink = TaggingSink(root, session_id=session_id)
-            yield Publishing(sink=sink, bus=bus, source=source, session_id=session_id, heard=heard)
+            yield Publishing(
+                sink=sink, bus=bus, source=source, session_id=session_id, heard=heard, named=tuple(guarded)
+            )

@@ -21,7 +21,7 @@ from subagents.step_result import AgentUsage
 from vibe import __version__
 from vibe.app.conversation.opening import TITLE_LENGTH, PromptResult
 from vibe.app.engine.build import Engine, EngineRequest, build_engine
-from vibe.app.engine.event_publishing import Publishing, publishing
+from vibe.app.engine.event_publishing import Publishing, listeners_of, publishing
 from vibe.app.engine.host import Host
 from vibe.app.engine.result_record import RunRecord
 from vibe.app.plan.drafting import PlanDraft, ProposedChange
@@ -112,7 +112,7 @@ async def planning(
     address = request.bus_address or engine.config.ipc.address
     async with (
         aclosing(engine.models),
-        publishing(host, listeners, address=address, named=engine.config.ipc.listeners) as opened,
+        publishing(host, listeners, address=address, named=listeners_of(engine.config, host)) as opened,
     ):
         channel = await opened.about(request.workdir, request.subject[:TITLE_LENGTH])
         channel.sink.publish(

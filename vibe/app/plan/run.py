@@ -26,7 +26,7 @@ from subagents.agent.budget import Account
 from subagents.agent.steering import Steering
 from subagents.step_result import ENVIRONMENT_REASON
 from vibe.app.conversation.opening import PromptResult
-from vibe.app.engine.event_publishing import Publishing, publishing
+from vibe.app.engine.event_publishing import Publishing, listeners_of, publishing
 from vibe.app.engine.host import Host
 from vibe.app.engine.result_record import RunRecord, exit_code_of
 from vibe.app.engine.tool_servers import tool_servers
@@ -100,7 +100,7 @@ class PlanSession:
                     host,
                     [*audience.listeners, *([] if decider is None else [decider])],
                     address=run.bus_address,
-                    named=run.engine.config.ipc.listeners,
+                    named=listeners_of(run.engine.config, host),
                     control=plan_router(control, board, self.steering),
                 )
             )

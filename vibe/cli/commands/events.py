@@ -25,6 +25,7 @@ from vibe.system.errors import EnvironmentFailure, UsageError
 if TYPE_CHECKING:
     from ipc.codec import EventRecord
     from ipc.subscriber import Subscription
+    from vibe.app.telemetry import Telemetry
 
 
 TOKEN_VARIABLE = "VIBE_BUS_TOKEN"  # noqa: S105  the name of a variable
@@ -39,7 +40,14 @@ READER_SECONDS = 0.05
 
 def run(args: Arguments, env: CliEnvironment) -> int | None:
     """Carry out ``vibe events ...`` and return its exit code."""
-    carried_out = {"list": _list, "answer": answer, "schema": _schema, "watch": _watch, "tail": _tail}
+    carried_out = {
+        "list": _list,
+        "answer": answer,
+        "schema": _schema,
+        "watch": _watch,
+        "tail": _tail,
+        "export": _export,
+    }
     try:
         return carried_out[args.subcommand](args, env)
     except IpcError as error:
@@ -135,6 +143,26 @@ async def _write_all(subscription: Subscription, words: Callable[[EventRecord], 
                 await anyio.sleep(READER_SECONDS)
             if has_failed(stdout):
                 return
+
+
+def _export(args: Arguments, env: CliEnvironment) -> None:
+    from vibe.app.telemetry import Telemetry, headers_in  # noqa: PLC0415  not for those that follow a run
+
+    told = Telemetry(args.otlp, headers_in(env.environ), content=args.content, metrics=False)
+    sent = anyio.run(_publish_all, _subscription(_source(args, env), 0, (), env), told)
+    told.close()
+    env.answer(args, {"events": sent, "otlp": args.otlp}, [f"{sent} events sent to {args.otlp}"])
+
+
+async def _publish_all(subscription: Subscription, told: Telemetry) -> int:
+    """Hand every event of a run to telemetry, and return their number."""
+    events = 0
+    async with subscription as records:
+        async for record in records:
+            if record.event is not None:
+                told.publish(record.event)
+                events += 1
+    return events
 
 
 def _line(record: EventRecord) -> str:

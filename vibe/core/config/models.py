@@ -317,6 +317,17 @@ class IpcConfig(Section):
     """Listeners of installed packages that hear each run's events, by name."""
 
 
+class TelemetryConfig(Section):
+    """OpenTelemetry: traces and metrics of each run; needs the extra `telemetry`."""
+
+    otlp_endpoint: str = ""
+    """The receiver's address, such as `http://localhost:4318`; empty: nothing is sent."""
+    headers: dict[str, str] = {}
+    """Headers of each request, such as those that sign in."""
+    content: bool = False
+    """Send the texts of messages and calls, too."""
+
+
 class ToolTable(BaseModel):
     """Settings of every tool; each tool adds keys of its own and validates them."""
 
@@ -511,6 +522,8 @@ class VibeConfig(Section):
     """Plans."""
     ipc: IpcConfig = IpcConfig()
     """The event bus."""
+    telemetry: TelemetryConfig = TelemetryConfig()
+    """OpenTelemetry."""
     session_logging: SessionLoggingConfig = SessionLoggingConfig()
     """Settings for keeping conversations."""
     ui: UiConfig = UiConfig()

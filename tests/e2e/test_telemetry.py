@@ -1,0 +1,153 @@
+"""Traces and metrics of a run arrive at an OpenTelemetry receiver.
+
+Covers ``vibe.app``, ``vibe.app.engine``.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from ipc.events import PlanStartedEvent
+from tests.e2e.conftest import VibeCommand
+from tests.fakes.otlp_receiver import Received, attributes, otlp_receiver
+
+TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+TOKENS = "gen_ai.client.inference.usage.{}_tokens"
+
+
+@pytest.fixture
+def received() -> Iterator[Received]:
+    with otlp_receiver() as receiver:
+        yield receiver
+
+
+def _configure(vibe: VibeCommand, endpoint: str, more: str = "") -> None:
+    vibe.home.mkdir(parents=True, exist_ok=True)
+    (vibe.home / "config.toml").write_text(f'[telemetry]\notlp_endpoint = "{endpoint}"\n{more}')
+
+
+def _demo(vibe: VibeCommand) -> dict[str, Any]:
+    ended = vibe.process("plan", "run", "--demo", "--output", "json")
+    assert ended.code == 0, ended.err
+    document: dict[str, Any] = json.loads(ended.out)
+    return document
+
+
+def test_a_run_is_one_tree_and_its_journal_is_the_same_one_without_texts(vibe: VibeCommand, received: Received) -> None:
+    _configure(vibe, received.address, 'content = true\nheaders = {authorization = "Bearer a,b=c"}\n')
+    vibe.environ["TRACEPARENT"] = f"00-{TRACE}-{PARENT}-01"
+    record = _demo(vibe)
+    _is_whole_tree(received, record["plan_id"])
+    _lies_within_each_other(received)
+    _has_counted(received, record)
+    _has_texts(received)
+    [root] = received.named("invoke_workflow ")
+    assert (root.trace_id.hex(), root.parent_span_id.hex()) == (TRACE, PARENT)
+    assert {header["authorization"] for header in received.headers} == {"Bearer a,b=c"}
+
+    [journal] = vibe.home.glob("run/*/journal.jsonl")
+    with otlp_receiver() as later:
+        assert vibe("events", "export", str(journal), "--otlp", later.address).code == 0
+    _is_whole_tree(later, record["plan_id"])
+    _lies_within_each_other(later)
+    assert {span.span_id for span in later.spans} == {span.span_id for span in received.spans}
+    texts = ("messages", "arguments", "result")
+    assert not any(name.endswith(texts) for span in later.spans for name in attributes(span))
+    assert not later.metrics
+
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:100]))
+    with otlp_receiver() as cut:
+        assert vibe("events", "export", str(journal), "--otlp", cut.address).code == 0
+    assert len(cut.named("invoke_workflow ")) == 1
+    last = json.loads(lines[99])["ts"]
+    assert all(span.end_time_unix_nano <= last * 1e9 + 1000 for span in cut.spans)
+
+
+def _is_whole_tree(received: Received, plan_id: str) -> None:
+    [root] = received.named("invoke_workflow ")
+    assert root.name == "invoke_workflow Give textkit a slugify() and a shorten() function, each test"
+    told = attributes(root)
+    assert told["vibe.plan.id"] == plan_id
+    assert (told["vibe.plan.steps"], told["vibe.plan.outcome"]) == (6, "completed")
+    assert {span.trace_id for span in received.spans} == {root.trace_id}
+    assert len({span.span_id for span in received.spans}) == len(received.spans)
+    for span in received.spans:
+        above = received.above(span)
+        assert span is root or above is not None, span.name
+        assert 0 < span.start_time_unix_nano <= span.end_time_unix_nano
+        assert above is None or above.start_time_unix_nano <= span.start_time_unix_nano
+        assert above is None or span.end_time_unix_nano <= above.end_time_unix_nano, (span.name, above.name)
+    assert received.schemas == {"https://opentelemetry.io/schemas/gen-ai/0.1.0"}
+
+
+def _lies_within_each_other(received: Received) -> None:
+    steps = {span.name: span for span in received.named("step ")}
+    assert set(steps) == {f"step {each}" for each in ("survey", "design", "slugify", "shorten", "test", "docs")}
+    links = {link.span_id for link in steps["step test"].links}
+    assert links == {steps["step slugify"].span_id, steps["step shorten"].span_id}
+    assert {received.name_above(span) for span in received.named("invoke_agent ")} <= set(steps)
+    [chat, *_] = received.named("chat ")
+    assert chat.name == "chat replay"
+    assert received.name_above(chat).startswith("invoke_agent ")
+    told = {name: value for name, value in attributes(chat).items() if not name.endswith("messages")}
+    assert told.pop("gen_ai.response.time_to_first_chunk") >= 0
+    assert told.pop("gen_ai.usage.input_tokens") > 0
+    assert told.pop("gen_ai.usage.output_tokens") > 0
+    assert told == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "replay",
+        "gen_ai.request.model": "replay",
+        "gen_ai.request.stream": True,
+        "gen_ai.response.finish_reasons": ["tool_calls"],
+        "gen_ai.usage.cache_read.input_tokens": 0,
+    }
+    tools = [(span, attributes(span)) for span in received.named("execute_tool ")]
+    checks = [(received.name_above(span), told["process.exit.code"]) for span, told in tools if told.get("vibe.check")]
+    assert sorted(code for name, code in checks if name == "step shorten") == [0, 1]
+
+
+def _has_counted(received: Received, record: dict[str, Any]) -> None:
+    sums = [received.metrics[TOKENS.format(kind)].sum.data_points for kind in ("input", "output")]
+    counted = [sum(point.as_int for point in points) for points in sums]
+    assert counted == [record["usage"]["prompt_tokens"], record["usage"]["completion_tokens"]]
+    assert sum(point.count for point in received.metrics["vibe.step.duration"].histogram.data_points) == 6
+    assert {"gen_ai.execute_tool.duration", "gen_ai.invoke_agent.duration"} <= set(received.metrics)
+
+
+def _has_texts(received: Received) -> None:
+    told = [attributes(span) for span in received.spans]
+    arguments = [each["gen_ai.tool.call.arguments"] for each in told if "gen_ai.tool.call.arguments" in each]
+    assert any("textkit/words.py" in each for each in arguments)
+    asked = next(each for each in told if "gen_ai.input.messages" in each)
+    assert json.loads(asked["gen_ai.input.messages"])[0]["role"] == "user"
+    assert json.loads(asked["gen_ai.output.messages"])[0]["role"] == "assistant"
+    assert all(len(str(value).encode()) <= 8192 for each in told for value in each.values())
+
+
+def test_a_receiver_that_is_gone_costs_one_warning(vibe: VibeCommand) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    _configure(vibe, f"http://127.0.0.1:{port}")
+    record = _demo(vibe)
+    assert record["outcome"] == "completed"
+    [warning] = record["warnings"]
+    assert f":{port} takes no spans" in warning
+
+
+def test_export_says_where_nothing_listens(vibe: VibeCommand, tmp_path: Path) -> None:
+    event = PlanStartedEvent(goal="g", steps=(), plan_id="p", source="s", seq=1, ts=1.0, event_id="e")
+    journal = tmp_path / "journal.jsonl"
+    journal.write_bytes(msgspec.json.encode(event) + b"\n")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    ended = vibe("events", "export", str(journal), "--otlp", f"http://127.0.0.1:{port}")
+    assert ended.code == 3
+    assert ended.err.startswith(f"vibe: http://127.0.0.1:{port} takes no spans: ")

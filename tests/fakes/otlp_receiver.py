@@ -1,0 +1,81 @@
+"""A receiver of OpenTelemetry: takes OTLP over HTTP and decodes it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+
+class Received:
+    """What came in: spans and metrics by name, headers of each request, schemas."""
+
+    def __init__(self) -> None:
+        self.address = ""
+        self.spans: list[Any] = []
+        self.metrics: dict[str, Any] = {}
+        self.headers: list[dict[str, str]] = []
+        self.schemas: set[str] = set()
+
+    def take(self, path: str, body: bytes) -> None:
+        if path == "/v1/traces":
+            for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+                for scope in resource.scope_spans:
+                    self.schemas.add(scope.schema_url)
+                    self.spans += scope.spans
+        else:
+            for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics:
+                self.metrics |= {each.name: each for scope in resource.scope_metrics for each in scope.metrics}
+
+    def named(self, beginning: str) -> list[Any]:
+        return [span for span in self.spans if span.name.startswith(beginning)]
+
+    def above(self, span: Any) -> Any | None:
+        return next((each for each in self.spans if each.span_id == span.parent_span_id), None)
+
+    def name_above(self, span: Any) -> str:
+        above = self.above(span)
+        return "" if above is None else above.name
+
+
+def attributes(span: Any) -> dict[str, Any]:
+    return {each.key: _value(each.value) for each in span.attributes}
+
+
+def _value(value: Any) -> Any:
+    kind = value.WhichOneof("value")
+    given = getattr(value, kind)
+    return [_value(each) for each in given.values] if kind == "array_value" else given
+
+
+@contextmanager
+def otlp_receiver() -> Generator[Received]:
+    """Listen on a free port of this machine."""
+    received = Received()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            received.headers.append({name.lower(): value for name, value in self.headers.items()})
+            received.take(self.path, self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  as the base says it
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    received.address = f"http://127.0.0.1:{server.server_port}"
+    thread = Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield received
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

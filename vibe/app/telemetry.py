@@ -1,0 +1,554 @@
+"""OpenTelemetry: a listener that folds a run's events into spans and metrics, sent by OTLP over HTTP.
+
+Names are those of the semantic conventions for generative AI, version 0.1.0 (development), whose metrics are counters
+of tokens and histograms of seconds (github.com/open-telemetry/semantic-conventions-genai, docs/gen-ai). Times are the
+events' own. Ids follow from the record, so what is sent twice, such as by an export later on, is the same span.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, TypeAlias
+from urllib.parse import unquote
+
+import msgspec
+from msgspec import Struct, field
+
+from ipc import events as e
+from ipc.registry import Registry
+from vibe.system.errors import EnvironmentFailure, UsageError
+
+try:
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+    from opentelemetry.sdk.trace.id_generator import IdGenerator
+    from opentelemetry.trace import (
+        Link,
+        Span,
+        SpanContext,
+        SpanKind,
+        Status,
+        StatusCode,
+        TraceFlags,
+        set_span_in_context,
+    )
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+except ImportError as error:
+    raise EnvironmentFailure(
+        f"OpenTelemetry is not installed ({error.name}): install vibe with its extra, `pip install 'vibe[telemetry]'`"
+    ) from None
+
+ENDPOINT, HEADERS = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS"
+CONTENT = "VIBE_TELEMETRY_CONTENT"
+"""The variable that is set where texts of messages and tools are sent, too."""
+SCHEMA: Final = "https://opentelemetry.io/schemas/gen-ai/0.1.0"
+PROVIDERS: Final = {"mistral": "mistral_ai"}
+"""Names of the conventions for providers that are called otherwise here."""
+TOKENS: Final = tuple(
+    f"gen_ai.client.inference.usage.{kind}" for kind in ("input_tokens", "output_tokens", "cache_read.input_tokens")
+)
+SECONDS: Final = (
+    *("gen_ai.execute_tool.duration", "gen_ai.invoke_agent.duration"),
+    *("vibe.step.duration", "vibe.request.wait"),
+)
+TIMED: Final = {"tool": SECONDS[0], "agent": SECONDS[1], "step": SECONDS[2], "plan": SECONDS[1]}
+"""The metric of each kind of span; the conventions take a workflow for an agent."""
+MOST_CONTENT = 8 * 1024
+"""Bytes of one text."""
+MOST_QUEUED, BATCH = 65_536, 512
+"""Spans that wait to be sent, and those of one request."""
+SEND_SECONDS = 5.0
+"""The time a receiver has for one request, tries after failures included."""
+GOAL_LENGTH = 60
+PLAN, STEP, AGENT, CHAT, TOOL = "plan", "step", "agent", "chat", "tool"
+"""The kinds of spans, which begin their keys."""
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+_Key: TypeAlias = tuple[str, ...]
+ENDED: Final = frozenset({"completed", "failed", "skipped", "cancelled"})
+
+
+def listen(environ: Mapping[str, str]) -> Telemetry:
+    """Make the listener of a run, with the endpoint and headers of the standard variables.
+
+    Raises:
+        UsageError: no endpoint is set.
+    """
+    endpoint = environ.get(ENDPOINT, "")
+    if not endpoint:
+        raise UsageError("telemetry has no endpoint: set otlp_endpoint in the [telemetry] table of config.toml")
+    registry = Registry(Path(environ["VIBE_HOME"]))
+
+    def before(plan_id: str, source: str) -> str:
+        ran = [run for run in registry.ended() if run.info.plan_id == plan_id and run.source != source]
+        return max(ran, key=lambda run: run.started).source if ran else ""
+
+    content = bool(environ.get(CONTENT))
+    parent = environ.get("TRACEPARENT", "")
+    return Telemetry(endpoint, headers_in(environ), parent=parent, content=content, before=before)
+
+
+def headers_in(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of the standard variable: ``name=value`` pairs with commas between them, percent-encoded."""
+    given = (each.partition("=") for each in environ.get(HEADERS, "").split(",") if "=" in each)
+    return {name.strip(): unquote(value.strip()) for name, _, value in given}
+
+
+class _Ids(IdGenerator):
+    """Gives the ids that it was told last."""
+
+    def __init__(self) -> None:
+        self.trace = self.span = 1
+
+    def generate_trace_id(self) -> int:
+        """Return the id of the trace that begins, if one does."""
+        return self.trace
+
+    def generate_span_id(self) -> int:
+        """Return the id of the span that begins."""
+        return self.span
+
+
+class _Watched(SpanExporter):
+    """Sends spans until a receiver takes none, and counts those that it did not take."""
+
+    def __init__(self, inner: SpanExporter) -> None:
+        self._inner = inner
+        self.lost = 0
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Send spans; returns at once if an earlier request failed."""
+        result = SpanExportResult.FAILURE if self.lost else self._inner.export(spans)
+        self.lost += 0 if result is SpanExportResult.SUCCESS else len(spans)
+        return result
+
+    def shutdown(self) -> None:
+        """End the connections."""
+        self._inner.shutdown()
+
+
+class _Meters:
+    """Counts tokens and times what took long, as of now; without a reader nothing is sent."""
+
+    def __init__(self, readers: Sequence[MetricReader], resource: Resource) -> None:
+        self._provider = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
+        self._meter = self._provider.get_meter("vibe", schema_url=SCHEMA)
+        self._seconds = {name: self._meter.create_histogram(name, unit="s") for name in SECONDS}
+        self._tokens = [self._meter.create_counter(name, unit="{token}") for name in TOKENS]
+
+    def count(self, tokens: Sequence[int], told: Mapping[str, Any]) -> None:
+        """Count the tokens of a model call: input, output, input that was cached."""
+        for counter, count in zip(self._tokens, tokens, strict=True):
+            counter.add(count, _told(told))
+
+    def time(self, name: str, seconds: float, told: Mapping[str, Any]) -> None:
+        """Note how long something took."""
+        self._seconds[name].record(max(seconds, 0.0), _told(told))
+
+    def close(self) -> None:
+        """Send what was counted."""
+        self._provider.shutdown(timeout_millis=SEND_SECONDS * 1000)
+
+
+class _Open(Struct, kw_only=True):
+    """A span that has not ended.
+
+    ``within`` is the key of the root above it. ``said`` are messages that an agent's next model call will be sent,
+    ``ended`` is the time at which a model call ended whose tokens are not known yet.
+    """
+
+    span: Span
+    began: float
+    within: _Key
+    told: dict[str, Any] = field(default_factory=dict[str, Any])
+    said: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    tokens: list[int] = field(default_factory=lambda: [0, 0])
+    ended: float | None = None
+
+
+class Telemetry:
+    """Hears events and has spans sent from a thread; only ``flush`` and ``close`` wait.
+
+    ``parent`` is a W3C ``traceparent``; ``before`` returns the source of the run of a plan before this one, or nothing.
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        headers: Mapping[str, str],
+        *,
+        parent: str = "",
+        content: bool = False,
+        metrics: bool = True,
+        before: Callable[[str, str], str] = lambda _plan_id, _source: "",
+    ) -> None:
+        self._endpoint = endpoint = endpoint.rstrip("/")
+        self._content = content
+        self._before = before
+        self._outside = TraceContextTextMapPropagator().extract({"traceparent": parent})
+        self._open: dict[_Key, _Open] = {}
+        self._steps: dict[_Key, SpanContext] = {}
+        self._after: dict[_Key, tuple[str, ...]] = {}
+        self._modes: dict[_Key, str] = {}
+        self._asked: dict[str, e.Event] = {}
+        self._prompts: dict[str, _Key] = {}
+        self._last = 0.0
+        self._ids = _Ids()
+        self._exporter = _Watched(
+            OTLPSpanExporter(f"{endpoint}/v1/traces", headers=dict(headers), timeout=SEND_SECONDS)
+        )
+        resource = Resource.create({"service.name": "vibe"})
+        self._provider = TracerProvider(resource=resource, id_generator=self._ids, shutdown_on_exit=False)
+        self._provider.add_span_processor(
+            BatchSpanProcessor(self._exporter, max_queue_size=MOST_QUEUED, max_export_batch_size=BATCH)
+        )
+        self._tracer = self._provider.get_tracer("vibe", schema_url=SCHEMA)
+        sent = OTLPMetricExporter(f"{endpoint}/v1/metrics", headers=dict(headers), timeout=SEND_SECONDS)
+        self._meters = _Meters([PeriodicExportingMetricReader(sent)] if metrics else [], resource)
+
+    def publish(self, event: e.Event) -> None:
+        """Take an event in.
+
+        Raises:
+            EnvironmentFailure: the receiver did not take what was sent before.
+        """
+        self._last = event.ts or self._last
+        take = self._takers.get(type(event))
+        if take is not None:
+            take(self, event)
+        self._check()
+
+    def close(self) -> None:
+        """End what is open and have the rest sent.
+
+        Raises:
+            EnvironmentFailure: the receiver did not take it.
+        """
+        for key in reversed(tuple(self._open)):
+            self._end(key, self._open[key].ended or self._last)
+        self._provider.shutdown()
+        if not self._exporter.lost:
+            self._meters.close()
+        self._check()
+
+    def flush(self) -> None:
+        """Have what has ended sent, which may take as long as one request.
+
+        Raises:
+            EnvironmentFailure: the receiver did not take it.
+        """
+        self._provider.force_flush()
+        self._check()
+
+    def _check(self) -> None:
+        if self._exporter.lost:
+            raise EnvironmentFailure(
+                f"{self._endpoint} takes no spans: check the address; "
+                f"`vibe events export RUN --otlp {self._endpoint}` sends those of a run later"
+            )
+
+    # --- spans
+
+    def _begin(
+        self,
+        key: _Key,
+        name: str,
+        event: e.Event,
+        told: Mapping[str, Any],
+        *,
+        above: _Key | None = None,
+        links: Sequence[Link] = (),
+    ) -> _Open:
+        """Begin a span below an open one; a root, if there is none ``above``."""
+        parent = self._open.get(above) if above is not None else None
+        context = self._outside if parent is None else set_span_in_context(parent.span)
+        kind = SpanKind.CLIENT if key[0] == CHAT else SpanKind.INTERNAL
+        self._ids.trace = _number(16, *key, event.source)
+        self._ids.span = _number(8, *key, event.source if key[0] == PLAN else event.event_id)
+        span = self._tracer.start_span(name, context, kind, _told(told), links, _nanoseconds(event.ts))
+        opened = _Open(span=span, began=event.ts, within=key if parent is None else parent.within)
+        self._open[key] = opened
+        return opened
+
+    def _end(self, key: _Key, ts: float, error: str = "", told: Mapping[str, Any] = NOTHING) -> None:
+        """End a span, if it is open; an ``error`` is its type."""
+        opened = self._open.pop(key, None)
+        if opened is None:
+            return
+        opened.span.set_attributes(_told({**opened.told, **told, "error.type": error or None}))
+        if error:
+            opened.span.set_status(Status(StatusCode.ERROR))
+        opened.span.end(_nanoseconds(ts))
+        if key[0] in TIMED:
+            self._meters.time(TIMED[key[0]], ts - opened.began, {"error.type": error or None})
+
+    def _end_within(self, root: _Key, ts: float) -> None:
+        """End all that is open below a root, innermost first."""
+        for key in reversed([key for key, each in self._open.items() if each.within == root and key != root]):
+            self._end(key, self._open[key].ended or ts)
+
+    def _place(self, event: e.Event) -> _Key | None:
+        """The open span that an event happened in: its agent's, its step's or its plan's."""
+        talk = next((key for key in reversed(self._prompts.values()) if key in self._open), None)
+        keys = (_agent(event), (STEP, event.plan_id or "", event.subagent_step_id or ""), (PLAN, event.plan_id or ""))
+        return next((key for key in (*keys, talk) if key in self._open), None)
+
+    def _note(self, event: e.Event, name: str, told: Mapping[str, Any]) -> None:
+        place = self._place(event)
+        if place is not None:
+            self._open[place].span.add_event(name, _told(told), _nanoseconds(event.ts))
+
+    # --- plans
+
+    def _plan(self, event: e.PlanStartedEvent | e.PlanResumedEvent) -> None:
+        plan_id = event.plan_id or ""
+        before = self._before(plan_id, event.source) if isinstance(event, e.PlanResumedEvent) else ""
+        self._after |= {(STEP, plan_id, step.id): step.depends_on for step in event.steps}
+        self._modes |= {(STEP, plan_id, step.id): step.mode for step in event.steps}
+        told = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.agent.name": event.goal[:GOAL_LENGTH]}
+        told |= {"vibe.plan.id": plan_id, "vibe.plan.steps": len(event.steps)}
+        links = [Link(_root(plan_id, before))] if before else []
+        name = f"invoke_workflow {event.goal[:GOAL_LENGTH]}"
+        self._begin((PLAN, plan_id), name, event, told, links=links)
+
+    def _plan_ended(self, event: e.PlanCompletedEvent | e.PlanPausedEvent) -> None:
+        root = (PLAN, event.plan_id or "")
+        self._end_within(root, event.ts)
+        status = event.status if isinstance(event, e.PlanCompletedEvent) else "paused"
+        error = (event.reason or status) if status in {"failed", "cancelled"} else ""
+        self._end(root, event.ts, error, {"vibe.plan.outcome": status})
+
+    def _step(self, event: e.PlanStepUpdateEvent) -> None:
+        key = (STEP, event.plan_id or "", event.step_id)
+        if event.status == "in_progress" and key not in self._open:
+            before = (self._steps.get((STEP, key[1], each)) for each in self._after.get(key, ()))
+            links = [Link(context) for context in before if context is not None]
+            told = {"vibe.step.id": event.step_id, "vibe.step.mode": self._modes.get(key)}
+            opened = self._begin(key, f"step {event.step_id}", event, told, above=(PLAN, key[1]), links=links)
+            self._steps[key] = opened.span.get_span_context()
+        elif event.status in ENDED:
+            error = (event.reason or event.status) if event.status in {"failed", "cancelled"} else ""
+            told = {"vibe.step.attempt": event.attempt, "vibe.step.status": event.status}
+            self._end(key, event.ts, error, told)
+
+    def _revised(self, event: e.PlanRevisedEvent) -> None:
+        self._note(event, "vibe.plan.revised", {"vibe.plan.revision": event.number, "vibe.request.by": event.by})
+
+    def _worktree(self, event: e.WorktreeEvent) -> None:
+        self._note(event, "vibe.worktree", {"vibe.worktree.status": event.status})
+
+    # --- agents and models
+
+    def _agent_started(self, event: e.SubAgentStartedEvent) -> None:
+        plans = any(tool.startswith("hand_in_") for tool in event.tools)
+        name = event.agent or event.mode
+        told = {"gen_ai.operation.name": "plan" if plans else "invoke_agent", "gen_ai.agent.name": name}
+        told |= {"gen_ai.request.model": event.model, "gen_ai.conversation.id": event.session_id}
+        above = (AGENT, event.parent_id or "")
+        key = _agent(event)
+        place = above if above in self._open else self._place(event)
+        self._begin(key, f"plan {event.model}" if plans else f"invoke_agent {name}", event, told, above=place)
+
+    def _agent_finished(self, event: e.SubAgentFinishedEvent) -> None:
+        key = _agent(event)
+        self._end_agent(key, event.ts, "" if event.outcome == "completed" else event.reason or event.outcome)
+
+    def _prompt(self, event: e.PromptStartedEvent) -> None:
+        key = _agent(event)
+        told = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "vibe"}
+        self._prompts[event.prompt_id] = key
+        self._begin(key, "invoke_agent vibe", event, told | {"gen_ai.conversation.id": event.conversation_id})
+
+    def _prompt_ended(self, event: e.PromptEndedEvent) -> None:
+        key = self._prompts.pop(event.prompt_id, _agent(event))
+        self._end_agent(key, event.ts, "" if event.outcome == "completed" else event.reason or event.outcome)
+
+    def _end_agent(self, key: _Key, ts: float, error: str) -> None:
+        self._settle(key)
+        opened = self._open.get(key)
+        if opened is not None:
+            for each in [each for each in self._open if each[1:2] == key[1:2] and each[0] in {CHAT, TOOL}]:
+                self._end(each, ts, "cancelled")
+            names = ("gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens")
+            self._end(key, ts, error, dict(zip(names, opened.tokens, strict=True)))
+
+    def _said(self, event: e.UserMessageEvent) -> None:
+        self._hear(event, "user", event.text)
+
+    def _hear(self, event: e.Event, role: str, text: str) -> None:
+        """Keep a message that the agent's next model call will be sent."""
+        opened = self._open.get(_agent(event))
+        if opened is not None and self._content:
+            opened.said.append(_message(role, text))
+
+    def _model(self, event: e.ModelStartedEvent) -> None:
+        agent = _agent(event)
+        self._settle(agent)
+        told: dict[str, Any] = {"gen_ai.operation.name": "chat", "gen_ai.request.model": event.model}
+        provider = PROVIDERS.get(event.provider, event.provider) or None
+        told |= {"gen_ai.provider.name": provider, "gen_ai.request.stream": True}
+        opened = self._open.get(agent)
+        if opened is not None:
+            opened.told |= {"gen_ai.provider.name": provider, "gen_ai.request.model": event.model}
+            told["gen_ai.input.messages"] = _content(opened.said) if self._content else None
+            opened.said = []
+        above, key = self._place(event), (CHAT, *agent[1:])
+        self._begin(key, f"chat {event.model}", event, told, above=above)
+
+    def _model_ended(self, event: e.ModelEndedEvent) -> None:
+        opened = self._open.get((CHAT, *_agent(event)[1:]))
+        if opened is None:
+            return
+        opened.ended = event.ts
+        opened.told |= {"gen_ai.response.time_to_first_chunk": event.first_token_s}
+        if event.status != "ok":
+            self._end((CHAT, *_agent(event)[1:]), event.ts, event.status)
+
+    def _answered(self, event: e.AssistantEvent) -> None:
+        opened = self._open.get((CHAT, *_agent(event)[1:]))
+        if opened is not None:
+            opened.told |= {"gen_ai.response.finish_reasons": (event.finish_reason,)}
+            output = _content([_message("assistant", event.text)]) if self._content else None
+            opened.told["gen_ai.output.messages"] = output
+
+    def _usage(self, event: e.UsageEvent) -> None:
+        agent = _agent(event)
+        for key in (agent, (CHAT, *agent[1:])):
+            if key in self._open:
+                tokens = self._open[key].tokens
+                self._open[key].tokens = [tokens[0] + event.prompt_tokens, tokens[1] + event.completion_tokens]
+        chat = self._open.get((CHAT, *agent[1:]))
+        if chat is not None:
+            told = {"gen_ai.usage.input_tokens": event.prompt_tokens, "vibe.cost_usd": event.cost_usd}
+            told |= {"gen_ai.usage.output_tokens": event.completion_tokens}
+            chat.told |= told | {"gen_ai.usage.cache_read.input_tokens": event.cached_tokens}
+        told = {"gen_ai.request.model": event.model, "gen_ai.operation.name": "chat"}
+        self._meters.count((event.prompt_tokens, event.completion_tokens, event.cached_tokens), told)
+        self._settle(agent)
+
+    def _settle(self, agent: _Key) -> None:
+        """End the model call of an agent, if the model has answered."""
+        key = (CHAT, *agent[1:])
+        opened = self._open.get(key)
+        if opened is not None and opened.ended is not None:
+            self._end(key, opened.ended)
+
+    # --- tools and requests
+
+    def _call(self, event: e.ToolCallEvent) -> None:
+        self._settle(_agent(event))
+        told: dict[str, Any] = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": event.tool}
+        told |= {"gen_ai.tool.call.id": event.tool_call_id, "gen_ai.tool.type": "function"}
+        told["vibe.check"] = True if event.arguments.get("purpose") == "verify" else None
+        told["gen_ai.tool.call.arguments"] = _content(event.arguments) if self._content else None
+        self._begin(_tool(event), f"execute_tool {event.tool}", event, told, above=self._place(event))
+
+    def _result(self, event: e.ToolResultEvent) -> None:
+        self._hear(event, "tool", event.content)
+        told: dict[str, Any] = {"gen_ai.tool.call.result": _cut(event.content) if self._content else None}
+        if isinstance(event.display, e.CommandDisplay):
+            told["process.exit.code"] = event.display.exit_code
+        self._end(_tool(event), event.ts, "" if event.status == "ok" else event.status, told)
+
+    def _request(self, event: e.ApprovalRequestEvent | e.QuestionEvent) -> None:
+        self._asked[event.request_id] = event
+
+    def _decided(self, event: e.ApprovalDecisionEvent | e.AnswerEvent) -> None:
+        asked = self._asked.pop(event.request_id, event)
+        kind, said = "question", "cancelled" if isinstance(event, e.AnswerEvent) and event.cancelled else "answered"
+        if isinstance(event, e.ApprovalDecisionEvent):
+            kind, said = "approval", event.decision
+        self._settled(event, asked.ts, kind, event.by, said)
+
+    def _decision(self, event: e.PlanDecisionEvent) -> None:
+        key = f"{event.plan_id}:{event.decision_id}"
+        if event.selections or event.by:
+            asked = self._asked.pop(key, event)
+            self._settled(event, asked.ts, "decision", event.by, ",".join(event.selections))
+        else:
+            self._asked[key] = event
+
+    def _settled(self, event: e.Event, asked_at: float, kind: str, by: str, said: str) -> None:
+        told = {"vibe.request.kind": kind, "vibe.request.by": by, "vibe.request.answer": said}
+        self._note(event, f"vibe.{kind}", told)
+        self._meters.time("vibe.request.wait", event.ts - asked_at, {"vibe.request.kind": kind})
+
+    def _warning(self, event: e.WarningEvent) -> None:
+        self._note(event, "vibe.warning", {"vibe.warning.code": event.code})
+
+    _takers: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = MappingProxyType({
+        e.PlanStartedEvent: _plan,
+        e.PlanResumedEvent: _plan,
+        e.PlanCompletedEvent: _plan_ended,
+        e.PlanPausedEvent: _plan_ended,
+        e.PlanStepUpdateEvent: _step,
+        e.PlanRevisedEvent: _revised,
+        e.WorktreeEvent: _worktree,
+        e.SubAgentStartedEvent: _agent_started,
+        e.SubAgentFinishedEvent: _agent_finished,
+        e.PromptStartedEvent: _prompt,
+        e.PromptEndedEvent: _prompt_ended,
+        e.UserMessageEvent: _said,
+        e.ModelStartedEvent: _model,
+        e.ModelEndedEvent: _model_ended,
+        e.AssistantEvent: _answered,
+        e.UsageEvent: _usage,
+        e.ToolCallEvent: _call,
+        e.ToolResultEvent: _result,
+        e.ApprovalRequestEvent: _request,
+        e.QuestionEvent: _request,
+        e.ApprovalDecisionEvent: _decided,
+        e.AnswerEvent: _decided,
+        e.PlanDecisionEvent: _decision,
+        e.WarningEvent: _warning,
+    })
+
+
+def _agent(event: e.Event) -> _Key:
+    """The key of the agent that says something; a conversation's own one has no id but its session's."""
+    return (AGENT, event.subagent_id or f"/{event.session_id}")
+
+
+def _tool(event: e.ToolCallEvent | e.ToolResultEvent) -> _Key:
+    """The key of a call; ids of calls are unique within an agent only, those of the host without one."""
+    return (TOOL, _agent(event)[1], event.tool_call_id)
+
+
+def _number(size: int, *names: str) -> int:
+    """An id of so many bytes that follows from names; never 0, which stands for none."""
+    return int.from_bytes(blake2b("\0".join(names).encode("utf-8", "replace"), digest_size=size).digest()) or 1
+
+
+def _root(plan_id: str, source: str) -> SpanContext:
+    """The root of a run of a plan."""
+    trace, span = _number(16, PLAN, plan_id, source), _number(8, PLAN, plan_id, source)
+    return SpanContext(trace, span, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+
+
+def _nanoseconds(ts: float) -> int:
+    return int(ts * 1e9)
+
+
+def _told(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes that have a value."""
+    return {name: value for name, value in attributes.items() if value is not None and value != ""}
+
+
+def _message(role: str, text: str) -> dict[str, Any]:
+    return {"role": role, "parts": [{"type": "text", "content": _cut(text)}]}
+
+
+def _content(value: Any) -> str:
+    """A value as JSON, as much of it as may be sent."""
+    return _cut(msgspec.json.encode(value).decode())
+
+
+def _cut(text: str) -> str:
+    return text.encode("utf-8", "replace")[:MOST_CONTENT].decode("utf-8", "ignore")
