@@ -197,7 +197,7 @@ def held(repository: Repository, lock: FileLock) -> Generator[Repository]:
     Raises:
         WorktreeError: the folder can't be made.
     """
-    try:
+    with lock:
         locked = repository.with_lock(lock.descriptor)
         drop_own_index_lock(locked.git_dir)
         shutil.rmtree(locked.scratch, ignore_errors=True)
@@ -210,8 +210,6 @@ def held(repository: Repository, lock: FileLock) -> Generator[Repository]:
             yield locked
         finally:
             shutil.rmtree(locked.scratch, ignore_errors=True)
-    finally:
-        lock.release()
 
 
 def apply_merge(repository: Repository, plan: MergePlan) -> None:

@@ -62,7 +62,7 @@ def wait_for_lock(descriptor: int, seconds: float, *, shared: bool = False) -> b
     return True
 
 
-class FileLock:
+class FileLock(AbstractContextManager["FileLock"]):
     """A held lock on a file that names its holder; one that is ``brief`` takes the file along when it is released."""
 
     def __init__(self, path: Path, descriptor: int, *, brief: bool = False) -> None:
@@ -96,6 +96,9 @@ class FileLock:
         """
         with opened(path, os.O_DIRECTORY) as descriptor:
             return cls(path, os.dup(descriptor)) if try_lock(descriptor, shared=shared) else None
+
+    def __exit__(self, *_raised: object) -> None:
+        self.release()
 
     def release(self) -> None:
         """Give it back; a second call does nothing.

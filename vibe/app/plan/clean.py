@@ -258,12 +258,8 @@ def _without_record(cleaned: Cleaned, root: Path, *, dry_run: bool) -> Cleaned:
         return cleaned
     path = root / cleaned.plan_id
     if not dry_run:
-        lock = lock_plan(path / LOCK_FILE, cleaned.plan_id)
-        try:
-            with writing(path):
-                shutil.rmtree(path)
-        finally:
-            lock.release()
+        with lock_plan(path / LOCK_FILE, cleaned.plan_id), writing(path):
+            shutil.rmtree(path)
     return replace(cleaned, record=path)
 
 

@@ -126,12 +126,9 @@ def run_rewind(args: Arguments, env: CliEnvironment) -> int:
     saved = _loader(env).find(args.session)
     manager = RewindManager(VibePaths(env.home).sessions, env.environ, env.own_places)
     act = partial(manager.rewind, saved, args.message, files=args.files)
-    lock = lock_session(saved.folder)
-    try:
+    with lock_session(saved.folder):
         turn = env.as_writer().turn([Path(saved.meta.workspace)], "vibe session rewind")
         report = anyio.run(turn.act, env.tell, act) if args.files else act()
-    finally:
-        lock.release()
     files = msgspec.to_builtins(report.files, enc_hook=in_utf8)
     files = {**files, "skipped": list(report.files.skipped), "reasons": dict(report.files.skipped)}
     env.answer(args, {"session_id": report.session_id, "messages": report.messages, **files}, _rewound(report))

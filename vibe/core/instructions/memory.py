@@ -175,10 +175,8 @@ class MemoryStore(Struct, frozen=True, kw_only=True):
             lock = FileLock.acquire(path.with_suffix(".lock"), LOCK_SECONDS)
             if lock is None:
                 raise MemoryFileError(path, "is being changed by another process", "try again when it has ended")
-            try:
+            with lock:
                 yield self._read(scope)
-            finally:
-                lock.release()
         except OSError as error:
             raise MemoryFileError(path, f"can't be written ({error.strerror})") from error
 

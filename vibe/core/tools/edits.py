@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from msgspec import Struct
-from pydantic import BaseModel
+from pydantic import BaseModel, InstanceOf
 
 from ipc.events import DiffDisplay, WrittenFile
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolError
@@ -88,11 +88,9 @@ Config = TypeVar("Config", bound=BaseToolConfig)
 
 
 class EditResult(BaseModel):
-    """The change to a file as a ``diff``; ``added`` and ``removed`` count lines, of new files too."""
+    """The ``change`` to a file; its counts are of new files too."""
 
-    diff: str = ""
-    added: int = 0
-    removed: int = 0
+    change: InstanceOf[FileDiff] = FileDiff()
     warnings: list[str] = []
 
     def written(self) -> tuple[WrittenFile, ...]:
@@ -174,7 +172,7 @@ class EditTool(BaseTool[Args, Edited, Config, BaseToolState]):
 
     def diff(self, result: Edited) -> str:
         """Return what became of a file that existed; nothing of one that may hold secrets."""
-        return result.diff
+        return result.change.text
 
     def files_changed(self, result: Edited) -> tuple[str, ...]:
         """The files."""

@@ -53,7 +53,7 @@ class SearchReplaceArgs(ToolArgs):
 
 
 class SearchReplaceResult(EditResult):
-    """What was changed; ``content`` is the blocks as given, ``diff`` what they came to."""
+    """What was changed; ``content`` is the blocks as given, ``change`` what they came to."""
 
     file: str
     blocks_applied: int
@@ -64,7 +64,7 @@ class SearchReplaceResult(EditResult):
     def written(self) -> tuple[WrittenFile, ...]:
         """The file, and its backup."""
         backup = (WrittenFile(path=self.backup, created=True),) if self.backup else ()
-        return (WrittenFile(path=self.file, added=self.added, removed=self.removed), *backup)
+        return (WrittenFile(path=self.file, added=self.change.added, removed=self.change.removed), *backup)
 
 
 class SearchReplaceConfig(BaseToolConfig):
@@ -127,9 +127,7 @@ class SearchReplace(EditTool[SearchReplaceArgs, SearchReplaceResult, SearchRepla
             content=args.content,
             warnings=[*_warnings(edit.path, before, edit.text), *linked],
             backup=backup,
-            diff=diff.text,
-            added=diff.added,
-            removed=diff.removed,
+            change=diff,
         )
 
 

@@ -42,7 +42,7 @@ class WriteFileResult(EditResult):
     def written(self) -> tuple[WrittenFile, ...]:
         """The file."""
         created = not self.file_existed
-        return (WrittenFile(path=self.path, added=self.added, removed=self.removed, created=created),)
+        return (WrittenFile(path=self.path, added=self.change.added, removed=self.change.removed, created=created),)
 
 
 class WriteFileConfig(BaseToolConfig):
@@ -123,9 +123,7 @@ def _write(args: WriteFileArgs, ctx: InvokeContext, config: WriteFileConfig) -> 
         appended=args.append and old is not None,
         kept=edit.decoded.kept(),
         warnings=warnings,
-        diff=diff.text,
-        added=diff.added,
-        removed=diff.removed,
+        change=diff,
     )
 
 

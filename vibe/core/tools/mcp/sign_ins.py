@@ -73,8 +73,7 @@ class SignInStore:
         Raises:
             EnvironmentFailure: as for ``find``, or the disk refuses; nothing is changed then.
         """
-        with self._held():
-            entries = self._read()
+        with self._held() as entries:
             before = entries.get(url)
             self._write({**entries, url: _entry(url, sign_in, in_keyring=in_keyring)})
             if before is not None and _is_in_keyring(before) and not in_keyring:
@@ -87,8 +86,7 @@ class SignInStore:
         Raises:
             EnvironmentFailure: as for ``put``.
         """
-        with self._held():
-            entries = self._read()
+        with self._held() as entries:
             entry = entries.pop(url, None)
             if entry is None:
                 return None
@@ -106,8 +104,7 @@ class SignInStore:
         Raises:
             EnvironmentFailure: as for ``put``.
         """
-        with self._held():
-            entries = self._read()
+        with self._held() as entries:
             entry = entries.get(url)
             found = None if entry is None else self._whole(url, entry)
             if entry is None or found is None or found.access_token != used:
@@ -135,7 +132,7 @@ class SignInStore:
         return sign_in
 
     @contextmanager
-    def _held(self) -> Generator[None]:
+    def _held(self) -> Generator[dict[str, Entry]]:
         """Hold the file's lock."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -144,10 +141,8 @@ class SignInStore:
             raise self._unusable(error) from error
         if lock is None:
             raise self._failure("are being changed by another process: try again")
-        try:
-            yield
-        finally:
-            lock.release()
+        with lock:
+            yield self._read()
 
     def _read(self) -> dict[str, Entry]:
         try:

@@ -66,7 +66,7 @@ async def test_an_edit_keeps_what_is_not_saved_and_saves_it(caller: Caller, type
     result = await caller.call(make(SearchReplace), file_path=typed.name, content=edit("two", "TWO"))
 
     assert editor.buffers[typed] == saved(typed) == "one\nTWO\nthree, not saved\n"
-    assert "-two\n+TWO\n three, not saved" in result.diff
+    assert "-two\n+TWO\n three, not saved" in result.change.text
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ async def test_only_a_buffer_that_was_read_as_it_is_now_is_replaced(
     await caller.call(make(ReadFile), path="a.txt")
     result = await caller.call(make(WriteFile), **writing)
     assert editor.buffers[typed] == saved(typed) == "all new\n"
-    assert "-four" in result.diff
+    assert "-four" in result.change.text
 
 
 async def test_a_buffer_that_was_never_saved_is_a_file_like_others(caller: Caller, editor: EditorFiles) -> None:
