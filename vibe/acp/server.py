@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
-from functools import partial
+from importlib import import_module
+from types import ModuleType
 
 from anyio import create_task_group, to_thread
 
@@ -30,18 +30,16 @@ async def serve_editor(wire: Wire, host: Host, on_gone: Callable[[], object]) ->
                 transport.hold(first)
             else:
                 await transport.send(answer)
-            if await unless(transport.gone.wait, partial(to_thread.run_sync, _load, abandon_on_cancel=True)):
-                from vibe.acp.agent import serve_requests
-
+            for agent in await unless(transport.gone.wait, _loaded):
                 known = None if answer is None else capabilities_in(first)
-                await serve_requests(transport, host, known)
+                await agent.serve_requests(transport, host, known)
         await transport.close()
         reading.cancel_scope.cancel()
 
 
-def _load() -> object:
+async def _loaded() -> ModuleType:
     """Load library and engine, which takes long."""
-    return importlib.import_module("vibe.acp.agent")
+    return await to_thread.run_sync(import_module, "vibe.acp.agent", abandon_on_cancel=True)
 
 
 async def _call_when_gone(transport: LineTransport, call: Callable[[], object]) -> None:

@@ -9,11 +9,13 @@ import logging
 from collections.abc import Mapping
 from functools import partial
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from anyio import CancelScope, Event, to_thread
 from pydantic import ValidationError
 
+from ipc.errors import IpcError
 from vibe import __version__
 from vibe.app.engine.host import Host, refuse_below_two
 from vibe.core.tools.mcp.client import load_library
@@ -46,6 +48,7 @@ class LazyRuntime:
         self._auto_approve = auto_approve
         self.wanted, self._ready, self._closing = Event(), Event(), Event()
         self._plans: ServedPlans | None = None
+        self._calls: ModuleType
 
     async def run(self) -> None:
         """Load the runtime once it is wanted, and hold it until ``close``; then all its work ends.
@@ -53,9 +56,9 @@ class LazyRuntime:
         Cancelling this ends it only while there is no runtime: plans are paused, and that takes its time.
         """
         await self.wanted.wait()
-        calls = await to_thread.run_sync(import_module, "vibe.mcp_server.calls", abandon_on_cancel=True)
+        self._calls = await to_thread.run_sync(import_module, "vibe.mcp_server.calls", abandon_on_cancel=True)
         with CancelScope(shield=True):
-            async with calls.served_plans(self._host, auto_approve=self._auto_approve) as self._plans:
+            async with self._calls.served_plans(self._host, auto_approve=self._auto_approve) as self._plans:
                 self._ready.set()
                 await self._closing.wait()
 
@@ -70,8 +73,6 @@ class LazyRuntime:
 
     async def call(self, name: str, arguments: Mapping[str, Any], caller: Caller) -> ToolAnswer:
         """Call a tool; cancelling this ends all it has started. What can't be done is an answer: a sentence why."""
-        from ipc.errors import IpcError  # noqa: PLC0415  the handshake does without it
-
         tools = {tool.name: tool for tool in TOOLS}
         tool = tools.get(name)
         if tool is None:
@@ -100,9 +101,7 @@ class LazyRuntime:
         self.wanted.set()
         while self._plans is None:
             await self._ready.wait()
-        from vibe.mcp_server.calls import CALLS  # noqa: PLC0415  loaded with the runtime
-
-        return await CALLS[name](self._plans, args, caller)
+        return await self._calls.CALLS[name](self._plans, args, caller)
 
 
 def _refusal(sentence: str) -> ToolAnswer:

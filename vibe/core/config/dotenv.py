@@ -15,8 +15,11 @@ from vibe.core.config.toml_source import read_text
 from vibe.core.config.writer import changing_alone, put_settings
 from vibe.system.files import PRIVATE
 
-_LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)", re.DOTALL)
-_QUOTED = re.compile(r"""(?:'(?P<plain>[^']*)'|"(?P<escaped>(?:[^"\\]|\\.)*)")\s*(?:#.*)?""")
+_LINE = re.compile(
+    r"(?P<head>\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\s*=[^\S\r\n]*)"
+    r"""(?:'(?P<plain>[^']*)'|"(?P<escaped>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s'"#]\S*(?:\s+[^\s#]\S*)*)?)"""
+    r"(?P<note>\s*#[^\r\n]*)?\s*?(?P<end>[\r\n]*)"
+)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
@@ -60,26 +63,18 @@ def _exposure(path: Path, label: str) -> list[str]:
 
 
 def parsed_line(line: str) -> tuple[str, str] | None:
-    """Return the variable that a line without blanks around it sets, and its value; None: it sets none."""
-    match = _LINE.fullmatch(line)
-    if match is None:
-        return None
-    name, raw = match[1], match[2]
-    if not raw.startswith(("'", '"')):
-        return name, re.split(r"(?:^|\s)#", raw, maxsplit=1)[0].rstrip()
-    quoted = _QUOTED.fullmatch(raw)
-    if quoted is None:
-        return None
-    if quoted["plain"] is not None:
-        return name, quoted["plain"]
-    return name, re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[1]), quoted["escaped"])
+    """Return the variable that a line sets, and its value; None: it sets none."""
+    found = _LINE.fullmatch(line)
+    return None if found is None else (found["name"], _value(found))
+
+
+def _value(found: re.Match[str]) -> str:
+    if found["escaped"] is None:
+        return found["plain"] or found["bare"] or ""
+    return re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[1]), found["escaped"])
 
 
 _HARMLESS = re.compile(r"[\w.~+/=:@%-]*", re.ASCII)
-
-_IN_QUOTES = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*\"""")
-
-_COMMENT = re.compile(r"(?<=[\s'\"=])(#.*)")
 
 
 def write_variable(path: Path, label: str, name: str, value: str) -> None:
@@ -104,7 +99,7 @@ def remove_variable(path: Path, label: str, name: str) -> bool:
         return False
     with changing_alone(path, label):
         lines = (read_text(path, label) or "").splitlines(keepends=True)
-        kept = [line for line in lines if not _sets(line, name)]
+        kept = [line for line in lines if _setting(line, name) is None]
         if len(kept) == len(lines):
             return False
         _put(path, label, "".join(kept))
@@ -115,35 +110,25 @@ def with_variable(text: str, name: str, value: str) -> str:
     """Return the text of a ``.env`` file with another value: in the line that counts, else in a new one at its end."""
     lines = text.splitlines(keepends=True)
     for number in reversed(range(len(lines))):
-        if _sets(lines[number], name):
-            lines[number] = _changed(lines[number], value)
+        found = _setting(lines[number], name)
+        if found is not None:
+            note = f"  {found['note'].lstrip()}" if found["note"] else ""
+            lines[number] = f"{found['head']}{_quoted(value)}{note}{found['end']}"
             return "".join(lines)
     begun = "" if not text or text.endswith("\n") else "\n"
     return f"{text}{begun}{name}={_quoted(value)}\n"
 
 
-def _sets(line: str, name: str) -> bool:
-    """Return whether a line sets the variable."""
-    bare = line.strip()
-    pair = None if bare.startswith("#") else parsed_line(bare)
-    return pair is not None and pair[0] == name
+def _setting(line: str, name: str) -> re.Match[str] | None:
+    """Return the parts of a line if it sets the variable."""
+    found = _LINE.fullmatch(line)
+    return found if found is not None and found["name"] == name else None
 
 
 def _put(path: Path, label: str, text: str) -> None:
     with suppress(OSError):  # there is none, or it is another user's
         path.chmod(PRIVATE)
     put_settings(path, label, text)
-
-
-def _changed(line: str, value: str) -> str:
-    """Return a line that sets a variable, with another value; its comment stays."""
-    bare = line.rstrip("\r\n")
-    start = len(bare.partition("=")[0]) + 1
-    start += len(bare[start:]) - len(bare[start:].lstrip())
-    quoted = _IN_QUOTES.match(bare, start)
-    comment = _COMMENT.search(bare, quoted.end() if quoted else start)
-    note = f"  {comment[1]}" if comment else ""
-    return f"{bare[:start]}{_quoted(value)}{note}{line[len(bare) :]}"
 
 
 def _quoted(value: str) -> str:
