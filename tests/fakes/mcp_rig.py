@@ -18,7 +18,7 @@ from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.mcp.connection import ServerPlace, ServerState
 from vibe.core.tools.mcp.servers import McpServers
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.core.tools.questions import UserInput
+from vibe.core.tools.ports import UserInput
 
 
 class McpRig:

@@ -41,8 +41,7 @@ from vibe.core.llm.errors import ContextTooLongError, ModelKeyError, ModelOverlo
 from vibe.core.messages import Image
 from vibe.core.outcome import Outcome
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
-from vibe.core.tools.questions import Answer, Question
+from vibe.core.tools.ports import Answer, ApprovalAnswer, ApprovalScope, Question
 from vibe.system.errors import UsageError
 from vibe.system.plain_text import plain, plain_line, shortened, some_of
 

@@ -47,8 +47,7 @@ from vibe.core.outcome import Outcome
 from vibe.core.session.errors import WorkspaceLockedError
 from vibe.core.session.write_turn import Tell
 from vibe.core.tools.approvals import Approvals
-from vibe.core.tools.ports import ApprovalAnswer
-from vibe.core.tools.questions import Answer, Question
+from vibe.core.tools.ports import Answer, ApprovalAnswer, Question
 from vibe.system.awake_loop import run_awake
 from vibe.system.errors import VibeError, innermost
 

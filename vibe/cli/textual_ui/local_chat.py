@@ -31,7 +31,7 @@ from vibe.core.messages import Message
 from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.files.images import images_in
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.core.tools.questions import Choice, Question
+from vibe.core.tools.ports import Choice, Question
 from vibe.front.event_text import one_line
 from vibe.front.plan_summary import below_card
 from vibe.front.request_text import answers_of

@@ -18,8 +18,7 @@ from ipc.events import (
     QuestionEvent,
 )
 from vibe.app.engine.request_board import Company, RequestBoard
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
-from vibe.core.tools.questions import Answer, Question
+from vibe.core.tools.ports import Answer, ApprovalAnswer, ApprovalScope, Question
 
 AUTH = Question.model_validate({
     "question": "Which one?",

@@ -50,7 +50,7 @@ from vibe.core.config.models import ModelConfig, SubagentsConfig
 from vibe.core.messages import Spending, Usage
 from vibe.core.outcome import Outcome
 from vibe.core.tools.approvals import Approvals
-from vibe.core.tools.questions import Choice, Question
+from vibe.core.tools.ports import Choice, Question
 
 MODEL = ModelConfig(name="m", provider="p", input_price=1.0, output_price=10.0)
 
