@@ -22,7 +22,7 @@ from planner.state.decide import carry_out
 from planner.state.schedule import schedule_of
 from planner.state.state import State
 from subagents.step_result import StepResult
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 
 PlanStepStatus: TypeAlias = StepStatus
 

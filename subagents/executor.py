@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from subagents.step_model import Step
 from subagents.step_result import ENVIRONMENT_REASON, StepResult
-from vibe.core.outcome import Outcome, StopSignal
+from vibe.core.messages import Outcome, StopSignal
 from vibe.core.session.errors import WorkspaceLockedError
 from vibe.system.errors import innermost, shortage
 

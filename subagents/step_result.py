@@ -7,8 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from ipc.events import WorkDone
-from vibe.core.messages import Usage
-from vibe.core.outcome import Denial, Outcome
+from vibe.core.messages import Denial, Outcome, Usage
 
 ENVIRONMENT_REASON = "environment"
 """The reason of an attempt that the system could not serve: it goes on once it can, and the plan pauses until then."""

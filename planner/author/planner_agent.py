@@ -31,8 +31,8 @@ from subagents.agent.run_context import AgentContext
 from subagents.agent.subagent import ReaderLimits, ReadOnlyAgent
 from subagents.executor import KeptBy, KeptWork
 from vibe.core.agent_loop import ActResult
+from vibe.core.messages import Outcome
 from vibe.core.modes import MODE_CATALOG
-from vibe.core.outcome import Outcome
 from vibe.system.errors import UsageError, VibeError
 from vibe.system.plain_text import beginning
 

@@ -27,7 +27,7 @@ from planner.plan.operations import (
 from planner.plan.strict_json import JsonRefused
 from subagents.executor import KeptWork
 from subagents.step_result import StepResult
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 from vibe.system.errors import VibeError
 
 _STEP_PATH = re.compile(r"^steps\[(\d+)\]")

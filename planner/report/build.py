@@ -30,8 +30,7 @@ from planner.state.outcome import outcome_of, warnings_of
 from planner.state.state import CUT, AttemptKey, Left, RemovedStep, Span, State, StepState
 from planner.store.folder import RunSettings
 from subagents.step_result import StepResult
-from vibe.core.messages import Spent, total_of
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome, Spent, total_of
 
 INTERRUPTED = "interrupted"
 CUT_OFF = "its process died while it was running; resume to continue"

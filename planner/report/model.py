@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ipc.events import UsageSum
 from planner.state.state import Span
-from vibe.core.outcome import Denial
+from vibe.core.messages import Denial
 
 REPORT_VERSION = 1
 

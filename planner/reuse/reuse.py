@@ -24,7 +24,7 @@ from planner.plan.model import Plan, Step, StepStatus
 from planner.state.state import ONLY_REASON, WAIVED_REASON, State
 from subagents.step_model import LIMITS
 from subagents.step_result import StepResult
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 from vibe.system.errors import UsageError
 from vibe.system.plain_text import some_of
 

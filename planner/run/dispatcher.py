@@ -44,8 +44,7 @@ from planner.state.schedule import schedule_of
 from planner.state.state import ACTIVE, IN_PROGRESS, State
 from planner.store.store import PlanStore
 from subagents.executor import StepExecutor, StopSignal
-from vibe.core.messages import Usage, total_of
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome, Usage, total_of
 from vibe.system.errors import UsageError, innermost
 
 AttemptT = TypeVar("AttemptT")

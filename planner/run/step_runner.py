@@ -25,9 +25,8 @@ from subagents.agent.steering import Steering
 from subagents.executor import StepExecutor, StepInput, StepResult, StepTask, StopSignal, internal_failure, unserved
 from subagents.step.prompts import told_message
 from subagents.step_result import AgentUsage
-from vibe.core.messages import Spending
+from vibe.core.messages import Outcome, Spending
 from vibe.core.modes import ExecutionMode
-from vibe.core.outcome import Outcome
 from vibe.shell.errors import CommandStartError
 from vibe.system.errors import innermost
 

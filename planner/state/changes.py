@@ -36,7 +36,7 @@ from planner.state.facts import (
 from planner.state.outcome import DECISION_REASON
 from planner.state.schedule import schedule_of
 from planner.state.state import ONLY_REASON, WAIVED_REASON, Left, State, StepState, changed_by, is_exhausted, removed_by
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 from vibe.system.errors import UsageError, VibeError
 
 T = TypeVar("T")

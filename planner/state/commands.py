@@ -13,7 +13,7 @@ from planner.plan.loader import LoadedPlan
 from planner.state.schedule import Schedule
 from planner.state.state import State
 from subagents.step_result import StepResult
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 
 # --- commands: those from outside are in ipc.commands ---------------------------------------------------------------
 

@@ -54,8 +54,7 @@ from planner.state.outcome import DECISION_REASON, outcome_of
 from planner.state.schedule import Schedule, outline_of, schedule_of
 from planner.state.state import ACTIVE, END_STATUS, IN_PROGRESS, Left, State, StepState
 from subagents.step_result import StepResult
-from vibe.core.messages import total_of
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome, total_of
 
 SORTED_AT_ONCE = 256
 """How many blocked steps are told of at once: some milliseconds' worth."""

@@ -33,7 +33,7 @@ from planner.state.state import (
     removed_by,
 )
 from subagents.step_result import StepResult
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 from vibe.system.errors import VibeError
 
 _STATUS = {status.value: status for status in StepStatus}

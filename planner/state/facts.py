@@ -14,7 +14,7 @@ from planner.state.decisions import FAILED_KIND, INTERRUPTED_KIND, step_decision
 from planner.state.schedule import schedule_of
 from planner.state.state import IN_PROGRESS, WAIVED_REASON, WORDS, Left, State, StepState
 from subagents.step_result import ENVIRONMENT_REASON, StepResult
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 
 FactT = TypeVar("FactT", bound=e.BaseEvent)
 

@@ -9,8 +9,7 @@ from msgspec import Struct
 from planner.plan.status import PlanStatus, StepStatus
 from planner.state.state import State, StepState
 from subagents.step_result import ENVIRONMENT_REASON
-from vibe.core.messages import Usage
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome, Usage
 
 BUDGET_REASON = "budget"
 DECISION_REASON = "decision"

@@ -13,8 +13,7 @@ from ipc import events as e
 from planner.plan.status import FINAL_STATUSES as FINAL
 from planner.plan.status import PlanStatus, StepStatus
 from subagents.step_result import StepResult
-from vibe.core.messages import Spent
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome, Spent
 
 AttemptKey: TypeAlias = tuple[str, int]
 """A step's id and the number of the attempt."""

@@ -46,7 +46,7 @@ from planner.store.folder import (
 from planner.store.journal import PlanJournal, read_journal
 from subagents.step.tamper_guard import RECORD_FILES
 from subagents.step_result import StepResult
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 from vibe.system.files import FileLock, replace_file, sync_folder
 
 _NEW_PREFIX = ".new-"

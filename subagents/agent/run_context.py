@@ -16,7 +16,7 @@ from subagents.step_result import AgentUsage
 from vibe.core.agents.manager import AgentManager
 from vibe.core.guidance import Guidance
 from vibe.core.llm.factory import ModelCatalog
-from vibe.core.outcome import StopSignal
+from vibe.core.messages import StopSignal
 from vibe.core.session.write_turn import Turns
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.manager import ToolManager

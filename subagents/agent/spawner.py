@@ -19,8 +19,8 @@ from vibe.core.agent_loop import ActResult
 from vibe.core.agents.manager import AgentManager
 from vibe.core.agents.models import AgentProfile, AgentSafety
 from vibe.core.config.models import SubagentsConfig
+from vibe.core.messages import NeverStop, Outcome, StopSignal
 from vibe.core.modes import ExecutionMode
-from vibe.core.outcome import NeverStop, Outcome, StopSignal
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.background import BackgroundCommands, background_commands
 from vibe.core.tools.errors import ToolError

@@ -23,9 +23,8 @@ from vibe.core.agent_loop import ActResult, AgentLoop
 from vibe.core.agents.models import AgentProfile
 from vibe.core.config.models import ModelConfig
 from vibe.core.guidance import AgentPlace
-from vibe.core.messages import AssistantMessage, Spent, total_of
+from vibe.core.messages import AssistantMessage, NeverStop, Spent, StopSignal, total_of
 from vibe.core.modes import MODE_CATALOG, ExecutionMode
-from vibe.core.outcome import NeverStop, StopSignal
 from vibe.core.session.transcript import Transcript, TranscriptError
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.manager import ToolClass, ToolManager, profile_view

@@ -30,8 +30,7 @@ from subagents.process.protocol import Begin, CancelNow, LinkError, MismatchErro
 from subagents.step.local_executor import attempt_spending
 from subagents.step.tamper_guard import RunClaims
 from subagents.step_result import ENVIRONMENT_REASON
-from vibe.core.messages import Spending, Usage, total_of
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome, Spending, Usage, total_of
 
 
 class _Agent(Struct):

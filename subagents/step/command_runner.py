@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from ipc.events import CommandDisplay, ToolCallEvent, ToolResultEvent, ToolStreamEvent, WarningEvent
 from ipc.sink import TaggingSink
 from subagents.executor import StepResult, StepTask
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 from vibe.core.session.write_turn import WAITS
 from vibe.shell.process.capture import OutputLog
 from vibe.shell.process.confined import MOST_STARTS, shell_command

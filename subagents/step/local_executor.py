@@ -23,9 +23,8 @@ from subagents.step.tamper_guard import ConcurrentClaims, RunClaims, TamperGuard
 from vibe.core.agent_loop import ActResult
 from vibe.core.agents.manager import UnknownAgentError
 from vibe.core.agents.models import AgentProfile
-from vibe.core.messages import Spending, Spent, total_of
+from vibe.core.messages import Outcome, Spending, Spent, total_of
 from vibe.core.modes import WRITE_TOOLS
-from vibe.core.outcome import Outcome
 from vibe.core.session.transcript import Transcript, TranscriptError
 from vibe.core.tools.background import BackgroundCommands, background_commands
 from vibe.core.tools.files.text_files import DISK

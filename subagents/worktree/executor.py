@@ -32,9 +32,8 @@ from subagents.worktree.lifecycle import (
 from subagents.worktree.merge import MergeConflict
 from subagents.worktree.repository import Base, Repository
 from subagents.worktree.worktree import OUR_LABEL, PUT_AWAY, remove_folder, remove_if_empty
-from vibe.core.messages import total_of
+from vibe.core.messages import Outcome, total_of
 from vibe.core.modes import ExecutionMode
-from vibe.core.outcome import Outcome
 from vibe.core.session.write_turn import WAITS, Turns
 from vibe.system.files import FileLock
 from vibe.system.racing import shielded

@@ -22,8 +22,7 @@ from tests.architecture.project import ROOT, shown
 from vibe.app.engine.result_record import RunRecord
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import TextRequested
-from vibe.core.messages import Usage
-from vibe.core.outcome import Denial, Outcome
+from vibe.core.messages import Denial, Outcome, Usage
 
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "gen-references"))
 REFERENCE = ROOT / "docs" / "reference"

@@ -45,8 +45,8 @@ from planner.store.folder import RunSettings
 from planner.store.store import PlanStore
 from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal
 from tests.benchmarks.peers import Dask, LangGraph, installed
+from vibe.core.messages import Outcome
 from vibe.core.modes import ExecutionMode
-from vibe.core.outcome import Outcome
 
 Row = dict[str, str | float]
 SIZES = (1_000, 10_000)

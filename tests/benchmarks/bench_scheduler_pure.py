@@ -32,8 +32,8 @@ from planner.state.decide import carry_out
 from planner.state.schedule import schedule_of
 from planner.state.state import State
 from subagents.executor import StepResult
+from vibe.core.messages import Outcome
 from vibe.core.modes import ExecutionMode
-from vibe.core.outcome import Outcome
 
 BOUND_US = 25.0
 SIZES = (1_000, 10_000)

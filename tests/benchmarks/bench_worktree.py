@@ -27,7 +27,7 @@ from subagents.worktree.executor import WorktreeExecutor
 from subagents.worktree.lifecycle import WorktreePlace
 from subagents.worktree.repository import Git, open_repository
 from tests.fakes.tasks import task_of
-from vibe.core.outcome import NeverStop, Outcome
+from vibe.core.messages import NeverStop, Outcome
 
 BOUND_MS = 120.0
 RUN_STEPS = 5

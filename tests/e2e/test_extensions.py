@@ -22,7 +22,7 @@ from pathlib import Path
 from subagents.executor import StepResult
 from vibe.core.llm.port import Completion, Delta, FinishReason
 from vibe.core.messages import AssistantMessage, Usage, UserMessage
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 
 
 class Parrot:

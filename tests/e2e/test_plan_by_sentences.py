@@ -23,7 +23,7 @@ from tests.e2e.test_plan_new import call, hand_in, on_terminal, planner
 from tests.fakes.model_server import ModelServer, Reply, ServedCall
 from vibe.app.engine.host import Host
 from vibe.app.plan.author import PlanningRequest, planning
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 from vibe.system.errors import UsageError
 
 WritePlan = Callable[..., str]

@@ -10,7 +10,7 @@ import anyio
 import anyio.lowlevel
 
 from subagents.executor import StepResult, StepTask, StopSignal
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 
 Act: TypeAlias = StepResult | Exception | Callable[[StepTask, StopSignal], Awaitable[StepResult]]
 

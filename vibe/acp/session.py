@@ -38,8 +38,7 @@ from vibe.app.conversation.runtime import Runtime
 from vibe.core.agents.models import AgentProfile, AgentType
 from vibe.core.config.models import Thinking
 from vibe.core.llm.errors import ContextTooLongError, ModelKeyError, ModelOverloadedError
-from vibe.core.messages import Image
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Image, Outcome
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Answer, ApprovalAnswer, ApprovalScope, Question
 from vibe.system.errors import UsageError

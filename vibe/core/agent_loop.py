@@ -13,10 +13,20 @@ from vibe.core.budget import BudgetExhaustedError
 from vibe.core.compactor import Compactor, ContextLimit, compaction_threshold
 from vibe.core.llm.errors import ContextTooLongError, ModelError
 from vibe.core.llm.written_calls import written_call
-from vibe.core.messages import AssistantMessage, Image, Message, Usage, UserMessage
+from vibe.core.messages import (
+    BUSY,
+    AssistantMessage,
+    Denial,
+    Image,
+    Message,
+    NeverStop,
+    Outcome,
+    StopSignal,
+    Usage,
+    UserMessage,
+)
 from vibe.core.middleware.limits import SUMMARISE, LoopDetection, SpendingLimits
 from vibe.core.middleware.port import HOST_NOTICE, Compact, Hook, Notice, Stop, Warn, last_notices
-from vibe.core.outcome import BUSY, Denial, NeverStop, Outcome, StopSignal
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.turn import AgentKit, TurnResult, TurnRunner
 

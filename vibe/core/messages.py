@@ -1,11 +1,13 @@
-"""Conversation data: what goes to a model and comes back, as plain frozen records.
+"""Conversation data: what goes to a model and comes back, what it costs, and how work ends, as plain frozen records.
 
-They are written to ``messages.jsonl`` one a line and read back from there, hence msgspec structs with the role as tag.
+Messages are written to ``messages.jsonl`` one a line and read back from there, hence msgspec structs with the role as
+tag.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import StrEnum
 from operator import add, sub
 from typing import Protocol, TypeAlias
 
@@ -144,3 +146,46 @@ class ToolMessage(Struct, frozen=True, omit_defaults=True, tag="tool", tag_field
 
 
 Message: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolMessage
+
+
+class Outcome(StrEnum):
+    """The end of an agent, a step or a run."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    BLOCKED = "blocked"
+    """A decision or an approval was needed, and no user was there to give it."""
+    LIMIT = "limit"
+    """Turns, tokens, price, time or the provider's quota ended it."""
+    INTERRUPTED = "interrupted"
+    """A person or a signal stopped it; it can be continued."""
+
+
+BUSY = "busy"
+
+
+class Denial(Struct, frozen=True):
+    """A tool call that was not allowed. ``by``: ``rule``, ``headless`` (no user there to ask) or ``user``.
+
+    ``busy``: others wrote in the folder for too long.
+    """
+
+    tool: str
+    summary: str
+    reason: str
+    by: str
+
+
+class StopSignal(Protocol):
+    """Tells running work to stop at the end of its current turn."""
+
+    @property
+    def requested(self) -> bool:
+        """True if the work is to stop."""
+        ...
+
+
+class NeverStop:
+    """The signal of work that is never paused."""
+
+    requested = False

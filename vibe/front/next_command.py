@@ -8,7 +8,7 @@ from typing import Any
 
 from ipc.events import ApprovalRequestEvent, Event, PlanDecisionEvent, QuestionEvent
 from planner.plan.model import Decision
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 from vibe.front.event_text import one_line, step_of
 
 PERMIT = "--approve edits (or --auto-approve)"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from planner.plan.status import MARKS, REUSED_MARK, PlanStatus, StepStatus, paused_text
 from planner.state.state import REUSED_REASON, StepState
 from vibe.app.plan.run import PlanRun
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 from vibe.front.event_text import counted, one_line
 from vibe.front.next_command import decision_lines, try_again
 from vibe.front.plan_listing import removed_lines

@@ -20,7 +20,7 @@ from vibe.app.engine.host import Host
 from vibe.app.engine.result_record import RunRecord
 from vibe.app.plan import commands
 from vibe.app.plan.run import PlanRun
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.mcp_server.client import BY_CLIENT, SCOPES, CallProgress, ClientPrompter, answer_command
 from vibe.mcp_server.plan_status import cut, no_run_result, saved_result, saved_status, served_status

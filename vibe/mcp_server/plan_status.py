@@ -14,7 +14,7 @@ from planner.store.current_plan import current_state
 from planner.store.folder import PlanFolder
 from vibe.app.engine.request_board import APPROVAL, QUESTION, OpenRequest, decision_request
 from vibe.app.plan.report import read_report
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 from vibe.mcp_server.client import possible_answers
 from vibe.mcp_server.served_plan import NoRun, ServedPlan
 from vibe.mcp_server.tools import ToolAnswer

@@ -30,7 +30,7 @@ from vibe.app.plan.command_consent import PlanNotAcceptedError
 from vibe.app.plan.control_handler import plan_router
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.run import PlanRun, PlanSession, open_plan
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 from vibe.mcp_server.client import CallProgress, ClientPrompter
 from vibe.mcp_server.tools import Caller, CallRefusedError, PlanRunArguments
 from vibe.system.errors import VibeError

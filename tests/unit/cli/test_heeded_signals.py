@@ -10,7 +10,7 @@ from ipc.events import Event, SessionStartedEvent
 from vibe.app.conversation.opening import NO_LIMITS, Opening, Seat
 from vibe.app.engine.host import Host
 from vibe.cli.commands.one_prompt import PipedPrompt, answered
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 
 
 class Impatient:

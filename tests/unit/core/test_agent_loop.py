@@ -18,10 +18,9 @@ from vibe.core.llm.errors import (
     ModelTransportError,
 )
 from vibe.core.llm.port import FinishReason
-from vibe.core.messages import AssistantMessage, ToolCall, ToolMessage, Usage, UserMessage
+from vibe.core.messages import AssistantMessage, Outcome, ToolCall, ToolMessage, Usage, UserMessage
 from vibe.core.middleware.limits import SUMMARISE, WRAP_UP
 from vibe.core.middleware.port import HOST_NOTICE, Middleware, TurnContext, Verdict
-from vibe.core.outcome import Outcome
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.permissions import ApprovalMode
 

@@ -15,13 +15,13 @@ from vibe.core.llm.port import Completion, FinishReason
 from vibe.core.messages import (
     AssistantMessage,
     Message,
+    Outcome,
     ToolCall,
     ToolMessage,
     Usage,
     UserMessage,
 )
 from vibe.core.middleware.port import HOST_NOTICE
-from vibe.core.outcome import Outcome
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.hand_in import HandIn
 

@@ -12,8 +12,7 @@ from tests.fakes.engine import Bench
 from tests.fakes.models import Endless, answer, calling
 from vibe.core.agent_loop import INTERRUPTED_NOTICE
 from vibe.core.llm.port import Completion
-from vibe.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
-from vibe.core.outcome import Outcome
+from vibe.core.messages import AssistantMessage, Message, Outcome, ToolMessage, Usage, UserMessage
 from vibe.core.tools.hand_in import HAND_IN, HandIn
 
 WRITE = ("write_file", {"path": "a.txt", "content": "hello\n"})

@@ -12,8 +12,16 @@ from vibe.core.agent_loop import ActResult, AgentLoop
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.llm.history import PromptHistory, normalised
-from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
-from vibe.core.outcome import Denial, Outcome
+from vibe.core.messages import (
+    AssistantMessage,
+    Denial,
+    Message,
+    Outcome,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.guidance import CallGuidance
 

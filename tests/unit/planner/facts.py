@@ -11,7 +11,7 @@ from planner.plan.model import Plan, PlanStatus, StepStatus
 from planner.state.schedule import outline_of
 from subagents.executor import StepResult
 from tests.fakes.executor import completed
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 
 
 def took_up(at: float = 1.0, plan: Plan | None = None, *step_ids: str, again: bool = False) -> e.Fact:

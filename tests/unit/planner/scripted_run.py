@@ -35,7 +35,7 @@ from tests.unit.planner.told import (
     earlier_run,
     said_by,
 )
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 from vibe.system.errors import VibeError
 
 _encoder = msgspec.json.Encoder()

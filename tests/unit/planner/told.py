@@ -18,7 +18,7 @@ from planner.state import commands as c
 from planner.state.schedule import outline_of
 from planner.state.state import Left, State, changed_by, removed_by
 from subagents.executor import StepResult
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 
 
 class StepEnded(Struct, frozen=True):

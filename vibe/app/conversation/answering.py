@@ -30,9 +30,8 @@ from vibe.app.engine.host import Hold, Host
 from vibe.app.engine.tool_servers import ToolServers
 from vibe.core.agent_loop import ActResult, AgentLoop
 from vibe.core.guidance import AgentPlace
-from vibe.core.messages import Image, total_of
+from vibe.core.messages import Image, Outcome, total_of
 from vibe.core.middleware.file_history import FileHistory
-from vibe.core.outcome import Outcome
 from vibe.core.session.write_turn import WriteTurn
 from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.approvals import Approvals

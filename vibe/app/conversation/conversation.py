@@ -31,9 +31,8 @@ from vibe.app.conversation.opening import NO_LIMITS, TITLE_LENGTH, AgentChange, 
 from vibe.app.conversation.setup import Setup, set_up
 from vibe.app.conversation.user_shell import as_told, run_for_user
 from vibe.core.agent_loop import AgentLoop
-from vibe.core.messages import Image, Message, UserMessage
+from vibe.core.messages import Image, Message, Outcome, UserMessage
 from vibe.core.middleware.port import HOST_NOTICE
-from vibe.core.outcome import Outcome
 from vibe.core.session.write_turn import WAITS
 from vibe.core.tools.workspace import ReadTracker
 from vibe.shell.process.port import CommandResult

@@ -15,8 +15,7 @@ from vibe.app.engine.request_board import Company
 from vibe.app.engine.result_record import RunRecord, exit_code_of
 from vibe.core.agent_loop import ActResult
 from vibe.core.config.models import McpServerConfig, Thinking
-from vibe.core.messages import Usage
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome, Usage
 from vibe.core.tools.manager import ToolClass
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Files

@@ -22,7 +22,7 @@ from vibe.app.engine.event_publishing import listeners_of, publishing
 from vibe.app.engine.host import Host
 from vibe.app.engine.tool_servers import ToolServers, tool_servers
 from vibe.core.config.paths import VibePaths
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 from vibe.core.tools.background import background_commands
 from vibe.system.errors import EnvironmentFailure, UsageError
 

@@ -21,8 +21,7 @@ from msgspec import Struct, structs
 from vibe.app.conversation.opening import Opening
 from vibe.core.compactor import summary_in
 from vibe.core.config.paths import VibePaths
-from vibe.core.messages import Message
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Message, Outcome
 from vibe.core.session.errors import BrokenSessionError
 from vibe.core.session.folder import (
     VERSION,

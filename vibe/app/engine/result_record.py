@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from planner.state.state import RemovedStep, StepState
 from subagents.step_result import AgentUsage
-from vibe.core.messages import Spent, Usage
-from vibe.core.outcome import Denial, Outcome
+from vibe.core.messages import Denial, Outcome, Spent, Usage
 
 SCHEMA_VERSION = 1
 

@@ -29,7 +29,7 @@ from vibe.app.plan.replanning import check_enabled, limits_of
 from vibe.app.plan.usage_history import expectation
 from vibe.core.agent_loop import ActResult
 from vibe.core.config.models import ModelConfig
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import UserInput
 

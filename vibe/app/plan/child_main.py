@@ -42,8 +42,7 @@ from vibe.app.plan.step_context import StepDocument, step_context
 from vibe.core.agents.manager import AgentManager
 from vibe.core.budget import BudgetExhaustedError
 from vibe.core.config.models import ModelConfig, SubagentsConfig
-from vibe.core.messages import Usage
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome, Usage
 from vibe.core.session.errors import WorkspaceLockedError
 from vibe.core.session.write_turn import Tell
 from vibe.core.tools.approvals import Approvals

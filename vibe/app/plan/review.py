@@ -20,7 +20,7 @@ from vibe.app.engine.host import Host
 from vibe.app.plan.rewind import FILES_FOLDER, Changes
 from vibe.app.plan.worktrees import git_folder, worktrees_folder
 from vibe.core.config.paths import in_utf8
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 from vibe.core.session.snapshots import PathState, Point, Snapshots
 from vibe.core.tools.edits import FileDiff, file_diff
 from vibe.system.errors import UsageError

@@ -37,8 +37,7 @@ from vibe.app.plan.prepare import PreparedRun, prepare_new, prepare_resumed
 from vibe.app.plan.step_executor import plan_limits
 from vibe.app.plan.usage_history import earlier_spending, removed_from, revision_agents
 from vibe.core.agent_loop import ActResult
-from vibe.core.messages import Spending, Spent
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome, Spending, Spent
 from vibe.system.errors import EnvironmentFailure
 
 

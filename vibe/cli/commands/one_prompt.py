@@ -27,8 +27,7 @@ from vibe.cli.piped import read_all, read_context
 from vibe.cli.signals import handled_signals
 from vibe.cli.streams import forgive
 from vibe.core.config.paths import VibePaths
-from vibe.core.messages import Image
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Image, Outcome
 from vibe.core.session.folder import SessionFolder
 from vibe.core.tools.files.images import images_in
 from vibe.core.tools.permissions import ApprovalMode

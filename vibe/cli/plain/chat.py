@@ -16,7 +16,7 @@ from vibe.app.inspect.updates import look_for_update
 from vibe.cli.plain.line_desk import LineDesk, LineInput
 from vibe.cli.plain.plan_lines import PlanLines
 from vibe.cli.terminal.person import TerminalPerson
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.front.event_text import counted, describe, one_line, trouble
 from vibe.front.slash.command import UserCommand, user_command

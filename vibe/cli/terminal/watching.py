@@ -20,7 +20,7 @@ from vibe.cli.exit_codes import ExitCode
 from vibe.cli.signals import cancelled_by_signals
 from vibe.cli.terminal.keyboard import Keys
 from vibe.cli.terminal.live_tree import LiveTree, plan_picture
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 from vibe.front.event_text import counted, one_line
 from vibe.system.plain_text import plain
 from vibe.view.agent_view import AgentView, CallView, EntryView

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
+from vibe.core.messages import AssistantMessage, Message, Outcome, ToolCall, ToolMessage
 from vibe.core.middleware.port import HOST_NOTICE, Middleware, Notice, Stop, TurnContext, Verdict, Warn, last_notices
-from vibe.core.outcome import Outcome
 from vibe.core.tools.builtins.background import STILL_RUNNING
 
 WRAP_UP_SHARE = 0.8

@@ -10,8 +10,7 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from vibe.core.budget import Budget
-from vibe.core.messages import ToolCall
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome, ToolCall
 from vibe.core.session.transcript import Transcript
 
 HOST_NOTICE = "Notice from the host: "

@@ -26,8 +26,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ipc.events import Display
 from vibe.core.instructions.memory import AgentMemory
-from vibe.core.messages import Image
-from vibe.core.outcome import Denial
+from vibe.core.messages import Denial, Image
 from vibe.core.skills.manager import AgentSkills
 from vibe.core.tools.background import BackgroundCommands
 from vibe.core.tools.errors import ToolArgumentsError, ToolError

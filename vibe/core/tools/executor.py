@@ -30,8 +30,7 @@ from ipc.events import (
 )
 from ipc.sink import EventSink
 from vibe.core.hooks.runner import HookAnswer, HookCall
-from vibe.core.messages import Image, ToolCall, ToolMessage
-from vibe.core.outcome import BUSY, Denial
+from vibe.core.messages import BUSY, Denial, Image, ToolCall, ToolMessage
 from vibe.core.session.errors import WorkspaceLockedError
 from vibe.core.session.write_turn import WAITS, Turns
 from vibe.core.tools import base, ui

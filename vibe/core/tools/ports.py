@@ -15,7 +15,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from ipc.events import AnswerEvent, ApprovalRequestEvent, Display, QuestionEvent, RequestWithdrawnEvent
 from ipc.sink import EventSink
-from vibe.core.outcome import Denial, Outcome
+from vibe.core.messages import Denial, Outcome
 
 
 class ApprovalScope(StrEnum):

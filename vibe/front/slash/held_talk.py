@@ -13,7 +13,7 @@ from ipc.errors import IpcError
 from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import Opening, Seat
 from vibe.app.conversation.runtime import Runtime
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 from vibe.front.event_text import one_line
 from vibe.front.slash.command import Talk
 from vibe.front.slash.plan_proposal import proposing

@@ -30,8 +30,7 @@ from vibe.app.conversation.opening import AgentChange, PromptLimits
 from vibe.app.conversation.runtime import Runtime
 from vibe.core.agent_loop import INTERRUPTED_NOTICE
 from vibe.core.config.paths import VibePaths
-from vibe.core.messages import AssistantMessage, Image, Message
-from vibe.core.outcome import Outcome
+from vibe.core.messages import AssistantMessage, Image, Message, Outcome
 from vibe.core.session.folder import SessionLoader, SessionMeta
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.permissions import ApprovalMode

@@ -13,7 +13,7 @@ from tests.fakes.model_server import Reply, ServedCall
 from tests.integration.app.conversation.conftest import Rig
 from vibe.app.conversation.opening import AgentChange
 from vibe.app.conversation.runtime import Runtime
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 
 
 def called(name: str, **arguments: str) -> Reply:

@@ -20,8 +20,7 @@ from tests.integration.app.conversation.conftest import Rig
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.run import open_plan
-from vibe.core.messages import AssistantMessage
-from vibe.core.outcome import Outcome
+from vibe.core.messages import AssistantMessage, Outcome
 from vibe.core.session.folder import read_meta
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope

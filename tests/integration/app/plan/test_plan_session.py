@@ -21,7 +21,7 @@ from planner.store.folder import ApprovalSetting, PlanRunOptions
 from vibe.app.engine.host import Host
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.run import PlanRun, PlanSession, open_plan
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 
 WAITS = "while [ ! -e go ]; do sleep 0.02; done"
 

@@ -14,7 +14,7 @@ from subagents.executor import StepResult, StepTask, StopSignal
 from tests.fakes.tasks import task_of
 from tests.integration.core.session.repository import repository, snapshots, write
 from vibe.app.plan.rewind import RecordingExecutor, StepFilesLog, left_busy
-from vibe.core.outcome import NeverStop, Outcome
+from vibe.core.messages import NeverStop, Outcome
 from vibe.core.session.snapshots import Point, Snapshots
 
 

@@ -11,8 +11,7 @@ from vibe.app.conversation.opening import Opening
 from vibe.app.conversation.session import ChatSession, before_summary
 from vibe.core.compactor import stand_in
 from vibe.core.config.paths import VibePaths
-from vibe.core.messages import UserMessage
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome, UserMessage
 from vibe.core.session.errors import BrokenSessionError
 from vibe.core.session.folder import SessionLoader, read_meta
 from vibe.core.session.transcript import TranscriptError

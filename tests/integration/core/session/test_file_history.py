@@ -19,9 +19,8 @@ from tests.unit.core.middleware.turn_contexts import Talk
 from vibe.core.agent_loop import AgentLoop
 from vibe.core.llm.errors import ModelError
 from vibe.core.llm.port import Completion, ModelObserver, ModelRequest
-from vibe.core.messages import AssistantMessage, ToolCall, UserMessage
+from vibe.core.messages import AssistantMessage, Outcome, ToolCall, UserMessage
 from vibe.core.middleware.file_history import FileHistory
-from vibe.core.outcome import Outcome
 from vibe.core.session.snapshots import Point, Snapshots
 
 READ = ("read_file", {"path": "a.txt"})

@@ -22,7 +22,7 @@ from planner.run.dispatcher import Dispatcher
 from planner.state.outcome import RunResult
 from planner.store.store import PlanStore
 from subagents.executor import StepResult, StepTask, StopSignal
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 
 
 class EffectExecutor:

@@ -20,8 +20,7 @@ from vibe.core.agents.manager import AgentManager, AgentSources
 from vibe.core.config.models import SubagentsConfig
 from vibe.core.llm.port import Completion, FinishReason, ModelObserver, ModelRequest
 from vibe.core.llm.tokens import estimate_messages, estimate_tools
-from vibe.core.messages import AssistantMessage, ToolCall, Usage
-from vibe.core.outcome import NeverStop, Outcome
+from vibe.core.messages import AssistantMessage, NeverStop, Outcome, ToolCall, Usage
 
 LIMIT = 800_000
 ANSWER = 4_000

@@ -25,8 +25,7 @@ from tests.fakes.executor import ScriptedExecutor
 from tests.fakes.step_links import shared_of_a_run, until
 from tests.fakes.tasks import task_of
 from vibe.core.config.models import ModelConfig
-from vibe.core.messages import Usage
-from vibe.core.outcome import NeverStop, Outcome
+from vibe.core.messages import NeverStop, Outcome, Usage
 
 PROGRAM = Path(__file__).parents[3] / "fakes" / "step_program.py"
 NEVER = NeverStop()

@@ -22,7 +22,7 @@ import anyio
 from subagents.executor import StepResult
 from tests.integration.subagents.worktree.rig import EditingExecutor, Rig, git, worktree_task
 from vibe.app.plan.clean import give_up_worktrees
-from vibe.core.outcome import NeverStop, Outcome
+from vibe.core.messages import NeverStop, Outcome
 
 CHANGING = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link", "shutil.rmtree", "subprocess.Popen")
 GIVEN_UP = "given up"

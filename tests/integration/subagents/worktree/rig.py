@@ -18,7 +18,7 @@ from subagents.worktree.executor import WorktreeExecutor
 from subagents.worktree.lifecycle import WorktreePlace
 from subagents.worktree.repository import Repository, open_repository
 from tests.fakes.tasks import task_of
-from vibe.core.outcome import NeverStop, Outcome
+from vibe.core.messages import NeverStop, Outcome
 
 Edit: TypeAlias = Callable[[Path], "StepResult | None"]
 """Changes a worktree; what it returns, if anything, is the step's result."""

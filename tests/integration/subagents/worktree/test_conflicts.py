@@ -20,9 +20,8 @@ from tests.integration.subagents.worktree.rig import (
     worktree_task,
     writes,
 )
-from vibe.core.messages import Usage
+from vibe.core.messages import NeverStop, Outcome, Usage
 from vibe.core.modes import ExecutionMode
-from vibe.core.outcome import NeverStop, Outcome
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from subagents.worktree.errors import WorktreeRefusedError
 from tests.integration.subagents.worktree.rig import EditingExecutor, Rig, environment, git, run, worktree_task, writes
-from vibe.core.outcome import NeverStop, Outcome
+from vibe.core.messages import NeverStop, Outcome
 
 INNER = (
     "mkdir inner; cd inner; git init -q .; echo '* filter=x' > .gitattributes; echo 1 > f; git add .; "

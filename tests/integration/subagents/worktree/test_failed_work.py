@@ -8,7 +8,7 @@ import pytest
 
 from subagents.executor import StepResult
 from tests.integration.subagents.worktree.rig import FILES, EditingExecutor, Rig, git, shell, worktree_task
-from vibe.core.outcome import NeverStop, Outcome
+from vibe.core.messages import NeverStop, Outcome
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from anyio import to_thread
 from subagents.worktree.executor import WorktreeExecutor
 from tests.fakes.waiting import until
 from tests.integration.subagents.worktree.rig import FILES, EditingExecutor, Rig, git, shell, worktree_task
-from vibe.core.outcome import NeverStop, Outcome
+from vibe.core.messages import NeverStop, Outcome
 
 MORE = {"dir/sub/d.txt": "d\n", "keep/e.txt": "e\n", ".gitignore": "*.log\nbuild/\n"}
 

@@ -27,7 +27,7 @@ from tests.integration.subagents.worktree.rig import (
     worktree_task,
     writes,
 )
-from vibe.core.outcome import NeverStop, Outcome
+from vibe.core.messages import NeverStop, Outcome
 
 
 @pytest.fixture

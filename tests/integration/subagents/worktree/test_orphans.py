@@ -12,7 +12,7 @@ from anyio import to_thread
 from subagents.executor import StepResult
 from tests.integration.subagents.worktree.rig import FILES, EditingExecutor, Rig, git, worktree_task
 from vibe.app.plan.clean import Orphans, find_orphans
-from vibe.core.outcome import NeverStop, Outcome
+from vibe.core.messages import NeverStop, Outcome
 
 PLAN = "20260101-1a2b3c"
 

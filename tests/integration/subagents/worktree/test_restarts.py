@@ -11,7 +11,7 @@ from ipc.events import WarningEvent
 from subagents.executor import StepResult, StepTask, StopSignal
 from tests.fakes.unprivileged import folder_of_nobody
 from tests.integration.subagents.worktree.rig import Edit, EditingExecutor, Rig, shell, worktree_task, writes
-from vibe.core.outcome import NeverStop, Outcome
+from vibe.core.messages import NeverStop, Outcome
 
 FILES = {"a.txt": "a\n", "b.txt": "b\n", "dir/c.txt": "c\n"}
 

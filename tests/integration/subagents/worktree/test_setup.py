@@ -11,7 +11,7 @@ from anyio import to_thread
 from subagents.executor import StepResult, StepTask, StopSignal
 from subagents.worktree.executor import WorktreeExecutor
 from tests.integration.subagents.worktree.rig import EditingExecutor, Rig, git, run, shell, worktree_task, writes
-from vibe.core.outcome import NeverStop, Outcome
+from vibe.core.messages import NeverStop, Outcome
 
 
 class RunningExecutor(EditingExecutor):

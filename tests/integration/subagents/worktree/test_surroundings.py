@@ -19,7 +19,7 @@ from tests.integration.subagents.worktree.rig import (
     worktree_task,
     writes,
 )
-from vibe.core.outcome import NeverStop, Outcome
+from vibe.core.messages import NeverStop, Outcome
 
 
 async def test_work_in_a_submodule_is_not_lost_without_a_word(tmp_path: Path) -> None:

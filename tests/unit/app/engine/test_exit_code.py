@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from vibe.app.engine.result_record import RunRecord, exit_code_of
-from vibe.core.messages import Usage
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome, Usage
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ from tests.fakes.engine import Bench
 from tests.fakes.models import MODEL, answer, calling
 from vibe.core.llm.errors import ContextTooLongError, ModelError, ModelTransportError
 from vibe.core.llm.port import Completion, FinishReason
-from vibe.core.messages import Message, SystemMessage, ToolMessage, Usage, UserMessage
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Message, Outcome, SystemMessage, ToolMessage, Usage, UserMessage
 from vibe.core.session.transcript import Transcript
 
 SMALL = MODEL.model_copy(update={"auto_compact_threshold": 4_000})

@@ -9,7 +9,7 @@ from tests.fakes.engine import Bench
 from tests.unit.core.middleware.turn_contexts import Talk
 from vibe.core.compactor import ContextLimit, compaction_threshold
 from vibe.core.config.models import ModelConfig
-from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from vibe.core.messages import AssistantMessage, Message, Outcome, ToolCall, ToolMessage, UserMessage
 from vibe.core.middleware.limits import LoopDetection, SpendingLimits
 from vibe.core.middleware.port import (
     HOST_NOTICE,
@@ -21,7 +21,6 @@ from vibe.core.middleware.port import (
     Verdict,
     Warn,
 )
-from vibe.core.outcome import Outcome
 from vibe.core.tools.guidance import CallGuidance
 
 

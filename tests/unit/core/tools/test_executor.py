@@ -25,8 +25,7 @@ from ipc.events import (
     WarningEvent,
 )
 from tests.fakes.tools import ExecutorRig, Peek, Save, ScriptedApprover, Traffic, call, passing_tools
-from vibe.core.messages import ToolCall
-from vibe.core.outcome import Denial
+from vibe.core.messages import Denial, ToolCall
 from vibe.core.tools import base, gate
 from vibe.core.tools.approvals import ALL_EDITS, Approvals
 from vibe.core.tools.outputs import RESULT_BYTES

@@ -29,8 +29,7 @@ from vibe.core.config.models import ModelConfig
 from vibe.core.llm.errors import ModelAccessError, ModelError
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.llm.port import Completion
-from vibe.core.messages import ToolMessage
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome, ToolMessage
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, TextResult
 from vibe.core.tools.executor import Approvals
 from vibe.core.tools.permissions import ApprovalMode

@@ -29,8 +29,7 @@ from planner.store.folder import RunSettings
 from subagents.executor import StepResult
 from tests.unit.planner.facts import began, decision, ended, finished, moved, paused, reused, revised, took_up
 from tests.unit.planner.scripted_run import choice, make_plan, step
-from vibe.core.messages import Spending, Usage
-from vibe.core.outcome import Denial, Outcome
+from vibe.core.messages import Denial, Outcome, Spending, Usage
 
 HOSTILE = "<script>alert(1)</script> \u202egnp.exe\x1b]0;title\x07\x00 & \"quoted\" 'too' ](javascript:x) | `"
 """What a model or a tool might say: markup, direction and control characters, ends of Markdown's constructs."""

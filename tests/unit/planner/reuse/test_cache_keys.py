@@ -31,8 +31,7 @@ from subagents.executor import StepResult
 from subagents.step_model import LIMITS
 from tests.unit.planner.facts import began, decision, ended, moved, took_up
 from tests.unit.planner.scripted_run import choice, make_plan, step
-from vibe.core.messages import Usage
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome, Usage
 
 Answers = Mapping[str, tuple[str, ...]]
 

@@ -29,8 +29,7 @@ from subagents.executor import StepInput, StepResult, StepTask, StopSignal
 from tests.fakes.clock import ManualClock, SleepyClock
 from tests.fakes.executor import Act, ScriptedExecutor, completed, failed, forever, until_stopped
 from tests.unit.planner.plan_bench import CHOICE, Bench, plan_of, statuses
-from vibe.core.messages import Usage
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome, Usage
 
 
 async def test_steps_run_in_the_order_of_their_dependencies_and_are_announced(tmp_path: Path) -> None:

@@ -27,9 +27,8 @@ from subagents.executor import StepResult, StepTask, StopSignal
 from tests.fakes.clock import SleepyClock
 from tests.fakes.executor import ScriptedExecutor, completed, failed, forever, until_stopped
 from tests.unit.planner.plan_bench import CHOICE, Bench, plan_of, statuses
-from vibe.core.messages import Spending, Usage
+from vibe.core.messages import Outcome, Spending, Usage
 from vibe.core.modes import ExecutionMode
-from vibe.core.outcome import Outcome
 from vibe.system.errors import UsageError
 
 ATTENDED = DispatchOptions(attended=True)

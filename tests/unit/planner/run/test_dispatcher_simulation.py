@@ -39,7 +39,7 @@ from subagents.executor import StepResult, StepTask, StopSignal
 from tests.fakes.clock import ManualClock
 from tests.unit.planner.plan_bench import Bench, plan_of
 from tests.unit.planner.scripted_run import choice
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 
 DECISIONS = ("p", "q")
 OPTIONS = ("x", "y")

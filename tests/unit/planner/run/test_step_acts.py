@@ -19,7 +19,7 @@ from planner.run.step_runner import DispatchOptions
 from subagents.executor import StepResult, StepTask, StopSignal
 from tests.fakes.executor import ScriptedExecutor, completed, failed, forever
 from tests.unit.planner.plan_bench import Bench, plan_of, statuses
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 
 Meanwhile = Callable[[PlanControl], Coroutine[Any, Any, None]]
 

@@ -22,8 +22,7 @@ from subagents.executor import StepResult, StepTask, StopSignal
 from tests.fakes.clock import SleepyClock
 from tests.fakes.executor import ScriptedExecutor, completed, failed
 from tests.unit.planner.plan_bench import CHOICE, Bench, plan_of
-from vibe.core.messages import Usage
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome, Usage
 
 
 def waits(bench: Bench) -> list[tuple[str, str, tuple[str, ...]]]:

@@ -15,7 +15,7 @@ from tests.fakes.clock import ManualClock
 from tests.fakes.executor import ScriptedExecutor, completed
 from tests.unit.planner.plan_bench import CHOICE, Bench, plan_of, statuses
 from tests.unit.planner.scripted_run import choice
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 
 
 async def until_asked(bench: Bench, *decision_ids: str) -> None:

@@ -25,7 +25,7 @@ from tests.unit.planner.told import (
     WaitForRetry,
     Was,
 )
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 
 DONE, FAILED, PAUSED = PlanStatus.COMPLETED, PlanStatus.FAILED, PlanStatus.PAUSED
 

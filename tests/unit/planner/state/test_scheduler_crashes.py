@@ -31,7 +31,7 @@ from tests.unit.planner.told import (
     StartStep,
     StepEnded,
 )
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 
 MOST_REVISIONS = 3
 

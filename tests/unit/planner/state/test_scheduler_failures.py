@@ -23,7 +23,7 @@ from tests.unit.planner.told import (
     StepEnded,
     Was,
 )
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 
 ASK = {"on_failure": "ask"}
 REPLAN = {"on_failure": "replan"}

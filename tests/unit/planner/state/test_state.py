@@ -12,8 +12,7 @@ from planner.state.state import Left, State, StepState
 from subagents.executor import StepResult
 from tests.fakes.executor import completed, failed
 from tests.unit.planner.facts import began, decision, ended, moved, paused, revised, took_up
-from vibe.core.messages import Spending, Usage, total_of
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome, Spending, Usage, total_of
 
 PENDING = StepStatus.PENDING
 

@@ -25,7 +25,7 @@ from subagents.executor import StepResult
 from tests.fakes.executor import completed, failed
 from tests.unit.planner import facts as made
 from tests.unit.planner.facts import began, finished, moved, took_up
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 
 P, B = StepStatus.PENDING, StepStatus.BLOCKED
 CHOICE = {"id": "d", "question": "Which?", "options": [{"id": "x", "label": "X"}, {"id": "y", "label": "Y"}]}

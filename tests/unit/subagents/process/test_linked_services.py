@@ -47,8 +47,7 @@ from vibe.app.plan.child_main import (
 )
 from vibe.core.budget import BudgetExhaustedError
 from vibe.core.config.models import ModelConfig, SubagentsConfig
-from vibe.core.messages import Spending, Usage
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome, Spending, Usage
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.ports import Choice, Question
 

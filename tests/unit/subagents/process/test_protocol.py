@@ -24,8 +24,7 @@ from subagents.process.protocol import (
     to_step,
 )
 from tests.fakes.tasks import task_of
-from vibe.core.messages import Usage
-from vibe.core.outcome import Denial, Outcome
+from vibe.core.messages import Denial, Outcome, Usage
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 
 REQUEST = ApprovalRequestEvent(

@@ -12,7 +12,7 @@ from ipc.events import ToolResultEvent
 from tests.fakes.models import answer, calling
 from tests.fakes.steps import StepBench
 from tests.fakes.tasks import task_of
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 
 FAILING_TEST = "def test_made():\n    assert open('made').read() == 'made'\n"
 PYTEST = "python3 -m pytest -q -p no:cacheprovider tests"

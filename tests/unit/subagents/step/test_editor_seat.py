@@ -14,7 +14,7 @@ from tests.fakes.steps import StepBench
 from tests.fakes.tasks import task_of
 from vibe.core.agents.manager import AgentManager, AgentSources
 from vibe.core.config.models import SubagentsConfig
-from vibe.core.outcome import NeverStop, Outcome
+from vibe.core.messages import NeverStop, Outcome
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ from subagents.executor import StepInput
 from tests.fakes.models import answer, calling
 from tests.fakes.steps import StepBench
 from tests.fakes.tasks import task_of
-from vibe.core.messages import UserMessage
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome, UserMessage
 from vibe.core.session.transcript import Transcript
 
 SCHEMA: dict[str, Any] = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}

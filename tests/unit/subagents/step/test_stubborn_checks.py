@@ -9,7 +9,7 @@ from ipc.events import ToolCallEvent, ToolResultEvent
 from tests.fakes.models import answer
 from tests.fakes.steps import StepBench
 from tests.fakes.tasks import task_of
-from vibe.core.outcome import Outcome
+from vibe.core.messages import Outcome
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,8 @@ from subagents.step.tamper_guard import RunClaims, TamperGuard, checked_files, r
 from tests.fakes.models import answer, calling
 from tests.fakes.steps import StepBench
 from tests.fakes.tasks import task_of
+from vibe.core.messages import Outcome
 from vibe.core.modes import ExecutionMode
-from vibe.core.outcome import Outcome
 
 FILES = (
     "README.md",

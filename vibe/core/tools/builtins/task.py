@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, Field, InstanceOf
 
-from vibe.core.outcome import Denial, Outcome
+from vibe.core.messages import Denial, Outcome
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolArgs, ToolError
 from vibe.core.tools.permissions import Assessment, listed
 from vibe.core.tools.ports import SubagentOrder, SubagentReport
