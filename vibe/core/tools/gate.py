@@ -27,7 +27,6 @@ from ipc.events import (
 from ipc.sink import EventSink
 from vibe.core.tools.approvals import ALL_EDITS, BESIDE, Approvals
 from vibe.core.tools.base import BaseTool, MistralHooks, ToolError, assess_by_hooks
-from vibe.core.tools.bounds import any_matches, glob_matches
 from vibe.core.tools.errors import SEALED, PathError
 from vibe.core.tools.permissions import (
     READ_ONLY_RULE,
@@ -41,7 +40,7 @@ from vibe.core.tools.permissions import (
     decide,
 )
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope, Approver, CallOutlook
-from vibe.core.tools.workspace import Workspace
+from vibe.core.tools.workspace import Workspace, any_matches, glob_matches
 from vibe.shell.sandbox.confinement import Confinement
 from vibe.shell.sandbox.secrets import is_control, is_sensitive
 from vibe.system.errors import VibeError

@@ -16,12 +16,11 @@ from tests.fakes.tools import ScriptedApprover, call
 from vibe.core.config.models import VibeConfig
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.base import InvokeContext
-from vibe.core.tools.bounds import bounds_of
 from vibe.core.tools.executor import ToolBatch, ToolExecutor
 from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
-from vibe.core.tools.workspace import Workspace
+from vibe.core.tools.workspace import Workspace, bounds_of
 from vibe.shell.sandbox.confinement import Confinement
 from vibe.shell.sandbox.settings import SandboxConfig
 
