@@ -14,8 +14,7 @@ from anyio import create_task_group, fail_after
 from anyio.lowlevel import checkpoint
 
 from vibe.app.engine.host import Host
-from vibe.mcp_server.protocol import LazyRuntime
-from vibe.mcp_server.stdio import Handshake, serve_stdio
+from vibe.mcp_server.protocol import Handshake, LazyRuntime, serve_stdio
 from vibe.mcp_server.tools import TOOLS
 from vibe.system.line_wire import LONGEST_MESSAGE, Wire
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from vibe.core.tools.bounds import any_matches
-from vibe.core.tools.workspace import Workspace
+from vibe.core.tools.workspace import Workspace, any_matches
 from vibe.system.globs import expand_braces, matches_any, seen_from
 
 MEANT = (

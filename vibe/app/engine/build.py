@@ -23,12 +23,11 @@ from vibe.core.guidance import Guidance, load_guidance
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.llm.limiter import CallLimiter
 from vibe.core.tools.approvals import Approvals
-from vibe.core.tools.bounds import bounds_of
 from vibe.core.tools.files.text_files import DISK
 from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Approver, Files
-from vibe.core.tools.workspace import Workspace
+from vibe.core.tools.workspace import Workspace, bounds_of
 from vibe.shell.sandbox.confinement import Confinement, remove_abandoned_placeholders
 from vibe.shell.sandbox.port import SandboxUnprovenError
 from vibe.shell.sandbox.records import put_back_abandoned, records_of

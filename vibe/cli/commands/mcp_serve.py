@@ -11,8 +11,7 @@ from anyio import create_task_group
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.parser import CommandLineError
 from vibe.cli.signals import ProcessEnd, cancelled_by_signals
-from vibe.mcp_server.protocol import LazyRuntime, load_server
-from vibe.mcp_server.stdio import serve_stdio
+from vibe.mcp_server.protocol import LazyRuntime, load_server, serve_stdio
 from vibe.system.awake_loop import run_awake
 from vibe.system.line_wire import claimed_wire
 
