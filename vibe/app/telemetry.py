@@ -267,7 +267,8 @@ class Telemetry:
         links: Sequence[Link] = (),
     ) -> _Open:
         """Begin a span below an open one; a root, if there is none ``above``."""
-        parent = self._open.get(above) if above is not None else None
+        self._end(key, event.ts)
+        parent = None if above is None or above == key else self._open.get(above)
         context = self._outside if parent is None else set_span_in_context(parent.span)
         kind = SpanKind.CLIENT if key[0] == CHAT else SpanKind.INTERNAL
         self._ids.trace = _number(16, *key, event.source)
