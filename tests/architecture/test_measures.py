@@ -13,11 +13,11 @@ SCRIPT = runpy.run_path(str(ROOT / "scripts" / "measure-tree"))
 measure = cast("Callable[[Path], tuple[dict[str, int], dict[str, list[str]]]]", SCRIPT["measure"])
 
 MOST = {
-    "code lines": 67_700,
+    "code lines": 68_100,
     "modules in import circles": 0,
     "imports of our own in functions": 109,
     "imports of others in functions": 94,
-    "modules with a single importer": 74,
+    "modules with a single importer": 75,
     "small modules with a single importer": 3,
     "modules with over 20 imports": 12,
     "widest module, imports": 32,

@@ -167,6 +167,8 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--format (graph)": _choice("default: tree", "tree", "mermaid", "dot", "svg", default="tree"),
     "step (log)": _word("STEP", "of this step only", nargs="?"),
     "--follow": _flag("keep printing while the plan runs"),
+    "--follow (runs)": _flag("keep printing: a line for each change"),
+    "--plain (runs)": _flag("print the list once, as lines"),
     "--format (report)": _choice("default: by the extension of FILE, else md", "md", "html", "json", "junit"),
     "-o (report)": _word("FILE", "write it to this file", dest="file"),
     "file (review)": _word("FILE", "show the diff of this file", nargs="?"),
@@ -397,6 +399,9 @@ GRAMMAR = MappingProxyType({
         "send a run, or its journal, to an OpenTelemetry receiver", ("source", "--otlp", "--content", "--output")
     ),
     "events watch": Syntax("watch another process's run until it ends", ("source (watch)",)),
+    "dashboard": Syntax(
+        "show all runs on this machine and answer what waits for you", ("--plain (runs)", "--follow (runs)", "--output")
+    ),
     "memory": Syntax("show and change what later conversations remember"),
     "memory list": Syntax("list the facts about this project and about everything", ("--output", "--workdir (notes)")),
     "memory add": Syntax("add a fact", ("text (note)", "--global", "--workdir (notes)")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from anyio import fail_after, to_thread
 from msgspec import Struct
@@ -13,8 +13,10 @@ from ipc.control import send_command
 from ipc.errors import IpcError
 from ipc.events import AnswerEvent, ApprovalDecisionEvent, PlanDecisionEvent
 from ipc.registry import Entry
-from vibe.app.watch.runs import KnownRun
-from vibe.view.view import View
+
+if TYPE_CHECKING:
+    from vibe.app.watch.runs import KnownRun
+    from vibe.view.view import View
 
 REPLY_SECONDS = 15.0
 """The time that a run has to reply."""
@@ -48,7 +50,8 @@ async def send_to(entry: Entry, command: RunCommand, *, seconds: float = REPLY_S
         with fail_after(seconds):
             return _outcome(await send_command(entry, command))
     except TimeoutError:
-        message = f"run {entry.source}: process {entry.pid} has not answered for {seconds:g} s: check its status"
+        message = f"run {entry.source}: process {entry.pid} has not answered for {seconds:g} s: "
+        message += f"check it with `vibe events tail {entry.source}`"
         return CommandOutcome(state="late", message=message)
     except IpcError as error:
         gone = not await to_thread.run_sync(lambda: entry.alive)

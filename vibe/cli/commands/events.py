@@ -10,10 +10,10 @@ import anyio
 import msgspec
 from anyio import to_thread
 
-from ipc.commands import AnswerQuestion, Approve, Decide, Reply, Requests, RunCommand
-from ipc.control import send_command
+from ipc.commands import AnswerQuestion, Approve, Decide, Requests, RunCommand
 from ipc.errors import EventsLostError, IpcError, JournalError, UnknownSourceError
 from ipc.registry import Entry, Registry
+from vibe.app.watch.commands import CommandOutcome, send_to
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
@@ -191,8 +191,6 @@ def _only_source(env: CliEnvironment) -> str:
 
 # --- answering
 
-ANSWER_SECONDS = 15.0
-"""Time that a run has to answer."""
 MESSAGE_LENGTH = 2_000
 SHOWN_ID = 8
 SHORTEST = 4
@@ -224,18 +222,13 @@ async def _list_or_answer(args: Arguments, env: CliEnvironment) -> None:
     env.answer(args, document, [one_line(reply.message, MESSAGE_LENGTH)])
 
 
-async def _asked(entry: Entry, command: RunCommand) -> Reply:
-    try:
-        with anyio.fail_after(ANSWER_SECONDS):
-            reply = await send_command(entry, command)
-    except TimeoutError:
-        raise EnvironmentFailure(
-            f"run {entry.source}: process {entry.pid} has not answered for {ANSWER_SECONDS:g} s: "
-            f"check it with `vibe events tail {entry.source}`"
-        ) from None
-    if not reply.ok:
-        raise UsageError(f"run {entry.source}: {reply.message}")
-    return reply
+async def _asked(entry: Entry, command: RunCommand) -> CommandOutcome:
+    outcome = await send_to(entry, command)
+    if outcome.state in {"late", "ended"}:
+        raise EnvironmentFailure(outcome.message)
+    if outcome.state != "done":
+        raise UsageError(f"run {entry.source}: {outcome.message}")
+    return outcome
 
 
 def _command(args: Arguments, requests: Sequence[Mapping[str, Any]]) -> RunCommand:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from anyio import Event, create_task_group, fail_after, to_thread
+from anyio import Event, create_task_group, to_thread
 from anyio.abc import TaskGroup
 from msgspec import structs
 
-from ipc.commands import Act, Cancel, GivePrompt, Interrupt, Pause, Reply, RunCommand, Steer, StepAction
-from ipc.control import send_command
+from ipc.commands import Act, Cancel, GivePrompt, Interrupt, Pause, RunCommand, Steer, StepAction
 from ipc.errors import IpcError
 from ipc.events import Event as BusEvent
 from ipc.events import PlanCompletedEvent, PlanPausedEvent
 from ipc.registry import Entry, Registry
 from ipc.subscriber import Subscription, subscribe
 from vibe.app.engine.host import Host
+from vibe.app.watch.commands import send_to
 from vibe.cli.textual_ui.chat_screen import ChatScreen
 from vibe.cli.textual_ui.controllers.app_controller import ChatAbout
 from vibe.cli.textual_ui.overview.summaries import next_lines
@@ -25,8 +25,6 @@ from vibe.cli.textual_ui.presenters.chat_presenter import SavedPart
 from vibe.view.agent_view import RequestView
 from vibe.view.view import lose
 
-REPLY_SECONDS = 15.0
-"""The time that a run has to answer."""
 BY = "attached screen"
 COMMANDS = (
     ("pause", "", "pause the plan"),
@@ -144,17 +142,8 @@ class RemoteChat:
         self._tasks.start_soon(self._send, wish)
 
     async def _send(self, wish: RunCommand) -> None:
-        reply = await self._answer_to(wish)
-        self._stage.say(reply.message)
-
-    async def _answer_to(self, wish: RunCommand) -> Reply:
-        try:
-            with fail_after(REPLY_SECONDS):
-                return await send_command(self._entry, wish)
-        except TimeoutError:
-            return Reply(ok=False, message=f"run {self._entry.source} has not answered for {REPLY_SECONDS:g} s")
-        except IpcError as error:
-            return Reply(ok=False, message=str(error))
+        outcome = await send_to(self._entry, wish)
+        self._stage.say(outcome.message)
 
     async def _follow(self) -> None:
         store = self._stage.store
@@ -191,8 +180,8 @@ class RemoteChat:
 
     async def _give(self, reply: RequestReply) -> str:
         """Send the person's answer, and return why it was not taken; blank: it was."""
-        answer = await self._answer_to(structs.replace(reply, by=BY))
-        return "" if answer.ok else answer.message
+        outcome = await send_to(self._entry, structs.replace(reply, by=BY))
+        return "" if outcome.state == "done" else outcome.message
 
 
 async def hold_attached(host: Host, source: str, token: str, stage: ChatScreen) -> None:

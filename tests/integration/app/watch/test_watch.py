@@ -8,7 +8,6 @@ import signal
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 import anyio
@@ -17,15 +16,13 @@ from anyio import create_task_group, to_thread
 from msgspec import structs
 
 from ipc import events as e
-from ipc.bus import EventBus, event_bus
 from ipc.codec import encode_event
-from ipc.commands import Approve, Pause, Reply, RunCommand
-from ipc.control import control_server
+from ipc.commands import Approve, Pause, Reply
 from ipc.places import JOURNAL_NAME, PUBLISHER_NAME
-from ipc.registry import Registry, RunInfo
-from ipc.sink import StampingSink, TaggingSink
+from ipc.registry import Registry
 from planner.store.folder import plans_folder
 from tests.architecture.project import ROOT
+from tests.fakes.runs import ASKED, STEPS, running
 from vibe.app.watch import runs as runs_module
 from vibe.app.watch.commands import CommandOutcome, send, settled
 from vibe.app.watch.follower import Follower
@@ -33,44 +30,6 @@ from vibe.app.watch.rows import request_row, run_row
 from vibe.app.watch.runs import KnownRun, Runs
 
 PATIENCE_S = 60
-ASKED = e.ApprovalRequestEvent(
-    request_id="request-1", tool_call_id="1", tool="bash", arguments={"command": "make"}, rule="ask", confined=False
-)
-STEPS = tuple(e.StepOutline(id=name, title=name, mode="code") for name in ("a", "b"))
-
-
-class Run:
-    """A publisher of a plan; the commands it takes are in ``taken``."""
-
-    def __init__(self, bus: EventBus, plan_id: str) -> None:
-        self.entry = bus.entry
-        self.taken: list[RunCommand] = []
-        self.reply = Reply(ok=True, message="done")
-        self._sink = TaggingSink(StampingSink(bus.entry.source, bus), plan_id=plan_id)
-
-    def says(self, *events: e.Event) -> None:
-        for event in events:
-            self._sink.publish(event)
-
-    def begins(self) -> None:
-        """It takes up a plan of two steps."""
-        self.says(e.PlanStartedEvent(goal="Tidy up", steps=STEPS))
-
-    def moves(self, step_id: str, status: str, previous: str = "pending") -> None:
-        self.says(e.PlanStepUpdateEvent(step_id=step_id, title=step_id, status=status, previous=previous))
-
-    async def serve(self, command: RunCommand) -> Reply:
-        self.taken.append(command)
-        return self.reply
-
-
-@asynccontextmanager
-async def running(home: Path, source: str = "one", plan_id: str = "plan-1") -> AsyncGenerator[Run]:
-    info = RunInfo(cwd="/work", title="a title", plan_id=plan_id or None)
-    async with event_bus(partial(EventBus, home, source=source, info=info)) as bus:
-        run = Run(bus, plan_id)
-        async with control_server(bus.entry, run.serve):
-            yield run
 
 
 async def known(home: Path) -> tuple[KnownRun, ...]:
@@ -199,9 +158,11 @@ async def test_a_killed_run_is_lost(vibe_home: Path) -> None:
         assert process.stdout is not None
         await process.stdout.receive()
         async with followed(vibe_home) as follower:
-            os.kill(process.pid, signal.SIGKILL)
             with anyio.fail_after(PATIENCE_S):
-                while not follower.view.runs or not follower.view.runs["one"].lost:  # noqa: ASYNC110  as a screen does
+                while not follower.view.runs:  # noqa: ASYNC110  as a screen does
+                    await anyio.sleep(0.01)
+                os.kill(process.pid, signal.SIGKILL)
+                while not follower.view.runs["one"].lost:  # noqa: ASYNC110  as a screen does
                     await anyio.sleep(0.01)
         await process.wait()
     (gone,) = await known(vibe_home)

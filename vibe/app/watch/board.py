@@ -1,0 +1,110 @@
+"""Board: all runs of this machine, those that live followed, and what waits for a person in any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio import create_task_group, to_thread
+from anyio.abc import TaskGroup
+from msgspec import Struct
+
+from vibe.app.watch.follower import Follower
+from vibe.app.watch.rows import request_row, run_row
+from vibe.app.watch.runs import KnownRun, Runs
+from vibe.view.agent_view import RequestView
+from vibe.view.view import View
+
+LOOK_S = 0.5
+"""New runs are looked for that often."""
+READY_S = 5.0
+"""A run that has so much to tell that it takes longer is listed without."""
+MOST_ENDED = 20
+"""Followed runs that are kept in memory after their end."""
+
+
+class Waiting(Struct, frozen=True):
+    """A request that waits for a person, and the run it is of."""
+
+    run: KnownRun
+    view: View
+    request: RequestView
+
+
+class Board:
+    """The runs, the newest first, and the views of those that were seen alive. Everything happens on one loop."""
+
+    def __init__(self, home: Path, runtime_dir: Path | None = None) -> None:
+        self.runs: tuple[KnownRun, ...] = ()
+        self.ready = anyio.Event()
+        """All that was there at first is known."""
+        self._home = home
+        self._runtime_dir = runtime_dir
+        self._runs = Runs(home, runtime_dir)
+        self._followers: dict[str, Follower] = {}
+        self._at_work: set[str] = set()
+
+    async def keep(self) -> None:
+        """Look for runs and follow those that live, until cancelled."""
+        async with create_task_group() as tasks:
+            while True:
+                self.runs = await to_thread.run_sync(self._runs.look)
+                self._follow(tasks)
+                if not self.ready.is_set():
+                    await self._catch_up()
+                await anyio.sleep(LOOK_S)
+
+    def view_of(self, key: str) -> View | None:
+        """The view of a run; None: it was not seen alive, or has not told all that was there yet."""
+        follower = self._followers.get(key)
+        return follower.view if follower is not None and follower.ready.is_set() else None
+
+    @property
+    def waiting(self) -> list[Waiting]:
+        """The requests that wait for a person, the oldest first."""
+        found = [
+            Waiting(run, view, request)
+            for run in self.runs
+            if run.live and (view := self.view_of(run.key)) is not None
+            for request in view.requests.values()
+        ]
+        return sorted(found, key=lambda each: each.request.event.ts)
+
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """The row of every run, by its key; the newest first."""
+        return {run.key: run_row(run, self.view_of(run.key)) for run in self.runs}
+
+    def requests(self) -> dict[str, dict[str, Any]]:
+        """The row of everything that waits, by its id; the oldest first."""
+        return {each.request.id: request_row(each.run, each.view, each.request) for each in self.waiting}
+
+    async def _catch_up(self) -> None:
+        """Wait until every run that lives has told all that was there."""
+        with anyio.move_on_after(READY_S):
+            for follower in list(self._followers.values()):
+                await follower.ready.wait()
+        self.ready.set()
+
+    def _follow(self, tasks: TaskGroup) -> None:
+        for run in self.runs:
+            follower = self._followers.get(run.key)
+            if follower is not None and follower.run is not run:
+                follower.extend(run)
+            if run.live and follower is None:
+                follower = self._followers[run.key] = Follower(run, home=self._home, runtime_dir=self._runtime_dir)
+            if run.live and follower is not None and run.key not in self._at_work:
+                self._at_work.add(run.key)
+                tasks.start_soon(self._hear, follower)
+        self._forget(run.key for run in self.runs if run.live)
+
+    async def _hear(self, follower: Follower) -> None:
+        await follower.follow()
+        self._at_work.discard(follower.run.key)
+
+    def _forget(self, live: Iterable[str]) -> None:
+        """Drop the views of what ended first, where many are kept."""
+        ended = [key for key in self._followers if key not in {*live, *self._at_work}]
+        for key in ended[:-MOST_ENDED]:
+            del self._followers[key]

@@ -1,0 +1,106 @@
+"""``vibe dashboard``: every run of this machine, on the screen, or as lines or JSON, once or as it changes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import anyio
+from anyio import create_task_group
+
+from vibe.app.watch.board import Board
+from vibe.cli.environment import Arguments, CliEnvironment
+from vibe.cli.exit_codes import ExitCode
+from vibe.cli.signals import cancelled_by_signals
+from vibe.cli.streams import forgive, has_failed
+from vibe.front.event_text import one_line
+from vibe.front.run_list import Row, asked_text, list_lines
+
+VERSION = 1
+"""Of the JSON form."""
+TICK_S = 0.2
+"""Between two looks at what changed."""
+EARLIER_SHOWN = 20
+LEAST_COLUMNS = 100
+FLICKERING = frozenset({"doing", "tokens", "cost_usd", "progress_at", "waited_s", "same_failure", "checks", "counts"})
+"""Fields of a run whose change alone is no line for people."""
+
+Tables = Mapping[str, Mapping[str, Row]]
+
+
+def run(args: Arguments, env: CliEnvironment) -> int:
+    """Show the runs, and return the exit code."""
+    if args.follow:
+        return anyio.run(_follow, args, env)
+    tables = anyio.run(_once, env)
+    columns = max(LEAST_COLUMNS, shutil.get_terminal_size().columns)
+    lines = list_lines(tables["runs"], tables["requests"], time.time(), columns, EARLIER_SHOWN)
+    env.answer(args, {"version": VERSION, "control": False, **tables}, lines)
+    return ExitCode.DONE
+
+
+async def _once(env: CliEnvironment) -> Tables:
+    board = Board(env.home, env.runtime_dir)
+    async with create_task_group() as tasks:
+        tasks.start_soon(board.keep)
+        await board.ready.wait()
+        tasks.cancel_scope.cancel()
+    return _tables(board)
+
+
+def _tables(board: Board) -> Tables:
+    return {"runs": board.rows(), "requests": board.requests()}
+
+
+async def _follow(args: Arguments, env: CliEnvironment) -> int:
+    """Write a line for each change until a signal comes or the reader is gone; first those that make the list."""
+    board = Board(env.home, env.runtime_dir)
+    forgive(env.stdout)
+    words = _json_line if args.output == "json" else _text_line
+    before: Tables = {"runs": {}, "requests": {}}
+    async with cancelled_by_signals(env) as signals, create_task_group() as tasks:
+        tasks.start_soon(board.keep)
+        await board.ready.wait()
+        while not has_failed(env.stdout):
+            tables = _tables(board)
+            env.write_lines(line for change in _changes(before, tables) if (line := words(*change)))
+            env.stdout.flush()
+            before = tables
+            await anyio.sleep(TICK_S)
+        tasks.cancel_scope.cancel()
+    return signals.exit_code or ExitCode.DONE
+
+
+def _changes(before: Tables, now: Tables) -> Iterator[tuple[str, str, Row | None, Row | None]]:
+    """Yield the table, the id and the rows before and now (None: there is none) of what changed."""
+    for table, rows in now.items():
+        known = before[table]
+        yield from ((table, key, known[key], None) for key in known if key not in rows)
+        yield from ((table, key, known.get(key), row) for key, row in rows.items() if known.get(key) != row)
+
+
+def _json_line(table: str, key: str, _: Row | None, row: Row | None) -> str:
+    return json.dumps({"table": table, "id": key, "row": row}, ensure_ascii=False)
+
+
+def _text_line(table: str, key: str, before: Row | None, row: Row | None) -> str:
+    """Return a change in words; blank: it is none for people."""
+    now = time.strftime("%H:%M:%S")
+    if table == "requests":
+        asked = row or before or {}
+        verb = "asks" if row is not None else "no longer asks"
+        step = f"{asked['step']}: " if asked.get("step") else ""
+        return f"{now}  {one_line(asked['run'])}  {verb}  {one_line(step)}{asked_text(asked)}"
+    if row is None:
+        return f"{now}  {one_line(key)}  is gone"
+    if (before is None and not row.get("live")) or (before is not None and _steady(before) == _steady(row)):
+        return ""
+    steps = f"  {row.get('done', 0)}/{row['total']}" if row.get("total") else ""
+    return f"{now}  {one_line(key)}  {row.get('status', '')}{steps}  {one_line(row['title'], 80)}"
+
+
+def _steady(row: Row) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in FLICKERING}

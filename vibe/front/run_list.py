@@ -1,0 +1,205 @@
+"""The list of runs in a terminal: those that wait for a person first, with what they ask, then the others; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
+
+from ipc.commands import AnswerQuestion, Approve, Decide, RunCommand
+from ipc.events import ApprovalRequestEvent, QuestionEvent
+from planner.plan.status import paused_text
+from vibe.front.cells import Line, Piece, cells_of, spread, text_of
+from vibe.front.event_text import TITLE_LENGTH, counted, one_line
+from vibe.front.request_text import DIGITS, meant, offered, visible
+from vibe.view.agent_view import RequestView
+from vibe.view.figures import ago, clock, dollars, short
+
+Row: TypeAlias = Mapping[str, Any]
+"""Of a run or a request, as ``vibe.app.watch.rows`` makes them."""
+
+BAR: Final = 14
+GOAL_CELLS: Final = 36
+"""Of a goal, before the figures beside it give way."""
+WAITING, RUNNING, EARLIER = "Waiting for you", "Running", "Earlier"
+SEGMENTS: Final = (
+    ("completed", "█", "done"),
+    ("in_progress", "▓", "accent"),
+    ("needs_decision", "▒", "warn"),
+    ("failed", "█", "failed"),
+    ("skipped", "▒", "muted"),
+    ("cancelled", "▒", "muted"),
+)
+"""Of a bar in this order: steps of a status, their character and style; the rest is to be done."""
+ENDS: Final = {"completed": "done", "failed": "failed", "lost": "failed", "cancelled": "muted", "ended": "muted"}
+"""Styles of how a run ended."""
+
+
+class AnswerKey(Struct, frozen=True):
+    """An answer that one key gives."""
+
+    key: str
+    label: str
+
+
+def group_of(row: Row) -> str:
+    """Return the heading that a run stands under."""
+    return WAITING if row.get("requests") else RUNNING if row.get("live") else EARLIER
+
+
+def grouped(rows: Mapping[str, Row], query: str = "") -> dict[str, list[str]]:
+    """The keys of runs by heading, in their order; only of those that the words of ``query`` are found in."""
+    words = query.casefold().split()
+    groups: dict[str, list[str]] = {WAITING: [], RUNNING: [], EARLIER: []}
+    for key, row in rows.items():
+        text = f"{row['title']} {row.get('folder', '')} {key}".casefold()
+        if all(word in text for word in words):
+            groups[group_of(row)].append(key)
+    return {name: keys for name, keys in groups.items() if keys}
+
+
+def head_line(rows: Iterable[Row], requests: int, now: float, cols: int) -> Line:
+    """The first line: what waits, what runs, and what was spent since midnight of UTC by the runs that were seen."""
+    every = list(rows)
+    running = sum(group_of(row) == RUNNING for row in every)
+    spent = sum(row.get("cost_usd", 0.0) for row in every if row.get("started_at", 0.0) >= now - now % 86_400)
+    said: Line = [(" vibe", "bold")]
+    said += [(f" · {requests} waiting", "warn")] if requests else []
+    said += [(f" · {running} running", "muted")] if running else []
+    return spread(said, [(f"{dollars(spent)} today ", "muted")] if spent else [], cols)
+
+
+def run_line(row: Row, now: float, cols: int, mark: str = " ") -> Line:
+    """A run in exactly so many cells; figures give way before its goal does."""
+    title = visible(one_line(row["title"] or "(no title)", TITLE_LENGTH))
+    facts = _facts(row, now)
+    wanted = min(len(title), max(GOAL_CELLS, cols // 3))
+    for name in ("cost", "tokens", "checks", "bar", "time"):
+        if 3 + wanted + 2 + cells_of(_joined(facts.values())) <= cols:
+            break
+        facts.pop(name, None)
+    style = "bold" if group_of(row) == WAITING else "" if row.get("live") else "muted"
+    return spread([(f" {mark} ", "accent"), (title, style)], _joined(facts.values()), cols)
+
+
+def request_line(row: Row, cols: int) -> Line:
+    """The request of a run, with the keys that answer, in exactly so many cells."""
+    step = visible(one_line(str(row.get("step") or "")))
+    asked: Line = [("   ? ", "bold warn"), (f"{step}  " if step else "", "muted"), (asked_text(row), "")]
+    keys: Line = []
+    for option in options_of(row):
+        more: Line = [("  ", ""), (option.key, "bold accent"), (f" {visible(one_line(option.label, 24))}", "muted")]
+        if cells_of([*keys, *more]) > cols // 2:
+            break
+        keys += more
+    return spread(asked, keys, cols)
+
+
+def asked_text(row: Row) -> str:
+    """The question of a request in a line, safe to print: of a call its whole command."""
+    if row["kind"] == "approval" and row.get("command"):
+        return f"run {visible(row['command'])}"
+    return visible(row.get("summary", ""))
+
+
+def options_of(row: Row) -> list[AnswerKey]:
+    """The answers to a request that one key gives; none: it wants words, or several answers."""
+    if row["kind"] == "approval":
+        digits = {key: digit for digit, key in DIGITS.items()}
+        words = offered(covers=bool(row.get("covers")), edits=False)
+        return [AnswerKey(digits.get(each.key, each.key), {"y": "once"}.get(each.key, each.says)) for each in words]
+    if row["kind"] == "decision":
+        labels: list[str] = [] if row.get("multi_select") else row.get("labels") or row.get("options", [])
+        return [AnswerKey(str(number), label) for number, label in enumerate(labels[:9], start=1)]
+    questions = row.get("questions", [])
+    if len(questions) != 1 or questions[0].get("multi_select"):
+        return []
+    return [AnswerKey(str(number), each["label"]) for number, each in enumerate(questions[0]["options"][:9], start=1)]
+
+
+def answer_of(request: RequestView, key: str, by: str) -> RunCommand | None:
+    """Return the command that a key, as of ``options_of``, stands for; None: it is no answer."""
+    event = request.event
+    if isinstance(event, ApprovalRequestEvent):
+        word = meant(key)
+        if word is None or word not in offered(covers=bool(event.covers), edits=False):
+            return None
+        return Approve(request_id=request.id, allow=word.scope is not None, scope=word.scope or "once", by=by)
+    place = int(key) - 1 if key.isdecimal() else -1
+    if isinstance(event, QuestionEvent):
+        labels = [each["label"] for each in event.questions[0]["options"]] if len(event.questions) == 1 else []
+        return (
+            AnswerQuestion(request_id=request.id, answers=((labels[place],),), by=by)
+            if 0 <= place < len(labels)
+            else None
+        )
+    if event.multi_select or not 0 <= place < len(event.options):
+        return None
+    return Decide(decision_id=event.decision_id, selections=(event.options[place],), by=by)
+
+
+def list_lines(rows: Mapping[str, Row], requests: Mapping[str, Row], now: float, cols: int, most: int) -> list[str]:
+    """The whole list as lines of text, with the commands that answer; of earlier runs at most so many."""
+    if not rows:
+        return ["nothing runs, and nothing has run"]
+    head = text_of(head_line(rows.values(), len(requests), now, cols)).removeprefix(" vibe").strip(" ·")
+    lines = [head or "nothing runs"]
+    for name, keys in grouped(rows).items():
+        lines.append(name)
+        shown = keys[:most] if name == EARLIER else keys
+        for key in shown:
+            lines.append(f"  {key}  {text_of(run_line(rows[key], now, max(40, cols - len(key) - 4))).strip()}")
+            asked = ((request_id, each) for request_id, each in requests.items() if each["run"] == key)
+            lines += [line for request_id, each in asked for line in _asked_lines(key, request_id, each)]
+        lines += [f"  … {counted(len(keys) - len(shown), 'earlier run')}"] if len(shown) < len(keys) else []
+    return lines
+
+
+def _asked_lines(key: str, request_id: str, row: Row) -> list[str]:
+    step = f"{visible(one_line(str(row['step'])))}  " if row.get("step") else ""
+    options = "  ".join(f"{option.key} {visible(one_line(option.label))}" for option in options_of(row))
+    answered = request_id.removeprefix(f"{row.get('plan')}:")
+    return [f"    ? {step}{asked_text(row)}  {options}".rstrip(), f"      vibe events answer {key} {answered} ANSWER"]
+
+
+def _facts(row: Row, now: float) -> dict[str, Line]:
+    """Figures of a run by name, in the order in which they are shown."""
+    live, status = row.get("live"), row.get("status", "")
+    total, checks = row.get("total", 0), row.get("checks", [])
+    begun, ended = row.get("started_at", now), row.get("ended_at") or row.get("started_at", now)
+    facts: dict[str, Line] = {} if live else {"status": [(_status(row), ENDS.get(status, "warn"))]}
+    if total:
+        facts["bar"] = bar(row, BAR)
+        facts["steps"] = [(f"{row.get('done', 0)}/{total}", "" if live else "muted")]
+    if checks and live:
+        facts["checks"] = [(f"{checks[0]}✓", "done"), (f" {checks[1]}✗" if checks[1] else "", "failed")]
+    facts["tokens"] = [(short(row["tokens"]) if row.get("tokens") and live else "", "muted")]
+    facts["cost"] = [(dollars(row["cost_usd"]) if row.get("cost_usd") and live else "", "muted")]
+    facts["time"] = [(clock(now - begun) if live else ago(ended, now), "muted")]
+    return facts
+
+
+def bar(row: Row, cells: int) -> Line:
+    """The progress of the steps of a run, in exactly so many cells; a status that occurs has one, if there is room."""
+    counts: Mapping[str, int] = row.get("counts", {})
+    total = max(1, row.get("total", 0))
+    line: Line = []
+    left = cells
+    for status, character, style in SEGMENTS:
+        share = min(left, max(1, round(counts.get(status, 0) * cells / total))) if counts.get(status) else 0
+        line.append((character * share, style))
+        left -= share
+    return [*line, ("░" * left, "muted")]
+
+
+def _status(row: Row) -> str:
+    return one_line(paused_text(row.get("reason"))) if row.get("status") == "paused" else str(row.get("status", ""))
+
+
+def _joined(facts: Iterable[Iterable[Piece]]) -> Line:
+    line: Line = []
+    for fact in facts:
+        if cells_of(fact):
+            line += [*([("  ", "")] if line else []), *fact]
+    return [*line, (" ", "")] if line else []
