@@ -15,6 +15,7 @@ from vibe.app.engine.host import allow_open_files
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.log_file import logging_to
+from vibe.cli.main import main as vibe
 from vibe.cli.signals import EXIT_OF, ProcessEnd, handled_signals
 from vibe.core.config.paths import VibePaths
 from vibe.system.awake_loop import run_awake
@@ -45,8 +46,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.write(USAGE)
         return ExitCode.DONE
     if words in (["--setup"], ["setup"]):
-        from vibe.cli.main import main as vibe  # noqa: PLC0415  rarely asked for
-
         return vibe(["setup"])
     if words:
         return _refuse(f"unknown argument {words[0]!r}: it takes --setup, --version or --help", ExitCode.USAGE)

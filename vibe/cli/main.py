@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from vibe import __version__
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.streams import forgive, problem_of, standard_streams, unwritten
+from vibe.system.errors import EnvironmentFailure
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -18,7 +19,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _print_version()
     from vibe.cli.environment import CliEnvironment  # noqa: PLC0415  costs what --version must not
     from vibe.cli.run import run_command_line
-    from vibe.system.errors import EnvironmentFailure  # noqa: PLC0415  as above
 
     try:
         env = CliEnvironment.from_process()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from ipc.errors import IpcError
 from vibe.cli.environment import Arguments, CliEnvironment, existing_folder
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.grammar import COMMANDS, parser_of
@@ -18,6 +19,8 @@ from vibe.core.config.paths import VibePaths
 from vibe.system.errors import EnvironmentFailure, UsageError, VibeError, innermost, shortage, unexpected
 from vibe.system.plain_text import plain
 
+TOLD = (VibeError, IpcError)
+"""The errors whose sentence is told as it is."""
 STOPPED = frozenset({ExitCode.INTERRUPTED, ExitCode.TERMINATED})
 SECONDS_FOR_READER = 2.0
 """A run that was stopped waits that long for its reader."""
@@ -66,7 +69,7 @@ def _carry_out(words: list[str], env: CliEnvironment, *, debug: bool) -> int:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         return ExitCode.DONE
-    except _told() as error:
+    except TOLD as error:
         return _report(error, exit_code_of(error), env, debug=debug)
     except Exception as error:  # noqa: BLE001  the last place that can tell the user
         problem = problem_of(env.stdout)
@@ -84,14 +87,7 @@ def exit_code_of(error: Exception) -> ExitCode:
         return ExitCode.USAGE
     if isinstance(error, VibeError) and not isinstance(error, EnvironmentFailure):
         return ExitCode.FAILED
-    return ExitCode.ENVIRONMENT if isinstance(error, _told()) else ExitCode.FAILED
-
-
-def _told() -> tuple[type[Exception], ...]:
-    """Return the error as users read it."""
-    from ipc.errors import IpcError  # noqa: PLC0415  costs what --help must not
-
-    return (VibeError, IpcError)
+    return ExitCode.ENVIRONMENT if isinstance(error, TOLD) else ExitCode.FAILED
 
 
 def _dispatch(words: list[str], env: CliEnvironment) -> int:
@@ -121,6 +117,6 @@ def _report(error: BaseException, code: ExitCode, env: CliEnvironment, *, debug:
         import traceback  # noqa: PLC0415  rarely asked for
 
         traceback.print_exception(error, file=env.stderr)
-    sentence = str(error) if isinstance(error, _told()) else unexpected(error, with_what=" with the output of --debug")
+    sentence = str(error) if isinstance(error, TOLD) else unexpected(error, with_what=" with the output of --debug")
     env.stderr.write(f"vibe: {plain(sentence)}\n")
     return code

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import anyio
@@ -33,14 +32,12 @@ from vibe.app.conversation.user_shell import as_told, run_for_user
 from vibe.core.agent_loop import AgentLoop
 from vibe.core.messages import Image, Message, Outcome, UserMessage
 from vibe.core.middleware.port import HOST_NOTICE
+from vibe.core.session.rewind import RewindReport
 from vibe.core.session.write_turn import WAITS
 from vibe.core.tools.workspace import ReadTracker
 from vibe.shell.process.port import CommandResult
 from vibe.system.errors import UsageError, VibeError
 from vibe.system.racing import shielded
-
-if TYPE_CHECKING:
-    from vibe.core.session.rewind import RewindReport
 
 PROMPT_ACCOUNT = "this run"
 TAKEN_BACK = "the user has put these files back to what they were before your changes:"

@@ -12,7 +12,6 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import anyio.to_thread
@@ -33,17 +32,14 @@ from vibe.core.session.folder import (
     read_meta,
     write_meta,
 )
+from vibe.core.session.restoring import FileBack
+from vibe.core.session.rewind import RewindManager, RewindReport
 from vibe.core.session.snapshots import Snapshots
 from vibe.core.session.transcript import Transcript
 from vibe.system.errors import EnvironmentFailure
 from vibe.system.files import FileLock
 from vibe.system.git.discovery import git_head
 from vibe.system.own_places import NO_OWN_PLACES, OwnPlaces
-
-if TYPE_CHECKING:
-    from vibe.core.session.restoring import FileBack
-    from vibe.core.session.rewind import RewindManager, RewindReport
-
 
 COMPACTED, CLEARED, REWOUND = "compacted", "cleared", "rewound"
 """The outcomes of a session that goes on as another one: from a summary, from nothing, from one of its messages."""
@@ -213,8 +209,6 @@ class ChatSession:
         return SavedSession(folder=self.folder, meta=self._meta, updated=time.time())
 
     def _manager(self, environ: Mapping[str, str], own: OwnPlaces) -> RewindManager:
-        from vibe.core.session.rewind import RewindManager
-
         return RewindManager(self._sessions, environ, own)
 
     def fork_now(self, restart: Callable[[Path | None], None], outcome: str = COMPACTED) -> None:

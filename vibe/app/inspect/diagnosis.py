@@ -23,6 +23,7 @@ from ipc.errors import IpcError
 from ipc.events import WarningEvent
 from ipc.registry import RunInfo
 from ipc.sink import StampingSink
+from ipc.subscriber import subscribe
 from vibe import __version__
 from vibe.app.engine.host import Host
 from vibe.app.inspect.trial import ask_once
@@ -237,8 +238,6 @@ def _bus(host: Host) -> Finding:
 
 
 async def _sent_and_seen(home: Path, runtime_dir: Path | None) -> None:
-    from ipc.subscriber import subscribe
-
     info = RunInfo(cwd=str(home), kept=False)
     with anyio.fail_after(BUS_SECONDS):
         async with event_bus(partial(EventBus, home, source="doctor", info=info, runtime_dir=runtime_dir)) as bus:

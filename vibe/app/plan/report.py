@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from enum import StrEnum
 from functools import partial
 
+import msgspec
 from msgspec import Struct
 
 from planner.plan.loader import LoadedPlan
 from planner.report.build import ReportSources
+from planner.report.ci import report_junit
+from planner.report.html import report_html
+from planner.report.markdown import report_markdown
 from planner.report.model import PlanReport
 from planner.store.current_plan import current_state
 from planner.store.errors import BrokenPlanError
@@ -67,18 +71,10 @@ def written(read: ReadReport, form: ReportFormat, environ: Mapping[str, str]) ->
     masked = partial(redact, environ=environ)
     match form:
         case ReportFormat.HTML:
-            from planner.report.html import report_html
-
             return masked(report_html(read.report, read.loaded.plan, read.loaded.dag))
         case ReportFormat.MARKDOWN:
-            from planner.report.markdown import report_markdown
-
             return masked(report_markdown(read.report, read.loaded.plan))
         case ReportFormat.JUNIT:
-            from planner.report.ci import report_junit
-
             return report_junit(read.report, masked)
         case ReportFormat.JSON:
-            import msgspec  # noqa: PLC0415  only for that format
-
             return msgspec.json.format(msgspec.json.encode(read.report), indent=2).decode() + "\n"

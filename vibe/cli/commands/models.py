@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec import to_builtins
 
+from vibe.app.inspect.model_listing import ConfiguredModel, ModelListing, ModelOffer, list_models
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.front.event_text import one_line
-
-if TYPE_CHECKING:
-    from vibe.app.inspect.model_listing import ConfiguredModel, ModelListing, ModelOffer
 
 LONGEST = 400
 
 
 def run(args: Arguments, env: CliEnvironment) -> int:
     """List them; exit code 3 if a provider could not be asked."""
-    from vibe.app.inspect.model_listing import list_models
-
     listing = list_models(env, args.workdir, trust=args.trust, online=args.online, only=args.provider)
     document = {"configured": to_builtins(listing.configured), "offers": to_builtins(listing.offers)}
     env.answer(args, document, _lines(listing))

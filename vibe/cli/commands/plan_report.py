@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from planner.report.ci import github_annotations
 from planner.store.folder import PlanFolder, find_plan
 from vibe.app.plan.report import ReportFormat, read_report, written
 from vibe.cli.environment import Arguments, CliEnvironment
@@ -83,8 +84,6 @@ def report_to_github(folder: PlanFolder, env: CliEnvironment) -> None:
         BrokenPlanError: the plan's folder can't be read back.
         UnwrittenReportError: the summary can't be written.
     """
-    from planner.report.ci import github_annotations
-
     read = read_report(folder)
     masked = partial(redact, environ=env.environ)
     for line in github_annotations(read.report, masked):

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import msgspec
@@ -16,13 +16,11 @@ from vibe.cli.exit_codes import ExitCode
 from vibe.core.config.paths import VibePaths, in_utf8
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
 from vibe.core.session.folder import SavedSession, SessionLoader, lock_session
+from vibe.core.session.rewind import RewindManager, RewindReport
 from vibe.core.session.transcript import Transcript
 from vibe.front.event_text import one_line
 from vibe.front.listings import restored_lines
 from vibe.system.plain_text import plain
-
-if TYPE_CHECKING:
-    from vibe.core.session.rewind import RewindReport
 
 FENCE = "````"
 SHOWN_ID = 12
@@ -121,8 +119,6 @@ def _document(saved: SavedSession) -> dict[str, Any]:
 
 def run_rewind(args: Arguments, env: CliEnvironment) -> int:
     """Fork a session before one of its messages; exit code 1 if a file could not be restored."""
-    from vibe.core.session.rewind import RewindManager
-
     saved = _loader(env).find(args.session)
     manager = RewindManager(VibePaths(env.home).sessions, env.environ, env.own_places)
     act = partial(manager.rewind, saved, args.message, files=args.files)

@@ -8,6 +8,8 @@ from functools import partial
 
 from msgspec import Struct
 
+from vibe.shell.sandbox.bubblewrap import find_bubblewrap
+from vibe.shell.sandbox.landlock import find_landlock
 from vibe.shell.sandbox.port import Sandbox, SandboxUnprovenError
 from vibe.shell.sandbox.settings import SandboxMode
 from vibe.system.errors import EnvironmentFailure
@@ -49,9 +51,6 @@ def choose_sandbox(mode: SandboxMode, environ: Mapping[str, str], backends: Sequ
 
 
 def _first_that_works(backends: Sequence[str], environ: Mapping[str, str]) -> tuple[Sandbox | None, str]:
-    from vibe.shell.sandbox.bubblewrap import find_bubblewrap
-    from vibe.shell.sandbox.landlock import find_landlock  # noqa: PLC0415  only once one is looked for
-
     problems: list[str] = []
     for name, find in zip(BACKENDS, (partial(find_bubblewrap, environ), find_landlock), strict=True):
         if name not in backends:
