@@ -175,25 +175,17 @@ LATE_SECONDS = 3.0
 STOP_POLL_SECONDS = 0.1
 
 
-class ProcessExecutor:
+class ProcessExecutor(Struct, eq=False):
     """Does the steps of agents in processes of their own, and those that are commands by way of ``commands``.
 
     A command is a process of its own anyway: its session ends with it, and what it prints is bounded.
     """
 
-    def __init__(
-        self,
-        pool: ProcessPool,
-        services: RunServices,
-        claims: RunClaims,
-        commands: StepExecutor,
-        step_folder: Callable[[str], Path],
-    ) -> None:
-        self._pool = pool
-        self._services = services
-        self._claims = claims
-        self._commands = commands
-        self._step_folder = step_folder
+    _pool: ProcessPool
+    _services: RunServices
+    _claims: RunClaims
+    _commands: StepExecutor
+    _step_folder: Callable[[str], Path]
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
         """Do one attempt at a step; see ``StepExecutor``."""

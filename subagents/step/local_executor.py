@@ -9,7 +9,7 @@ from typing import TypeVar
 from uuid import uuid4
 
 from anyio import CancelScope, Event, create_task_group, get_cancelled_exc_class, move_on_after, to_thread
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 from msgspec.structs import replace
 
 from subagents.agent.agent_factory import AgentState
@@ -217,26 +217,19 @@ HAND_IN_TEXT = "Hand in the result of your step. This ends it: call it once all 
 T = TypeVar("T")
 
 
-class LocalExecutor:
-    """Does steps in this process. ``step_folder`` says where a step keeps its conversation.
+class LocalExecutor(Struct, eq=False):
+    """Does steps in this process. ``_step_folder`` says where a step keeps its conversation.
 
-    ``claims`` knows the steps of the run that other executors run (None: there are no other executors).
+    ``_claims`` knows the steps of the run that other executors run.
     """
 
-    def __init__(
-        self,
-        context: AgentContext,
-        step_folder: Callable[[str], Path],
-        claims: ConcurrentClaims | None = None,
-    ) -> None:
-        self._context = context
-        self._clock = context.run.clock
-        self._step_folder = step_folder
-        self._claims = claims or RunClaims()
+    _context: AgentContext
+    _step_folder: Callable[[str], Path]
+    _claims: ConcurrentClaims = field(default_factory=RunClaims)
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
         """Do one attempt at a step within its time; see ``StepExecutor``."""
-        started = self._clock()
+        started = self._context.run.clock()
         mark = uuid4().hex
         context = self._context_of(task, mark)
         commands = HostCommands(context, task, lambda: self._step_folder(task.step_id) / LOG_FILE)
@@ -250,7 +243,7 @@ class LocalExecutor:
         except Exception as error:
             if (ended := unserved(error)) is None:
                 raise
-        return structs.replace(ended, duration_s=self._clock() - started)
+        return structs.replace(ended, duration_s=self._context.run.clock() - started)
 
     async def _run_agent(
         self,

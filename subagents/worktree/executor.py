@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from ipc.events import WarningEvent, WorktreeEvent
 from ipc.sink import EventSink
@@ -90,31 +90,23 @@ OWN_TREE = (
 )
 
 
-class WorktreeExecutor:
-    """Has ``inner`` do the steps; see ``StepExecutor``. It runs in the process that has the plan.
+class WorktreeExecutor(Struct, eq=False):
+    """Has ``_inner`` do the steps; see ``StepExecutor``. It runs in the process that has the plan.
 
-    ``open_repository`` is called, in a thread, when the first step needs it.
+    ``_open_repository`` is called, in a thread, when the first step needs it.
 
     What changes the user's repository is done by one step at a time, also among several plans. A step whose process was
     killed is continued where it was: at work, being merged, or merged.
     """
 
-    def __init__(
-        self,
-        inner: StepExecutor,
-        place: WorktreePlace,
-        open_repository: Callable[[], Repository],
-        sink: EventSink,
-        turns: Turns | None = None,
-    ) -> None:
-        self._inner = inner
-        self._open_repository = open_repository
-        self._place = place
-        self._sink = sink
-        self._turns = turns
-        self._lock = anyio.Lock()
-        self._opened: Repository | None = None
-        self._janitors: TaskGroup | None = None
+    _inner: StepExecutor
+    _place: WorktreePlace
+    _open_repository: Callable[[], Repository]
+    _sink: EventSink
+    _turns: Turns | None = None
+    _lock: anyio.Lock = field(default_factory=anyio.Lock)
+    _opened: Repository | None = None
+    _janitors: TaskGroup | None = None
 
     async def __aenter__(self) -> Self:
         """Have worktrees of merged steps deleted beside the steps that follow, not before them."""

@@ -107,10 +107,10 @@ class _Asked(Struct, Generic[A], eq=False):
     answer: A | None = None
 
 
-class RequestBoard:
+class RequestBoard(Struct, eq=False):
     """Approver and UserInput of conversations, plans and subagents: asks everyone at once, one loop long.
 
-    ``approver`` and ``user_input`` ask the person at this process's terminal (None: no user is there); everyone else
+    ``_approver`` and ``_user_input`` ask the person at this process's terminal (None: no user is there); everyone else
     answers by commands. What has an answer is withdrawn from the others. Without a person a request waits for
     ``patience_s`` and is then denied, or left without an answer.
 
@@ -118,21 +118,16 @@ class RequestBoard:
     plan's run judges the answers to them.
     """
 
-    def __init__(
-        self,
-        approver: Approver | None = None,
-        user_input: UserInput | None = None,
-        *,
-        patience_s: float = SECONDS_WITHOUT_PERSON,
-    ) -> None:
-        self._approver = approver
-        self._user_input = user_input
-        self._patience_s = patience_s
-        self._origins: dict[str, RequestOrigin] = {}
-        self._asked: dict[str, _Asked[Any]] = {}
-        self._decisions: dict[tuple[str | None, str], OpenRequest] = {}
-        self._answered: dict[str, _Said] = {}
-        self._changed = anyio.Event()
+    _approver: Approver | None = None
+    _user_input: UserInput | None = None
+    patience_s: float = SECONDS_WITHOUT_PERSON
+    _origins: dict[str, RequestOrigin] = field(default_factory=dict[str, RequestOrigin])
+    _asked: dict[str, _Asked[Any]] = field(default_factory=dict[str, _Asked[Any]])
+    _decisions: dict[tuple[str | None, str], OpenRequest] = field(
+        default_factory=dict[tuple[str | None, str], OpenRequest]
+    )
+    _answered: dict[str, _Said] = field(default_factory=dict[str, _Said])
+    _changed: anyio.Event = field(default_factory=anyio.Event)
 
     @property
     def open(self) -> list[OpenRequest]:
@@ -166,7 +161,7 @@ class RequestBoard:
         details = {name: getattr(request, name) for name in TOLD}
         about = self._about(request.request_id, APPROVAL, request.summary, details)
         person = None if self._approver is None else partial(self._approver.approve, request)
-        why = f"no answer within {self._patience_s / 60:g} minutes"
+        why = f"no answer within {self.patience_s / 60:g} minutes"
         late = ApprovalAnswer(allow=False, reason=why, by=BY_TIMEOUT)
         answer = await self._first(_Asked(about), person, late)
         return answer or ApprovalAnswer(allow=False, by=BY_NOBODY)
@@ -192,7 +187,7 @@ class RequestBoard:
         try:
             with asked.scope:
                 if person is None:
-                    await anyio.sleep(self._patience_s)
+                    await anyio.sleep(self.patience_s)
                 self._settle(asked, late if person is None else await person())
         finally:
             del self._asked[asked.about.request_id]

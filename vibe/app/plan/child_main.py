@@ -22,7 +22,7 @@ import anyio
 import anyio.to_thread
 import msgspec
 from anyio import from_thread
-from msgspec import Raw
+from msgspec import Raw, Struct, field
 
 from ipc.codec import encode_event
 from ipc.events import ApprovalRequestEvent, Event, ToolServerEvent
@@ -59,11 +59,10 @@ ORPHANED = 1
 MISMATCH = 3
 
 
-class _QuietServers:
+class _QuietServers(Struct, eq=False):
     """Passes events on, except those about tool servers: the run has announced its own of the same names."""
 
-    def __init__(self, link: StepLink) -> None:
-        self._link = link
+    _link: StepLink
 
     def publish(self, event: Event) -> None:
         """Pass it on, or not."""
@@ -199,13 +198,12 @@ class LeaseRefusedError(Exception):
         self.refused = refused
 
 
-class _Waiting:
+class _Waiting(Struct, eq=False):
     """A request without an answer yet."""
 
-    def __init__(self, tell: Tell | None) -> None:
-        self.answered = anyio.Event()
-        self.answer: protocol.Granted | protocol.Refused | None = None
-        self.tell = tell
+    tell: Tell | None
+    answered: anyio.Event = field(default_factory=anyio.Event)
+    answer: protocol.Granted | protocol.Refused | None = None
 
 
 class StepLink:
@@ -378,13 +376,12 @@ class LinkedReservation:
             self._lease = None
 
 
-class LinkedTurn:
+class LinkedTurn(Struct, eq=False):
     """The turn to ask a person, as a lock, one for all steps of the run; lasting approvals come and go with it."""
 
-    def __init__(self, link: StepLink, approvals: Approvals) -> None:
-        self._link = link
-        self._approvals = approvals
-        self._lease = 0
+    _link: StepLink
+    _approvals: Approvals
+    _lease: int = 0
 
     async def __aenter__(self) -> None:
         granted = await self._link.lease(protocol.TurnToAsk())
@@ -395,11 +392,10 @@ class LinkedTurn:
         self._link.send(protocol.Returned(self._lease, yeses=self._approvals.yeses))
 
 
-class LinkedApprover:
+class LinkedApprover(Struct, eq=False):
     """Asks the person the run can ask; see ``Approver``."""
 
-    def __init__(self, link: StepLink) -> None:
-        self._link = link
+    _link: StepLink
 
     async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
         """The person's answer; cancelling withdraws the question."""
@@ -420,12 +416,11 @@ async def linked_input(link: StepLink, questions: Sequence[Question], request_id
     return None if granted.answers is None else [Answer.model_validate(answer) for answer in granted.answers]
 
 
-class LinkedLimiter:
+class LinkedLimiter(Struct, eq=False):
     """The run's limiter of one provider; see ``CallLimiter``."""
 
-    def __init__(self, link: StepLink, provider: str) -> None:
-        self._link = link
-        self._provider = provider
+    _link: StepLink
+    _provider: str
 
     @asynccontextmanager
     async def slot(self) -> AsyncGenerator[None, None]:
@@ -452,14 +447,13 @@ class LinkedSpawnPool(SpawnPool):
             yield
 
 
-class LinkedClaims:
+class LinkedClaims(Struct, eq=False):
     """The write claims of the run's steps, asked for when needed.
 
     See ``subagents.step.tamper_guard.ConcurrentClaims``.
     """
 
-    def __init__(self, link: StepLink) -> None:
-        self._link = link
+    _link: StepLink
 
     @contextmanager
     def beside(self, task: StepTask) -> Generator[Callable[[], Sequence[str]]]:  # noqa: ARG002

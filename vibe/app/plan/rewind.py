@@ -33,19 +33,13 @@ FILES_FOLDER = "files"
 """Inside the plan's folder."""
 
 
-class StepFilesLog:
+class StepFilesLog(Struct, eq=False):
     """The points of one plan, in its folder. Everything here blocks: call it in a thread, one call at a time."""
 
-    def __init__(
-        self,
-        snapshots: Snapshots,
-        now: Callable[[], float] = time.time,
-        met_others: Callable[[], bool] = bool,
-    ) -> None:
-        self.snapshots = snapshots
-        self._now = now
-        self._met_others = met_others
-        self._busy: set[str] | None = None  # None: what an earlier process left has not been read yet
+    snapshots: Snapshots
+    _now: Callable[[], float] = time.time
+    met_others: Callable[[], bool] = bool
+    _busy: set[str] | None = None  # None: what an earlier process left has not been read yet
 
     def take(self, begun: tuple[str, ...] = (), ended: tuple[str, ...] = (), rewound: tuple[str, ...] = ()) -> Point:
         """Record the files as they are now.
@@ -62,7 +56,7 @@ class StepFilesLog:
                 ended=ended,
                 busy=tuple(sorted(busy | set(ended))),
                 cut=left and bool(busy),
-                others=self._met_others(),
+                others=self.met_others(),
                 rewound=rewound,
             )
         )
