@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vibe.system.git.calls import GitCall, git_environ, run_git
 from vibe.system.git.config_file import quoted
@@ -49,22 +50,17 @@ class RepositorySetting(Struct, frozen=True, kw_only=True):
 class Shelter(Struct, frozen=True, kw_only=True):
     """Environment of git for a repository: ``environ`` without ``GIT_DIR`` and the like, and its settings folder.
 
+    ``located`` has that folder in place of the one that the worktrees share.
     ``left_out``: settings that would have git run programs when it checks out and merges, and do not count here.
     """
 
     located: Located
     environ: Mapping[str, str]
-    common_dir: Path
     left_out: tuple[str, ...] = ()
 
-    def at(self, git_dir: Path, top: Path) -> dict[str, str]:
-        """Complete surroundings for one of the repository's worktrees."""
-        where = {"GIT_DIR": str(git_dir), "GIT_COMMON_DIR": str(self.common_dir), "GIT_WORK_TREE": str(top)}
-        return {**self.environ, **where}
-
     def here(self) -> dict[str, str]:
-        """The same for the worktree that was found."""
-        return self.at(self.located.git_dir, self.located.top)
+        """Complete surroundings for the worktree that was found."""
+        return self.located.surroundings(self.environ)
 
 
 def take_shelter(located: Located, environ: Mapping[str, str], keep: Path, *, programs: bool) -> Shelter:
@@ -87,9 +83,8 @@ def take_shelter(located: Located, environ: Mapping[str, str], keep: Path, *, pr
         _make(folder, located.common_dir, text)
     left_out = [s for s in settings if _RUNS.fullmatch(s.name) and not _may_stay(s, programs=programs)]
     return Shelter(
-        located=located,
+        located=replace(located, common_dir=folder),
         environ=surroundings,
-        common_dir=folder,
         left_out=tuple(dict.fromkeys(setting.name for setting in left_out)),
     )
 
