@@ -217,11 +217,9 @@ def _seat(args: Arguments, env: CliEnvironment) -> Seat:
 
     if is_in_background(env.stdin.fileno()):  # it would be stopped for reading keys
         return Seat()
-    from vibe.cli.terminal.person import TerminalPerson
-    from vibe.cli.terminal.prompt_queue import PromptQueue
+    from vibe.cli.terminal.person import asking
 
-    queue = PromptQueue(replace(env, stdout=env.stderr))
-    person = TerminalPerson(queue)
+    queue, person = asking(replace(env, stdout=env.stderr))
     return Seat(listeners=[queue], approver=person, user_input=person.answer)
 
 

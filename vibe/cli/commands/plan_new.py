@@ -111,10 +111,9 @@ def _person(output: str, env: CliEnvironment) -> UserInput | None:
     """Return the person at the terminal, who answers the planner's questions, if stdout is a terminal, too."""
     if output != "text" or not (env.stdout.isatty() and env.stdin.isatty()):
         return None
-    from vibe.cli.terminal.person import TerminalPerson
-    from vibe.cli.terminal.prompt_queue import PromptQueue
+    from vibe.cli.terminal.person import asking
 
-    return TerminalPerson(PromptQueue(env)).answer
+    return asking(env)[1].answer
 
 
 def _save(plan: LoadedPlan, path: Path) -> OSError | None:

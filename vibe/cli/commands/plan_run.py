@@ -184,12 +184,10 @@ def _audience(args: Arguments, env: CliEnvironment) -> Generator[Audience]:
         and env.environ.get("TERM", "dumb") != "dumb"
     ):
         from vibe.cli.terminal.live_tree import LiveTree  # noqa: PLC0415  for people alone
-        from vibe.cli.terminal.person import TerminalPerson
-        from vibe.cli.terminal.prompt_queue import PromptQueue
+        from vibe.cli.terminal.person import asking
 
         with LiveTree(env.stdout, environ=env.environ) as tree:
-            queue = PromptQueue(env, tree)
-            person = TerminalPerson(queue, tree.asking_step)
+            queue, person = asking(env, tree)
             yield Audience(listeners=[tree, queue], approver=person, user_input=person.answer, decide=person.decide)
     else:
         hints = [EventLines(env.stdout, hint)] if args.wait else []

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import anyio
 from anyio import to_thread
+from msgspec import Struct
 
 from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, PlannedCommand
 from vibe.cli.terminal.prompt_queue import PromptQueue
@@ -19,6 +20,7 @@ from vibe.system.plain_text import ESCAPE
 
 if TYPE_CHECKING:
     from vibe.cli.environment import CliEnvironment
+    from vibe.cli.terminal.live_tree import LiveTree
 
 YES = frozenset({"y", "yes"})
 TERMINAL_CLOSED = ApprovalAnswer(allow=False, reason="the terminal was closed before anyone answered")
@@ -68,24 +70,18 @@ class Desk(Protocol):
         ...
 
 
-class TerminalPerson:
+class TerminalPerson(Struct, eq=False):
     """An ``Approver``; ``answer`` is a ``UserInput``, and ``decide`` a ``DecisionAsker``.
 
     Ctrl-D, or a terminal that is gone, is a no to a call; to the rest, as Esc is, that the person would rather not.
 
-    ``asking_step`` tells the id of the step that asks (empty: none), by the id of its request; it may wait for a
-    picture. ``clock`` tells unix seconds.
+    ``_asking_step`` tells the id of the step that asks (empty: none), by the id of its request; it may wait for a
+    picture. ``_clock`` tells unix seconds.
     """
 
-    def __init__(
-        self,
-        desk: Desk,
-        asking_step: Callable[[str], str] = lambda _request_id: "",
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._desk = desk
-        self._asking_step = asking_step
-        self._clock = clock
+    _desk: Desk
+    _asking_step: Callable[[str], str] = lambda _request_id: ""
+    _clock: Callable[[], float] = time.time
 
     async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
         """The person's answer. Cancelling withdraws the question and gives the terminal back."""
@@ -161,6 +157,12 @@ async def ask_choice(conversation: Dialogue, choosing: texts.Choosing) -> texts.
                 return None
             if words.strip():
                 return texts.Picked(words=words.strip())
+
+
+def asking(env: CliEnvironment, picture: LiveTree | None = None) -> tuple[PromptQueue, TerminalPerson]:
+    """Return what holds the terminal for one question after the other, and the person there."""
+    queue = PromptQueue(env, picture)
+    return queue, TerminalPerson(queue, picture.asking_step) if picture else TerminalPerson(queue)
 
 
 def accept_commands(lines: Sequence[PlannedCommand], writes: Sequence[str], env: CliEnvironment) -> bool:
