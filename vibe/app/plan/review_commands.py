@@ -16,7 +16,7 @@ from planner.store.store import PlanStore
 from vibe.app.engine.host import Host
 from vibe.app.plan.commands import Done, give
 from vibe.app.plan.review import ChangedFile, PlanReview, Standing
-from vibe.app.plan.rewind import FILES_FOLDER, StepFilesLog
+from vibe.app.plan.rewind import FILES_FOLDER, PlanFilesLog
 from vibe.core.config.paths import in_utf8
 from vibe.core.session.errors import SnapshotError
 from vibe.core.session.restoring import Blame, Restoration, Restored, aside_folder
@@ -77,7 +77,7 @@ def _give_back(host: Host, review: PlanReview, rejection: Rejection, now: Callab
     if by_others and not rejection.force:
         raise UsageError(f"{review.since(change)}: nothing was given back; --force does, and keeps a copy")
     with PlanStore.open(host.home, review.plan_id) as store:
-        log = StepFilesLog(snapshots, now) if snapshots.points() else None
+        log = PlanFilesLog(snapshots, now) if snapshots.points() else None
         if log is not None:
             log.take()
         blame = Blame(mine={change.path}, others={change.path} if by_others else frozenset())

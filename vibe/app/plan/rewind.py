@@ -33,7 +33,7 @@ FILES_FOLDER = "files"
 """Inside the plan's folder."""
 
 
-class StepFilesLog(Struct, eq=False):
+class PlanFilesLog(Struct, eq=False):
     """The points of one plan, in its folder. Everything here blocks: call it in a thread, one call at a time."""
 
     snapshots: Snapshots
@@ -80,7 +80,7 @@ class RecordingExecutor:
     snapshot. Where files can't be recorded, that is said once and the work goes on.
     """
 
-    def __init__(self, inner: StepExecutor, log: StepFilesLog, sink: EventSink) -> None:
+    def __init__(self, inner: StepExecutor, log: PlanFilesLog, sink: EventSink) -> None:
         self._inner = inner
         self._log = log
         self._sink = sink
@@ -138,7 +138,7 @@ def recorded(
     if not any(step.command is None and step.workspace == "shared" and may_write(step) for step in plan.steps):
         return executor
     snapshots = _snapshots(store, engine.environ, engine.own_places)
-    return RecordingExecutor(executor, StepFilesLog(snapshots, met_others=turn.met_others), sink)
+    return RecordingExecutor(executor, PlanFilesLog(snapshots, met_others=turn.met_others), sink)
 
 
 def _snapshots(store: PlanStore, environ: Mapping[str, str], own: OwnPlaces) -> Snapshots:
@@ -166,7 +166,7 @@ def rewind_plan(host: Host, reference: str, step_id: str, clock: Callable[[], fl
         state = look(store.folder.state(), loaded, store.settings.decisions)
         steps, results = with_dependants(loaded, state, [step_id]), state.results()
         snapshots = _snapshots(store, host.environ, host.own_places)
-        log = StepFilesLog(snapshots, clock)
+        log = PlanFilesLog(snapshots, clock)
         start = first_point(snapshots.points(), steps)
         if start is None:
             snapshots.check_readable()

@@ -13,14 +13,14 @@ from ipc.sink import MemorySink
 from subagents.executor import StepResult, StepTask, StopSignal
 from tests.fakes.tasks import task_of
 from tests.integration.core.session.repository import repository, snapshots, write
-from vibe.app.plan.rewind import RecordingExecutor, StepFilesLog, left_busy
+from vibe.app.plan.rewind import PlanFilesLog, RecordingExecutor, left_busy
 from vibe.core.messages import NeverStop, Outcome
 from vibe.core.session.snapshots import Point, Snapshots
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> StepFilesLog:
-    return StepFilesLog(snapshots(repository(tmp_path / "w", {"a.txt": "a"}), tmp_path / "plan"))
+def log(tmp_path: Path) -> PlanFilesLog:
+    return PlanFilesLog(snapshots(repository(tmp_path / "w", {"a.txt": "a"}), tmp_path / "plan"))
 
 
 def task(step_id: str, *, worktree: bool = False) -> StepTask:
@@ -46,11 +46,11 @@ class Writer:
         return StepResult(outcome=Outcome.COMPLETED)
 
 
-async def points(log: StepFilesLog) -> list[Point]:
+async def points(log: PlanFilesLog) -> list[Point]:
     return await anyio.to_thread.run_sync(log.snapshots.points)
 
 
-async def test_each_step_is_between_two_points_and_known_as_the_one_that_was_busy(log: StepFilesLog) -> None:
+async def test_each_step_is_between_two_points_and_known_as_the_one_that_was_busy(log: PlanFilesLog) -> None:
     executor = RecordingExecutor(Writer(log.snapshots.workspace), log, MemorySink())
     for name in ("one", "two"):
         await executor.run(task(name), NeverStop())
@@ -62,7 +62,7 @@ async def test_each_step_is_between_two_points_and_known_as_the_one_that_was_bus
     assert list(end.changed) == ["two.txt"]
 
 
-async def test_steps_that_come_together_share_snapshots(log: StepFilesLog) -> None:
+async def test_steps_that_come_together_share_snapshots(log: PlanFilesLog) -> None:
     executor = RecordingExecutor(Writer(log.snapshots.workspace, together=30), log, MemorySink())
     async with anyio.create_task_group() as group:
         for number in range(30):
@@ -75,7 +75,7 @@ async def test_steps_that_come_together_share_snapshots(log: StepFilesLog) -> No
     assert left_busy(taken) == set()
 
 
-async def test_of_a_step_in_a_worktree_only_its_merge_is_noted(log: StepFilesLog) -> None:
+async def test_of_a_step_in_a_worktree_only_its_merge_is_noted(log: PlanFilesLog) -> None:
     executor = RecordingExecutor(Writer(log.snapshots.workspace), log, MemorySink())
 
     await executor.run(task("tree", worktree=True), NeverStop())
@@ -84,7 +84,7 @@ async def test_of_a_step_in_a_worktree_only_its_merge_is_noted(log: StepFilesLog
     assert (point.begun, point.ended, point.busy) == ((), ("tree",), ("tree",))
 
 
-async def test_a_cancelled_step_is_no_longer_busy_after_the_next_point(log: StepFilesLog) -> None:
+async def test_a_cancelled_step_is_no_longer_busy_after_the_next_point(log: PlanFilesLog) -> None:
     executor = RecordingExecutor(Writer(log.snapshots.workspace, together=2), log, MemorySink())
     with anyio.move_on_after(0.5):
         await executor.run(task("alone"), NeverStop())
@@ -95,9 +95,9 @@ async def test_a_cancelled_step_is_no_longer_busy_after_the_next_point(log: Step
     assert [point.busy for point in taken] == [(), ("alone",), ("next",)]
 
 
-async def test_a_process_that_died_leaves_its_steps_busy_for_the_next_one(log: StepFilesLog, tmp_path: Path) -> None:
+async def test_a_process_that_died_leaves_its_steps_busy_for_the_next_one(log: PlanFilesLog, tmp_path: Path) -> None:
     await anyio.to_thread.run_sync(log.take, ("slow",))
-    later = StepFilesLog(snapshots(log.snapshots.workspace, tmp_path / "plan"))
+    later = PlanFilesLog(snapshots(log.snapshots.workspace, tmp_path / "plan"))
 
     await anyio.to_thread.run_sync(later.take, ("slow",))
     await anyio.to_thread.run_sync(later.take, (), ("slow",))
@@ -109,7 +109,7 @@ async def test_a_process_that_died_leaves_its_steps_busy_for_the_next_one(log: S
 async def test_where_nothing_can_be_recorded_that_is_said_once(tmp_path: Path) -> None:
     sink = MemorySink()
     write(tmp_path / "w", {"a.txt": "a"})
-    log = StepFilesLog(Snapshots(tmp_path / "w", tmp_path / "plan", {"PATH": ""}))
+    log = PlanFilesLog(Snapshots(tmp_path / "w", tmp_path / "plan", {"PATH": ""}))
     executor = RecordingExecutor(Writer(tmp_path / "w"), log, sink)
     for name in ("one", "two"):
         assert (await executor.run(task(name), NeverStop())).outcome is Outcome.COMPLETED

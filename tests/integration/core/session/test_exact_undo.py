@@ -15,7 +15,7 @@ import pytest
 from tests.fakes.unprivileged import as_before, folder_of_nobody
 from tests.integration.core.session.repository import ENVIRON, git, write
 from tests.integration.core.session.test_rewind import Story
-from vibe.app.plan.rewind import StepFilesLog
+from vibe.app.plan.rewind import PlanFilesLog
 from vibe.core.session.restoring import Blame, Restoration, Restored
 from vibe.core.session.snapshots import Point, Snapshots
 
@@ -168,12 +168,12 @@ def by_plan(base: Path, root: Path, environ: Mapping[str, str], change: Callable
     """Steps that change files, in two processes, and go back to before the first."""
     folder = base / "files"
     folder.mkdir()
-    log = StepFilesLog(Snapshots(root, folder, environ))
+    log = PlanFilesLog(Snapshots(root, folder, environ))
     log.take(begun=("one",))
     change()
     log.take(ended=("one",))
     snapshots = Snapshots(root, folder, environ)
-    StepFilesLog(snapshots).take()
+    PlanFilesLog(snapshots).take()
 
     def blame(points: Sequence[Point]) -> Blame:
         return Blame(mine={path for point in points[1:] for path in point.changed}, others=set())
