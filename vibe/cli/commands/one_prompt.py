@@ -26,6 +26,7 @@ from vibe.cli.parser import CommandLineError
 from vibe.cli.piped import read_all, read_context
 from vibe.cli.signals import handled_signals
 from vibe.cli.streams import forgive
+from vibe.cli.terminal.keyboard import is_in_background
 from vibe.core.config.paths import VibePaths
 from vibe.core.messages import Image, Outcome
 from vibe.core.session.folder import SessionFolder
@@ -213,8 +214,6 @@ def _seat(args: Arguments, env: CliEnvironment) -> Seat:
     """The person at the terminal, if any; asked on standard error, since standard output is the answer alone."""
     if args.output != "text" or not (env.stdin.isatty() and env.stderr.isatty()):
         return Seat()
-    from vibe.cli.terminal.keyboard import is_in_background  # noqa: PLC0415  for people alone
-
     if is_in_background(env.stdin.fileno()):  # it would be stopped for reading keys
         return Seat()
     from vibe.cli.terminal.person import asking

@@ -18,6 +18,7 @@ from planner.store.folder import ApprovalSetting, PlanRunOptions, find_plan
 from vibe.app.engine.host import Host, allow_open_files
 from vibe.app.plan.command_consent import PlanNotAcceptedError
 from vibe.app.plan.dispatch import Audience
+from vibe.app.plan.dry_run import dry_run
 from vibe.app.plan.prepare import unfinished_run
 from vibe.app.plan.quickstart import quickstart_file
 from vibe.app.plan.run import PlanRun, PlanSession, open_plan
@@ -27,6 +28,7 @@ from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.cli.signals import handled_signals
 from vibe.cli.streams import forgive
+from vibe.front.dry_run_text import dry_run_lines
 from vibe.front.next_command import hint
 from vibe.front.output import TROUBLE, EventLines, json_line, line_of, write_record
 from vibe.front.plan_summary import summary_text
@@ -133,9 +135,6 @@ def _report(file: str, env: CliEnvironment) -> Callable[[str], None]:
 
 
 def _dry_run(loaded: LoadedPlan, options: PlanRunOptions, output: str, env: CliEnvironment) -> int:
-    from vibe.app.plan.dry_run import dry_run
-    from vibe.front.dry_run_text import dry_run_lines
-
     found = dry_run(loaded, options, env)
     if output == "text":
         env.write_lines(dry_run_lines(found))

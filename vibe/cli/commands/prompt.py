@@ -33,8 +33,9 @@ def run(args: Arguments, env: CliEnvironment) -> int:
         from vibe.cli.textual_ui.app import show  # noqa: PLC0415  costs what prompts of scripts do without
 
         return show(partial(_attached if args.attach else _local, args, env), env)
+    from vibe.cli.commands.one_prompt import run_prompt, talk_of  # noqa: PLC0415  a screen is drawn before
+
     if front is _Front.LINES:
-        from vibe.cli.commands.one_prompt import talk_of  # noqa: PLC0415  the screen is drawn before it is loaded
         from vibe.cli.plain.start import chat  # noqa: PLC0415  as above
 
         if not args.plain:
@@ -42,8 +43,6 @@ def run(args: Arguments, env: CliEnvironment) -> int:
         if args.setup and (code := _set_up(env)):
             return code
         return chat(*talk_of(args), env)
-    from vibe.cli.commands.one_prompt import run_prompt  # noqa: PLC0415  as above
-
     return run_prompt(args, env)
 
 
