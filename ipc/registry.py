@@ -87,12 +87,11 @@ class Origin(Struct, frozen=True, kw_only=True):
     token: str = ""
 
 
-class Registry:
+class Registry(Struct, eq=False):
     """The publishers of one vibe home; every call reads or writes files, so call it off the loop."""
 
-    def __init__(self, home: Path, runtime_dir: Path | None = None) -> None:
-        self.home = home
-        self.runtime_dir = runtime_dir
+    home: Path
+    runtime_dir: Path | None = None
 
     def register(self, entry: Entry) -> None:
         """Write, or write again, what is known of a publisher, here and beside its journal.

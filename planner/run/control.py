@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import anyio.from_thread
 import anyio.lowlevel
+from msgspec import Struct
 
 from ipc.commands import Cancel, Pause
 from planner.state.changes import TOO_LATE
@@ -18,14 +19,11 @@ OnVerdict: TypeAlias = Callable[[str | None], None]
 """Told once, in the run's thread: None if a command was carried out, else one sentence that says why not."""
 
 
-class Request:
+class Request(Struct, eq=False):
     """A command from outside, and whom to tell what becomes of it."""
 
-    __slots__ = ("_tell", "command")
-
-    def __init__(self, command: Asked, tell: OnVerdict | None = None) -> None:
-        self.command = command
-        self._tell = tell
+    command: Asked
+    _tell: OnVerdict | None = None
 
     @property
     def is_answered(self) -> bool:

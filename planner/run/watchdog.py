@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 import anyio
+from msgspec import Struct
 
 from ipc.events import (
     AnswerEvent,
@@ -43,13 +44,10 @@ def steady_time(wall: Clock = time.time, steady: Clock = _since_boot) -> Clock:
     return lambda: offset + steady()
 
 
-class Timer:
+class Timer(Struct, eq=False):
     """A call that is due at a time, unless ``cancel`` comes first."""
 
-    __slots__ = ("call",)
-
-    def __init__(self, call: Callable[[], object]) -> None:
-        self.call: Callable[[], object] | None = call
+    call: Callable[[], object] | None
 
     def cancel(self) -> None:
         """Forget the call; without effect if it was made or cancelled before."""

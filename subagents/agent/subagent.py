@@ -397,11 +397,10 @@ def reading_tools(tools: ToolManager, *, attended: bool) -> ToolManager:
     return tools.only(keep)
 
 
-class _Once:
+class _Once(Struct, eq=False):
     """Asks the person the first time only."""
 
-    def __init__(self, ask: UserInput) -> None:
-        self._ask: UserInput | None = ask
+    _ask: UserInput | None
 
     async def __call__(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
         ask, self._ask = self._ask, None

@@ -119,13 +119,12 @@ def listeners_of(config: VibeConfig, host: Host) -> dict[str, Mapping[str, str]]
     return listeners
 
 
-class _Guarded:
+class _Guarded(Struct, eq=False):
     """Hands events to a package's listener, until it fails: then it hears no more, and the run's record says so."""
 
-    def __init__(self, name: str, listener: Listener, record: WarningLog) -> None:
-        self._name = name
-        self._listener: Listener | None = listener
-        self._record = record
+    _name: str
+    _listener: Listener | None
+    _record: WarningLog
 
     def publish(self, event: Event) -> None:
         if self._listener is not None:
