@@ -1,28 +1,441 @@
-"""Shell lines as a syntax tree sees them: every command wherever it stands, and what makes a line hard to foresee."""
+"""Shell lines as a syntax tree sees them: every command wherever it stands, and what makes a line hard to foresee.
+
+What is not understood is a surprise, and the commands in it are noted all the same.
+"""
 
 from __future__ import annotations
 
 import re
 import shlex
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice, product
 from time import thread_time
 from typing import TYPE_CHECKING
 
-from vibe.shell.policy.flow import Flow
-from vibe.shell.policy.words import TOO_COMPLEX, KnownState, Place, ShellCommand, ShellLine, TooComplexError, Word
+from vibe.shell.policy.words import (
+    EXPANSION_NODES,
+    LITERAL_NODES,
+    LOCAL_NAME,
+    MAX_READINGS,
+    SOME_TEXT,
+    TOO_COMPLEX,
+    UNKNOWN,
+    UNKNOWN_STEP,
+    Expansions,
+    KnownState,
+    Place,
+    ShellCommand,
+    ShellLine,
+    TooComplexError,
+    Values,
+    Word,
+    is_number,
+    merged,
+    substitutions,
+    text_of,
+)
 
 if TYPE_CHECKING:
-    from tree_sitter import Parser, Tree
+    from tree_sitter import Node, Parser, Tree
 
 __all__ = ["ShellCommand", "ShellLine", "Word", "parse_line"]
+
+IN_ORDER = frozenset({
+    "program", "compound_statement", "do_group", "negated_command", "else_clause", "variable_assignments", "ERROR",
+})  # fmt: skip
+APART = frozenset({"subshell", "command_substitution", "process_substitution"})
+"""A variable set in one of them, or a folder changed to, ends with it."""
+PLAIN_TOKENS = frozenset({
+    "&&", "||", ";", "|", "|&", "\n", "(", ")", "{", "}", "!", '"', ">", ">>", ">&", "&>", "&>>", "<", "$(", "<(", "[",
+    "]", "[[", "]]", ";;", "=", "in", "if", "then", "elif", "else", "fi", "while", "until", "do", "done", "for", "case",
+    "esac"})  # fmt: skip
+STEERING_NODES = frozenset({"function_definition", "declaration_command", "unset_command"})
+INPUT_REDIRECTS = frozenset({"heredoc_redirect", "herestring_redirect"})
+READ_REDIRECT = re.compile(r"0?<\s*(?P<word>[^\s<>&|;()$`*?\[\]{}~\\'\"]+)")
+PLAIN_TEST = re.compile(r"\[\s(?P<words>[\w./ =!'\"@:,+-]+)\s\]")
+HARMLESS_REDIRECT = re.compile(r"(?:[12]?>&[12]|(?:[12]|&)?>>?\s*/dev/null)")
+FILE_TESTS = frozenset(["-e", "-f", "-d", "-s", "-r", "-w", "-x", "-L", "-h", "-nt", "-ot", "-ef"])
+TEXT_TESTS = frozenset(["-n", "-z", "=", "==", "!=", "=~", "<", ">"])
+NUMBER_TESTS = frozenset(["-eq", "-ne", "-lt", "-le", "-gt", "-ge"])
+MAX_PLACES = 8
+MOVING = frozenset({"cd", "popd", "pushd"})
+
+
+class Flow(Expansions):
+    """Notes the commands of a line and what is surprising about it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._handlers: Mapping[str, Callable[[Node, KnownState, bool], KnownState]] = {
+            "list": self._list,
+            "pipeline": self._pipeline,
+            "if_statement": self._if_statement,
+            "while_statement": self._while_statement,
+            "for_statement": self._for_statement,
+            "case_statement": self._case_statement,
+            "variable_assignment": self._variable_assignment,
+            "command": self._command,
+            "test_command": self._test_command,
+            "redirected_statement": self._redirected_statement,
+            "file_redirect": self._file_redirect,
+        }
+
+    # --- the order of things ---
+
+    def walk(self, node: Node, state: KnownState, *, fed: bool) -> KnownState:
+        """Take a node; the state after it."""
+        kind = node.type
+        if kind in IN_ORDER:
+            if kind == "ERROR":
+                self.surprise("it is not valid shell syntax", barred=True)
+            return self.in_order(node.children, state, fed=fed)
+        if kind in APART:
+            self.in_order(node.children, state, fed=fed)
+            return state
+        handler = self._handlers.get(kind)
+        if handler is None:
+            return self._other(node, state, fed=fed)
+        self.line.plain = self.line.plain and kind not in CONSTRUCTS
+        return handler(node, state, fed)
+
+    def in_order(self, nodes: Iterable[Node], state: KnownState, *, fed: bool) -> KnownState:
+        """Return what is known after all of ``nodes``, one after the other."""
+        for node in nodes:
+            state = self.walk(node, state, fed=fed)
+            if state.scope:
+                self.spend(len(state.scope))
+        return state
+
+    def _list(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001  the shape of all handlers
+        left, *rest = node.children
+        before = self.walk(left, state, fed=fed)
+        return merged([before, self.in_order(rest, before, fed=fed)])
+
+    def _pipeline(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
+        for index, child in enumerate(node.children):
+            self.walk(child, state, fed=fed or index > 0)
+        return state
+
+    def _if_statement(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
+        asked, ways = self._branch(node, state, fed=fed)
+        return merged([*ways, asked] if node.children[-2].type != "else_clause" else ways)
+
+    def _branch(self, node: Node, state: KnownState, *, fed: bool) -> tuple[KnownState, list[KnownState]]:
+        """After the condition failed, and after each of the ways that follow it."""
+        then = next((index for index, child in enumerate(node.children) if child.type == "then"), len(node.children))
+        rest = node.children[then:]
+        asked = self.in_order(node.children[:then], state, fed=fed)
+        clauses = [child for child in rest if child.type in {"elif_clause", "else_clause"}]
+        ways = [self.in_order([child for child in rest if child not in clauses], asked, fed=fed)]
+        for clause in clauses:
+            if clause.type == "elif_clause":
+                asked, inner = self._branch(clause, asked, fed=fed)
+                ways += inner
+            else:
+                ways.append(self.walk(clause, asked, fed=fed))
+        return asked, ways
+
+    def _while_statement(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
+        changed = self._assigned(node)
+        before = state.without(changed)
+        body = [child for child in node.children if child.type == "do_group"]
+        started = len(self.line.commands)
+        asked = self.in_order([child for child in node.children if child not in body], before, fed=fed)
+        condition = "".join(text_of(child) for child in node.children if child not in body)
+        reads = any(command.argv[:1] == ("read",) for command in self.line.commands[started:])
+        set_within = {name for child in body for name in self._assigned(child)}
+        if not reads and set_within.isdisjoint(re.findall(r"[A-Za-z_]\w*", condition)):
+            self.surprise("it may never end", barred=True)
+        after = asked.without(changed)
+        return KnownState(scope=after.scope, places=self._loop(body, asked, fed=fed))
+
+    def _for_statement(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
+        body = [child for child in node.children if child.type == "do_group"]
+        names = [child for child in node.children if child.type == "variable_name"]
+        values: list[Word] = []
+        for child in node.children:
+            if child.type in LITERAL_NODES or child.type in EXPANSION_NODES:
+                values += self.values(child, state)
+            elif child not in body and child not in names:
+                self.walk(child, state, fed=fed)
+        if len(names) != 1 or not values or any(value.text is None and not value.harmless for value in values):
+            self.surprise("it loops over values known only at run time")
+        changed = self._assigned(node)
+        name = self._note_set([text_of(child) for child in names])
+        known = tuple(dict.fromkeys(values))
+        looped = state.without(changed).with_value(name, known if len(known) <= MAX_READINGS else (SOME_TEXT,))
+        places = self._loop(body, looped, fed=fed)
+        after = dict(state.without(changed).scope)
+        after.pop(name, None)
+        return KnownState(scope=after, places=places)
+
+    def _loop(self, body: Sequence[Node], state: KnownState, *, fed: bool) -> frozenset[Place]:
+        """Take the body of a loop; the places after it."""
+        if self.in_order(body, state, fed=fed).places == state.places:
+            return state.places
+        self.surprise("it changes its folder too often to follow")
+        return state.places | {(UNKNOWN_STEP,)}
+
+    def _case_statement(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
+        ways = [state]
+        for child in node.children:
+            if child.type in LITERAL_NODES or child.type in EXPANSION_NODES:
+                self._harmless(self.values(child, state, quoted=True))
+            elif child.type == "case_item":
+                ways.append(self._case_item(child, state, fed=fed))
+            else:
+                self.walk(child, state, fed=fed)
+        return merged(ways)
+
+    def _case_item(self, node: Node, state: KnownState, *, fed: bool) -> KnownState:
+        closed = next((index for index, child in enumerate(node.children) if child.type == ")"), len(node.children))
+        for child in node.children[:closed]:
+            if child.is_named:
+                self._harmless(self.values(child, state, quoted=True))
+        return self.in_order(node.children[closed:], state, fed=fed)
+
+    def _assigned(self, node: Node) -> dict[str, bool]:
+        """The variables set somewhere below a node; True: only ever to numbers."""
+        found: dict[str, bool] = {}
+        pending = [node]
+        while pending:
+            current = pending.pop()
+            self.spend(4)
+            pending += current.children
+            if current.type == "variable_assignment":
+                number = current.children[-1].type in {"number", "arithmetic_expansion"}
+                for child in current.children[:1]:
+                    found[text_of(child)] = found.get(text_of(child), True) and number
+            elif current.type == "for_statement":
+                found.update({text_of(child): False for child in current.children if child.type == "variable_name"})
+            elif current.type == "command" and re.match(r"(?:IFS=\S* )?read\b", text_of(current)):
+                found.update(dict.fromkeys(text_of(current).split(), False))
+        return found
+
+    # --- commands ---
+
+    def _command(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
+        words: list[Values] = []
+        for child in node.children:
+            if child.type == "command_name":
+                words.append(self.values(child.children[0], state) if child.children else (UNKNOWN,))
+            elif child.type in LITERAL_NODES or child.type in EXPANSION_NODES:
+                words.append(self.values(child, state))
+            elif child.type == "variable_assignment":
+                self._prefix(child, node, state)
+            else:
+                fed = fed or child.type == "herestring_redirect"
+                self.walk(child, state, fed=fed)
+        started = len(self.line.commands)
+        self._note_split(node, state)
+        self._note(words, fed=fed, state=state)
+        own = self.line.commands[started:]
+        expands = re.search(r"[$`]|<[(<]", text_of(node)) or node.children[0].type == "variable_assignment"
+        if not expands and not (len(own) == 1 and _same_words(text_of(node), own[0])):
+            self.surprise("its words are ambiguous", barred=True)
+        return self._after(own, state)
+
+    def _note(self, words: Sequence[Values], *, fed: bool, state: KnownState) -> None:
+        readings = list(islice(product(*words), MAX_READINGS + 1))
+        if len(readings) > MAX_READINGS:
+            self.surprise("its variables may have too many values", barred=True)
+            most = max(map(len, words))
+            readings += [tuple(one[min(index, len(one) - 1)] for one in words) for index in range(most)]
+        for reading in readings:
+            self.spend(len(reading))
+            self.line.commands.append(ShellCommand(words=tuple(reading), fed=fed, places=state.places))
+
+    def _note_split(self, node: Node, state: KnownState) -> None:
+        """Note the command in a variable that stands without quotes: ``c='rm x'; $c``."""
+        named = [child.children[0] if child.type == "command_name" else child for child in node.children]
+        is_eval = text_of(named[0]) == "eval" if named else False
+        for child in named if is_eval else named[:1]:
+            name = text_of(child).strip("${}")
+            known = state.scope.get(name, ()) if child.type in {"simple_expansion", "expansion"} else ()
+            texts = [word.text for word in known if word.text and " " in word.text]
+            if texts:
+                self.surprise("it runs the value of a variable", barred=True)
+            for text in texts:
+                self.spend(len(text))
+                self.line.commands.append(ShellCommand(words=tuple(Word(text=part) for part in text.split())))
+
+    def _after(self, commands: Sequence[ShellCommand], state: KnownState) -> KnownState:
+        """Return what ``cd``, ``read`` and ``exit`` make of the state."""
+        argvs = [command.argv for command in commands]
+        program = {argv[:1] for argv in argvs}
+        moving = [command for command, argv in zip(commands, argvs, strict=True) if _moves(argv)]
+        if moving:
+            places = frozenset((*place, command.step) for command in moving for place in command.places)
+            places |= state.places if len(moving) < len(commands) else frozenset()
+            if len(places) > MAX_PLACES or any(len(place) > MAX_PLACES for place in places):
+                self.surprise("it changes its folder too often to follow")
+                return state
+            return KnownState(scope=state.scope, places=places)
+        if program == {("read",)}:
+            self.line.plain = False
+            for name in argvs[0][1:]:
+                if LOCAL_NAME.fullmatch(name):
+                    state = state.with_value(self._note_set([name]), (SOME_TEXT,))
+        elif all(argv[:1] == ("exit",) and re.fullmatch(r"exit( \d+)?", " ".join(argv)) for argv in argvs):
+            return KnownState(scope=state.scope, places=frozenset())
+        return state
+
+    def _variable_assignment(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
+        names = [text_of(child) for child in node.children if child.type == "variable_name"]
+        values: Values = (Word(text=""),)
+        for child in node.children:
+            if child.type in LITERAL_NODES or child.type in EXPANSION_NODES:
+                values = self.values(child, state, quoted=True)
+            elif child.type != "variable_name":
+                self.walk(child, state, fed=fed)
+        name = self._note_set(names)
+        self.hold(node, names, values)
+        self._harmless(values)
+        if any(word.pattern for word in values):
+            values = (UNKNOWN,)
+        return state.with_value(name, values) if names else state
+
+    def _prefix(self, node: Node, command: Node, state: KnownState) -> None:
+        """``NAME=VALUE`` before a command; ``IFS= read`` is how lines are read."""
+        after = {**state.scope}
+        if re.fullmatch(r"IFS=['\"]*", text_of(node)) and re.match(r"IFS=['\"]* read\b", text_of(command)):
+            return
+        if not HARMLESS_SETTING.fullmatch(text_of(node)):
+            self._variable_assignment(node, KnownState(scope=after, places=state.places), fed=False)
+        self.surprise("it has a variable assignment")
+
+    def _note_set(self, names: Sequence[str]) -> str:
+        """Note what is set; the name, if one that means nothing to others."""
+        self.set_variables.update(names)
+        if len(names) != 1 or not LOCAL_NAME.fullmatch(names[0]):
+            self.surprise("it has a variable assignment", barred=True)
+        return names[0] if names else ""
+
+    def _harmless(self, values: Values) -> None:
+        if any(word.text is None and not word.harmless for word in values):
+            self.surprise("it has a word known only at run time")
+
+    # --- tests ---
+
+    def _test_command(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
+        if test := PLAIN_TEST.fullmatch(text_of(node)):
+            try:
+                words = shlex.split(test["words"])
+            except ValueError:
+                words = []
+            if words:
+                self._note([(Word(text=word),) for word in ("test", *words)], fed=fed, state=state)
+                return state
+        self.line.plain = False
+        self.line.nested += substitutions(text_of(node))
+        for child in node.children:
+            self._condition(child, state, double=node.children[0].type == "[[")
+        return state
+
+    def _condition(self, node: Node, state: KnownState, *, double: bool) -> None:
+        kind = node.type
+        operator = next(
+            (text_of(c) for c in node.children if c.type == "test_operator" or text_of(c) in TEXT_TESTS), ""
+        )
+        operands = [child for child in node.children if child.type in WORDS]
+        if kind in {"unary_expression", "binary_expression"} and operator:
+            values = [self.values(child, state, quoted=double) for child in operands]
+            self._judge_test(operator, values, state)
+            for child in node.children:
+                if child not in operands and text_of(child) != operator:
+                    self._condition(child, state, double=double)
+        elif kind in {"unary_expression", "binary_expression", "parenthesized_expression"}:
+            for child in node.children:
+                self._condition(child, state, double=double)
+        elif kind in WORDS:
+            self._harmless(self.values(node, state, quoted=double))
+        elif kind not in {"[", "]", "[[", "]]", "!", "(", ")", "&&", "||"}:
+            self._other(node, state, fed=False)
+
+    def _judge_test(self, operator: str, values: Sequence[Values], state: KnownState) -> None:
+        if operator in FILE_TESTS:
+            place = [*([values[0]] if len(values) > 1 else []), (Word(text=operator),), values[-1]] if values else []
+            self._note([(Word(text="test"),), *place], fed=False, state=state)
+        elif operator in NUMBER_TESTS and all(is_number(word) for one in values for word in one):
+            return
+        elif operator in TEXT_TESTS:
+            for one in values:
+                self._harmless(one)
+        else:
+            self.surprise(f"it has a test {operator!r} that may do more than compare")
+
+    # --- redirections, and the rest ---
+
+    def _redirected_statement(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
+        fed = fed or any(
+            child.type in INPUT_REDIRECTS or re.match(r"0?<(?!\s*/dev/)", text_of(child)) for child in node.children[1:]
+        )
+        # What can't be opened keeps the command from running, and the shell goes on.
+        return merged([state, self.in_order(node.children, state, fed=fed)])
+
+    def _file_redirect(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
+        text = text_of(node)
+        if read := READ_REDIRECT.fullmatch(text):
+            self.line.inputs.append(read["word"])
+            return state
+        if re.fullmatch(r"<\s*<\(.*\)", text, re.DOTALL):
+            return self.in_order(node.children, state, fed=fed)
+        if not HARMLESS_REDIRECT.fullmatch(text):
+            self.surprise("it redirects input or output", barred=re.match(r"0?<(?![>&])", text) is None)
+        return self.in_order(node.children, state, fed=fed)
+
+    def _other(self, node: Node, state: KnownState, *, fed: bool) -> KnownState:
+        """Return what has no meaning of its own here, or none that is known."""
+        kind = node.type
+        if kind in EXPANSION_NODES or kind in LITERAL_NODES:
+            self._harmless(self.values(node, state))
+            return state
+        if kind == "heredoc_redirect" and not re.match(r"<<-?\s*['\"\\]", text_of(node)):
+            self.line.nested += substitutions(text_of(node))
+        if kind == "heredoc_body":
+            self.line.fed_texts.append(text_of(node))
+        elif kind == "herestring_redirect":
+            known = [word.text for child in node.named_children for word in self.values(child, state)]
+            self.line.fed_texts.extend(text for text in known if text)
+        if kind in STEERING_NODES:
+            self.note_steering(node)
+        if kind == "&":
+            self.surprise("it starts something in the background", barred=True)
+        elif not node.is_named:
+            if kind not in PLAIN_TOKENS:
+                self.surprise(f"it has {kind!r} where that is unusual")
+        elif kind not in {"comment", "file_descriptor", "command_name", "string_content", "variable_name"}:
+            self.surprise(f"it has a {kind.replace('_', ' ')}", barred=kind in STEERING_NODES)
+        return self.in_order(node.children, state, fed=fed or kind == "heredoc_redirect")
+
+
+HARMLESS_SETTING = re.compile(r"(?:LC_[A-Z]+|LANG|LANGUAGE)=[\w.@-]*|(?:GIT_)?PAGER=cat|NO_COLOR=\d*")
+"""What a command may be given before its name: language, colours, and that nothing pages its output."""
+
+CONSTRUCTS = frozenset({"if_statement", "while_statement", "for_statement", "case_statement", "variable_assignment"})
+WORDS = LITERAL_NODES | EXPANSION_NODES | {"extglob_pattern", "regex"}
+
+
+def _moves(argv: Sequence[str]) -> bool:
+    """Return whether a command may change the folder of those after it."""
+    first = argv[0] if argv else ""
+    return first in MOVING or (first in {"builtin", "command", "time"} and not MOVING.isdisjoint(argv))
+
+
+def _same_words(source: str, command: ShellCommand) -> bool:
+    """A second opinion on where words begin and end."""
+    known = [word.text for word in command.words]
+    try:
+        return len(command.argv) < len(known) or shlex.split(source) == known
+    except ValueError:
+        return False
+
 
 INVISIBLE = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
 ODD_CHARACTER = re.compile(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f]|\\\s")
 """The last part: around a backslash before white space the parser and bash part ways."""
-
-
 HERE_DOCUMENT = re.compile(r"<<-?[ \t]*['\"\\]?(?P<end>\w+)")
 MAX_LINE = 32_768
 MAX_NODES = 16_000
