@@ -77,7 +77,7 @@ MAY_BLOCK = (
     # A record must be on its way to the disk before what it records goes on: one small write, and a sync where said.
     ("ipc/journal.py", {"append"}),
     ("planner/store/journal.py", {"append"}),
-    ("vibe/core/session/transcript.py", {"append"}),
+    ("vibe/core/session/folder.py", {"append"}),
     # What a run left for its temporary files goes with it, whenever its garbage is collected: with another run's loop on.
     ("vibe/shell/sandbox/temporary.py", {"_end"}),
     # A line in the log, where something went wrong; and the events that --output-dir keeps, on their way to the disk.

@@ -12,7 +12,7 @@ from vibe.core.agents.manager import AgentManager
 from vibe.core.agents.models import AgentProfile
 from vibe.core.guidance import AgentPrompt
 from vibe.core.middleware.reminders import Taught, taught_reminders, todo_reminders
-from vibe.core.session.transcript import Transcript
+from vibe.core.session.folder import Transcript
 from vibe.core.tools.background import BackgroundCommands
 from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.executor import ToolExecutor

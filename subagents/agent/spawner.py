@@ -21,7 +21,7 @@ from vibe.core.agents.models import AgentProfile, AgentSafety
 from vibe.core.config.models import SubagentsConfig
 from vibe.core.messages import NeverStop, Outcome, StopSignal
 from vibe.core.modes import ExecutionMode
-from vibe.core.session.transcript import Transcript
+from vibe.core.session.folder import Transcript
 from vibe.core.tools.background import BackgroundCommands, background_commands
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.ports import SubagentOrder, SubagentReport

@@ -25,7 +25,7 @@ from vibe.core.config.models import ModelConfig
 from vibe.core.guidance import AgentPlace
 from vibe.core.messages import AssistantMessage, NeverStop, Spent, StopSignal, total_of
 from vibe.core.modes import MODE_CATALOG, ExecutionMode
-from vibe.core.session.transcript import Transcript, TranscriptError
+from vibe.core.session.folder import Transcript, TranscriptError
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.manager import ToolClass, ToolManager, profile_view
 from vibe.core.tools.ports import Answer, Question, UserInput

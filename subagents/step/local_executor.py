@@ -25,7 +25,7 @@ from vibe.core.agents.manager import UnknownAgentError
 from vibe.core.agents.models import AgentProfile
 from vibe.core.messages import Outcome, Spending, Spent, total_of
 from vibe.core.modes import WRITE_TOOLS
-from vibe.core.session.transcript import Transcript, TranscriptError
+from vibe.core.session.folder import Transcript, TranscriptError
 from vibe.core.tools.background import BackgroundCommands, background_commands
 from vibe.core.tools.files.text_files import DISK
 from vibe.core.tools.hand_in import HandIn

@@ -17,7 +17,7 @@ from vibe.core.llm.errors import ModelError
 from vibe.core.llm.port import Completion
 from vibe.core.middleware.port import Middleware
 from vibe.core.middleware.reminders import todo_reminders
-from vibe.core.session.transcript import Transcript
+from vibe.core.session.folder import Transcript
 from vibe.core.session.write_turn import WriteTurn
 from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.executor import Approvals, ToolExecutor

@@ -22,7 +22,7 @@ from vibe.core.llm.pricing import configured_cost
 from vibe.core.llm.tokens import estimate_messages, estimate_tools
 from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, Usage
 from vibe.core.middleware.port import Middleware, Reminders, TurnContext
-from vibe.core.session.transcript import CANCELLED_RESULT, Transcript
+from vibe.core.session.folder import CANCELLED_RESULT, Transcript
 from vibe.core.tools.executor import ToolBatch, ToolExecutor
 from vibe.core.tools.hand_in import HandIn
 

@@ -21,7 +21,7 @@ from vibe.core.llm.port import FinishReason
 from vibe.core.messages import AssistantMessage, Outcome, ToolCall, ToolMessage, Usage, UserMessage
 from vibe.core.middleware.limits import SUMMARISE, WRAP_UP
 from vibe.core.middleware.port import HOST_NOTICE, Middleware, TurnContext, Verdict
-from vibe.core.session.transcript import Transcript
+from vibe.core.session.folder import Transcript
 from vibe.core.tools.permissions import ApprovalMode
 
 WRITE = ("write_file", {"path": "a.txt", "content": "hello\n"})

@@ -17,8 +17,8 @@ from vibe.core.llm.history import normalised
 from vibe.core.llm.port import Completion
 from vibe.core.messages import Usage
 from vibe.core.middleware.file_history import FileHistory
+from vibe.core.session.folder import Transcript
 from vibe.core.session.snapshots import Snapshots
-from vibe.core.session.transcript import Transcript
 
 MOST_WAITS = 400
 

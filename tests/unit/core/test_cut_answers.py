@@ -22,7 +22,7 @@ from vibe.core.messages import (
     UserMessage,
 )
 from vibe.core.middleware.port import HOST_NOTICE
-from vibe.core.session.transcript import Transcript
+from vibe.core.session.folder import Transcript
 from vibe.core.tools.hand_in import HandIn
 
 SENTENCE = "The quick brown fox jumps over the lazy dog, and then "

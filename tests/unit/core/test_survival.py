@@ -22,7 +22,7 @@ from vibe.core.messages import (
     ToolMessage,
     UserMessage,
 )
-from vibe.core.session.transcript import Transcript
+from vibe.core.session.folder import Transcript
 from vibe.core.tools.guidance import CallGuidance
 
 WRITE = ("write_file", {"path": "a.txt", "content": "x"})

@@ -28,6 +28,7 @@ from vibe.core.session.folder import (
     SessionFolder,
     SessionLoader,
     SessionMeta,
+    Transcript,
     lock_session,
     read_meta,
     write_meta,
@@ -35,7 +36,6 @@ from vibe.core.session.folder import (
 from vibe.core.session.restoring import FileBack
 from vibe.core.session.rewind import RewindManager, RewindReport
 from vibe.core.session.snapshots import Snapshots
-from vibe.core.session.transcript import Transcript
 from vibe.system.errors import EnvironmentFailure
 from vibe.system.files import FileLock
 from vibe.system.git.discovery import git_head

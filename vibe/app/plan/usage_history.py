@@ -20,7 +20,7 @@ from subagents.step.local_executor import attempt_spending
 from subagents.step_result import AgentUsage
 from vibe.app.plan.preflight import StepParts, check_model
 from vibe.core.messages import Spending, Spent, total_of
-from vibe.core.session.transcript import Transcript, TranscriptError
+from vibe.core.session.folder import Transcript, TranscriptError
 from vibe.system.errors import VibeError
 
 NOTHING = Spending()

@@ -11,7 +11,7 @@ from planner.store.folder import PlanFolder, find_plan
 from subagents.step.command_runner import LOG_FILE
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
-from vibe.core.session.transcript import Transcript, TranscriptError
+from vibe.core.session.folder import Transcript, TranscriptError
 from vibe.front.event_text import one_line
 from vibe.system.errors import UsageError
 from vibe.system.plain_text import plain

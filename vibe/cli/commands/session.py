@@ -15,9 +15,8 @@ from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.core.config.paths import VibePaths, in_utf8
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
-from vibe.core.session.folder import SavedSession, SessionLoader, lock_session
+from vibe.core.session.folder import SavedSession, SessionLoader, Transcript, lock_session
 from vibe.core.session.rewind import RewindManager, RewindReport
-from vibe.core.session.transcript import Transcript
 from vibe.front.event_text import one_line
 from vibe.front.listings import restored_lines
 from vibe.system.plain_text import plain

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from vibe.core.budget import Budget
 from vibe.core.messages import Outcome, ToolCall
-from vibe.core.session.transcript import Transcript
+from vibe.core.session.folder import Transcript
 
 HOST_NOTICE = "Notice from the host: "
 """The beginning of every message to the model that no person wrote."""

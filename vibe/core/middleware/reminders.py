@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from vibe.core.messages import AssistantMessage, ToolMessage
 from vibe.core.middleware.port import Middleware, Notice, Reminders, TurnContext, Verdict, Warn
-from vibe.core.session.transcript import Transcript
+from vibe.core.session.folder import Transcript
 from vibe.core.tools.builtins.todo import Todo, TodoAction, TodoItem, TodoResult
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.guidance import CallGuidance

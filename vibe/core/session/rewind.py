@@ -12,10 +12,9 @@ from msgspec import Struct, structs
 
 from vibe.core.messages import Message, ToolMessage
 from vibe.core.session.errors import SnapshotError
-from vibe.core.session.folder import SavedSession, SessionFolder
+from vibe.core.session.folder import SavedSession, SessionFolder, Transcript
 from vibe.core.session.restoring import Blame, FileBack, Restoration, Restored, aside_folder
 from vibe.core.session.snapshots import Point, Snapshots
-from vibe.core.session.transcript import Transcript
 from vibe.system.errors import UsageError
 from vibe.system.own_places import NO_OWN_PLACES, OwnPlaces
 

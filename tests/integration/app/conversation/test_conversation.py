@@ -31,8 +31,7 @@ from vibe.app.conversation.runtime import Runtime
 from vibe.core.agent_loop import INTERRUPTED_NOTICE
 from vibe.core.config.paths import VibePaths
 from vibe.core.messages import AssistantMessage, Image, Message, Outcome
-from vibe.core.session.folder import SessionLoader, SessionMeta
-from vibe.core.session.transcript import Transcript
+from vibe.core.session.folder import SessionLoader, SessionMeta, Transcript
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.system.errors import UsageError
 from vibe.view.view import View, apply

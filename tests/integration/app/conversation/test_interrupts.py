@@ -19,8 +19,7 @@ from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.runtime import Runtime
 from vibe.core.config.paths import VibePaths
 from vibe.core.messages import AssistantMessage, Message, Outcome, ToolMessage, UserMessage
-from vibe.core.session.folder import SessionFolder
-from vibe.core.session.transcript import Transcript
+from vibe.core.session.folder import SessionFolder, Transcript
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import ApprovalAnswer
 

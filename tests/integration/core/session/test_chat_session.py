@@ -13,8 +13,7 @@ from vibe.core.compactor import stand_in
 from vibe.core.config.paths import VibePaths
 from vibe.core.messages import Outcome, UserMessage
 from vibe.core.session.errors import BrokenSessionError
-from vibe.core.session.folder import SessionLoader, read_meta
-from vibe.core.session.transcript import TranscriptError
+from vibe.core.session.folder import SessionLoader, TranscriptError, read_meta
 from vibe.system.errors import EnvironmentFailure, UsageError
 
 

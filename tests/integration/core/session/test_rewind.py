@@ -11,10 +11,9 @@ from tests.fakes.unprivileged import folder_of_nobody
 from tests.integration.core.session.repository import ENVIRON, content, git, repository, snapshots, write
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from vibe.core.session.errors import SnapshotError
-from vibe.core.session.folder import SavedSession, SessionFolder, SessionLoader, SessionMeta
+from vibe.core.session.folder import SavedSession, SessionFolder, SessionLoader, SessionMeta, Transcript
 from vibe.core.session.rewind import RewindManager, turn_starts
 from vibe.core.session.snapshots import MOST_BYTES
-from vibe.core.session.transcript import Transcript
 from vibe.system.errors import UsageError
 
 EARLIER = Path(__file__).parent / "earlier"

@@ -14,7 +14,7 @@ from tests.unit.planner.scripted_run import make_plan, step
 from vibe.app.plan.report import read_report
 from vibe.app.plan.usage_history import earlier_spending, revisions_folder, spending_by_attempt
 from vibe.core.messages import AssistantMessage, Usage
-from vibe.core.session.transcript import Transcript
+from vibe.core.session.folder import Transcript
 
 
 def conversation(path: Path, usage: Usage, cost_usd: float) -> None:

@@ -13,7 +13,7 @@ from tests.fakes.models import MODEL, answer, calling
 from vibe.core.llm.errors import ContextTooLongError, ModelError, ModelTransportError
 from vibe.core.llm.port import Completion, FinishReason
 from vibe.core.messages import Message, Outcome, SystemMessage, ToolMessage, Usage, UserMessage
-from vibe.core.session.transcript import Transcript
+from vibe.core.session.folder import Transcript
 
 SMALL = MODEL.model_copy(update={"auto_compact_threshold": 4_000})
 SUMMARY = answer("SUMMARY", usage=Usage(400, 50, 0, 1))

@@ -11,7 +11,7 @@ from vibe.core.hooks.runner import Hook, HookCall, HookEvent, HookRunner
 from vibe.core.instructions.project_docs import NestedDocs
 from vibe.core.middleware.port import Notice, TurnContext, Warn
 from vibe.core.middleware.reminders import MAX_RETURNS, Taught
-from vibe.core.session.transcript import Transcript
+from vibe.core.session.folder import Transcript
 from vibe.core.tools.guidance import CallGuidance
 from vibe.shell.process.port import CommandResult
 

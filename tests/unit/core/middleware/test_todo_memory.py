@@ -10,7 +10,7 @@ from tests.fakes.engine import Bench
 from tests.fakes.models import MODEL, answer, calling
 from vibe.core.llm.port import Completion
 from vibe.core.messages import Message, ToolMessage, Usage
-from vibe.core.session.transcript import Transcript
+from vibe.core.session.folder import Transcript
 
 READ = calling(("todo", {"action": "read"}))
 SMALL = MODEL.model_copy(update={"auto_compact_threshold": 4_000})

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from subagents.agent.budget import Account, Limits
 from vibe.core.messages import Message, Usage
 from vibe.core.middleware.port import TurnContext
-from vibe.core.session.transcript import Transcript
+from vibe.core.session.folder import Transcript
 
 
 @dataclass(kw_only=True)

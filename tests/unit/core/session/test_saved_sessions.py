@@ -13,9 +13,16 @@ from vibe.core.session.errors import (
     BrokenSessionError,
     SnapshotError,
 )
-from vibe.core.session.folder import SessionFolder, SessionLoader, SessionMeta, lock_session, read_meta, write_meta
+from vibe.core.session.folder import (
+    SessionFolder,
+    SessionLoader,
+    SessionMeta,
+    Transcript,
+    lock_session,
+    read_meta,
+    write_meta,
+)
 from vibe.core.session.rewind import RewindManager
-from vibe.core.session.transcript import Transcript
 from vibe.system.errors import EnvironmentFailure, UsageError
 from vibe.system.git.discovery import git_head
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage
-from vibe.core.session.transcript import Transcript, TranscriptError
+from vibe.core.session.folder import Transcript, TranscriptError
 
 CONVERSATION: list[Message] = [
     UserMessage("héllo\nthere"),

@@ -12,7 +12,7 @@ from tests.fakes.models import answer, calling
 from vibe.core.agent_loop import UNHANDED_NOTICE
 from vibe.core.messages import AssistantMessage, Outcome, ToolCall, ToolMessage, UserMessage
 from vibe.core.middleware.port import Middleware, Notice, TurnContext
-from vibe.core.session.transcript import Transcript
+from vibe.core.session.folder import Transcript
 from vibe.core.tools.hand_in import MAX_BYTES, HandIn
 from vibe.core.tools.permissions import ApprovalMode
 

@@ -12,7 +12,7 @@ from tests.fakes.models import answer, calling
 from tests.fakes.steps import StepBench
 from tests.fakes.tasks import task_of
 from vibe.core.messages import Outcome, UserMessage
-from vibe.core.session.transcript import Transcript
+from vibe.core.session.folder import Transcript
 
 SCHEMA: dict[str, Any] = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
 

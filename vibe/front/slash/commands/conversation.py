@@ -17,8 +17,7 @@ from vibe.app.conversation.session import before_summary, begins_with_summary
 from vibe.core.config.paths import VibePaths
 from vibe.core.llm.tokens import estimate_messages
 from vibe.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
-from vibe.core.session.folder import SavedSession
-from vibe.core.session.transcript import Transcript
+from vibe.core.session.folder import SavedSession, Transcript
 from vibe.front.cells import Line
 from vibe.front.code_blocks import code_blocks
 from vibe.front.event_text import counted, one_line
