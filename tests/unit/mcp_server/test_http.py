@@ -6,7 +6,7 @@ from anyio import Event, create_task_group, fail_after
 from anyio.lowlevel import checkpoint
 from starlette.types import Message, Receive, Send
 
-from vibe.mcp_server.http import TokenGuard
+from vibe.mcp_server.protocol import TokenGuard
 
 
 async def never() -> Message:

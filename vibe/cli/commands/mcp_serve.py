@@ -31,7 +31,7 @@ def run_serve(args: Arguments, env: CliEnvironment) -> int:
 
 def _serve_http(address: tuple[str, int], env: CliEnvironment, runtime: LazyRuntime) -> int:
     """Listen; where and by which token is said on standard output."""
-    from vibe.mcp_server.http import listening, serve_http, url_of  # noqa: PLC0415  most clients start us themselves
+    from vibe.mcp_server.protocol import listening, serve_http, url_of  # noqa: PLC0415  most clients start us themselves
 
     given = env.environ.get(TOKEN_VARIABLE, "")
     token = given or secrets.token_urlsafe(24)
