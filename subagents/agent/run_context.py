@@ -18,7 +18,7 @@ from vibe.core.guidance import Guidance
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.messages import StopSignal
 from vibe.core.session.write_turn import Turns
-from vibe.core.tools.approvals import Approvals
+from vibe.core.tools.gate import Approvals
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.ports import SubagentSpawner, UserInput
 from vibe.core.tools.workspace import Workspace

@@ -12,7 +12,7 @@ from subagents.agent.spawner import SpawnPool
 from subagents.agent.steering import Steering
 from vibe.core.llm.limiter import CallLimiter
 from vibe.core.session.write_turn import Turns
-from vibe.core.tools.approvals import Approvals
+from vibe.core.tools.gate import Approvals
 from vibe.core.tools.ports import UserInput
 
 

@@ -14,7 +14,7 @@ from ipc.events import ToolResultEvent, ToolStreamEvent
 from tests.fakes.tools import ExecutorRig, call
 from vibe.core.config.models import McpServerConfig
 from vibe.core.messages import ToolMessage
-from vibe.core.tools.approvals import Approvals
+from vibe.core.tools.gate import Approvals
 from vibe.core.tools.mcp.connection import ServerPlace, ServerState
 from vibe.core.tools.mcp.servers import McpServers
 from vibe.core.tools.permissions import ApprovalMode

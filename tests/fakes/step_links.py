@@ -21,7 +21,7 @@ from vibe.app.plan.child_main import StepLink
 from vibe.core.agents.manager import AgentManager, AgentSources
 from vibe.core.config.models import SubagentsConfig
 from vibe.core.llm.limiter import ProviderLimiter
-from vibe.core.tools.approvals import Approvals
+from vibe.core.tools.gate import Approvals
 from vibe.core.tools.ports import Answer, ApprovalAnswer, ApprovalScope, Question
 
 NO_AGENTS = AgentManager(AgentSources(user_home=Path("/nobody")))

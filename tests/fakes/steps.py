@@ -21,7 +21,7 @@ from vibe.core.llm.errors import ModelError
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.llm.port import Completion, ModelBackend
 from vibe.core.messages import NeverStop
-from vibe.core.tools.approvals import Approvals
+from vibe.core.tools.gate import Approvals
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.workspace import Workspace
 

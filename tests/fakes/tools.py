@@ -14,7 +14,6 @@ from ipc.events import ApprovalRequestEvent
 from ipc.sink import MemorySink
 from vibe.core.config.models import VibeConfig
 from vibe.core.messages import ToolCall, ToolMessage
-from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.base import (
     Assessment,
     BaseTool,
@@ -27,6 +26,7 @@ from vibe.core.tools.base import (
 )
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.executor import ToolExecutor
+from vibe.core.tools.gate import Approvals
 from vibe.core.tools.manager import ToolClass, ToolManager, ToolSources
 from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.workspace import Workspace

@@ -11,7 +11,7 @@ from anyio import to_thread
 
 from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent
 from tests.fakes.tools import ExecutorRig, call
-from vibe.core.tools.approvals import Approvals
+from vibe.core.tools.gate import Approvals
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.shell.process.capture import Capture
 from vibe.shell.process.runner import OutputLimit, run_command

@@ -34,9 +34,9 @@ from vibe.core.messages import Image, Outcome, total_of
 from vibe.core.middleware.file_history import FileHistory
 from vibe.core.session.write_turn import WriteTurn
 from vibe.core.skills.command_files import NoSuchCommandError
-from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.background import BackgroundCommands
 from vibe.core.tools.files.text_files import FileAccessError
+from vibe.core.tools.gate import Approvals
 from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.workspace import ReadTracker, Workspace
 from vibe.core.turn import AgentKit

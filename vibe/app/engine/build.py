@@ -22,8 +22,8 @@ from vibe.core.config.paths import PROJECT_DIRECTORY, VibePaths
 from vibe.core.guidance import Guidance, load_guidance
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.llm.limiter import CallLimiter
-from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.files.text_files import DISK
+from vibe.core.tools.gate import Approvals
 from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Approver, Files

@@ -34,9 +34,8 @@ from vibe.core.messages import BUSY, Denial, Image, ToolCall, ToolMessage
 from vibe.core.session.errors import WorkspaceLockedError
 from vibe.core.session.write_turn import WAITS, Turns
 from vibe.core.tools import base, ui
-from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.errors import TOLD, ReadOnlyRefusedError, ToolError
-from vibe.core.tools.gate import AnyTool, CallRefusal, CallSubject, Gate
+from vibe.core.tools.gate import AnyTool, Approvals, CallRefusal, CallSubject, Gate
 from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.outputs import capped, encodable

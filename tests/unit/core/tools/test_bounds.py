@@ -14,9 +14,9 @@ from anyio import to_thread
 from ipc.sink import MemorySink
 from tests.fakes.tools import ScriptedApprover, call
 from vibe.core.config.models import VibeConfig
-from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.executor import ToolBatch, ToolExecutor
+from vibe.core.tools.gate import Approvals
 from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from ipc.events import ApprovalRequestEvent, ToolResultEvent
 from tests.fakes.tools import ExecutorRig, ScriptedApprover, call
-from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.edits import file_diff
+from vibe.core.tools.gate import Approvals
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import ApprovalAnswer
 

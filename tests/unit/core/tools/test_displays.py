@@ -28,10 +28,10 @@ from ipc.sink import MemorySink
 from tests.fakes.engine import BUILTIN_TOOLS
 from tests.fakes.tools import ExecutorRig, Save, ScriptedApprover, Traffic, call, passing_tools
 from vibe.core.messages import ToolMessage
-from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.background import BackgroundCommands, background_commands
 from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.executor import ToolExecutor
+from vibe.core.tools.gate import Approvals
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.workspace import Workspace

@@ -27,7 +27,7 @@ from ipc.events import (
 from tests.fakes.tools import ExecutorRig, Peek, Save, ScriptedApprover, Traffic, call, passing_tools
 from vibe.core.messages import Denial, ToolCall
 from vibe.core.tools import base, gate
-from vibe.core.tools.approvals import ALL_EDITS, Approvals
+from vibe.core.tools.gate import ALL_EDITS, Approvals
 from vibe.core.tools.outputs import RESULT_BYTES
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope, CallOutlook

@@ -18,9 +18,9 @@ from vibe.core import types
 from vibe.core.agents.manager import AgentManager, AgentSources
 from vibe.core.config.foreign_imports import HERE, INSTEAD, MODULES
 from vibe.core.config.models import VibeConfig
-from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.executor import ToolExecutor
+from vibe.core.tools.gate import Approvals
 from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.workspace import Workspace

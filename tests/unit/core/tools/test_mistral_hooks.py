@@ -10,9 +10,8 @@ import pytest
 
 from ipc.sink import MemorySink
 from tests.fakes.tools import Allowed, PassArgs, Save, SaveArgs
-from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, TextResult, ToolPermission
-from vibe.core.tools.gate import Gate
+from vibe.core.tools.gate import Approvals, Gate
 from vibe.core.tools.permissions import PermissionDecision, Ruling
 from vibe.core.tools.workspace import Workspace
 

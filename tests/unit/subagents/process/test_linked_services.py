@@ -48,7 +48,7 @@ from vibe.app.plan.child_main import (
 from vibe.core.budget import BudgetExhaustedError
 from vibe.core.config.models import ModelConfig, SubagentsConfig
 from vibe.core.messages import Outcome, Spending, Usage
-from vibe.core.tools.approvals import Approvals
+from vibe.core.tools.gate import Approvals
 from vibe.core.tools.ports import Choice, Question
 
 MODEL = ModelConfig(name="m", provider="p", input_price=1.0, output_price=10.0)

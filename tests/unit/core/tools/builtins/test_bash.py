@@ -11,7 +11,6 @@ from anyio import create_task_group, fail_after
 from ipc.sink import MemorySink
 from tests.unit.core.tools.builtins.calling import PATH, Caller, make
 from tests.unit.core.tools.watching import alive, gone, pid_in
-from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.base import ToolPermission
 from vibe.core.tools.builtins import bash
 from vibe.core.tools.builtins.bash import Bash
@@ -21,7 +20,7 @@ from vibe.core.tools.builtins.search_replace import SearchReplace
 from vibe.core.tools.builtins.todo import Todo
 from vibe.core.tools.builtins.write_file import WriteFile
 from vibe.core.tools.errors import ToolArgumentsError, ToolError
-from vibe.core.tools.gate import Gate
+from vibe.core.tools.gate import Approvals, Gate
 from vibe.core.tools.workspace import Workspace
 from vibe.shell.policy.verdict import BashVerdict, classify
 

@@ -13,7 +13,6 @@ from tests.fakes.tools import ScriptedApprover, call
 from tests.unit.core.tools.builtins.calling import Caller, make
 from vibe.app.conversation.mentions import with_mentioned_files
 from vibe.core.messages import ToolMessage
-from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.base import BaseTool, InvokeContext
 from vibe.core.tools.builtins.read_file import ReadFile
 from vibe.core.tools.builtins.search_replace import SearchReplace
@@ -21,6 +20,7 @@ from vibe.core.tools.builtins.write_file import WriteFile
 from vibe.core.tools.errors import PathError, ToolError
 from vibe.core.tools.executor import ToolExecutor
 from vibe.core.tools.files.text_files import FileAccessError
+from vibe.core.tools.gate import Approvals
 from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.workspace import Workspace
 

@@ -12,13 +12,13 @@ from tests.fakes.engine import BUILTIN_TOOLS
 from tests.fakes.tools import call
 from tests.unit.core.tools.builtins.calling import PATH, Caller, make
 from vibe.core.messages import ToolMessage
-from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.background import background_commands
 from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.builtins.background import Background
 from vibe.core.tools.builtins.bash import Bash
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.executor import ToolExecutor
+from vibe.core.tools.gate import Approvals
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.workspace import Workspace
 from vibe.shell.errors import CommandStartError
