@@ -31,9 +31,9 @@ from vibe.core.config.models import McpServerConfig, McpTransport
 from vibe.core.config.paths import VibePaths
 from vibe.core.config.writer import ConfigWriter
 from vibe.core.schemas import table_of
+from vibe.core.tools.mcp.client import ONLY_EDITORS, REFERENCE, endpoint_of
 from vibe.core.tools.mcp.connection import ServerState
 from vibe.core.tools.mcp.login import SignInWay, signed_in
-from vibe.core.tools.mcp.settings import ONLY_EDITORS, REFERENCE, endpoint_of
 from vibe.core.tools.mcp.sign_ins import SignInStore
 from vibe.front.event_text import one_line
 from vibe.front.listings import NO_SERVERS, PROBLEM_LENGTH, server_lines

@@ -29,7 +29,10 @@ from vibe.core.tools.errors import ToolError
 from vibe.core.tools.mcp.client import (
     NOT_FOUND,
     Exchange,
+    ServerSettingError,
+    endpoint_of,
     endpoint_transport,
+    launch_of,
     let_handlers_run,
     load_library,
     protocol_error,
@@ -47,7 +50,6 @@ from vibe.core.tools.mcp.remote import (
     resource_tool,
     text_of_prompt,
 )
-from vibe.core.tools.mcp.settings import ServerSettingError, endpoint_of, launch_of
 from vibe.core.tools.mcp.sieve import sieved
 from vibe.core.tools.mcp.sign_ins import SignInStore
 from vibe.core.tools.mcp.stdio import ServerLog, ServerProcess, server_process

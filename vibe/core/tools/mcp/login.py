@@ -23,8 +23,7 @@ from anyio import (
 from anyio.abc import SocketAttribute, SocketStream
 from msgspec import Struct
 
-from vibe.core.tools.mcp.client import load_library, shown_url
-from vibe.core.tools.mcp.settings import Endpoint
+from vibe.core.tools.mcp.client import Endpoint, load_library, shown_url
 from vibe.core.tools.mcp.sign_ins import LOCAL_HOSTS, SignIn
 from vibe.system.errors import EnvironmentFailure, innermost
 from vibe.system.http import client_options

@@ -23,8 +23,7 @@ from anyio import (
 from anyio.abc import Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from vibe.core.tools.mcp.client import load_library
-from vibe.core.tools.mcp.settings import Launch
+from vibe.core.tools.mcp.client import Launch, load_library
 from vibe.core.tools.mcp.sieve import answer_to
 from vibe.system.files import append_rotating
 from vibe.system.line_wire import LONGEST_MESSAGE, read_ready, write_whole

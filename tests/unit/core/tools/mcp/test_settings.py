@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from vibe.core.config.models import McpServerConfig, McpTransport
-from vibe.core.tools.mcp.client import shown_url
-from vibe.core.tools.mcp.settings import ServerSettingError, endpoint_of, launch_of
+from vibe.core.tools.mcp.client import ServerSettingError, endpoint_of, launch_of, shown_url
 
 HERE = Path("/srv/my place")
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/home/me", "MISTRAL_API_KEY": "secret", "CITY": "Paris", "KEY": "k"}
