@@ -11,7 +11,7 @@ from anyio import create_task_group
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.parser import CommandLineError
 from vibe.cli.signals import ProcessEnd, cancelled_by_signals
-from vibe.mcp_server.protocol import LazyRuntime, load_server, serve_stdio
+from vibe.mcp_server.protocol import LazyRuntime, listening, load_server, serve_http, serve_stdio, url_of
 from vibe.system.awake_loop import run_awake
 from vibe.system.line_wire import claimed_wire
 
@@ -31,8 +31,6 @@ def run_serve(args: Arguments, env: CliEnvironment) -> int:
 
 def _serve_http(address: tuple[str, int], env: CliEnvironment, runtime: LazyRuntime) -> int:
     """Listen; where and by which token is said on standard output."""
-    from vibe.mcp_server.protocol import listening, serve_http, url_of  # noqa: PLC0415  most clients start us themselves
-
     given = env.environ.get(TOKEN_VARIABLE, "")
     token = given or secrets.token_urlsafe(24)
     with listening(*address) as listener:
