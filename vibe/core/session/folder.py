@@ -1,4 +1,4 @@
-"""What is kept of a conversation: SessionFolder, its place; SessionLoader, which finds it; Transcript, what was said.
+"""Kept conversations: SessionFolder, the place of one; SessionLoader, which finds it; Transcript, what was said in it.
 
 In the folder are ``meta.json``, ``messages.jsonl``, whole outputs, and a lock.
 ``meta.json`` says what a session is about; older files are brought up to date as they are read. Sessions of Mistral
