@@ -17,6 +17,7 @@ from vibe.cli.grammar import COMMANDS
 LINES = (
     ["agents", "list"],
     ["config", "show"],
+    ["dashboard"],
     ["doctor"],
     ["events", "list"],
     ["events", "tail", "nobody"],
