@@ -6,13 +6,23 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
+from rich.cells import chop_cells
 
 from ipc.commands import AnswerQuestion, Approve, Decide, RunCommand
 from ipc.events import ApprovalRequestEvent, QuestionEvent
 from planner.plan.status import paused_text
-from vibe.front.cells import Line, Piece, cells_of, spread, text_of
+from vibe.front.cells import Line, Piece, cells_of, fit, spread, text_of
 from vibe.front.event_text import TITLE_LENGTH, counted, one_line
-from vibe.front.request_text import DIGITS, meant, offered, visible
+from vibe.front.request_text import (
+    DIGITS,
+    choosing_of,
+    choosing_of_question,
+    meant,
+    offered,
+    options_text,
+    question_text,
+    visible,
+)
 from vibe.view.agent_view import RequestView
 from vibe.view.figures import ago, clock, dollars, short
 
@@ -22,6 +32,8 @@ Row: TypeAlias = Mapping[str, Any]
 BAR: Final = 14
 GOAL_CELLS: Final = 36
 """Of a goal, before the figures beside it give way."""
+LEAST_ASKED: Final = 30
+"""Cells of a question beside its answers."""
 WAITING, RUNNING, EARLIER = "Waiting for you", "Running", "Earlier"
 SEGMENTS: Final = (
     ("completed", "█", "done"),
@@ -59,6 +71,22 @@ def grouped(rows: Mapping[str, Row], query: str = "") -> dict[str, list[str]]:
     return {name: keys for name, keys in groups.items() if keys}
 
 
+class Place(Struct, frozen=True):
+    """A place in the list: a run, or something that it asks."""
+
+    run: str
+    request: str = ""
+
+
+def places(rows: Mapping[str, Row], requests: Mapping[str, Row], query: str = "") -> list[Place]:
+    """What can be chosen, in the order of the list: runs, and in place of one that asks what it asks."""
+    asked: dict[str, list[Place]] = {}
+    for request_id, row in requests.items():
+        asked.setdefault(row["run"], []).append(Place(row["run"], request_id))
+    runs = (key for keys in grouped(rows, query).values() for key in keys)
+    return [place for key in runs for place in asked.get(key) or [Place(key)]]
+
+
 def head_line(rows: Iterable[Row], requests: int, now: float, cols: int) -> Line:
     """The first line: what waits, what runs, and what was spent since midnight of UTC by the runs that were seen."""
     every = list(rows)
@@ -90,10 +118,45 @@ def request_line(row: Row, cols: int) -> Line:
     keys: Line = []
     for option in options_of(row):
         more: Line = [("  ", ""), (option.key, "bold accent"), (f" {visible(one_line(option.label, 24))}", "muted")]
-        if cells_of([*keys, *more]) > cols // 2:
+        if cells_of([*keys, *more]) > cols - LEAST_ASKED:
             break
         keys += more
-    return spread(asked, keys, cols)
+    return spread(asked, [*keys, (" ", "")], cols)
+
+
+def list_body(
+    rows: Mapping[str, Row], requests: Mapping[str, Row], chosen: Place | None, query: str, now: float, cols: int
+) -> list[tuple[Line, Place | None]]:
+    """The lines of the list in exactly so many cells, each with the place it stands for."""
+    body: list[tuple[Line, Place | None]] = []
+    heading = run = ""
+    for place in places(rows, requests, query):
+        row = rows[place.run]
+        if group_of(row) != heading:
+            heading = group_of(row)
+            body.append((fit([(f" {heading}", "bold muted")], cols), None))
+        if place.run != run:
+            run = place.run
+            is_chosen = chosen is not None and chosen.run == run
+            body.append((run_line(row, now, cols, "▸" if is_chosen else " "), place))
+        if place.request:
+            line = request_line(requests[place.request], cols)
+            body.append(([(text, "chosen") for text, _ in line] if place == chosen else line, place))
+    return body
+
+
+def request_detail(request: RequestView, cols: int) -> list[Line]:
+    """All of what is asked, in lines: of a call what it does, where, and what a lasting yes would cover."""
+    event = request.event
+    if isinstance(event, ApprovalRequestEvent):
+        text = "\n".join(question_text(event).split("\n")[2:])
+    elif isinstance(event, QuestionEvent):
+        parts = (f"{visible(each['question'])}\n{options_text(choosing_of_question(each))}" for each in event.questions)
+        text = "".join(parts)
+    else:
+        text = f"{visible(event.question)}\n{options_text(choosing_of(event))}"
+    pieces = (piece for line in text.rstrip("\n").split("\n") for piece in chop_cells(line, max(8, cols - 6)) or [""])
+    return [fit([("     ", ""), (piece, "")], cols) for piece in pieces]
 
 
 def asked_text(row: Row) -> str:
@@ -108,7 +171,7 @@ def options_of(row: Row) -> list[AnswerKey]:
     if row["kind"] == "approval":
         digits = {key: digit for digit, key in DIGITS.items()}
         words = offered(covers=bool(row.get("covers")), edits=False)
-        return [AnswerKey(digits.get(each.key, each.key), {"y": "once"}.get(each.key, each.says)) for each in words]
+        return [AnswerKey(digits.get(each.key, each.key), "once" if each.key == "y" else each.word) for each in words]
     if row["kind"] == "decision":
         labels: list[str] = [] if row.get("multi_select") else row.get("labels") or row.get("options", [])
         return [AnswerKey(str(number), label) for number, label in enumerate(labels[:9], start=1)]

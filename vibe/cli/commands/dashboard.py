@@ -6,18 +6,21 @@ import json
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio import create_task_group
 
-from vibe.app.watch.board import Board
+from vibe.cli.commands.prompt import draws
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.signals import cancelled_by_signals
 from vibe.cli.streams import forgive, has_failed
 from vibe.front.event_text import one_line
 from vibe.front.run_list import Row, asked_text, list_lines
+
+if TYPE_CHECKING:
+    from vibe.app.watch.board import Board
 
 VERSION = 1
 """Of the JSON form."""
@@ -35,6 +38,10 @@ def run(args: Arguments, env: CliEnvironment) -> int:
     """Show the runs, and return the exit code."""
     if args.follow:
         return anyio.run(_follow, args, env)
+    if not args.plain and args.output == "text" and draws(env) and env.stdin.isatty() and env.stdout.isatty():
+        from vibe.cli.textual_ui.runs_hold import show_runs  # noqa: PLC0415  costs what lines do without
+
+        return show_runs(env)
     tables = anyio.run(_once, env)
     columns = max(LEAST_COLUMNS, shutil.get_terminal_size().columns)
     lines = list_lines(tables["runs"], tables["requests"], time.time(), columns, EARLIER_SHOWN)
@@ -43,12 +50,18 @@ def run(args: Arguments, env: CliEnvironment) -> int:
 
 
 async def _once(env: CliEnvironment) -> Tables:
-    board = Board(env.home, env.runtime_dir)
+    board = _board(env)
     async with create_task_group() as tasks:
         tasks.start_soon(board.keep)
         await board.ready.wait()
         tasks.cancel_scope.cancel()
     return _tables(board)
+
+
+def _board(env: CliEnvironment) -> Board:
+    from vibe.app.watch.board import Board  # noqa: PLC0415  the screen is drawn before it is loaded
+
+    return Board(env.home, env.runtime_dir)
 
 
 def _tables(board: Board) -> Tables:
@@ -57,7 +70,7 @@ def _tables(board: Board) -> Tables:
 
 async def _follow(args: Arguments, env: CliEnvironment) -> int:
     """Write a line for each change until a signal comes or the reader is gone; first those that make the list."""
-    board = Board(env.home, env.runtime_dir)
+    board = _board(env)
     forgive(env.stdout)
     words = _json_line if args.output == "json" else _text_line
     before: Tables = {"runs": {}, "requests": {}}

@@ -90,7 +90,7 @@ def _front(args: Arguments, env: CliEnvironment) -> _Front:
         return _Front.LINES
     if not at_terminal or one_prompt or args.output != "text":
         return _Front.ONE_PROMPT
-    return _Front.SCREEN if _draws(env) else _Front.LINES
+    return _Front.SCREEN if draws(env) else _Front.LINES
 
 
 def _check_attach(args: Arguments, env: CliEnvironment, *, can: bool) -> None:
@@ -101,11 +101,11 @@ def _check_attach(args: Arguments, env: CliEnvironment, *, can: bool) -> None:
     """
     if not can:
         raise CommandLineError("--attach takes no prompt")
-    if not _draws(env):
+    if not draws(env):
         raise CommandLineError(f"this terminal can't draw a screen: use `vibe events watch {args.attach}`")
 
 
-def _draws(env: CliEnvironment) -> bool:
+def draws(env: CliEnvironment) -> bool:
     """Return whether the terminal can show a screen."""
     return env.environ.get("TERM", "") not in UNABLE and _is_utf8(env)
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from signal import SIGINT, Signals
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, TypeAlias, cast
 
 import anyio
 from msgspec import Struct
@@ -25,6 +25,7 @@ from textual.binding import Binding, BindingType
 from textual.driver import Driver
 from textual.events import AppBlur, AppFocus
 from textual.filter import LineFilter
+from textual.screen import Screen
 
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
@@ -190,6 +191,10 @@ class VibeApp(App[None]):
         self.controller = AppController(self.store, leave)
         self.chat_screen = ChatScreen(env, self.store, self.controller, self.switch, clock)
         self.following: Hold | None = None
+        self.cover: Cover | None = None
+        """A screen that is over the chat from the first frame on, and who is told its result."""
+        self.back: Callable[[], object] | None = None
+        """Goes back to where this chat was opened from; None: it was opened from nowhere."""
         self._pressed = ("", 0.0)
         self._refresher = Refresher(self, self.store.flush, FRAME_SECONDS)
         self._away: tuple[float, ViewMoment] | None = None
@@ -218,6 +223,8 @@ class VibeApp(App[None]):
     def on_mount(self) -> None:
         """Follow the terminal's colours if that is set, and say what is wrong with the settings."""
         self.watch_theme(self.theme)
+        if self.cover is not None:
+            self.push_screen(*self.cover)
         problem = self.settings.problem
         if self.settings.theme not in self.available_themes:
             problem = problem or f"[ui] theme {self.settings.theme!r} is none: /theme lists them"
@@ -290,8 +297,13 @@ class VibeApp(App[None]):
     # --- keys
 
     def action_stop(self) -> None:
-        """Stop what is at work; what waited for it is in the line again. Twice where nothing is: go back."""
-        if self.controller.interrupt():
+        """Stop what is at work; what waited for it is in the line again. Twice where nothing is: go back.
+
+        In a chat that was opened from a list: go back to that.
+        """
+        if self.back is not None and not self.chat_screen.prompt.text:
+            self.back()
+        elif self.controller.interrupt():
             self.chat_screen.action_recall("all")
         elif self._is_second("" if self.chat_screen.prompt.text else "escape"):
             self.controller.submit("/rewind")
@@ -399,21 +411,25 @@ Not too seldom, as Textual's painted lines refer to themselves: with 100 for 30,
 """
 
 
-def show(load: Callable[[], Hold], env: CliEnvironment) -> int:
+Cover: TypeAlias = tuple[Screen[str], Callable[[str | None], None]]
+
+
+def show(load: Callable[[], Hold], env: CliEnvironment, cover: Cover | None = None) -> int:
     """Show the screen until the person leaves, and return the exit code.
 
     ``load`` loads the engine and returns what holds a chat on the screen; it is called in a thread, behind the first
-    frame.
+    frame. ``cover`` is over the chat from that on.
 
     Raises:
         UsageError, EnvironmentFailure, ipc.errors.IpcError: the conversation could not be opened, or not be closed.
     """
-    return run_awake(_show, load, env)
+    return run_awake(_show, load, env, cover)
 
 
-async def _show(load: Callable[[], Hold], env: CliEnvironment) -> int:
+async def _show(load: Callable[[], Hold], env: CliEnvironment, cover: Cover | None) -> int:
     starting = anyio.CancelScope()
     app = VibeApp(env, starting.cancel)
+    app.cover = cover
     problem: Exception | None = None
 
     async def hold() -> None:

@@ -33,6 +33,7 @@ from ipc.events import (
     WorkOrder,
 )
 from planner.store.folder import PlanSummary
+from tests.fakes.boards import asking_board, board_of
 from tests.fakes.reviews import SHOP, FakeReview
 from tests.unit.cli.textual_ui.controllers.test_app_controller import ScriptedChat
 from vibe.app.engine.host import Host
@@ -49,6 +50,7 @@ from vibe.cli.textual_ui.screen_commands import screen_commands
 from vibe.cli.textual_ui.screens.agent_screens import TranscriptScreen
 from vibe.cli.textual_ui.screens.picker_screen import PickerScreen
 from vibe.cli.textual_ui.screens.review_screen import ReviewScreen
+from vibe.cli.textual_ui.screens.runs_screen import RunsDesk, RunsScreen
 from vibe.cli.textual_ui.screens.setup_screen import SetupScreen, SetupStep
 from vibe.core.messages import AssistantMessage, UserMessage
 from vibe.core.session.restoring import FileBack
@@ -365,6 +367,26 @@ async def notes(on: Stage) -> None:
         e.AssistantEvent(message_id="3", text="I stopped befo", message_index=2, interrupted=True, **CHAT),
     )
     on.app.chat_screen.log_view.append(LogEntry("note", "while you were away: 1 prompt answered"))
+
+
+# --- runs of this machine
+
+
+async def runs(on: Stage) -> None:
+    """A plan elsewhere asks for two things; others run or have ended."""
+    desk = RunsDesk(board=asking_board(on.folder, NOW), clock=lambda: NOW)
+    await on.cover(RunsScreen(desk))
+
+
+async def runs_found(on: Stage) -> None:
+    """A run is looked for."""
+    await runs(on)
+    await on.press("slash", "a", "p", "i")
+
+
+async def no_runs(on: Stage) -> None:
+    """Nothing runs here, and nothing ever did."""
+    await on.cover(RunsScreen(RunsDesk(board=board_of(on.folder), clock=lambda: NOW)))
 
 
 # --- what waits for a person

@@ -1,0 +1,275 @@
+"""RunsScreen: every run of this machine, those that wait for the person first; keys answer, open and find."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
+
+from msgspec import Struct
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.screen import Screen
+from textual.widget import Widget
+
+from vibe.cli.textual_ui.log.rows import drawn
+from vibe.front.cells import Line, fit, spread
+from vibe.front.run_list import Place, answer_of, head_line, list_body, places, request_detail
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from ipc.commands import RunCommand
+    from vibe.app.watch.board import Board, Waiting
+    from vibe.app.watch.commands import CommandOutcome
+    from vibe.app.watch.runs import KnownRun
+
+    Send: TypeAlias = Callable[[KnownRun, RunCommand], Awaitable[CommandOutcome]]
+
+BY: Final = "dashboard"
+MOST_COLUMNS: Final = 140
+"""Of a line, so that its figures are not far from its goal."""
+GUARD_S: Final = 0.5
+"""A request takes no key for so long after it appeared or moved."""
+DRAW_S: Final = 0.25
+FRAME: Final = 3
+"""Rows of the first line, the one below it and the keys."""
+KEYS: Final = (
+    ("↑↓", "choose"),
+    ("Enter", "attach"),
+    ("1-9 n", "answer"),
+    ("w", "next waiting"),
+    ("/", "find"),
+    ("q", "leave"),
+)
+LOOKING: Final = "looking for runs …"
+NONE: Final = "no run, and none before: `vibe plan run FILE` or `vibe` begins one"
+NOT_FOUND: Final = "no run has these words"
+IN_FULL: Final = "Enter shows all of it: it is answered there"
+
+
+class RunsDesk(Struct, kw_only=True):
+    """The state of the list, for whoever comes back to it. ``board`` None: not there yet; ``send`` sends answers.
+
+    ``query`` is what is looked for (None: nothing); ``clock`` tells unix seconds, ``seconds`` those of a stopwatch.
+    """
+
+    board: Board | None = None
+    send: Send | None = None
+    chosen: Place | None = None
+    query: str | None = None
+    clock: Callable[[], float] = time.time
+    seconds: Callable[[], float] = time.monotonic
+
+
+class RunsPage(Widget):
+    """Draws the lines of its screen."""
+
+    DEFAULT_CSS = "RunsPage { width: 100%; height: 100%; }"
+
+    def __init__(self, lines: Callable[[int, int], Sequence[Line]]) -> None:
+        super().__init__()
+        self._of_size = lines
+
+    def render(self) -> Content:
+        """The lines."""
+        return Content("\n").join(map(drawn, self._of_size(*self.size)))
+
+
+class RunsScreen(Screen[str]):
+    """The list; the result is the run to attach to, blank: none, the person leaves."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Up"),
+        Binding("down,j", "move(1)", "Down"),
+        Binding("pageup", "move(-10)", "Up"),
+        Binding("pagedown", "move(10)", "Down"),
+        Binding("enter", "attach", "Attach"),
+        Binding("w", "next_waiting", "Next that waits"),
+        Binding("slash", "find", "Find"),
+        Binding("escape", "stop_finding", "Find no more"),
+        Binding("q", "leave", "Leave"),
+    ]
+
+    def __init__(self, desk: RunsDesk) -> None:
+        super().__init__()
+        self._desk = desk
+        self._finding = False
+        self._page = RunsPage(self._picture)
+        self._steady: tuple[object, float] = (None, 0.0)
+        """The chosen place with its row on the screen, and since when it is there."""
+        self._shown: list[Place | None] = []
+        self._answering: set[str] = set()
+        self._in_full = True
+
+    def compose(self) -> ComposeResult:
+        """The page."""
+        yield self._page
+
+    def on_mount(self) -> None:
+        """Draw what changes."""
+        self.set_interval(DRAW_S, self._page.refresh)
+
+    # --- keys
+
+    def on_key(self, event: events.Key) -> None:
+        """Take what is typed to find a run, or the answer to the chosen request."""
+        if self._finding:
+            if event.key == "backspace":
+                self._desk.query = (self._desk.query or "")[:-1]
+            elif event.key == "enter":
+                self._finding = False
+            elif event.is_printable and event.character:
+                self._desk.query = (self._desk.query or "") + event.character
+            else:
+                return
+            event.stop()
+            event.prevent_default()
+            self._page.refresh()
+        elif event.character and event.character in "123456789ysan":
+            event.stop()
+            self._answer(event.character)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Tell whether a key counts: those that are letters, or Enter, not while one types."""
+        if self._finding and action in {"attach", "next_waiting", "find", "leave"}:
+            return False
+        if self._finding and action == "move":
+            return None
+        return super().check_action(action, parameters)
+
+    def action_move(self, by: int) -> None:
+        """Choose another place."""
+        known = self._places()
+        if known and self._desk.chosen is not None:
+            at = known.index(self._desk.chosen) if self._desk.chosen in known else 0
+            self._desk.chosen = known[max(0, min(at + by, len(known) - 1))]
+            self._page.refresh()
+
+    def action_next_waiting(self) -> None:
+        """Choose the next request, after the last the first."""
+        waiting = [place for place in self._places() if place.request]
+        if waiting:
+            at = waiting.index(self._desk.chosen) + 1 if self._desk.chosen in waiting else 0
+            self._desk.chosen = waiting[at % len(waiting)]
+            self._page.refresh()
+
+    def action_find(self) -> None:
+        """Have what is typed find runs."""
+        self._finding, self._desk.query = True, self._desk.query or ""
+
+    def action_stop_finding(self) -> None:
+        """Show all runs again."""
+        self._finding, self._desk.query = False, None
+        self._page.refresh()
+
+    def action_leave(self) -> None:
+        """Leave."""
+        self.dismiss("")
+
+    def action_attach(self) -> None:
+        """Show the run in full, if it goes on; of another, say how to look at it."""
+        place, board = self._desk.chosen, self._desk.board
+        if place is None or board is None:
+            return
+        run = next((each for each in board.runs if each.key == place.run), None)
+        if run is not None and run.live:
+            self.dismiss(run.key)
+        elif run is not None and run.is_plan:
+            row = board.rows()[run.key]
+            left = row.get("status") in {"lost", "paused"}
+            self.notify(f"`vibe plan {'resume' if left else 'report'} {run.key}`", title="it has ended", markup=False)
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose what is clicked; attach to what is chosen."""
+        row = event.screen_y - self._page.region.y - 2
+        place = self._shown[row] if 0 <= row < len(self._shown) else None
+        if place is not None and place == self._desk.chosen:
+            self.action_attach()
+        elif place is not None:
+            self._desk.chosen = place
+            self._page.refresh()
+
+    # --- answers
+
+    def _answer(self, key: str) -> None:
+        waiting = self._waiting()
+        if waiting is None or self._desk.seconds() - self._steady[1] < GUARD_S or waiting.request.id in self._answering:
+            return
+        if not self._in_full:
+            self.notify(IN_FULL, markup=False)
+            return
+        command = answer_of(waiting.request, key, BY)
+        if command is not None and self._desk.send is not None:
+            self._answering.add(waiting.request.id)
+            self.run_worker(self._send(waiting, command, self._desk.send), exit_on_error=False)
+
+    async def _send(self, waiting: Waiting, command: RunCommand, send: Send) -> None:
+        outcome = await send(waiting.run, command)
+        if outcome.state != "done":
+            self.notify(outcome.message, severity="warning", markup=False)
+        self._answering.discard(waiting.request.id)
+
+    def _waiting(self) -> Waiting | None:
+        """The chosen request."""
+        chosen = self._desk.chosen
+        every = () if self._desk.board is None or chosen is None else self._desk.board.waiting
+        return next((each for each in every if chosen and each.request.id == chosen.request), None)
+
+    # --- the picture
+
+    def _places(self) -> list[Place]:
+        if self._desk.board is None:
+            return []
+        return places(self._desk.board.rows(), self._desk.board.requests(), self._desk.query or "")
+
+    def _picture(self, cols: int, rows: int) -> Sequence[Line]:
+        board, cols = self._desk.board, min(cols, MOST_COLUMNS)
+        if board is None or not board.ready.is_set():
+            return [fit([(" vibe", "bold")], cols), fit([], cols), fit([(f" {LOOKING}", "muted")], cols)]
+        runs, requests, now = board.rows(), board.requests(), self._desk.clock()
+        known = places(runs, requests, self._desk.query or "")
+        if self._desk.chosen not in known:
+            self._desk.chosen = self._nearest(known)
+        room = max(1, rows - FRAME)
+        body = self._in_sight(
+            list_body(runs, requests, self._desk.chosen, self._desk.query or "", now, cols), cols, room
+        )
+        self._shown = [place for _, place in body]
+        nothing = [] if body else [fit([(f" {NOT_FOUND if runs else NONE}", "muted")], cols)]
+        lines = [line for line, _ in body] or nothing
+        blank = [fit([], cols)] * (room - len(lines))
+        return [head_line(runs.values(), len(requests), now, cols), fit([], cols), *lines, *blank, self._foot(cols)]
+
+    def _in_sight(self, body: list[tuple[Line, Place | None]], cols: int, room: int) -> list[tuple[Line, Place | None]]:
+        """The part of the list that there is room for, around the chosen place, with all of what is asked there."""
+        at = end = max((row for row, (_, place) in enumerate(body) if place == self._desk.chosen), default=0)
+        waiting = self._waiting()
+        if waiting is not None:
+            detail = request_detail(waiting.request, cols)
+            self._in_full = len(detail) < room
+            note = fit([(f"     … {IN_FULL}", "warn")], cols)
+            shown = detail if self._in_full else [*detail[: max(0, room - 2)], note]
+            body[at + 1 : at + 1] = [(line, self._desk.chosen) for line in shown]
+            end = at + len(shown)
+        first = max(0, min(at - room // 3, len(body) - room), end - room + 1)
+        steady = (self._desk.chosen, at - first)
+        if steady != self._steady[0]:
+            self._steady = (steady, self._desk.seconds())
+        return body[first : first + room]
+
+    def _nearest(self, known: Sequence[Place]) -> Place | None:
+        """The place in the row of one that is gone: what it was of, else the first."""
+        same = [place for place in known if self._desk.chosen is not None and place.run == self._desk.chosen.run]
+        return next(iter(same or known), None)
+
+    def _foot(self, cols: int) -> Line:
+        if self._desk.query is not None:
+            cursor = ("▏" if self._finding else "", "accent")
+            return spread([(" / ", "bold accent"), (self._desk.query, ""), cursor], [("Esc all ", "muted")], cols)
+        pieces: Line = [(" ", "")]
+        for key, word in KEYS:
+            pieces += [(key, "bold accent"), (f" {word}   ", "muted")]
+        return fit(pieces, cols)
