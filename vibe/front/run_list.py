@@ -71,20 +71,20 @@ def grouped(rows: Mapping[str, Row], query: str = "") -> dict[str, list[str]]:
     return {name: keys for name, keys in groups.items() if keys}
 
 
-class Place(Struct, frozen=True):
+class ListPlace(Struct, frozen=True):
     """A place in the list: a run, or something that it asks."""
 
     run: str
     request: str = ""
 
 
-def places(rows: Mapping[str, Row], requests: Mapping[str, Row], query: str = "") -> list[Place]:
-    """What can be chosen, in the order of the list: runs, and in place of one that asks what it asks."""
-    asked: dict[str, list[Place]] = {}
+def places(rows: Mapping[str, Row], requests: Mapping[str, Row], query: str = "") -> list[ListPlace]:
+    """All that can be chosen, in the order of the list: runs, and in place of one that asks what it asks."""
+    asked: dict[str, list[ListPlace]] = {}
     for request_id, row in requests.items():
-        asked.setdefault(row["run"], []).append(Place(row["run"], request_id))
+        asked.setdefault(row["run"], []).append(ListPlace(row["run"], request_id))
     runs = (key for keys in grouped(rows, query).values() for key in keys)
-    return [place for key in runs for place in asked.get(key) or [Place(key)]]
+    return [place for key in runs for place in asked.get(key) or [ListPlace(key)]]
 
 
 def head_line(rows: Iterable[Row], requests: int, now: float, cols: int) -> Line:
@@ -125,10 +125,10 @@ def request_line(row: Row, cols: int) -> Line:
 
 
 def list_body(
-    rows: Mapping[str, Row], requests: Mapping[str, Row], chosen: Place | None, query: str, now: float, cols: int
-) -> list[tuple[Line, Place | None]]:
+    rows: Mapping[str, Row], requests: Mapping[str, Row], chosen: ListPlace | None, query: str, now: float, cols: int
+) -> list[tuple[Line, ListPlace | None]]:
     """The lines of the list in exactly so many cells, each with the place it stands for."""
-    body: list[tuple[Line, Place | None]] = []
+    body: list[tuple[Line, ListPlace | None]] = []
     heading = run = ""
     for place in places(rows, requests, query):
         row = rows[place.run]

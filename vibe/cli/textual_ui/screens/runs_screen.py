@@ -16,7 +16,7 @@ from textual.widget import Widget
 
 from vibe.cli.textual_ui.log.rows import drawn
 from vibe.front.cells import Line, fit, spread
-from vibe.front.run_list import Place, answer_of, head_line, list_body, places, request_detail
+from vibe.front.run_list import ListPlace, answer_of, head_line, list_body, places, request_detail
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -58,7 +58,7 @@ class RunsDesk(Struct, kw_only=True):
 
     board: Board | None = None
     send: Send | None = None
-    chosen: Place | None = None
+    chosen: ListPlace | None = None
     query: str | None = None
     clock: Callable[[], float] = time.time
     seconds: Callable[[], float] = time.monotonic
@@ -100,7 +100,7 @@ class RunsScreen(Screen[str]):
         self._page = RunsPage(self._picture)
         self._steady: tuple[object, float] = (None, 0.0)
         """The chosen place with its row on the screen, and since when it is there."""
-        self._shown: list[Place | None] = []
+        self._shown: list[ListPlace | None] = []
         self._answering: set[str] = set()
         self._in_full = True
 
@@ -184,7 +184,7 @@ class RunsScreen(Screen[str]):
 
     def on_click(self, event: events.Click) -> None:
         """Choose what is clicked; attach to what is chosen."""
-        row = event.screen_y - self._page.region.y - 2
+        row = event.screen_y - 2
         place = self._shown[row] if 0 <= row < len(self._shown) else None
         if place is not None and place == self._desk.chosen:
             self.action_attach()
@@ -214,16 +214,15 @@ class RunsScreen(Screen[str]):
 
     def _waiting(self) -> Waiting | None:
         """The chosen request."""
-        chosen = self._desk.chosen
-        every = () if self._desk.board is None or chosen is None else self._desk.board.waiting
+        chosen, board = self._desk.chosen, self._desk.board
+        every = () if board is None or chosen is None else board.waiting
         return next((each for each in every if chosen and each.request.id == chosen.request), None)
 
     # --- the picture
 
-    def _places(self) -> list[Place]:
-        if self._desk.board is None:
-            return []
-        return places(self._desk.board.rows(), self._desk.board.requests(), self._desk.query or "")
+    def _places(self) -> list[ListPlace]:
+        board = self._desk.board
+        return [] if board is None else places(board.rows(), board.requests(), self._desk.query or "")
 
     def _picture(self, cols: int, rows: int) -> Sequence[Line]:
         board, cols = self._desk.board, min(cols, MOST_COLUMNS)
@@ -243,7 +242,9 @@ class RunsScreen(Screen[str]):
         blank = [fit([], cols)] * (room - len(lines))
         return [head_line(runs.values(), len(requests), now, cols), fit([], cols), *lines, *blank, self._foot(cols)]
 
-    def _in_sight(self, body: list[tuple[Line, Place | None]], cols: int, room: int) -> list[tuple[Line, Place | None]]:
+    def _in_sight(
+        self, body: list[tuple[Line, ListPlace | None]], cols: int, room: int
+    ) -> list[tuple[Line, ListPlace | None]]:
         """The part of the list that there is room for, around the chosen place, with all of what is asked there."""
         at = end = max((row for row, (_, place) in enumerate(body) if place == self._desk.chosen), default=0)
         waiting = self._waiting()
@@ -260,9 +261,10 @@ class RunsScreen(Screen[str]):
             self._steady = (steady, self._desk.seconds())
         return body[first : first + room]
 
-    def _nearest(self, known: Sequence[Place]) -> Place | None:
+    def _nearest(self, known: Sequence[ListPlace]) -> ListPlace | None:
         """The place in the row of one that is gone: what it was of, else the first."""
-        same = [place for place in known if self._desk.chosen is not None and place.run == self._desk.chosen.run]
+        chosen = self._desk.chosen
+        same = [place for place in known if chosen is not None and place.run == chosen.run]
         return next(iter(same or known), None)
 
     def _foot(self, cols: int) -> Line:
