@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 
 from ipc.events import CommandDisplay
-from vibe.core.tools.background import BackgroundCommands
 from vibe.core.tools.base import (
     BaseTool,
     BaseToolConfig,
@@ -240,9 +239,9 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
                 if not is_moved:
                     await line.running.stop()
                     aside = await line.shell.put_aside()
-            if is_moved and ctx.background is not None:
+            if is_moved:
                 line.running.run_on()
-                yield self._adopted(args, ctx.background, line, ctx.tool_call_id, said)
+                yield self._adopted(args, ctx, line, said)
                 return
             if starts == MOST_STARTS or not line.shell.is_unbegun(line.running.result()):
                 break
@@ -373,14 +372,14 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         if ctx.background is None:
             raise ToolError("no command can run in the background here: run it without `background`")
         ctx.background.check_room()
-        return self._adopted(args, ctx.background, await self._started(args, ctx), ctx.tool_call_id)
+        return self._adopted(args, ctx, await self._started(args, ctx))
 
     @staticmethod
-    def _adopted(
-        args: BashArgs, background: BackgroundCommands, line: _Line, call_id: str, said: str = ""
-    ) -> BashResult:
+    def _adopted(args: BashArgs, ctx: InvokeContext, line: _Line, said: str = "") -> BashResult:
         """Leave a line that runs to the background commands; ``said`` is what it printed so far."""
-        handle = background.adopt(line.running, args.command, line.shell.put_aside, tool_call_id=call_id)
+        aside, call_id = line.shell.put_aside, ctx.tool_call_id
+        known = ctx.background
+        handle = "" if known is None else known.adopt(line.running, args.command, aside, tool_call_id=call_id)
         by = "" if args.background else "the user had it run on: "
         note = f"[{by}runs in the background as {handle}; read or stop it with the tool `background`]"
         return BashResult(command=args.command, stdout=said, stderr="", returncode=0, note=note, handle=handle)
