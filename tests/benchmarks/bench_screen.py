@@ -4,7 +4,6 @@
 
 The installed ``vibe`` in a pseudo terminal of 120 by 36. Its start is measured turn about with a bare Textual application
 that has one line to type on: from exec to the first key that is drawn, typed before the program was there. Key latency is
-import msgspec
 from a write to the terminal to the drawn character, at rest, and while a model streams 200 tokens a second into the chat and
 a plan's eight agents work beside it. A bound that is broken makes the exit code 1.
 """
@@ -26,6 +25,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
+from random import Random
 from subprocess import Popen
 from typing import Any
 
@@ -53,7 +53,9 @@ AGENTS, TOKENS_PER_SECOND, TOKEN_CHARACTERS = 8, 200, 4
 PARAGRAPH = 25
 """Times some words in a paragraph of what streams: 600 characters."""
 SECONDS = 60.0
-SETTLE_SECONDS, IDLE_SECONDS, BETWEEN_KEYS, CALM = 3.0, 5.0, 0.08, 0.05
+SETTLE_SECONDS, IDLE_SECONDS, CALM = 3.0, 5.0, 0.05
+BETWEEN_KEYS = (0.03, 0.18)
+"""Of irregular length: keys in step with the frames of what streams would all meet one, or none."""
 BOUND_START, BOUND_KEY_MS, BOUND_OPEN_S, BOUND_REQUEST_MS, BOUND_STOP_MS = 2.0, 50.0, 1.0, 30.0, 200.0
 BOUND_IDLE, BOUND_MB = 1.0, 120.0
 Figures = dict[str, list[float]]
@@ -98,12 +100,12 @@ class Person:
 
     def keys(self, seconds: float) -> list[float]:
         """Milliseconds of the keys that are typed in so much time."""
-        end, found = time.perf_counter() + seconds, list[float]()
+        end, found, pauses = time.perf_counter() + seconds, list[float](), Random(0)
         for letter in cycle(LETTERS):
             if time.perf_counter() > end:
                 return found
             found.append(1e3 * self.seconds_to(letter, letter))
-            time.sleep(BETWEEN_KEYS)
+            time.sleep(pauses.uniform(*BETWEEN_KEYS))
         return found
 
     def processor(self) -> float:

@@ -776,3 +776,63 @@ def test_shift_tab_goes_through_three_modes_and_everything_is_approved_only_by_n
     tmux.wait_for(" asks · ")
     tmux.press("C-d")
     tmux.wait_for("EXIT 0")
+
+
+class CountedKeys:
+    """A person whose keys are counted until what they want is on the screen."""
+
+    def __init__(self, tmux: Tmux) -> None:
+        self.tmux = tmux
+        self.count = 0
+
+    def press(self, *keys: str) -> None:
+        self.count += len(keys)
+        self.tmux.press(*keys)
+
+    def taken(self, seen: str) -> int:
+        """Wait for a text, and return the keys since the last time."""
+        self.tmux.wait_for(seen)
+        count, self.count = self.count, 0
+        return count
+
+
+def test_what_people_do_every_day_takes_few_keys(vibe: VibeCommand, tmux: Tmux, write_plan: Callable[..., str]) -> None:
+    long = "\n\n".join(f"paragraph {number}" for number in range(100))
+    vibe.replay(turns(bash("echo new > made.txt"), {"text": long}))
+    vibe.at(tmux, "make it")
+    person = CountedKeys(tmux)
+    tmux.wait_for("y yes")
+    person.press("y")
+    assert person.taken("paragraph 99") == 1, "to approve a call"
+    until(lambda: not any("Esc stops" in line for line in tmux.screen()))
+
+    person.press("PageUp")
+    until(lambda: "paragraph 99" not in "".join(tmux.screen()))
+    assert person.taken("paragraph 8") == 1, "to look a page up"
+    person.press("PageDown")
+    assert person.taken("paragraph 99") == 1, "to come back"
+
+    person.press("C-p", "t", "h", "Enter")
+    tmux.wait_for("▸ follow the terminal")
+    person.press("Down")
+    assert person.taken("▸ vibe-dark") <= 5, "to look at a theme"
+    person.press("Escape")
+    until(lambda: not any("▸ vibe-dark" in line for line in tmux.screen()))
+    person.count = 0
+
+    person.press("Escape", "Escape")
+    tmux.wait_for("made.txt  deleted (new since then)")
+    person.press("Enter")
+    assert person.taken("1 file restored") <= 5, "to go back to before a prompt"
+    person.press("C-u")
+
+    tmux.type(f"/plan load {write_plan(command_step('build', 'test -e gate'))}")
+    tmux.wait_for("accept and run")
+    tmux.press("a")
+    tmux.wait_for("Failed  build")
+    (vibe.workdir / "gate").touch()
+    person.count = 0
+    person.press("r")
+    assert person.taken("Plan completed") == 1, "to try a failed step again"
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")

@@ -114,6 +114,9 @@ class ScriptedTerminal:
         self._timed_out = False
         self._lost = ""
 
+    def run_on(self) -> None:
+        """It has all the time there is."""
+
     async def next_output(self) -> Sequence[OutputPiece] | None:
         """Play the next piece."""
         if self.is_stopped:
@@ -189,6 +192,10 @@ class SystemTerminal:
         self._deadline = float("inf") if order.timeout is None else self._started + order.timeout
         self._timed_out = False
         self._is_stopped = False
+
+    def run_on(self) -> None:
+        """Have it run for as long as it takes."""
+        self._deadline = float("inf")
 
     async def next_output(self) -> Sequence[OutputPiece] | None:
         """Wait for what is on the screen next."""

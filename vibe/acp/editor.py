@@ -319,6 +319,10 @@ class EditorTerminal:
         await self.stop()
         return (self._output.take_live(final=True),)
 
+    def run_on(self) -> None:
+        """Have it run for as long as it takes."""
+        self._deadline = float("inf")
+
     async def stop(self) -> None:
         """End it, take what it printed last, and give the terminal back; shielded, harmless twice."""
         if self._is_stopped:

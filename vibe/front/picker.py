@@ -64,12 +64,13 @@ class PickState(Struct, kw_only=True):
 
 
 def fitting(rows: Sequence[PickRow], query: str, found: Collection[str] = ()) -> list[PickRow]:
-    """The rows that have all words of a query, and those whose lines were ``found`` otherwise."""
+    """The rows that have all words of a query, commands of that name first, and those ``found`` otherwise."""
     words = query.casefold().split()
     texts = (f"{row.title} {row.fact} {row.words} {row.line}".casefold() for row in rows)
-    return [
-        row for row, text in zip(rows, texts, strict=True) if row.line in found or all(word in text for word in words)
-    ]
+    fits = (
+        row for row, text in zip(rows, texts, strict=True) if row.line in found or all(map(text.__contains__, words))
+    )
+    return sorted(fits, key=lambda row: not row.line.startswith(f"/{query.strip()}"))
 
 
 def told(title: str, facts: Iterable[tuple[str, str]]) -> list[Line]:

@@ -22,15 +22,17 @@ COMMANDS: Final = frozenset({"bash", "shell"})
 PROPOSE: Final = "propose_plan"
 """The tool that waits for what a person says of a plan."""
 LONGEST: Final = 200
-SPARED_FIRST: Final = ("speed", "tokens", "keys", "time")
+SPARED_FIRST: Final = ("speed", "tokens", "back", "keys", "time")
 """Parts that go, one after the other, where the line is too short for all."""
 STOP: Final = "Esc stops"
+SEND_BACK: Final = " · F8 to the background"
 
 
 class CurrentWork(Struct, frozen=True, kw_only=True):
     """Something that an agent is at. ``since`` is when it began, ``heard_at`` when it was heard of last.
 
-    Both are unix seconds; ``heard_at`` is None where nothing is to be heard. ``streamed`` are the characters that came
+    Both are unix seconds; ``heard_at`` is None where nothing is to be heard. ``goes_back``: it can be sent to the
+    background. ``streamed`` are the characters that came
     from the model within ``streaming_s`` seconds.
     """
 
@@ -38,6 +40,7 @@ class CurrentWork(Struct, frozen=True, kw_only=True):
     since: float
     heard_at: float | None = None
     is_command: bool = False
+    goes_back: bool = False
     streamed: int = 0
     streaming_s: float = 0.0
 
@@ -70,6 +73,7 @@ def _call(calls: list[CallView]) -> CurrentWork:
         since=call.began_at,
         heard_at=max(call.until, call.began_at) if is_command else None,
         is_command=is_command,
+        goes_back=call.tool == "bash",
     )
 
 
@@ -88,13 +92,13 @@ def working_line(work: CurrentWork, now: float, cells: int, beat: int) -> Line:
     """The row at ``now`` (unix seconds), in exactly so many cells; ``beat`` is the picture of the spinner."""
     silence = _silence(work, now)
     parts = _parts(work, now, silence)
-    keys = STOP
+    keys = STOP + SEND_BACK * work.goes_back
     lead: Line = [(SPINNER[beat % len(SPINNER)], "accent"), (f" {one_line(work.words, LONGEST)}", "")]
     for spare in SPARED_FIRST:
         if cells_of([*lead, *parts.values()]) + len(keys) + 2 * bool(keys) <= cells:
             break
         parts.pop(spare, None)
-        keys = "" if spare == "keys" else keys
+        keys = {"back": STOP, "keys": ""}.get(spare, keys)
     return spread([*lead, *parts.values()], [(keys, "muted")] if keys else [], cells)
 
 

@@ -192,3 +192,17 @@ def test_who_fixes_what_its_check_found_says_so_with_the_time_that_has_passed() 
         "[3:03] s: fixing it: edit shop/cart.py",
         "[4:04] s: read shop/cart.py",
     ]
+
+
+def test_a_step_that_fixed_itself_says_so_and_in_how_many_tries() -> None:
+    begun = PlanStartedEvent(
+        plan_id="p", goal="g", steps=(StepOutline(id="s", title="Do it", mode="code"),), max_parallel_steps=1
+    )
+    checked = structs.replace(called("command", "make", purpose="verify"), plan_id="p")
+    failed = structs.replace(ended("command", "error", "E"), plan_id="p")
+    start, done = (
+        structs.replace(each, plan_id="p")
+        for each in (moved("pending", "in_progress"), moved("in_progress", "completed", took=18.0))
+    )
+
+    assert written(begun, start, checked, failed, done)[-1].endswith("s done, 18 s, fixed itself, 2 tries")

@@ -62,6 +62,7 @@ class Conversation:
     def __init__(self, parts: ConversationParts) -> None:
         self._parts = parts
         self.session, self.channel, self.servers = parts.session, parts.channel, parts.servers
+        self.background = parts.background
         self.conversation_id = parts.session.session_id
         self._sink = TaggingSink(
             parts.channel.sink,

@@ -130,7 +130,7 @@ class Attention:
             self._sign("vibe has answered")
 
 
-FRAME_SECONDS = 0.05
+FRAME_SECONDS = 0.08
 """Between two looks at what changed: what comes alone is shown at once."""
 AWAY_SECONDS = 120.0
 """The absence after which the person is told what happened meanwhile."""
@@ -171,6 +171,7 @@ class VibeApp(App[None]):
         Binding("ctrl+z", "rest", "Go to the shell; fg comes back", priority=True, show=False),
         Binding("ctrl+p", "show('palette')", "All commands", priority=True, show=False),
         Binding("f1", "show('help')", "Help", priority=True, show=False),
+        Binding("f8", "send_back", "The command that runs: to the background", show=False),
         Binding("shift+tab", "next_mode", "Mode: the next one", priority=True, show=False),
     ]
 
@@ -345,6 +346,11 @@ class VibeApp(App[None]):
     def action_toggle_calls(self) -> None:
         """Fold or unfold all calls of tools."""
         self.chat_screen.log_view.toggle_all_calls()
+
+    def _action_send_back(self) -> None:
+        """Have the agent go on while the command that it waits for runs on."""
+        if self.controller.chat is not None:
+            self.controller.chat.send_back()
 
     def action_next_mode(self) -> None:
         """Go on in the next mode; with a panel in the line's place, look at the one before."""

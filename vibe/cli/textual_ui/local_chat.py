@@ -265,6 +265,11 @@ class LocalChat:
         """Stop the agent, or else the model that plans, at once; False: neither is at work."""
         return self._conversation.interrupt() or self._talk.plans.interrupt()
 
+    def send_back(self) -> None:
+        """Have the command that the agent waits for run on in the background."""
+        if not self._conversation.background.send_back():
+            self._stage.say("no command of the agent is running")
+
     def shell(self, command: str, *, tell_model: bool) -> None:
         """Run the person's own command line."""
         self._talk.begin(self._shell, command, tell_model)

@@ -91,6 +91,10 @@ class RemoteChat:
         self._wish(Interrupt(by=BY))
         return True
 
+    def send_back(self) -> None:
+        """Refuse it."""
+        self._stage.say("send commands to the background where the run was started")
+
     def shell(self, command: str, *, tell_model: bool) -> None:  # noqa: ARG002  there is no way to run it
         """Refuse it."""
         self._stage.give_back(f"!{command}", "a run of another process takes no shell commands: use another terminal")

@@ -105,12 +105,20 @@ class BackgroundCommands:
     def __init__(self, group: TaskGroup) -> None:
         self._group = group
         self._commands: dict[str, _Command] = {}
+        self.in_front = set[anyio.Event]()
+        """One for each command that the agent waits for; it is set where the command is to be adopted instead."""
         self._sink: EventSink | None = None
         self._masked: Callable[[str], str] = str
 
     def announce(self, sink: EventSink, masked: Callable[[str], str]) -> None:
         """Have ``sink`` told from now on what starts and ends, ``masked``."""
         self._sink, self._masked = sink, masked
+
+    def send_back(self) -> bool:
+        """Have the commands that the agent waits for run on in the background; False: it waits for none."""
+        for wish in self.in_front:
+            wish.set()
+        return bool(self.in_front)
 
     def check_room(self) -> None:
         """See that one more may start.

@@ -70,6 +70,10 @@ class StartedCommand(Protocol):
         """Wait for a moment and return what it printed since the last call, if anything; None once it has ended."""
         ...
 
+    def run_on(self) -> None:
+        """Have it run for as long as it takes."""
+        ...
+
     async def stop(self) -> None:
         """End everything it started and take what it printed last.
 

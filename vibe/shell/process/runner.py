@@ -386,6 +386,10 @@ class RunningCommand:
         await self.stop()
         return self._live(final=True)
 
+    def run_on(self) -> None:
+        """Have it run for as long as it takes."""
+        self._deadline = None
+
     async def stop(self) -> None:
         """End everything it started and read what is left to read; shielded from cancellation, harmless twice."""
         if self._stopped:

@@ -61,6 +61,10 @@ class Chat(Protocol):
         """Stop the agent at once; False: it is not at work."""
         ...
 
+    def send_back(self) -> None:
+        """Have the command that the agent waits for run on in the background."""
+        ...
+
     def shell(self, command: str, *, tell_model: bool) -> None:
         """Run the person's own command line; the stage hears when it has ended."""
         ...

@@ -22,7 +22,7 @@ def has_text(entry: LogEntry, text: str) -> bool:
     return text in f"{entry.title}\n{entry.text}\n{entry.diff}".casefold()
 
 
-FRAME_S: Final = 0.08
+FRAME_S: Final = 0.1
 """Between two paintings of what streams; more where one takes long."""
 REST: Final = 3
 """Times as long as a painting took, until the next: keys come first."""
@@ -108,7 +108,7 @@ class ChatLog(PaintedSheet, can_focus=True):
             self.post_message(self.OlderWanted())
 
     def changed(self, entry: LogEntry) -> None:
-        """Show an entry as it is now. Of what streams, 12 states a second are shown at most, and the last."""
+        """Show an entry as it is now. Of what streams, 10 states a second are shown at most, and the last."""
         if entry.index < 0:
             return
         if entry.draw is not None and entry.is_open and not self.shows(entry):
@@ -249,6 +249,12 @@ class ChatLog(PaintedSheet, can_focus=True):
             index = max(0, min(self._marked.index + step, len(entries) - 1))
         self._marked = entries[index]
         self._show_heading(self._marked)
+
+    def unmark(self) -> bool:
+        """Have no entry marked; False: none was."""
+        was, self._marked = self._marked, None
+        self.refresh()
+        return was is not None
 
     def action_choose(self) -> None:
         """Fold or open the marked entry, else the last one in sight that folds."""

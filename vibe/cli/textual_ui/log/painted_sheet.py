@@ -14,7 +14,7 @@ from rich.segment import Segment
 from rich.style import Style as RichStyle
 from textual import events, on
 from textual.binding import Binding, BindingType
-from textual.geometry import Offset, Size
+from textual.geometry import Offset, Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
@@ -227,6 +227,13 @@ class SheetView(ScrollView):
     def _end(self) -> int:
         return max(0, self._sheet.height - self._rows_shown)
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return lines of the screen; whole as they are made, there is nothing around them that Textual would paint."""
+        strips, ground = [self.render_line(y) for y in crop.line_range], self.background_colors[1]
+        for each in self.get_line_filters():
+            strips = [strip.apply_filter(each, ground) for strip in strips]
+        return strips if crop.width == self.size.width else [strip.crop(*crop.column_span) for strip in strips]
+
     def to_end(self) -> None:
         """Show the end, and go on with it."""
         if not self._sheet.cols:
@@ -280,7 +287,9 @@ class SheetView(ScrollView):
     def _set_y(self, y: int) -> None:
         """The only way it moves itself: height first, offset second."""
         self._is_moving = True
-        self.virtual_size = Size(self._sheet.cols, self._sheet.height)
+        size = Size(self._sheet.cols, self._sheet.height)
+        self.set_reactive(cast("Any", Widget.virtual_size), size)  # no other widget moves by it: no layout
+        self.vertical_scrollbar.window_virtual_size = self._sheet.height
         self.scroll_target_y = self.scroll_y = max(0, min(y, self._end))
         self._is_moving = False
         self._follow = self.scroll_offset.y >= self._end

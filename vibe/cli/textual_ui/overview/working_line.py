@@ -59,4 +59,4 @@ def work_in(view: View, agent_id: str) -> CurrentWork | None:
             return work
     writer = planner(view)
     work = None if writer is None or not is_busy(writer) else work_of(writer)
-    return None if work is None else replace(work, words=f"planning · {work.words}")
+    return None if work is None else replace(work, words=f"planning · {work.words}", goes_back=False)

@@ -10,6 +10,7 @@ from typing import ClassVar, Final, cast
 
 from msgspec import Struct
 from textual import events, on
+from textual.actions import SkipAction
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
@@ -129,8 +130,8 @@ class AgentScreen(Screen[None]):
             self._panel[1].asleep = False
 
     def on_key(self, event: events.Key) -> None:
-        """Give a key to the panel."""
-        if self._panel is not None and self.focused is self.body:
+        """Give a key to the panel; Esc leads back, and answers nothing."""
+        if self._panel is not None and self.focused is self.body and event.key != "escape":
             self._panel[1].on_key(event)
 
     @on(PanelFrame.PutOff)
@@ -153,7 +154,7 @@ class AgentScreen(Screen[None]):
         if tile is not None and tile.plan is not None and tile.step is not None and tile.step.files:
             self.desk.chat.command(f"/review {tile.plan.id}")
 
-    def action_talk(self) -> None:
+    def action_talk(self, _key: str = "") -> None:
         """Open the line for the agent."""
         tile = self.tile
         if tile is not None and fleet.hears(tile) is not None:
@@ -198,7 +199,7 @@ class TranscriptScreen(AgentScreen):
 
     DEFAULT_CSS = "TranscriptScreen .head { height: 2; margin-bottom: 1; }"
     BINDINGS: ClassVar[list[BindingType]] = [
-        at_once("s", "talk", "Tell it something"),
+        at_once("s", "talk('s')", "Tell it something"),
         at_once("left", "next_agent(-1)", "Agent before"),
         at_once("right", "next_agent(1)", "Next agent"),
     ]
@@ -249,6 +250,17 @@ class TranscriptScreen(AgentScreen):
         """Show what was before."""
         message.stop()
         self.run_worker(self._presenter.show_older(), group="older")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Tell whether a key counts: ``s`` means something else to a panel, and ``k`` once an entry is marked."""
+        if (parameters == ("s",) and self._panel is not None) or (parameters == ("skip",) and self._log.takes("k")):
+            return False
+        return super().check_action(action, parameters)
+
+    def action_leave_log(self) -> None:
+        """Have no entry marked, or else leave."""
+        if not self._log.unmark():
+            raise SkipAction
 
     def action_next_agent(self, by: int) -> None:
         """Show the next agent, or the one before."""

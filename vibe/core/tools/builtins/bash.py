@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from anyio import to_thread
+from anyio import Event, to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
@@ -226,16 +226,38 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         while True:
             starts += 1
             line = await self._started(args, ctx)
-            running = line.running
+            said, wish, is_moved, aside = "", Event(), False, ""
+            waited_for = set[Event]() if ctx.background is None else ctx.background.in_front
+            waited_for.add(wish)
             try:
-                async for shown in self._printed_by(running, ctx.tool_call_id):
+                async for shown in self._printed_by(line.running, ctx.tool_call_id, wish):
+                    said = (said + shown.message)[-self.config.max_output_bytes :]
                     yield shown
+                is_moved = wish.is_set()
             finally:
-                await running.stop()
-                aside = await line.shell.put_aside()
-            finished = running.result()
-            if starts == MOST_STARTS or not line.shell.is_unbegun(finished):
+                waited_for.discard(wish)
+                if not is_moved:
+                    await line.running.stop()
+                    aside = await line.shell.put_aside()
+            if is_moved:
+                line.running.run_on()
+                yield self._adopted(args, ctx, line, said)
+                return
+            if starts == MOST_STARTS or not line.shell.is_unbegun(line.running.result()):
                 break
+        result = self._ended(args, ctx, line, aside)
+        if line.tells:
+            told = line.running.result().report or b""
+            result.note = await to_thread.run_sync(self._keep, result.note, told, line, ctx.workspace)
+        yield result
+
+    def _ended(self, args: BashArgs, ctx: InvokeContext, line: _Line, aside: str) -> BashResult:
+        """Return the result of a line that has ended; ``aside`` is what became of its sandbox.
+
+        Raises:
+            ToolError: it took too long, or its terminal is gone.
+        """
+        finished = line.running.result()
         left = f"[{finished.left_running}; use `background` for what is to run on]" if finished.left_running else ""
         notes = (left, line.shell.note(finished), aside, READ_ONLY_NOTE if ctx.read_only else "")
         result = BashResult(
@@ -260,13 +282,13 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         lacked = lacking(finished.stdout, finished.stderr, finished.exit_code) if ctx.read_only else ""
         if lacked:
             raise ReadOnlyRefusedError(lacked, _printed(result))
-        if line.tells:
-            told = finished.report or b""
-            result.note = await to_thread.run_sync(self._keep, result.note, told, line, ctx.workspace)
-        yield result
+        return result
 
-    async def _printed_by(self, running: StartedCommand, call_id: str) -> AsyncGenerator[ToolStreamLine, None]:
-        while (pieces := await running.next_output()) is not None:
+    async def _printed_by(
+        self, running: StartedCommand, call_id: str, wish: Event
+    ) -> AsyncGenerator[ToolStreamLine, None]:
+        """Yield what it prints, until it ends, or a wish comes to have it in the background."""
+        while not wish.is_set() and (pieces := await running.next_output()) is not None:
             for piece in filter(lambda piece: piece.text, pieces):
                 yield ToolStreamLine(
                     tool_name=self.get_name(),
@@ -350,10 +372,17 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         if ctx.background is None:
             raise ToolError("no command can run in the background here: run it without `background`")
         ctx.background.check_room()
-        line = await self._started(args, ctx)
-        handle = ctx.background.adopt(line.running, args.command, line.shell.put_aside, tool_call_id=ctx.tool_call_id)
-        note = f"[runs in the background as {handle}; read or stop it with the tool `background`]"
-        return BashResult(command=args.command, stdout="", stderr="", returncode=0, note=note, handle=handle)
+        return self._adopted(args, ctx, await self._started(args, ctx))
+
+    @staticmethod
+    def _adopted(args: BashArgs, ctx: InvokeContext, line: _Line, said: str = "") -> BashResult:
+        """Leave a line that runs to the background commands; ``said`` is what it printed so far."""
+        aside, call_id = line.shell.put_aside, ctx.tool_call_id
+        known = ctx.background
+        handle = "" if known is None else known.adopt(line.running, args.command, aside, tool_call_id=call_id)
+        by = "" if args.background else "the user had it run on: "
+        note = f"[{by}runs in the background as {handle}; read or stop it with the tool `background`]"
+        return BashResult(command=args.command, stdout=said, stderr="", returncode=0, note=note, handle=handle)
 
     def assess(self, args: BashArgs, workspace: Workspace) -> Assessment:
         """Judge every command of the line where it would run now, with every path followed to where it leads.

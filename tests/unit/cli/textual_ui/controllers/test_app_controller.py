@@ -32,6 +32,9 @@ class ScriptedChat:
         self.done.append(("interrupt", ""))
         return self.is_busy
 
+    def send_back(self) -> None:
+        self.done.append(("send back", ""))
+
     def shell(self, command: str, *, tell_model: bool) -> None:
         self.done.append(("told shell" if tell_model else "shell", command))
         self.is_busy = True

@@ -1,4 +1,4 @@
-"""The picker over the chat: filtered, moved in, looked at, chosen; the palette and the help; the table of keys."""
+"""The picker over the chat: filtered, moved in, looked at, chosen; the palette and the help."""
 
 from __future__ import annotations
 
@@ -11,23 +11,15 @@ from typing import Any
 import pytest
 from anyio import to_thread
 from textual.app import App
-from textual.binding import Binding
-from textual.dom import DOMNode
 from textual.events import Paste
 from textual.pilot import Pilot
 
 from tests.unit.cli.textual_ui import scenes
 from tests.unit.cli.textual_ui.scenes import Scene, Stage, made_app, played
-from vibe.cli.textual_ui.app import VibeApp
-from vibe.cli.textual_ui.chat_screen import ChatScreen
-from vibe.cli.textual_ui.input.prompt_area import PromptArea
-from vibe.cli.textual_ui.input.prompt_input import PromptInput
 from vibe.cli.textual_ui.log.chat_log import ChatLog
-from vibe.cli.textual_ui.log.painted_sheet import LETTERS
 from vibe.cli.textual_ui.screens import picker_screen
 from vibe.cli.textual_ui.screens.picker_screen import (
     COMMANDS,
-    LINE_KEYS,
     PickerPage,
     PickerScreen,
     overview_of,
@@ -260,49 +252,6 @@ def test_a_topic_tells_its_commands_and_keys_and_all_keys_are_told_by_where_they
         ["Enter", "Marked", "entry:"],
     ]
     assert topics["Settings"].split("\n") == ["Settings", ""]
-
-
-# --- the table of keys
-
-TABLE = {
-    "line": "enter shift+enter ctrl+j alt+enter up down ctrl+r ctrl+g ctrl+s alt+up tab",
-    "scroll": "pageup pagedown ctrl+home ctrl+end ctrl+up ctrl+down home end",
-    "everywhere": "escape ctrl+c ctrl+d ctrl+p f1 f2 ctrl+t ctrl+o shift+tab",
-    "marked entry": "j k enter m c b tab escape",
-}
-"""The keys that the screen is to have, by where they count."""
-
-
-def bound(*classes: type[DOMNode]) -> list[str]:
-    tables = [
-        base.__dict__.get("BINDINGS", []) for each in classes for base in each.__mro__ if "vibe" in base.__module__
-    ]
-    return [key for table in tables for one in table if isinstance(one, Binding) for key in one.key.split(",")]
-
-
-@pytest.mark.parametrize("where", TABLE)
-def test_each_key_of_the_table_is_taken_where_it_counts(where: str) -> None:
-    in_line = {*PromptInput()._keys, *bound(PromptArea, ChatScreen, VibeApp)}  # pyright: ignore[reportPrivateUsage]
-    taken = set(bound(ChatLog)) if where == "marked entry" else in_line
-
-    assert [key for key in TABLE[where].split() if key not in taken] == []
-
-
-def test_no_key_means_two_things_and_none_in_the_line_is_a_letter() -> None:
-    line = [*PromptInput()._keys, *bound(PromptArea)]  # pyright: ignore[reportPrivateUsage]
-    around = [*bound(ChatScreen), *bound(VibeApp)]
-
-    assert [key for keys in (line, around, bound(ChatLog)) for key, count in Counter(keys).items() if count > 1] == []
-    assert [key for key in (*line, *around) if len(key) == 1] == []
-    assert {*line} & {*around} == {"tab", "escape"}, "the line hands these on where it has no use for them"
-    assert {key for key in bound(ChatLog) if len(key) == 1} == LETTERS
-    assert not {"ctrl+a", "ctrl+b"} & {*line, *around, *bound(ChatLog)}, "they are left to tmux and screen"
-
-
-def test_keys_of_the_line_are_told_as_they_are_taken() -> None:
-    told = {key for names, _ in LINE_KEYS for key in names.split(",")}
-
-    assert told == {*PromptInput()._keys, *bound(PromptArea)} - {"tab", "escape", "backspace"}  # pyright: ignore[reportPrivateUsage]
 
 
 def test_keys_are_shown_as_people_write_them() -> None:

@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anyio import create_task_group, fail_after
+from anyio import create_task_group, fail_after, sleep
 
 from ipc.sink import MemorySink
 from tests.unit.core.tools.builtins.calling import PATH, Caller, make
 from tests.unit.core.tools.watching import alive, gone, pid_in
+from vibe.core.tools.background import background_commands
 from vibe.core.tools.base import ToolPermission
 from vibe.core.tools.builtins import bash
-from vibe.core.tools.builtins.bash import Bash
+from vibe.core.tools.builtins.bash import Bash, BashResult
 from vibe.core.tools.builtins.grep import Grep
 from vibe.core.tools.builtins.read_file import ReadFile
 from vibe.core.tools.builtins.search_replace import SearchReplace
@@ -160,3 +161,30 @@ def test_every_tool_fits_into_the_prompt() -> None:
         size = len(kind.get_description()) + len(json.dumps(kind.get_parameters())) + len(prompt)
         assert size <= 1_200, kind.get_name()
         assert kind.description
+
+
+async def test_a_line_that_is_waited_for_is_sent_to_the_background_with_all_the_time_it_needs(tmp_path: Path) -> None:
+    async with background_commands() as background:
+        caller = Caller(root=tmp_path, background=background)
+        assert not background.send_back()
+        line = "echo one; until [ -e go ]; do sleep 0.05; done; echo two; exit 3"
+        results: list[BashResult] = []
+
+        async def run() -> None:
+            results.append(await caller.call(make(Bash), command=line, timeout=1))
+
+        with fail_after(60):
+            async with create_task_group() as group:
+                group.start_soon(run)
+                while not caller.shown:  # noqa: ASYNC110  there is nothing else to wait for
+                    await sleep(0.02)
+                assert background.send_back()
+            assert (results[0].handle, results[0].stdout) == ("bg1", "one\n")
+            assert "the user had it run on: runs in the background as bg1" in results[0].note
+            assert not background.send_back()
+            await sleep(1.1)
+            (tmp_path / "go").touch()
+            report = await background.report("bg1", wait_seconds=60)
+            while report.exit_code is None:
+                report = await background.report("bg1", wait_seconds=60)
+        assert report.exit_code == 3
