@@ -171,6 +171,7 @@ async def _run(talk: Talk, plan: LoadedPlan | str) -> None:
         model=opening.model if isinstance(plan, LoadedPlan) and not is_sample else None,
         trust=opening.trust,
         accepted=True,
+        session=talk.conversation.session_id,
     )
     session = await open_plan(plan, options, talk.runtime.host, plans.audience())
     with plans.at_work(session):

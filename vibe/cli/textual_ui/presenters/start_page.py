@@ -74,7 +74,8 @@ class StartPage:
 
     def tell(self, facts: StartFacts) -> None:
         """Draw what is known by now; a page without anything on it is put into the log once there is a plan on it."""
-        entry, self.facts = self._entry, replace(facts, is_new=self.facts.is_new)
+        known = self.facts
+        entry, self.facts = self._entry, replace(facts, is_new=known.is_new, with_cards=known.with_cards)
         if entry is None:
             return
         if entry.index >= 0:

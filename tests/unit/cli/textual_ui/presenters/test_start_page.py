@@ -132,7 +132,7 @@ async def test_a_conversation_that_goes_on_has_only_a_plan_that_was_left() -> No
         await on.tell(replace(ALL, project=replace(PROJECT, left=())))
         assert on.page.text().strip() == "earlier"
         await on.tell(ALL)
-        assert "Paused plan  Make receipts and exports right" in on.page.text()
+        assert "▌ Paused plan  1 of 6 done · paused yesterday " in on.page.text()
         assert "Try" not in on.page.text()
         await on.see()
         assert on.start.press("tab")
