@@ -171,7 +171,7 @@ def _cost(cost_usd: float | None) -> str:
 
 
 _WORDS: Final[Mapping[type[e.BaseEvent], Callable[[Any], str]]] = {
-    e.UserMessageEvent: lambda event: f"user: {event.text}",
+    e.UserMessageEvent: lambda event: f"{event.by or 'user'}: {event.text}",
     e.AssistantDeltaEvent: lambda event: f"… {event.text}",
     e.ReasoningDeltaEvent: lambda event: f"(thinking) {event.text}",
     e.AssistantEvent: _answer,

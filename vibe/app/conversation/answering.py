@@ -189,9 +189,9 @@ class Answering:
         self._loop: AgentLoop | None = None
         account.renew(Limits(max_tokens=limits.max_tokens, max_price=limits.max_price))
 
-    def steer(self, text: str) -> bool:
+    def steer(self, text: str, by: str = "") -> bool:
         """Send a message to the agent; False: it has not begun, or has ended."""
-        return self._loop is not None and self._loop.steer(text)
+        return self._loop is not None and self._loop.steer(text, by)
 
     def interrupt(self) -> None:
         """Stop at once."""

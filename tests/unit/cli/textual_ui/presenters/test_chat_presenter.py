@@ -179,6 +179,12 @@ async def test_how_a_command_of_the_person_ended_is_in_the_log() -> None:
         assert chat.said == [("shell", "$ false  exit 3")]
 
 
+async def test_who_steered_from_elsewhere_is_named() -> None:
+    async with shown() as on:
+        on.see(e.UserMessageEvent(text="Mind the tests", origin="steer", by="Ana\x1b[31m", **CHAT), told("And mine"))
+        assert [line for line in on.lines if line] == ["> Mind the tests", "  Ana said", "> And mine"]
+
+
 async def test_what_was_mentioned_is_a_line_and_shows_by_a_key() -> None:
     async with shown() as chat:
         chat.see(told('look at @a.py\n\n<file path="a.py">\nsecret = 1\nb\n</file>'))
