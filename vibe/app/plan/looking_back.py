@@ -1,12 +1,14 @@
-"""Plans of a conversation that is resumed: read back from their journals and those of all runs that worked on them."""
+"""What earlier runs left in journals: the plans of a conversation that is resumed, and what models did in a folder."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Final, TypeAlias
+
+from msgspec import Struct, field
 
 from ipc.codec import decode_event
 from ipc.errors import IpcError
@@ -14,11 +16,13 @@ from ipc.events import (
     AssistantDeltaEvent,
     Event,
     Fact,
+    ModelEndedEvent,
     PlanEditedEvent,
     PlanPausedEvent,
     ReasoningDeltaEvent,
     ToolArgumentsEvent,
     ToolStreamEvent,
+    UsageEvent,
 )
 from ipc.journal import JournalReader
 from ipc.registry import Registry
@@ -37,7 +41,45 @@ MOST_BYTES: Final = 16_000_000
 LOST: Final = "its process ended"
 """Reason of a pause that no process wrote down."""
 
+_OF_MODELS: Final = (b'{"type":"model.ended"', b'{"type":"usage"')
 _Passing: TypeAlias = AssistantDeltaEvent | ReasoningDeltaEvent | ToolArgumentsEvent | ToolStreamEvent
+
+
+class ModelUse(Struct):
+    """What a model did in a folder: its answers, their cost (USD; None: not known), and the waits for first tokens."""
+
+    answers: int = 0
+    cost_usd: float | None = 0.0
+    waits: list[float] = field(default_factory=list[float])
+
+
+def models_used(registry: Registry, workspace: Path) -> dict[str, ModelUse]:
+    """Return what models did in a folder, by their keys, as far as it is kept; reads files."""
+    entries = [*registry.running(), *registry.ended()]
+    paths = [Path(entry.journal) for entry in entries if entry.info.cwd == str(workspace)]
+    found: dict[str, ModelUse] = {}
+    with suppress(OSError, IpcError):
+        for body in chain.from_iterable(map(_bodies, _newest(paths))):
+            event = decode_event(body) if body.startswith(_OF_MODELS) else None
+            if isinstance(event, ModelEndedEvent) and event.status == "ok":
+                use = found.setdefault(event.model, ModelUse())
+                use.answers += 1
+                use.waits += [] if event.first_token_s is None else [event.first_token_s]
+            elif isinstance(event, UsageEvent):
+                use = found.setdefault(event.model, ModelUse())
+                known = use.cost_usd is not None and event.cost_usd is not None
+                use.cost_usd = (use.cost_usd or 0.0) + (event.cost_usd or 0.0) if known else None
+    return found
+
+
+def _newest(paths: Iterable[Path]) -> Iterator[Path]:
+    """Yield journals until they are too much to read at once."""
+    left = MOST_BYTES
+    for path in paths:
+        left -= path.stat().st_size
+        if left < 0:
+            return
+        yield path
 
 
 def plans_of(registry: Registry, sessions: Collection[str]) -> list[PlanView]:
