@@ -37,12 +37,12 @@ def summary_text(ended: PlanRun, *, in_chat: bool = False) -> str:
 
 
 def below_card(ended: PlanRun) -> list[str]:
-    """Return the lines for a chat that neither a plan's card nor the panel of a failed step has."""
+    """Return the lines for a chat that neither a plan's card nor the panel of a failed or a paused one has."""
     lines = [*_troubles(ended), *_sample(ended)]
     if ended.status is PlanStatus.PAUSED:
         steps = ended.record.steps or ()
         done = sum(step.status is StepStatus.COMPLETED for step in steps)
-        return [f"paused at {done}/{len(steps)}", *lines, *_next_commands(ended, in_chat=True)]
+        return [f"paused at {done}/{len(steps)}", *lines]
     is_bounded = ended.record.outcome in {Outcome.LIMIT, Outcome.BLOCKED}
     return [*lines, *(_next_commands(ended, in_chat=True) if is_bounded else ())]
 

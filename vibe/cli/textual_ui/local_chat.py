@@ -13,6 +13,7 @@ from ipc.errors import IpcError
 from ipc.events import AnswerEvent, PlanDecisionEvent, PlanProposedEvent
 from ipc.events import Event as BusEvent
 from ipc.registry import Registry
+from planner.plan.status import PlanStatus
 from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import AgentChange, Opening, PromptLimits, Seat
 from vibe.app.conversation.runtime import Runtime
@@ -108,6 +109,10 @@ class LocalTalk(HeldTalk):
         lines = below_card(run)
         if lines:
             self.say("\n".join(lines).strip())
+        if run.status is PlanStatus.PAUSED and not self._leaving.is_set():
+            start = self._stage.start
+            start.begin(replace(start.facts, is_new=False, with_cards=[str(run.record.plan_id)]))
+            self.begin(self.tell_of_seat)
 
     async def hold(self) -> None:
         """Open the conversation and hold it until ``leave``; what is at work then is interrupted and written down.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from time import monotonic
 from typing import Final
 
@@ -46,7 +47,9 @@ class StartPage:
         """There are empty rows where the keys stood, so that nothing moves while one types."""
 
     def begin(self, facts: StartFacts) -> None:
-        """Stand behind what is in the log from now on, with what is known of a conversation."""
+        """Stand behind what is in the log from now on, with what is known of a conversation; what stood stays."""
+        if self._entry is not None:
+            self._entry.draw = partial(start_lines, self.facts, self._now())
         self._entry = LogEntry("drawn", draw=self._lines)
         self._marked, self._seen_at, self._keeps_rows, self._is_closed = 0, None, False, False
         self.facts = facts
