@@ -128,7 +128,7 @@ def _next_commands(ended: PlanRun, in_chat: bool) -> list[str]:  # noqa: FBT001 
     plan_id = str(ended.record.plan_id)
     if ended.status is PlanStatus.PAUSED:
         goes_on = "/plan resume" if in_chat else f"vibe plan resume {plan_id}"
-        return [*decision_lines(plan_id, ended.open_decisions), f"continue with: {goes_on}"]
+        return [*decision_lines(plan_id, ended.open_decisions, in_chat=in_chat), f"continue with: {goes_on}"]
     if ended.status is not PlanStatus.FAILED:
         return []
     failed = [step.id for step in ended.record.steps or () if step.status is StepStatus.FAILED]
