@@ -151,7 +151,7 @@ def _left(home: Path, workdir: Path) -> list[PlanSummary]:
 
 
 def _ahead(home: Path, plan: PlanSummary) -> Expectation | None:
-    """What a plan that was left will still take; None: it is not known."""
+    """Return the expectation of the rest of a plan that was left; None: it is not known."""
     with suppress(VibeError):
         _, state = current_state(find_plan(home, plan.plan_id))
         steps = [step.outline for step in state.steps.values() if not step.status.is_final]

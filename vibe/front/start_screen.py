@@ -254,7 +254,7 @@ def _paused(facts: StartFacts, now: float, room: int, marked: int | None) -> Ite
 
 
 def _stands(plan: PlanSummary, now: float) -> str:
-    """How far a plan came, when it was paused and why."""
+    """The progress of a plan, the time it was paused and the reason."""
     done, total = plan.progress
     why = " as its process ended" if plan.is_interrupted else _PAUSED_WHY.get(plan.reason or "", "")
     return f"{done} of {total} done · paused {moment(plan.updated, now)}{why}"

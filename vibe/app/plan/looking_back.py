@@ -1,4 +1,4 @@
-"""What earlier runs left in journals: the plans of a conversation that is resumed, and what models did in a folder."""
+"""Earlier runs, by their journals: the plans of a conversation that is resumed, and the work of models in a folder."""
 
 from __future__ import annotations
 
@@ -29,6 +29,9 @@ from ipc.registry import Registry
 from planner.plan.status import PlanStatus
 from planner.store.errors import BrokenPlanError
 from planner.store.folder import PlanFolder, plans_in
+from vibe.app.conversation.session import ids_of
+from vibe.app.engine.host import Host
+from vibe.core.config.paths import VibePaths
 from vibe.view.plan_view import PlanView
 from vibe.view.view import View, apply
 
@@ -46,7 +49,7 @@ _Passing: TypeAlias = AssistantDeltaEvent | ReasoningDeltaEvent | ToolArgumentsE
 
 
 class ModelUse(Struct):
-    """What a model did in a folder: its answers, their cost (USD; None: not known), and the waits for first tokens."""
+    """The work of a model in a folder: answers, their cost (USD; None: not known), and the waits for first tokens."""
 
     answers: int = 0
     cost_usd: float | None = 0.0
@@ -80,6 +83,12 @@ def _newest(paths: Iterable[Path]) -> Iterator[Path]:
         if left < 0:
             return
         yield path
+
+
+def plans_of_session(host: Host, session_id: str) -> list[PlanView]:
+    """Return the plans of a conversation as ``plans_of``, also those from before it was summarised; reads files."""
+    ids = ids_of(VibePaths(host.home), session_id)
+    return plans_of(Registry(host.home, host.runtime_dir), ids)
 
 
 def plans_of(registry: Registry, sessions: Collection[str]) -> list[PlanView]:

@@ -12,17 +12,16 @@ from ipc.commands import Steer
 from ipc.errors import IpcError
 from ipc.events import AnswerEvent, PlanDecisionEvent, PlanProposedEvent
 from ipc.events import Event as BusEvent
-from ipc.registry import Registry
 from planner.plan.status import PlanStatus
 from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import AgentChange, Opening, PromptLimits, Seat
 from vibe.app.conversation.runtime import Runtime
-from vibe.app.conversation.session import before_summary, begins_with_summary, ids_of
+from vibe.app.conversation.session import before_summary, begins_with_summary
 from vibe.app.engine.host import Host
 from vibe.app.inspect.updates import look_for_update
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.drafting import PlanDraft
-from vibe.app.plan.looking_back import plans_of
+from vibe.app.plan.looking_back import plans_of_session
 from vibe.app.plan.run import PlanRun
 from vibe.cli.textual_ui.chat_screen import ChatScreen
 from vibe.cli.textual_ui.controllers.app_controller import ChatAbout
@@ -42,7 +41,6 @@ from vibe.front.slash.table import WORDS, SlashTable
 from vibe.front.start_facts import agent_facts, left_line, priced_facts, project_facts
 from vibe.front.trust_question import ask_for_trust
 from vibe.system.errors import ConfigError, UsageError, VibeError
-from vibe.view.plan_view import PlanView
 
 EDITS = "accept-edits"
 MODES = ("default", EDITS, "plan")
@@ -125,8 +123,7 @@ class LocalTalk(HeldTalk):
 
     async def _on_stage(self) -> None:
         """Have the conversation on the stage until the person leaves."""
-        plans = await self._plans()
-        self._stage.opened(LocalChat(self, self._stage, self._limits), self.opening.prompt, plans)
+        await self._begin_on_stage(self.opening.prompt)
         if self.conversation.setup.missing_key is not None:
             self._stage.say(f"{self.conversation.setup.missing_key}; here: /setup", "warning")
         self.begin(self.refresh)
@@ -136,13 +133,11 @@ class LocalTalk(HeldTalk):
         if self.plans.session is not None:
             self.say("leaving once the plan is paused")
 
-    async def _plans(self) -> list[PlanView]:
-        """Return the plans of a conversation that is resumed."""
-        if not self.conversation.messages:
-            return []
-        host = self.runtime.host
-        ids = await to_thread.run_sync(ids_of, VibePaths(host.home), self.conversation.session_id)
-        return await to_thread.run_sync(plans_of, Registry(host.home, host.runtime_dir), ids)
+    async def _begin_on_stage(self, prompt: str) -> None:
+        """Have the stage show the conversation, with the plans of one that is resumed."""
+        host, held = self.runtime.host, self.conversation
+        plans = await to_thread.run_sync(plans_of_session, host, held.session_id) if held.messages else []
+        self._stage.opened(LocalChat(self, self._stage, self._limits), prompt, plans)
 
     async def tell_of_seat(self) -> None:
         """Have the start screen tell all there is of the seat; prices last, whose list takes long to load."""
@@ -228,7 +223,7 @@ class LocalTalk(HeldTalk):
             UsageError, EnvironmentFailure, ipc.errors.IpcError: the other could not be opened: this one goes on.
         """
         await super().reopen(opening)
-        self._stage.opened(LocalChat(self, self._stage, self._limits), "", await self._plans())
+        await self._begin_on_stage("")
         self.begin(self.refresh)
         if not self.conversation.messages:
             self.begin(self.tell_of_seat)

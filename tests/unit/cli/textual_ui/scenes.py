@@ -934,7 +934,8 @@ async def leaving(on: Stage) -> None:
 
 async def paused(on: Stage) -> None:
     """A conversation goes on that was left while a plan ran: one has ended, one is paused."""
-    earlier, left = View(), {"plan_id": LEFT.plan_id, "session_id": SESSION}
+    earlier = View()
+    left: dict[str, Any] = {"plan_id": LEFT.plan_id, "session_id": SESSION}
     steps = tuple(e.StepOutline(id=name, title=f"Do {name}", mode="code") for name in ("survey", "totals", "export"))
     for event in (
         *(event for _, events in WATCHED for event in events),

@@ -170,7 +170,7 @@ class PlanningCards(_Cards):
 
 
 def _below(plan: PlanView, cols: int) -> list[Line]:
-    """What became of a plan."""
+    """The lines below the card of a plan that has ended."""
     return _drawing().record(plan, cols, f"undo: vibe plan rewind {plan.id} STEP")
 
 

@@ -149,7 +149,7 @@ async def model_picker(talk: Talk) -> Picker:
 
 
 def _used(use: ModelUse) -> list[tuple[str, str]]:
-    """What a model did here, in words; blank where it did nothing."""
+    """The work of a model here in words; blank where it did nothing."""
     cost = "" if not use.cost_usd else f" · {dollars(use.cost_usd)}"
     first = f"first token after {took(median(use.waits))}" if use.waits else ""
     return [("did here", f"{counted(use.answers, 'turn')}{cost}" if use.answers else ""), ("", first)]
