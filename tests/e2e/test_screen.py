@@ -642,7 +642,7 @@ def test_who_leaves_a_plan_that_runs_is_told_then_and_when_they_come_back(
         again.wait_for("Plan paused (when you left)")
         again.wait_for("Paused plan  1 of 2 done · paused ")
         again.wait_for("Enter resume")
-        again.press("Enter")
+        again.type("/plan resume")
         again.wait_for(" two ")
         again.press("C-d")
         again.wait_for("Leave?")
