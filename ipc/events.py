@@ -81,13 +81,14 @@ class UserMessageEvent(BaseEvent, frozen=True, kw_only=True, tag="user.message")
 
     ``message_index`` is its place in the conversation, from 0 (None: unknown); ``images`` counts the pictures in it.
     ``origin``: ``prompt`` begins the work, ``steer`` came while the agent worked, ``host`` is a notice from the
-    program.
+    program. ``by`` says who steered from elsewhere, as their command did (blank: nobody did).
     """
 
     text: str
     message_index: int | None = None
     images: int = 0
     origin: str = "prompt"
+    by: str = ""
 
 
 class AssistantDeltaEvent(BaseEvent, frozen=True, kw_only=True, tag="assistant.delta"):

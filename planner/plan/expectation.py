@@ -60,12 +60,23 @@ def expect(
             cost_usd=None if any(one.cost_usd is None for one in like) else median(one.cost_usd or 0.0 for one in like),
         )
     expected = {step.id: found[kinds[step.id]] for step in steps}
-    costs = [step.cost_usd for step in expected.values()]
-    cost_usd = None if None in costs else sum(filter(None, costs))
-    tokens = sum(step.tokens for step in expected.values())
-    plan = PlanExpectation(seconds=0.0, tokens=tokens, cost_usd=cost_usd, at_once=at_once, steps=expected)
+    plan = PlanExpectation(seconds=0.0, tokens=0, cost_usd=0.0, at_once=at_once, steps=expected)
+    whole = to_go(steps, plan)
+    return whole and replace(plan, seconds=whole.seconds, tokens=whole.tokens, cost_usd=whole.cost_usd)
+
+
+def to_go(steps: Sequence[StepOutline], plan: PlanExpectation) -> Expectation | None:
+    """Return what the steps of a plan that are open will take, side by side as they can; None: one is not known."""
+    if any(step.id not in plan.steps for step in steps):
+        return None
+    each = [plan.steps[step.id] for step in steps]
+    costs = [step.cost_usd for step in each]
     last = max((end for _, end in times_to_come(steps, plan, {}, 0.0).values()), default=0.0)
-    return replace(plan, seconds=round(last, 1))
+    return Expectation(
+        seconds=round(last, 1),
+        tokens=sum(step.tokens for step in each),
+        cost_usd=None if None in costs else sum(filter(None, costs)),
+    )
 
 
 def _wider(kind: tuple[str, str]) -> tuple[str, str]:

@@ -71,7 +71,9 @@ REUSED_MARK = "↺"
 _READY = frozenset({"reset", "decided", "revised", "rewound", "changed"})
 """Reasons of a pause after which a command has changed the plan: nothing keeps it from being resumed."""
 
-_WORDS = {"SIGINT": "Ctrl-C", "decision": "waits for a decision"}
+LEFT = "left"
+"""Reason of a pause as the person left."""
+_WORDS = {"SIGINT": "Ctrl-C", "decision": "waits for a decision", LEFT: "when you left"}
 
 
 def paused_text(reason: str | None) -> str:

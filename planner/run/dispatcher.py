@@ -18,6 +18,7 @@ from msgspec import structs
 
 from ipc.commands import Act, Cancel, Revise, Steer
 from ipc.events import (
+    OWN_ANSWERS,
     Fact,
     PlanAttemptEvent,
     PlanCompletedEvent,
@@ -365,7 +366,8 @@ class Dispatcher:
         self._answer("step.refused", request, self._tried(command))
 
     async def _steer(self, command: Steer, request: Request) -> None:
-        heard = await self._steering.tell(command.step_id, command.text)
+        by = "" if command.by in OWN_ANSWERS else command.by
+        heard = await self._steering.tell(command.step_id, command.text, by)
         run = self._running.get(command.step_id)
         is_late = not heard and run is not None and run.has_task and run.step.command is None
         said = c.Tell(command, heard)

@@ -46,7 +46,8 @@ class RunSettings(BaseModel):
     ``reused_from``: the plan whose results were taken over. ``base_commit``: the commit its content keys stand on
     (None: no repository), see ``planner.reuse.reuse``. ``variables``: a digest of each that a command names (None:
     not known). ``note`` says which steps the run is about, if not all of them. ``sample`` marks a run on a temporary
-    copy of a demonstration; ``script`` is the file the scripted backend replays.
+    copy of a demonstration; ``script`` is the file the scripted backend replays. ``session`` is the conversation in
+    which the plan was begun (blank: none).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -73,6 +74,7 @@ class RunSettings(BaseModel):
     note: str = ""
     created: float = 0.0
     origin: str = ""
+    session: str = ""
 
 
 class PlanRunOptions(Struct, frozen=True, kw_only=True):
@@ -81,7 +83,8 @@ class PlanRunOptions(Struct, frozen=True, kw_only=True):
     ``plan_folder`` is where the plan file lies: a sample's files are found beside it. ``only``: the steps asked for
     (none: all); ``reuse``: the plan whose results are taken over; ``allow_dirty``: worktrees may start from what is not
     committed. ``accepted``: a person has read the commands of a plan that a model wrote. ``network``: confined commands
-    reach everything. ``plan_id`` is the id of a new plan (blank: one is chosen).
+    reach everything. ``plan_id`` is the id of a new plan (blank: one is chosen), ``session`` the conversation in which
+    it is begun.
     """
 
     workdir: Path
@@ -100,6 +103,7 @@ class PlanRunOptions(Struct, frozen=True, kw_only=True):
     accepted: bool = False
     network: bool = False
     plan_id: str = ""
+    session: str = ""
 
 
 class PlanSnapshot(Struct, frozen=True, kw_only=True):

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import TypeAlias
 
-Listen: TypeAlias = Callable[[str], Awaitable[bool]]
-"""Delivers a message; False: the agent is not working, so the message was not delivered."""
+Listen: TypeAlias = Callable[[str, str], Awaitable[bool]]
+"""Delivers a message of someone; False: the agent is not working, so the message was not delivered."""
 
 
 Identify: TypeAlias = Callable[[], str | None]
@@ -50,14 +50,15 @@ class Steering:
         """Return the running step whose agent has that id, if there is one."""
         return next((step_id for step_id, (_, known) in self._listeners.items() if known() == agent_id), None)
 
-    async def tell(self, step_id: str, text: str) -> bool:
+    async def tell(self, step_id: str, text: str, by: str = "") -> bool:
         """Send a message to a step's agent, which reads it as the user's before its next model call.
 
-        The step does not complete without. False: it was not delivered, because no agent works on the step.
+        ``by`` is whoever says it from elsewhere. The step does not complete without. False: it was not delivered,
+        because no agent works on the step.
         """
         listener, early = self._listeners.get(step_id), self._early.get(step_id)
         if listener is not None:
-            return await listener[0](text)
+            return await listener[0](text, by)
         if early is not None:
             early.append(text)
         return early is not None

@@ -118,9 +118,9 @@ class SubAgent:
         """True if it was told something that it has not read."""
         return self._loop.has_unread
 
-    def steer(self, text: str) -> bool:
+    def steer(self, text: str, by: str = "") -> bool:
         """Say something to it, which it reads before its next model call; False: its model can't take it whole."""
-        return self._loop.steer(text, at_rest=True)
+        return self._loop.steer(text, by, at_rest=True)
 
     def hear(self, told: Iterable[str]) -> None:
         """Say to it what it was told, but for what is in its conversation."""

@@ -114,7 +114,7 @@ class StepServer:
         if flaw is not None:
             raise flaw
 
-    async def tell(self, text: str) -> bool:
+    async def tell(self, text: str, by: str = "") -> bool:
         """Say something to the step's agent; False: it is not at work."""
         await self.met.wait()
         if not self._is_serving:
@@ -122,7 +122,7 @@ class StepServer:
         number, said = next(self._numbers), _Said()
         self._said[number] = said
         try:
-            await self.send(protocol.Say(number, text))
+            await self.send(protocol.Say(number, text, by))
             await said.answered.wait()
         finally:
             del self._said[number]

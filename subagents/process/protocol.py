@@ -256,6 +256,7 @@ class Say(Struct, frozen=True, tag="say"):
 
     number: int
     text: str
+    by: str = ""
 
 
 class CancelNow(Struct, frozen=True, tag="cancel"):

@@ -70,9 +70,9 @@ class AgentStep:
         self._printed = ""
         self._files_changed: dict[str, None] = {}
 
-    async def steer(self, text: str) -> bool:
+    async def steer(self, text: str, by: str = "") -> bool:
         """Say something to the agent, which reads it before the step completes; False: that has, or it is too long."""
-        return not self._is_over and self._agent.steer(text)
+        return not self._is_over and self._agent.steer(text, by)
 
     async def run(self, stop: StopSignal) -> StepResult:
         """Work until the step has ended, stops or is out of time; its end is announced whatever happens."""

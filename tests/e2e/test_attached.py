@@ -90,6 +90,7 @@ def test_one_plan_is_run_at_one_terminal_and_answered_and_steered_at_another_too
     assert gone(tmux, "1-3 answer") - announced(vibe, "question.answered") < WITHDRAWN_SECONDS
     tmux.wait_for("1-2 decide")
     tmux.press("1")
+    tmux.wait_for("→ Which database?  PostgreSQL")
     tmux.wait_for("3/6 · ")
     tmux.press("F2", "Enter")
     tmux.wait_for("←→ agent")

@@ -140,10 +140,17 @@ def test_tools_are_listed_with_source_and_permission(vibe: VibeCommand) -> None:
     rows = {row["name"]: row for row in vibe("tools", "list", "--output", "json").document}
     assert (rows["bash"]["permission"], rows["bash"]["source"]) == ("never", "built-in")
     assert rows["read_file"]["permission"] == "always"
+    assert rows["propose_plan"]["source"] == "built-in"
 
     reading = {row["name"] for row in vibe("tools", "list", "--agent", "plan", "--output", "json").document}
     assert {"read_file", "grep", "glob", "list_dir", "task", "todo"} <= reading
     assert not {"bash", "write_file", "search_replace", "web_fetch", "background"} & reading
+
+    vibe.configure('disabled_tools = ["propose_plan", "propose_plans"]\n')
+    listed = vibe("tools", "list")
+    assert "propose_plan  " not in listed.out
+    assert "'propose_plans' matches no tool" in listed.err
+    assert "'propose_plan' matches no tool" not in listed.err
 
 
 def test_agents_are_listed_and_broken_files_named(vibe: VibeCommand) -> None:

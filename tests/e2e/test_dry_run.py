@@ -37,7 +37,7 @@ def test_bounds_needs_and_decisions_are_told_and_nothing_is_written(vibe: VibeCo
     for said in (
         "  2. one, two",
         "Tokens, worst case: 3,000 in 3 model-driven steps (no price limit)",
-        "Model calls, worst case: 106, 66 of them on the critical path",
+        "Model calls, worst case: 106, 66 of them in the longest chain",
         "note: one and two edit the same files, so they take turns",
         "  look: replay; glob, grep, list_dir, read_file, task, todo",
         "  go (yes / no), open, default yes: Go on?",

@@ -262,3 +262,21 @@ def test_a_proposal_is_saved_and_edited_by_lines(
     tmux.wait_for("EXIT 0")
 
     assert json.loads((vibe.workdir / "kept.json").read_text())["goal"] == "Build the thing"
+
+
+def test_trust_is_asked_for_once_by_lines_too(vibe: VibeCommand, server: ModelServer, tmux: Tmux) -> None:
+    vibe.environ["SERVED_KEY"] = "k"
+    server.enqueue(Reply(text="Hello there."), Reply(text="Hello again."))
+    (vibe.workdir / "AGENTS.md").write_text("Be kind.\n")
+    vibe.at(tmux, "--plain", "hi")
+    tmux.wait_for("This project brings AGENTS.md. Load it?")
+    tmux.wait_for_last("> ")
+    tmux.type("1")
+    tmux.wait_for("Hello there.")
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+    vibe.at(tmux, "--plain", "again")
+    tmux.wait_for("Hello again.")
+    tmux.press("C-d")
+
+    assert all("Be kind." in json.dumps(request.body) for request in server.requests)

@@ -625,20 +625,28 @@ def test_a_step_that_failed_is_tried_again_by_one_command_of_the_chat(
 def test_who_leaves_a_plan_that_runs_is_told_then_and_when_they_come_back(
     vibe: VibeCommand, tmux: Tmux, write_plan: Callable[..., str]
 ) -> None:
-    vibe.replay(turns())
+    vibe.replay(turns({"text": "Hello."}))
     vibe.at(tmux)
     run_plan(tmux, write_plan(command_step("one", "true"), command_step("two", "sleep 60", depends_on=["one"])))
+    tmux.wait_for("1/2 · ")
+    tmux.type("hi")
+    tmux.wait_for("Hello.")
     tmux.wait_for("1/2 · ")
     tmux.press("C-d")
     tmux.wait_for("Leave?")
     tmux.press("p")
     tmux.wait_for("EXIT 0")
-    tmux.wait_for("paused at 1/2 · vibe goes on")
+    tmux.wait_for("paused at 1/2 · vibe -c goes on")
     with Tmux(vibe.home, columns=120, rows=36) as again:
-        vibe.at(again)
-        again.wait_for("1 of 2 done · ")
+        vibe.at(again, "-c")
+        again.wait_for("Plan paused (when you left)")
+        again.wait_for("Paused plan  1 of 2 done · paused ")
         again.wait_for("Enter resume")
+        again.type("/plan resume")
+        again.wait_for(" two ")
         again.press("C-d")
+        again.wait_for("Leave?")
+        again.press("p")
         again.wait_for("EXIT 0")
 
 

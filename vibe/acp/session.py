@@ -171,7 +171,7 @@ def _fields(at: int, question: Question) -> Iterator[tuple[str, Mapping[str, Any
         yield f"{CHOSEN}{at}", {"type": "array", "title": title, "items": {"anyOf": offered}}
     elif not question.typed:
         yield f"{CHOSEN}{at}", {"type": "string", "title": title, "oneOf": offered}
-    yield f"{TYPED}{at}", {"type": "string", "title": title if question.typed else f"{title} (in your own words)"}
+    yield f"{TYPED}{at}", {"type": "string", "title": title if question.typed else f"{title} (type your answer)"}
 
 
 def _answer(at: int, question: Question, content: Mapping[str, Any]) -> Answer | None:

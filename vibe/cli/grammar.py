@@ -132,7 +132,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--model (plan)": _word("ALIAS", "model that plans"),
     "file": _word("FILE", "the plan; '-': from stdin", nargs="?"),
     "--demo": _flag("run the built-in demonstration instead of a FILE"),
-    "--dry-run": _flag("print order, critical path and budget; run nothing"),
+    "--dry-run": _flag("print order, longest chain and budget; run nothing"),
     "--only": _words(
         "STEP", "run this step, or the steps with a tag (tag:NAME), and what they depend on; repeatable, or A,B"
     ),

@@ -87,7 +87,7 @@ class AgentLoop:
         self._files_changed: dict[str, None] = {}
         self._rescued = False
         self._answer = CutAnswer()
-        self._steered: list[str] = []
+        self._steered: list[tuple[str, str]] = []
         self._is_working = False
 
     async def act(self, prompt: str, stop: StopSignal | None = None, *, images: tuple[Image, ...] = ()) -> ActResult:
@@ -112,15 +112,15 @@ class AgentLoop:
         last = next(reversed(self._transcript.messages), None)
         return bool(self._steered) or (isinstance(last, UserMessage) and not last.content.startswith(HOST_NOTICE))
 
-    def steer(self, text: str, *, at_rest: bool = False) -> bool:
+    def steer(self, text: str, by: str = "", *, at_rest: bool = False) -> bool:
         """Say something to the agent at work: it is told before its next model call, and does not end without that.
 
-        ``at_rest``: also if it does not work; it is told when it goes on. False: it does not work, or has just ended,
-        or the model can't take the text whole; nothing was said.
+        ``by`` is whoever says it from elsewhere. ``at_rest``: also if it does not work; it is told when it goes on.
+        False: it does not work, or has just ended, or the model can't take the text whole; nothing was said.
         """
         if not (self._is_working or at_rest) or self._too_long(text):
             return False
-        self._steered.append(text)
+        self._steered.append((text, by))
         return True
 
     async def resume(self, stop: StopSignal | None = None) -> ActResult:
@@ -293,16 +293,16 @@ class AgentLoop:
         self._answer.renew()
         return None
 
-    def _say(self, text: str, images: tuple[Image, ...] = (), origin: str = "prompt") -> None:
+    def _say(self, text: str, images: tuple[Image, ...] = (), origin: str = "prompt", by: str = "") -> None:
         self._transcript.append(UserMessage(text, images))
         index = len(self._transcript.messages) - 1
-        self._sink.publish(UserMessageEvent(text=text, message_index=index, images=len(images), origin=origin))
+        self._sink.publish(UserMessageEvent(text=text, message_index=index, images=len(images), origin=origin, by=by))
 
     def _take_steered(self) -> None:
         """Put what was said to the agent meanwhile into its conversation; that of one that has ended, too."""
         said, self._steered = self._steered, []
-        for text in said:
-            self._say(text, origin="steer")
+        for text, by in said:
+            self._say(text, origin="steer", by=by)
 
     def _cut_off(self, message: AssistantMessage) -> ActResult | None:
         """Have the model go on; the result, if it was cut off too often for that."""

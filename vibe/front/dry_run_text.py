@@ -13,7 +13,7 @@ SHOWN_LEVEL = 12
 
 
 def dry_run_lines(found: DryRun) -> Iterator[str]:
-    """Order, critical path, bounds, what the steps need, decisions, commands, and what stands in the way."""
+    """Order, longest chain, bounds, what the steps need, decisions, commands, and what stands in the way."""
     plan, bounds = found.plan, found.bounds
     yield one_line(plan.goal, LONG)
     if found.start.note:
@@ -45,7 +45,7 @@ def _bounds(found: DryRun) -> Iterator[str]:
     price = "no price limit" if bounds.max_price is None else f"${bounds.max_price:,.2f} at most"
     steps = counted(bounds.model_steps, "model-driven step")
     yield f"\nTokens, worst case: {bounds.max_tokens:,} in {steps} ({price})"
-    yield f"Model calls, worst case: {bounds.max_turns:,}, {bounds.critical_turns:,} of them on the critical path"
+    yield f"Model calls, worst case: {bounds.max_turns:,}, {bounds.critical_turns:,} of them in the longest chain"
     if budget and budget.max_seconds:
         yield f"Time, worst case: {budget.max_seconds:g} s"
 

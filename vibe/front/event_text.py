@@ -77,8 +77,8 @@ def _result(event: e.ToolResultEvent) -> str:
 
 
 def _background_ended(event: e.BackgroundEndedEvent) -> str:
-    how = f"{event.status} with exit code {event.exit_code} after {event.duration_s:.1f} s"
-    return f"background command {event.handle} {how}: {event.command}"
+    ended = f"exit {event.exit_code}" if event.status == "exited" else event.status
+    return f"{'✗' if event.exit_code else '✓'} {event.command} · {ended}, in the background · {event.duration_s:.1f} s"
 
 
 def _approval(event: e.ApprovalRequestEvent) -> str:
@@ -171,7 +171,7 @@ def _cost(cost_usd: float | None) -> str:
 
 
 _WORDS: Final[Mapping[type[e.BaseEvent], Callable[[Any], str]]] = {
-    e.UserMessageEvent: lambda event: f"user: {event.text}",
+    e.UserMessageEvent: lambda event: f"{event.by or 'user'}: {event.text}",
     e.AssistantDeltaEvent: lambda event: f"… {event.text}",
     e.ReasoningDeltaEvent: lambda event: f"(thinking) {event.text}",
     e.AssistantEvent: _answer,

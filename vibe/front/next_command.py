@@ -41,8 +41,8 @@ def decide_command(plan_id: str, decision: Decision) -> str:
     return f"vibe plan decide {plan_id} {decision.id} {'OPTION...' if decision.multi_select else 'OPTION'}"
 
 
-def decision_lines(plan_id: str, decisions: Sequence[Decision]) -> list[str]:
-    """Return each decision for people: question, options, and the command that takes it."""
+def decision_lines(plan_id: str, decisions: Sequence[Decision], *, in_chat: bool = False) -> list[str]:
+    """Return each decision for people: question, options, and the command that takes it; a chat asks by itself."""
     lines: list[str] = []
     for decision in decisions:
         width = max(len(option.id) for option in decision.options)
@@ -50,7 +50,7 @@ def decision_lines(plan_id: str, decisions: Sequence[Decision]) -> list[str]:
         for option in decision.options:
             described = f": {option.description}" if option.description else ""
             lines.append(f"  {option.id:<{width}}  {one_line(option.label + described, QUESTION_LENGTH)}")
-        lines.append(f"  decide with: {decide_command(plan_id, decision)}")
+        lines += [] if in_chat else [f"  decide with: {decide_command(plan_id, decision)}"]
     return lines
 
 

@@ -118,7 +118,7 @@ class PlanRead(Struct, frozen=True, kw_only=True):
             detail = f"  {one_line(was.detail or was.reason or '')}"
             lines.append(f"{MARKS[status]} {step.id}: {one_line(step.title)} ({status}){detail}".rstrip())
         lines += removed_lines([step for step, _ in self.removed])
-        lines += decision_lines(summary.plan_id, self.waiting)
+        lines += decision_lines(summary.plan_id, self.waiting, in_chat=in_chat)
         if summary.can_go_on:
             lines.append(f"continue with: {'/plan resume' if in_chat else f'vibe plan resume {summary.plan_id}'}")
         if summary.status is PlanStatus.FAILED and summary.holder is None:

@@ -37,12 +37,12 @@ def summary_text(ended: PlanRun, *, in_chat: bool = False) -> str:
 
 
 def below_card(ended: PlanRun) -> list[str]:
-    """Return the lines for a chat that neither a plan's card nor the panel of a failed step has."""
+    """Return the lines for a chat that neither a plan's card nor the panel of a failed or a paused one has."""
     lines = [*_troubles(ended), *_sample(ended)]
     if ended.status is PlanStatus.PAUSED:
         steps = ended.record.steps or ()
         done = sum(step.status is StepStatus.COMPLETED for step in steps)
-        return [f"paused at {done}/{len(steps)}", *lines, *_next_commands(ended, in_chat=True)]
+        return [f"paused at {done}/{len(steps)}", *lines]
     is_bounded = ended.record.outcome in {Outcome.LIMIT, Outcome.BLOCKED}
     return [*lines, *(_next_commands(ended, in_chat=True) if is_bounded else ())]
 
@@ -128,7 +128,7 @@ def _next_commands(ended: PlanRun, in_chat: bool) -> list[str]:  # noqa: FBT001 
     plan_id = str(ended.record.plan_id)
     if ended.status is PlanStatus.PAUSED:
         goes_on = "/plan resume" if in_chat else f"vibe plan resume {plan_id}"
-        return [*decision_lines(plan_id, ended.open_decisions), f"continue with: {goes_on}"]
+        return [*decision_lines(plan_id, ended.open_decisions, in_chat=in_chat), f"continue with: {goes_on}"]
     if ended.status is not PlanStatus.FAILED:
         return []
     failed = [step.id for step in ended.record.steps or () if step.status is StepStatus.FAILED]

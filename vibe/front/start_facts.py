@@ -11,7 +11,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from planner.store.folder import PlanSummary
+from ipc.events import Expectation
+from planner.plan.expectation import to_go
+from planner.store.current_plan import current_state
+from planner.store.folder import PlanSummary, find_plan
 from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.setup import Setup
 from vibe.core.config.paths import shown
@@ -71,14 +74,15 @@ def project_facts(conversation: Conversation, home: Path) -> ProjectFacts:
     """
     setup = conversation.setup
     workdir, guidance = setup.opening.workdir, setup.engine.guidance
-    names = sorted(_names(workdir))
+    names, left = sorted(_names(workdir)), _left(home, workdir)
     return ProjectFacts(
         git=_git(workdir, guidance),
         docs=[_named(doc.path, workdir, setup) for doc in reversed(guidance.docs.docs)],
         unread="" if guidance.trusts(workdir.resolve()) else next((name for name in DOCS if name in names), ""),
         tests=_tests(workdir, names),
         is_empty=all(name.startswith(".") for name in names),
-        left=_left(home, workdir),
+        left=left,
+        to_go={plan.plan_id: ahead for plan in left if (ahead := _ahead(home, plan))},
     )
 
 
@@ -144,3 +148,12 @@ def _left(home: Path, workdir: Path) -> list[PlanSummary]:
     with suppress(VibeError):
         return list(left_in(home, str(workdir), MOST_LEFT))
     return []
+
+
+def _ahead(home: Path, plan: PlanSummary) -> Expectation | None:
+    """Return the expectation of the rest of a plan that was left; None: it is not known."""
+    with suppress(VibeError):
+        _, state = current_state(find_plan(home, plan.plan_id))
+        steps = [step.outline for step in state.steps.values() if not step.status.is_final]
+        return None if state.expected is None else to_go(steps, state.expected)
+    return None

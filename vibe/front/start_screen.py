@@ -6,16 +6,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from planner.plan.status import LEFT
 from vibe.front.cells import Line, Piece, cells_of, fit, spread, text_of
 from vibe.front.event_text import counted, one_line
+from vibe.view.figures import dollars, roughly
 
 if TYPE_CHECKING:
+    from ipc.events import Expectation
     from planner.store.folder import PlanSummary
 
 INDENT: Final = 3
@@ -29,6 +32,7 @@ _DAY: Final = 86_400
 _NAMED_DAYS: Final = 6
 """Days back that are told by their name."""
 _CENT: Final = 0.01
+_PAUSED_WHY: Final = {LEFT: " when you left", "decision": ", waits for a decision"}
 
 
 class GitFacts(Struct, frozen=True, kw_only=True):
@@ -60,7 +64,8 @@ class ModelFacts(Struct, frozen=True, kw_only=True):
 class ProjectFacts(Struct, frozen=True, kw_only=True):
     """The folder's own part. ``docs`` are the instructions that were read, ``unread`` one that is not trusted.
 
-    ``left`` are plans that were left before their end, ``tests`` is where its tests are (blank: nowhere), ``is_empty``:
+    ``left`` are plans that were left before their end, ``to_go`` what they will still take, as far as that is known, by
+    their ids; ``tests`` is where its tests are (blank: nowhere), ``is_empty``:
     there is no file.
     """
 
@@ -70,6 +75,7 @@ class ProjectFacts(Struct, frozen=True, kw_only=True):
     tests: str = ""
     is_empty: bool = False
     left: Sequence[PlanSummary] = ()
+    to_go: Mapping[str, Expectation] = {}
 
 
 class AgentFacts(Struct, frozen=True, kw_only=True):
@@ -87,7 +93,8 @@ class AgentFacts(Struct, frozen=True, kw_only=True):
 class StartFacts(Struct, frozen=True, kw_only=True):
     """All that is known of a seat; None: that part is not known yet.
 
-    ``folder`` is as a person writes it. A conversation that goes on, not ``is_new``, shows only the plans.
+    ``folder`` is as a person writes it. A conversation that goes on, not ``is_new``, shows only the plans; it has cards
+    of those ``with_cards``, by their ids.
     """
 
     version: str
@@ -95,6 +102,7 @@ class StartFacts(Struct, frozen=True, kw_only=True):
     is_new: bool = True
     agent: AgentFacts | None = None
     project: ProjectFacts | None = None
+    with_cards: Collection[str] = ()
 
 
 class StartChoice(Struct, frozen=True, kw_only=True):
@@ -205,7 +213,7 @@ def start_lines(facts: StartFacts, now: float, width: int, rows: int = 0, marked
 def _inner(facts: StartFacts, now: float, room: int, marked: int | None) -> Iterator[Line]:
     known = choices(facts, now)
     if not facts.is_new:
-        yield from _paused(known, room, marked)
+        yield from _paused(facts, now, room, marked)
         return
     yield from _head(facts, room)
     yield []
@@ -224,17 +232,37 @@ def _choice(choice: StartChoice, room: int, *, is_marked: bool) -> Line:
     return _beside([*lead, *choice.title], [[(choice.fact, "muted")], [(choice.short, "muted")]], room)
 
 
-def _paused(known: Sequence[StartChoice], room: int, marked: int | None) -> Iterator[Line]:
+def _paused(facts: StartFacts, now: float, room: int, marked: int | None) -> Iterator[Line]:
     """Yield the plans that a conversation goes on with, and the keys for the one that is marked."""
     edge = ("▌ ", "warn")
-    for place, choice in enumerate(known):
-        sign = "" if len(known) == 1 else "▸ " if place == marked else "  "
-        lead = [edge, ("Paused plan  ", "bold warn"), (sign, "bold accent")]
-        yield _beside([*lead, *choice.title], [[(choice.fact, "muted")], [(choice.short, "muted")]], room)
+    project, known = facts.project, choices(facts, now)
+    if project is not None and len(known) == 1:
+        plan = project.left[0]
+        ahead = project.to_go.get(plan.plan_id)
+        stands = [edge, ("Paused plan  ", "bold warn"), (_stands(plan, now), "")]
+        yield _beside(stands, [[(_to_go(ahead) if ahead else "", "muted")]], room)
+        if plan.plan_id not in facts.with_cards:
+            yield fit([edge, *known[0].title], room)
+    else:
+        for place, choice in enumerate(known):
+            lead = [edge, ("Paused plan  ", "bold warn"), ("▸ " if place == marked else "  ", "bold accent")]
+            yield _beside([*lead, *choice.title], [[(choice.fact, "muted")], [(choice.short, "muted")]], room)
     if marked is not None:
         keys = PAUSED_KEYS[len(known) == 1 :]
         parts: list[Line] = [[(key, "bold warn"), (f" {meaning}", "muted")] for key, meaning in keys]
         yield from ([edge, *line] for line in _wrapped(parts, room - 2))
+
+
+def _stands(plan: PlanSummary, now: float) -> str:
+    """The progress of a plan, the time it was paused and the reason."""
+    done, total = plan.progress
+    why = " as its process ended" if plan.is_interrupted else _PAUSED_WHY.get(plan.reason or "", "")
+    return f"{done} of {total} done · paused {moment(plan.updated, now)}{why}"
+
+
+def _to_go(ahead: Expectation) -> str:
+    price = "" if not ahead.cost_usd else f", {dollars(ahead.cost_usd)}"
+    return f"about {roughly(ahead.seconds)}{price} to go"
 
 
 def _keys(choice: StartChoice) -> Iterator[Line]:

@@ -55,7 +55,8 @@ class EntryView(Struct, kw_only=True, eq=False):
     what it was told, or the code of a note; ``status`` is ``streaming``, ``done``, ``interrupted``, for a note
     ``note``, ``warning`` or ``error``, and for a call as ``CallView`` says. ``cut`` characters of it are not kept.
     ``until`` is when the last piece of what streams came, or when a call ended. ``kept_from``, in the note on a
-    summary, is the first message that was kept word for word, as counted before it.
+    summary, is the first message that was kept word for word, as counted before it. ``by`` is
+    who told it from elsewhere.
     """
 
     number: int
@@ -75,6 +76,7 @@ class EntryView(Struct, kw_only=True, eq=False):
     message_index: int | None = None
     images: int = 0
     kept_from: int = 0
+    by: str = ""
     size: int = _OVERHEAD
 
 
@@ -171,6 +173,7 @@ class TranscriptView:
         """The agent was told something."""
         entry = self._begun("user", event, event.text)
         entry.name, entry.message_index, entry.images = event.origin, event.message_index, event.images
+        entry.by = event.by
         return entry
 
     def noted(self, event: e.Event, text: str, *, name: str = "", status: str = "note") -> EntryView:

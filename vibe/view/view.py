@@ -34,6 +34,8 @@ from vibe.view.figures import short
 from vibe.view.plan_view import RUNNING, PlanView, StepView, decision_text, revision_text
 
 MOST_NOTICES = MOST_ANSWERED = 200
+MOST_NAMED = 60
+"""Characters of a prompt that name it."""
 MOST_CHARACTERS = 32 * 1024 * 1024
 """Of the transcripts of all agents together; beyond it those of the oldest agents are kept by reference only."""
 
@@ -344,13 +346,24 @@ def _anew(view: View, _: RunView, event: _New) -> Changed:
         agent.changed.clear()
         text, code, index = "new conversation; the old one is under /resume", CLEARED, 0
     else:
+        text, code, index = _rewound(agent, event), REWOUND, event.message_index
         agent.transcript.take_back(event.message_index)
         for path in event.files:
             agent.changed.pop(path, None)
-        text, code, index = "the conversation was rewound", REWOUND, event.message_index
     keys = _note(agent, event, text, code)
     next(reversed(agent.entries.values())).message_index = index
     return (*keys, (*agent.key, "entries"))
+
+
+def _rewound(agent: AgentView, event: e.ConversationRewoundEvent) -> str:
+    """A sentence on how far back a conversation went, and what came back with it."""
+    told = (entry for entry in agent.entries.values() if entry.kind == "user")
+    text = next((entry.text for entry in told if entry.message_index == event.message_index), "")
+    words = " ".join(text[: 2 * MOST_NAMED].split())
+    named = words if len(words) <= MOST_NAMED else f"{words[: MOST_NAMED - 1]}…"
+    count = len(event.files)
+    files = f" · {count} file{'s' if count > 1 else ''} restored" if count else ""
+    return (f'back to before "{named}"' if named else "back to an earlier prompt") + files
 
 
 def _background(view: View, _: RunView, event: e.BackgroundStartedEvent | e.BackgroundEndedEvent) -> Changed:

@@ -9,6 +9,8 @@ import pytest
 from msgspec.structs import replace
 from rich.cells import cell_len
 
+from ipc.events import Expectation
+from planner.plan.status import PlanStatus
 from planner.store.folder import PlanSummary
 from vibe.front.cells import Line, text_of
 from vibe.front.start_screen import (
@@ -144,11 +146,32 @@ def test_what_can_be_chosen_is_by_what_is_there(facts: StartFacts, lines: list[s
 
 
 def test_of_a_conversation_that_goes_on_only_what_was_left_is_shown() -> None:
-    assert [line.partition("  Make")[0] for line in drawn(replace(FACTS, is_new=False), marked=0)] == [
-        "▌ Paused plan",
+    goes_on = replace(FACTS, is_new=False)
+    assert drawn(goes_on, marked=0) == [
+        "▌ Paused plan  1 of 6 done · paused yesterday 17:40",
+        "▌ Make receipts and exports right",
         "▌ Enter resume   Tab look   Esc leave it",
     ]
-    assert not any("Enter" in line for line in drawn(replace(FACTS, is_new=False)))
+    assert not any("Enter" in line for line in drawn(goes_on))
+    assert not any("Make" in line for line in drawn(replace(goes_on, with_cards=["0a1b2c"])))
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "why"),
+    [
+        (PlanStatus.PAUSED, "left", " when you left"),
+        (PlanStatus.PAUSED, "decision", ", waits for a decision"),
+        (PlanStatus.PAUSED, "user", ""),
+        (PlanStatus.ACTIVE, None, " as its process ended"),
+    ],
+)
+def test_a_paused_plan_says_why_and_what_it_will_still_take(status: PlanStatus, reason: str | None, why: str) -> None:
+    left = replace(LEFT, status=status, reason=reason)
+    ahead = {LEFT.plan_id: Expectation(seconds=50.0, tokens=40_000, cost_usd=0.11)}
+    lines = drawn(replace(of_project(left=[left], to_go=ahead), is_new=False))
+
+    assert lines[0].startswith(f"▌ Paused plan  1 of 6 done · paused yesterday 17:40{why}  ")
+    assert lines[0].endswith("  about 50 s, $0.11 to go")
 
 
 def test_of_several_plans_that_were_left_one_is_marked() -> None:

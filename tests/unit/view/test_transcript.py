@@ -185,13 +185,15 @@ def test_a_conversation_stays_one_under_other_session_ids_and_is_cleared_and_tak
     first: dict[str, Any] = {"session_id": "one"}
     started = e.PromptStartedEvent(prompt_id="p", conversation_id="talk", **first)
     told = [e.UserMessageEvent(text=text, message_index=index, **first) for index, text in enumerate("abc")]
-    back = e.ConversationRewoundEvent(message_index=1, conversation_id="talk", new_session_id="two", **first)
+    back = e.ConversationRewoundEvent(
+        message_index=1, files=("a.py", "b.py"), conversation_id="talk", new_session_id="two", **first
+    )
     on = e.UserMessageEvent(text="d", message_index=1, session_id="two")
     seen = view_of(started, *told, back, on)
     assert list(seen.agents) == ["one"]
     assert [entry.text for entry in seen.agents["one"].entries.values()] == [
         "a",
-        "the conversation was rewound",
+        'back to before "b" · 2 files restored',
         "d",
     ]
     assert [entry.number for entry in seen.agents["one"].entries.values()] == [1, 4, 5]
@@ -215,7 +217,7 @@ def test_what_a_summary_stands_in_for_is_not_taken_back_with_what_came_after_it(
     entries = view_of(started, *told, ended, after, back).agents["one"].entries.values()
     assert [(entry.text, entry.message_index) for entry in entries] == [
         *(("0", None), ("1", None), ("2", None), ("3", None), ("4", 1)),
-        ("the conversation was rewound", 2),
+        ('back to before "5"', 2),
     ]
 
 

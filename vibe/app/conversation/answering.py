@@ -24,7 +24,8 @@ from vibe.app.conversation.control import ConversationControl
 from vibe.app.conversation.mentions import mentioned_images, with_mentioned_files, with_piped
 from vibe.app.conversation.opening import NO_LIMITS, PromptLimits, PromptResult, Seat
 from vibe.app.conversation.session import ChatSession
-from vibe.app.conversation.setup import PROPOSE_PLAN, Setup
+from vibe.app.conversation.setup import Setup
+from vibe.app.engine.build import PROPOSE_PLAN
 from vibe.app.engine.event_publishing import Publishing
 from vibe.app.engine.host import Hold, Host
 from vibe.app.engine.tool_servers import ToolServers
@@ -189,9 +190,9 @@ class Answering:
         self._loop: AgentLoop | None = None
         account.renew(Limits(max_tokens=limits.max_tokens, max_price=limits.max_price))
 
-    def steer(self, text: str) -> bool:
+    def steer(self, text: str, by: str = "") -> bool:
         """Send a message to the agent; False: it has not begun, or has ended."""
-        return self._loop is not None and self._loop.steer(text)
+        return self._loop is not None and self._loop.steer(text, by)
 
     def interrupt(self) -> None:
         """Stop at once."""

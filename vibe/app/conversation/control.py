@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ipc.commands import Cancel, GivePrompt, Interrupt, Reply, Steer
 from ipc.control import refusal
+from ipc.events import OWN_ANSWERS
 from vibe.app.engine.command_router import CommandRouter
 from vibe.app.engine.request_board import RequestBoard, serve_requests
 
@@ -27,11 +28,11 @@ class ConversationControl:
         if prompted is not None:
             self.router.on(GivePrompt, self._on_prompt)
         self._interrupt: Callable[[], bool] = _not_yet
-        self._steer: Callable[[str], bool] = _not_yet
+        self._steer: Callable[[str, str], bool] = _not_yet
         self._session_id: Callable[[], str] = str
 
     def serve(
-        self, *, interrupt: Callable[[], bool], steer: Callable[[str], bool], session_id: Callable[[], str]
+        self, *, interrupt: Callable[[], bool], steer: Callable[[str, str], bool], session_id: Callable[[], str]
     ) -> None:
         """Have a conversation served from now on, by the functions of those names."""
         self._interrupt, self._steer, self._session_id = interrupt, steer, session_id
@@ -50,7 +51,7 @@ class ConversationControl:
     async def _on_steer(self, command: Steer) -> Reply:
         if command.step_id or command.agent_id not in {"", self._session_id()}:
             return _elsewhere(command.step_id or command.agent_id)
-        if self._steer(command.text):
+        if self._steer(command.text, "" if command.by in OWN_ANSWERS else command.by):
             return Reply(ok=True, message="the agent reads it before its next turn")
         return refusal("refused", "the agent is not working: give it a prompt instead")
 

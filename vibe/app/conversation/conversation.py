@@ -149,9 +149,12 @@ class Conversation:
             self._warn_of_weakness()
             self._sink.publish(self._ended(prompt_id, result, outcome))
 
-    def steer(self, prompt: str) -> bool:
-        """Say something to the agent at work, told before its next model call; False: it is not at work."""
-        return self._answering is not None and self._answering.steer(prompt)
+    def steer(self, prompt: str, by: str = "") -> bool:
+        """Say something to the agent at work, told before its next model call; False: it is not at work.
+
+        ``by`` is whoever says it from elsewhere.
+        """
+        return self._answering is not None and self._answering.steer(prompt, by)
 
     def interrupt(self) -> bool:
         """Stop the agent at once; what it said so far stays in the conversation. False: it is not at work."""

@@ -334,6 +334,17 @@ class EarlierMessages(Struct, frozen=True):
     messages: Sequence[Message]
 
 
+def ids_of(paths: VibePaths, session_id: str) -> list[str]:
+    """Return the ids that a conversation had since it was begun or cleared, the newest first; reads files."""
+    found = [session_id]
+    with suppress(BrokenSessionError):
+        for parent in _ancestors(paths, session_id):
+            if read_meta(_folder(paths, parent).path).outcome == CLEARED:
+                break
+            found.append(parent)
+    return found
+
+
 def begins_with_summary(messages: Sequence[Message]) -> bool:
     """Return whether a summary stands in for what was said before these messages."""
     return bool(messages) and bool(summary_in(messages[0]))

@@ -7,20 +7,19 @@ from msgspec import Struct
 from subagents.agent.spawner import SpawnPool
 from vibe.app.conversation.opening import Opening, Seat
 from vibe.app.conversation.session import ChatSession
-from vibe.app.engine.build import Engine, EngineRequest, build_engine
+from vibe.app.engine.build import PROPOSE_PLAN, Engine, EngineRequest, build_engine
 from vibe.app.engine.host import Host
 from vibe.core.agents.models import AgentProfile, AgentSafety
 from vibe.core.config.models import ModelConfig
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.executor import closed_to_reading
-from vibe.core.tools.manager import ToolManager, observing, profile_view, unattended
+from vibe.core.tools.manager import ToolClass, ToolManager, observing, profile_view, unattended
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Files
 from vibe.core.tools.workspace import Workspace
 from vibe.system.errors import MissingKeyError
 
-PROPOSE_PLAN = "propose_plan"
 PROPOSES = (
     "If a request has several parts that do not depend on one another, propose a plan with propose_plan before you "
     "change anything: read first what the parts touch. The user decides whether agents do them side by side."
@@ -102,7 +101,8 @@ def set_up(host: Host, opening: Opening, seat: Seat) -> Setup:
         if not any(error.name.startswith(f"{name}:") for name in servers):  # it may be a server's, which says it later
             raise
     engine.guidance.base_prompt(profile.system_prompt_id, engine.base_prompt)
-    tools = profile_view(_with_proposing(engine, model, seat), profile, may_widen=True)
+    given = engine.tools if model.plans_at_once else with_proposing(engine, seat.proposing)
+    tools = profile_view(given, profile, may_widen=True)
     if seat.user_input is None:
         tools = unattended(tools)
     if opening.observe:
@@ -120,14 +120,13 @@ def set_up(host: Host, opening: Opening, seat: Seat) -> Setup:
     )
 
 
-def _with_proposing(engine: Engine, model: ModelConfig, seat: Seat) -> ToolManager:
-    """Return the tools with that for proposing plans, where somebody would answer and the settings allow it."""
+def with_proposing(engine: Engine, tool: ToolClass | None) -> ToolManager:
+    """Return the tools with that for proposing plans, where there is one and the settings allow it."""
     config = engine.config
-    is_off = not config.planner.enabled or config.planner.suggest == "never"
-    if seat.proposing is None or is_off or model.plans_at_once:
+    if tool is None or not config.planner.enabled or config.planner.suggest == "never":
         return engine.tools
     enabled = config.enabled_tools
-    return engine.tools.with_tool(seat.proposing).filtered(enabled or None, () if enabled else config.disabled_tools)
+    return engine.tools.with_tool(tool).filtered(enabled or None, () if enabled else config.disabled_tools)
 
 
 def _missing_key(models: ModelCatalog, model: ModelConfig) -> MissingKeyError | None:

@@ -35,6 +35,8 @@ from vibe.shell.sandbox.settings import Network
 from vibe.shell.sandbox.temporary import remove_abandoned
 from vibe.system.own_places import OwnPlaces
 
+PROPOSE_PLAN = "propose_plan"
+"""The tool by which the agent of a conversation proposes a plan to the person."""
 REPLAY = "replay"
 """The name of the provider and the model that a demonstration's script stands for."""
 APPROVED_KEY = "approved"
@@ -150,6 +152,7 @@ def build_engine(host: Host, request: EngineRequest, limiter_of: Callable[[str],
         root=request.workdir,
         project_tools=loaded.project_dir / "tools" if loaded.project_dir else None,
         user_tools=VibePaths(host.home).tools,
+        given=(PROPOSE_PLAN,),
     )
     confinement = _confinement(host, loaded, request.workdir)
     with ThreadPoolExecutor(max_workers=2) as beside:

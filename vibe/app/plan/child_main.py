@@ -313,8 +313,8 @@ class StepLink:
                         waiting.tell(said)
                 case protocol.StopAtTurnEnd():
                     self.requested = True
-                case protocol.Say(number, text):
-                    self.send(protocol.Heard(number, await self.steering.tell(step_id, text)))
+                case protocol.Say(number, text, by):
+                    self.send(protocol.Heard(number, await self.steering.tell(step_id, text, by)))
                 case protocol.CancelNow():
                     return True
                 case _:

@@ -106,6 +106,7 @@ def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> Prep
             accept_writes=_is_accepted(options, engine) or not is_by_model(plan),
             network=options.network,
             origin=loaded.where,
+            session=options.session,
             only=steps_named(plan, options.only),
             reused_from=start.reused_from,
             base_commit=start.base_commit,

@@ -82,7 +82,7 @@ def run_validate(args: Arguments, env: CliEnvironment) -> int:
     path = loaded.dag.critical_path()
     found = (
         f"{one_line(loaded.where, WHERE_LENGTH)} is a valid plan: {counted(len(loaded.plan.steps), 'step')}, "
-        f"at most {loaded.dag.width} in parallel, critical path {len(path)}"
+        f"at most {loaded.dag.width} in parallel, longest chain {len(path)}"
     )
     env.answer(args, {"valid": True, "problems": []}, [found])
     for step_id, barred in loaded.barred_writes().items() if args.output == "text" else ():

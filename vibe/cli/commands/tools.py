@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from vibe.app.conversation.setup import with_proposing
 from vibe.app.engine.build import EngineRequest, build_engine
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.core.tools.manager import profile_view
 from vibe.front.event_text import one_line
 from vibe.front.listings import tool_lines, tool_source
+from vibe.front.slash.plan_proposal import ProposePlan
 
 
 def run_list(args: Arguments, env: CliEnvironment) -> None:
     """List them; what is wrong with a file goes to stderr."""
     engine = build_engine(env, EngineRequest(workdir=args.workdir, trust=args.trust))
-    tools = engine.tools
+    tools = with_proposing(engine, ProposePlan)
     if args.agent:
         tools = profile_view(tools, engine.agents.get(args.agent), may_widen=True)
     rows = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Sequence
 
-from anyio import CancelScope, to_thread
+from anyio import CancelScope, create_task_group, to_thread
 
 from ipc import events as e
 from vibe.app.conversation.conversation import BusyError
@@ -18,11 +18,13 @@ from vibe.cli.plain.plan_lines import PlanLines
 from vibe.cli.terminal.person import TerminalPerson
 from vibe.core.messages import Outcome
 from vibe.core.skills.command_files import NoSuchCommandError
+from vibe.core.tools.ports import Answer, Question
 from vibe.front.event_text import counted, describe, one_line, trouble
 from vibe.front.slash.command import UserCommand, user_command
 from vibe.front.slash.held_talk import HeldTalk
 from vibe.front.slash.table import SlashTable
 from vibe.front.slash.wording import SHOWN_ID
+from vibe.front.trust_question import ask_for_trust
 from vibe.system.errors import UsageError
 from vibe.system.plain_text import plain
 
@@ -97,7 +99,7 @@ def _result(event: e.ToolResultEvent) -> str:
         return f"{INDENT}{event.status}: {one_line(event.content, RESULT_LENGTH)}"
     if isinstance(event.display, e.CommandDisplay) and event.display.exit_code:
         last = event.content.rstrip().rpartition("\n")[2]
-        return f"{INDENT}exit code {event.display.exit_code}: {one_line(last, RESULT_LENGTH)}"
+        return f"{INDENT}exit {event.display.exit_code}: {one_line(last, RESULT_LENGTH)}"
     return f"{INDENT}changed {one_line(', '.join(event.files_changed))}" if event.files_changed else ""
 
 
@@ -121,7 +123,7 @@ class PlainChat(HeldTalk):
 
     def __init__(self, runtime: Runtime, opening: Opening, lines: LineInput, edited: Callable[[str, str], str]) -> None:
         self._desk = LineDesk(lines.out.write, lines.refresh)
-        person = TerminalPerson(self._desk)
+        person = self._person = TerminalPerson(self._desk)
         printed = ChatLines(lines.out.write)
         seat = Seat(listeners=[printed], approver=person, user_input=person.answer, prompted=self.hear)
         super().__init__(runtime, opening, seat, PlanLines(lines, self._desk, edited).talk(), SlashTable())
@@ -131,6 +133,8 @@ class PlainChat(HeldTalk):
         self._limits = NO_LIMITS
         self._reading = CancelScope()
         self._is_leaving = False
+        self._is_open = False
+        """There is a conversation."""
 
     async def run(self, limits: PromptLimits) -> None:
         """Hold the conversation, from the prompt of its opening on if it has one; ``limits`` are those of each prompt.
@@ -139,13 +143,32 @@ class PlainChat(HeldTalk):
             UsageError, EnvironmentFailure, ipc.errors.IpcError: it could not be opened, or not be closed.
         """
         self._limits = limits
+        if not self.opening.trust:
+            await ask_for_trust(self.runtime.host, self.opening.workdir, self._answered, self.say)
         self._conversation = await self.runtime.open_conversation(self.opening, self.seat)
+        self._is_open = True
         self.say(f"session {self.conversation.session_id[:SHOWN_ID]}; /help lists commands, Ctrl-D quits")
         await self.refresh()
         await self.stay(self._take_lines)
-        shown = self.conversation.session_id[:SHOWN_ID]
-        self.say(f"saved; continue with: vibe --plain --resume {shown}")
+        self.say("saved · vibe --plain -c goes on")
         self._lines.out.flush()
+
+    async def _answered(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
+        """Return the person's answers, for which lines are taken before there is a conversation."""
+        answers = None
+        async with create_task_group() as group:
+            group.start_soon(self._take_answers)
+            answers = await self._person.answer(questions, request_id)
+            group.cancel_scope.cancel()
+        return answers
+
+    async def _take_answers(self) -> None:
+        """Take lines as answers; the end of the input, or Ctrl-C, is none."""
+        while True:
+            try:
+                self._desk.give((await self._lines.line()).strip())
+            except (EOFError, KeyboardInterrupt):
+                self._desk.give(None)
 
     def leave(self) -> None:
         """End the conversation, from wherever this is called."""
@@ -198,7 +221,8 @@ class PlainChat(HeldTalk):
     @property
     def prompt(self) -> str:
         """The text before the line that is being typed."""
-        return self._desk.prompt or (BUSY_PROMPT if self.conversation.is_busy else IDLE_PROMPT)
+        is_busy = self._is_open and self.conversation.is_busy
+        return self._desk.prompt or (BUSY_PROMPT if is_busy else IDLE_PROMPT)
 
     async def _take_lines(self) -> None:
         """Have the first prompt answered, if there is one, and take lines until the person leaves."""
@@ -264,7 +288,7 @@ class PlainChat(HeldTalk):
         if result is None:
             self.say("interrupted")
         elif result.exit_code:
-            self.say(f"exit code {result.exit_code}")
+            self.say(f"exit {result.exit_code}")
 
 
 def _ending(result: PromptResult) -> str:

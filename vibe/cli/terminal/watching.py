@@ -91,7 +91,7 @@ def _call(call: CallView, width: int) -> Iterator[Text]:
     style = CALL_STYLES.get(call.outcome, "cyan")
     words = call.words if call.status != "writing" else f"{call.tool} {call.written}"
     how = {"queued": "  (queued)", "denied": "  (denied)", "cancelled": "  (stopped)"}.get(call.status, "")
-    code = f"  exit code {call.exit_code}" if call.exit_code else ""
+    code = f"  exit {call.exit_code}" if call.exit_code else ""
     took = f"{code}  {call.duration_s:.1f} s" if call.duration_s is not None and not how else ""
     line = one_line(words, max(8, width - len(INDENT + how + took))) + how + took
     yield Text(f"{CALL_MARKS.get(call.outcome, '·')} {line}"[:width], style=style)

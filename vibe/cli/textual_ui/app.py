@@ -127,7 +127,7 @@ class Attention:
         since, self._since = self._since, None
         run = None if main is None else view.runs.get(main.source)
         if since is not None and run is not None and run.updated_at - since >= self._after:
-            self._sign("vibe has answered")
+            self._sign("vibe answered")
 
 
 FRAME_SECONDS = 0.08

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar, cast
 
 from anyio import Event
+from msgspec.structs import replace
 from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
@@ -38,12 +39,13 @@ from vibe.system.errors import VibeError
 from vibe.system.own_places import user_home_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
     from ipc.events import PlanProposedEvent
     from vibe.cli.textual_ui.screens.agent_screens import AgentScreen
     from vibe.view.agent_view import Key as ViewKey
+    from vibe.view.plan_view import PlanView
     from vibe.view.view import View
 
 LOW = 8
@@ -241,17 +243,19 @@ class ChatScreen(LowestScreen):
 
     # --- as a stage
 
-    def opened(self, chat: Chat, prompt: str) -> None:
-        """A conversation is there, with a first prompt to be sent (blank: none)."""
+    def opened(self, chat: Chat, prompt: str, plans: Sequence[PlanView] = ()) -> None:
+        """A conversation is there, with a first prompt to be sent (blank: none), and ``plans`` that it had before."""
         about = chat.about
         self.presenter.show(self.store.view, about.session_id)
         self.ticker.agent_id = self._working.agent_id = about.session_id
         self.presenter.resume(about.saved)
+        self.store.view.plans.update(self._cards.resume(plans))
         self.run_worker(warm, thread=True, group="warm", exit_on_error=False)
         if prompt or self.store.screen.queued or not about.session_id:
             self.start.drop()
         else:
-            self.start.begin(self._first_facts(about.folder, is_new=not about.saved.messages))
+            facts = self._first_facts(about.folder, is_new=not about.saved.messages)
+            self.start.begin(replace(facts, with_cards=[plan.id for plan in plans]))
         for text, status in self._said_early:
             self.presenter.say(text, status)
         self._said_early.clear()

@@ -12,6 +12,7 @@ from ipc.commands import Steer
 from ipc.errors import IpcError
 from ipc.events import AnswerEvent, PlanDecisionEvent, PlanProposedEvent
 from ipc.events import Event as BusEvent
+from planner.plan.status import PlanStatus
 from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import AgentChange, Opening, PromptLimits, Seat
 from vibe.app.conversation.runtime import Runtime
@@ -20,18 +21,17 @@ from vibe.app.engine.host import Host
 from vibe.app.inspect.updates import look_for_update
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.drafting import PlanDraft
+from vibe.app.plan.looking_back import plans_of_session
 from vibe.app.plan.run import PlanRun
 from vibe.cli.textual_ui.chat_screen import ChatScreen
 from vibe.cli.textual_ui.controllers.app_controller import ChatAbout
 from vibe.cli.textual_ui.presenters.chat_presenter import SavedPart
 from vibe.cli.textual_ui.screen_commands import is_due, picked, screen_commands, set_up
-from vibe.core.config.paths import CONFIG_FILE, VibePaths, project_lineage, shown
-from vibe.core.config.trust import TrustStore
+from vibe.core.config.paths import CONFIG_FILE, VibePaths
 from vibe.core.messages import Message
 from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.files.images import images_in
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.core.tools.ports import Choice, Question
 from vibe.front.event_text import one_line
 from vibe.front.plan_summary import below_card
 from vibe.front.request_text import answers_of
@@ -39,15 +39,14 @@ from vibe.front.slash.held_talk import HeldTalk
 from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.front.slash.table import WORDS, SlashTable
 from vibe.front.start_facts import agent_facts, left_line, priced_facts, project_facts
+from vibe.front.trust_question import ask_for_trust
 from vibe.system.errors import ConfigError, UsageError, VibeError
-from vibe.system.own_places import user_home_of
 
 EDITS = "accept-edits"
 MODES = ("default", EDITS, "plan")
 """The agents that one goes through by a key; others are chosen by their names."""
 STEERED_LENGTH = 200
 TOLD = "will be read before the next step"
-_TRUSTED = "it instructs the agent and can run programs, now and later"
 RETRY_SECONDS = 1.0
 """Between two attempts to read settings that are wrong."""
 
@@ -108,6 +107,10 @@ class LocalTalk(HeldTalk):
         lines = below_card(run)
         if lines:
             self.say("\n".join(lines).strip())
+        if run.status is PlanStatus.PAUSED and not self._leaving.is_set():
+            start = self._stage.start
+            start.begin(replace(start.facts, is_new=False, with_cards=[str(run.record.plan_id)]))
+            self.begin(self.tell_of_seat)
 
     async def hold(self) -> None:
         """Open the conversation and hold it until ``leave``; what is at work then is interrupted and written down.
@@ -120,7 +123,7 @@ class LocalTalk(HeldTalk):
 
     async def _on_stage(self) -> None:
         """Have the conversation on the stage until the person leaves."""
-        self._stage.opened(LocalChat(self, self._stage, self._limits), self.opening.prompt)
+        await self._begin_on_stage(self.opening.prompt)
         if self.conversation.setup.missing_key is not None:
             self._stage.say(f"{self.conversation.setup.missing_key}; here: /setup", "warning")
         self.begin(self.refresh)
@@ -129,6 +132,12 @@ class LocalTalk(HeldTalk):
         await self._leaving.wait()
         if self.plans.session is not None:
             self.say("leaving once the plan is paused")
+
+    async def _begin_on_stage(self, prompt: str) -> None:
+        """Have the stage show the conversation, with the plans of one that is resumed."""
+        host, held = self.runtime.host, self.conversation
+        plans = await to_thread.run_sync(plans_of_session, host, held.session_id) if held.messages else []
+        self._stage.opened(LocalChat(self, self._stage, self._limits), prompt, plans)
 
     async def tell_of_seat(self) -> None:
         """Have the start screen tell all there is of the seat; prices last, whose list takes long to load."""
@@ -214,7 +223,7 @@ class LocalTalk(HeldTalk):
             UsageError, EnvironmentFailure, ipc.errors.IpcError: the other could not be opened: this one goes on.
         """
         await super().reopen(opening)
-        self._stage.opened(LocalChat(self, self._stage, self._limits), "")
+        await self._begin_on_stage("")
         self.begin(self.refresh)
         if not self.conversation.messages:
             self.begin(self.tell_of_seat)
@@ -392,38 +401,6 @@ async def hold_chat(
     if sets_up or (opening.model is None and await to_thread.run_sync(is_due, host, opening.workdir)):
         await set_up(stage, host, opening.workdir)
     if not opening.trust:
-        await _ask_for_trust(host, opening.workdir, stage)
+        await ask_for_trust(host, opening.workdir, stage.requests.user_input, lambda text: stage.say(text, "error"))
     async with Runtime(host) as runtime:
         await LocalTalk(runtime, replace(opening, key_may_come_later=True), limits, stage).hold()
-
-
-async def _ask_for_trust(host: Host, workdir: Path, stage: ChatScreen) -> None:
-    """Ask once whether the project's own settings and instructions may be loaded, if that is undecided."""
-    user_home = user_home_of(host.environ)
-    try:
-        found = await to_thread.run_sync(TrustStore(host.home, user_home=user_home).undecided, workdir)
-    except ConfigError:
-        return  # opening the conversation says it
-    lineage = project_lineage(workdir, user_home)
-    if not found or not lineage:
-        return
-    here, root = lineage[0], lineage[-1]
-    names = [str(path.relative_to(here)) if path.is_relative_to(here) else shown(path, user_home) for path in found]
-    trusts = {f"trust {shown(folder, user_home)}": folder for folder in dict.fromkeys((here, root))}
-    options = [Choice(label=label, description=_TRUSTED) for label in trusts]
-    question = Question(
-        question=f"This project brings {', '.join(names)}. Load {'it' if len(names) == 1 else 'them'}?",
-        header="Trust",
-        options=[*options, Choice(label="no", description="work without; `vibe trust add` changes that")],
-    )
-    answers = await stage.requests.user_input([question])
-    if not answers or answers[0].is_other:
-        return  # asked again next time
-    file, trusted = TrustStore(host.home, user_home=user_home), trusts.get(answers[0].answer)
-    try:
-        if trusted is not None:
-            await to_thread.run_sync(file.add, trusted)
-        if trusted != root:
-            await to_thread.run_sync(file.refuse, root)
-    except VibeError as error:
-        stage.say(f"{error}", "error")

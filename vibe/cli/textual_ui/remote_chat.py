@@ -11,8 +11,8 @@ from msgspec import structs
 
 from ipc.commands import Act, Cancel, GivePrompt, Interrupt, Pause, RunCommand, Steer, StepAction
 from ipc.errors import IpcError
+from ipc.events import AnswerEvent, PlanCompletedEvent, PlanDecisionEvent, PlanPausedEvent
 from ipc.events import Event as BusEvent
-from ipc.events import PlanCompletedEvent, PlanPausedEvent
 from ipc.registry import Entry, Registry
 from ipc.subscriber import Subscription, subscribe
 from vibe.app.engine.host import Host
@@ -22,6 +22,7 @@ from vibe.cli.textual_ui.controllers.app_controller import ChatAbout
 from vibe.cli.textual_ui.overview.summaries import next_lines
 from vibe.cli.textual_ui.panels.request_queue import RequestReply
 from vibe.cli.textual_ui.presenters.chat_presenter import SavedPart
+from vibe.front.request_text import answers_of
 from vibe.view.agent_view import RequestView
 from vibe.view.view import lose
 
@@ -168,6 +169,8 @@ class RemoteChat:
             view = self._stage.store.view
             self._stage.store.publish(event)
             self._ask(view.requests)
+            if isinstance(event, AnswerEvent | PlanDecisionEvent) and event.plan_id:
+                self._stage.presenter.tell_answers(answers_of(event), "" if event.by == BY else event.by, event.ts)
             if isinstance(event, PlanCompletedEvent | PlanPausedEvent):
                 lines = next_lines(view.plans[event.plan_id or ""])
                 if lines:

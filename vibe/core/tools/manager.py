@@ -101,14 +101,16 @@ class ToolSources(Struct, frozen=True, kw_only=True):
     """Places of tools besides the built-in ones.
 
     ``root`` is what relative ``tool_paths`` start from; ``project_tools`` is None where the folder is not trusted.
-    ``extra`` are classes made elsewhere (proxies of servers): they take no name that is taken. ``is_sandboxed`` tells
-    whether commands are confined, and may take its time.
+    ``extra`` are classes made elsewhere (proxies of servers): they take no name that is taken. ``given`` are names of
+    those that the host gives to some agents. ``is_sandboxed`` tells whether commands are confined, and may take its
+    time.
     """
 
     root: Path
     project_tools: Path | None = None
     user_tools: Path | None = None
     extra: tuple[ToolClass, ...] = ()
+    given: tuple[str, ...] = ()
     is_sandboxed: Callable[[], bool] = lambda: True
 
 
@@ -324,7 +326,8 @@ class ToolManager:
             found.warnings.append(f"[tools.{name}] matches no tool; {_hint(name, found.tools)}")
         enabled = tuple(config.enabled_tools)
         disabled = tuple(config.disabled_tools)
-        found.warnings += _unmatched(known, found.tools, enabled_tools=enabled, disabled_tools=disabled)
+        nameable = (*known, *self._sources.given)
+        found.warnings += _unmatched(nameable, found.tools, enabled_tools=enabled, disabled_tools=disabled)
         if enabled and disabled:
             found.warnings.append("disabled_tools is ignored because enabled_tools is set")
         names = _choose(known, enabled or None, () if enabled else disabled)

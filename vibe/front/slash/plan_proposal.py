@@ -16,7 +16,7 @@ from planner.author.structured_output import PlanOffer, plan_in, plan_schema
 from planner.plan.loader import LoadedPlan
 from planner.store.folder import ApprovalSetting, PlanRunOptions
 from vibe.app.conversation.conversation import Conversation
-from vibe.app.conversation.setup import PROPOSE_PLAN
+from vibe.app.engine.build import PROPOSE_PLAN
 from vibe.app.plan.author import Planning, PlanningRequest, planning
 from vibe.app.plan.drafting import DraftVersion, PlanDraft
 from vibe.app.plan.run import open_plan
@@ -171,6 +171,7 @@ async def _run(talk: Talk, plan: LoadedPlan | str) -> None:
         model=opening.model if isinstance(plan, LoadedPlan) and not is_sample else None,
         trust=opening.trust,
         accepted=True,
+        session=talk.conversation.session_id,
     )
     session = await open_plan(plan, options, talk.runtime.host, plans.audience())
     with plans.at_work(session):
@@ -201,10 +202,10 @@ TOLD = MappingProxyType({
 
 def proposing(talk: Talk) -> type[BaseTool[Any, Any, Any, Any]]:
     """Return the tool by which the agent of a talk's conversation proposes plans to the person."""
-    return type("ProposePlan", (_ProposePlan,), {"talk": talk, "__module__": __name__})
+    return type("ProposePlan", (ProposePlan,), {"talk": talk, "__module__": __name__})
 
 
-class _ProposePlan(BaseTool[HandInArgs, TextResult, UnaskedConfig, BaseToolState]):
+class ProposePlan(BaseTool[HandInArgs, TextResult, UnaskedConfig, BaseToolState]):
     """Has the person of a talk answer a plan, which then runs there."""
 
     description: ClassVar[str] = (

@@ -11,6 +11,7 @@ from anyio import CancelScope, Event
 from msgspec import Struct, field
 
 from ipc.commands import Pause
+from planner.plan.status import LEFT
 from vibe.system.errors import UsageError
 
 if TYPE_CHECKING:
@@ -134,5 +135,5 @@ class PlanTalk(Struct, kw_only=True):
     async def stop(self) -> None:
         """Pause the plan, if one runs, and wait until it has."""
         if self.session is not None:
-            self.session.control.submit(Pause(grace_seconds=GRACE_SECONDS))
+            self.session.control.submit(Pause(grace_seconds=GRACE_SECONDS, by=LEFT))
             await self._rested.wait()

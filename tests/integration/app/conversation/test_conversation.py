@@ -22,6 +22,7 @@ from ipc.events import (
     PromptEndedEvent,
     PromptStartedEvent,
     ToolCallEvent,
+    UserMessageEvent,
 )
 from tests.fakes.model_server import Reply, ServedCall
 from tests.integration.app.conversation.conftest import Rig
@@ -421,7 +422,7 @@ async def test_others_may_prompt_steer_and_interrupt_over_the_control_address(ri
             await until_seen(rig, AssistantDeltaEvent)
             elsewhere = await send_command(run, Interrupt(session_id="another"))
             assert (elsewhere.ok, elsewhere.reason) == (False, "refused")
-            assert (await send_command(run, Steer(text="mind the tests"))).ok
+            assert (await send_command(run, Steer(text="mind the tests", by="Ana"))).ok
             assert (await send_command(run, Interrupt(session_id=conversation.session_id))).ok
 
         cut = await during(conversation.send("count"), meddle)
@@ -430,6 +431,8 @@ async def test_others_may_prompt_steer_and_interrupt_over_the_control_address(ri
     assert prompts == ["hi"]
     assert cut.acted.outcome is Outcome.INTERRUPTED
     assert [message.content.strip() for message in conversation.messages][-1] == "mind the tests"
+    said = [event for event in rig.events.events if isinstance(event, UserMessageEvent)]
+    assert [(event.text, event.by) for event in said] == [("count", ""), ("mind the tests", "Ana")]
 
 
 async def test_a_conversation_that_takes_no_prompts_says_so(rig: Rig) -> None:

@@ -330,6 +330,18 @@ async def test_models_are_chosen_with_their_price_and_how_much_they_think(rig: R
     ]
 
 
+async def test_a_model_tells_what_it_did_in_this_folder(rig: Rig) -> None:
+    async with talking(rig, "one", "two") as talk:
+        places = {row.title: place for place, row in enumerate((await talk.picker("model")).rows(0))}
+        lines = (await talk.preview("model", places["first"])).splitlines()
+        other = await talk.preview("model", places["second"])
+
+    [did] = [line.split(maxsplit=2) for line in lines if line.startswith("did here")]
+    assert did[2] == "2 turns · <$0.01"
+    assert lines[-1].strip().startswith("first token after ")
+    assert "did here" not in other
+
+
 async def test_agents_are_chosen(rig: Rig) -> None:
     async with talking(rig) as talk:
         lines = {row.line: row.fact for row in (await talk.picker("agents")).rows(0)}

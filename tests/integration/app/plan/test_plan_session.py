@@ -139,7 +139,7 @@ async def test_an_agent_is_found_by_its_id_and_reads_what_it_is_told_as_the_user
         assert working.subagent_id is not None
         assert session.steering.step_of("somebody else") is None
         assert session.steering.step_of(working.subagent_id) == "a"
-        assert await session.steering.tell("a", "Hurry")
+        assert await session.steering.tell("a", "Hurry", "Ana")
         assert not await session.steering.tell("b", "Hurry")
         assert session.plan_id == working.plan_id
         await anyio.Path(tmp_path / "work" / "go").touch()
@@ -149,5 +149,5 @@ async def test_an_agent_is_found_by_its_id_and_reads_what_it_is_told_as_the_user
         await session.run()
 
     said = [event for event in watcher.events if isinstance(event, UserMessageEvent) and event.origin == "steer"]
-    assert [(event.text, event.subagent_step_id) for event in said] == [("Hurry", "a")]
+    assert [(event.text, event.by, event.subagent_step_id) for event in said] == [("Hurry", "Ana", "a")]
     assert not await session.steering.tell("a", "too late")

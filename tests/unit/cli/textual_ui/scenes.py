@@ -32,6 +32,7 @@ from ipc.events import (
     WorkDone,
     WorkOrder,
 )
+from planner.plan.status import PlanStatus
 from planner.store.folder import PlanSummary
 from tests.fakes.boards import asking_board, board_of
 from tests.fakes.reviews import SHOP, FakeReview
@@ -68,6 +69,7 @@ from vibe.front.start_screen import (
     SandboxFacts,
     StartFacts,
 )
+from vibe.view.view import View, apply
 
 PUT_OFF = 0.2
 """Seconds for which no widget puts off what it is to draw."""
@@ -953,11 +955,22 @@ async def leaving(on: Stage) -> None:
 
 
 async def paused(on: Stage) -> None:
-    """A conversation goes on that was left while a plan ran."""
+    """A conversation goes on that was left while a plan ran: one has ended, one is paused."""
+    earlier = View()
+    left: dict[str, Any] = {"plan_id": LEFT.plan_id, "session_id": SESSION}
+    steps = tuple(e.StepOutline(id=name, title=f"Do {name}", mode="code") for name in ("survey", "totals", "export"))
+    for event in (
+        *(event for _, events in WATCHED for event in events),
+        e.PlanStartedEvent(goal=LEFT.goal, steps=steps, ts=LEFT.updated - 40.0, **left),
+        e.PlanPausedEvent(reason="left", ts=LEFT.updated, **left),
+    ):
+        apply(earlier, event)
     saved = SavedPart((UserMessage(content="Fix the tests"), AssistantMessage(content="Both tests pass.")))
     about = structs.replace(ScriptedChat().about, session_id=SESSION, saved=saved)
-    on.app.chat_screen.opened(ScriptedChat(about=about), "")
-    on.app.chat_screen.start.tell(structs.replace(SEAT, project=PROJECT))
+    on.app.chat_screen.opened(ScriptedChat(about=about), "", list(earlier.plans.values()))
+    ahead = {LEFT.plan_id: e.Expectation(seconds=50.0, tokens=40_000, cost_usd=0.11)}
+    project = structs.replace(PROJECT, left=[structs.replace(LEFT, status=PlanStatus.PAUSED, reason="left")])
+    on.app.chat_screen.start.tell(structs.replace(SEAT, project=structs.replace(project, to_go=ahead)))
     await on.settle()
 
 

@@ -79,7 +79,7 @@ async def test_who_comes_back_is_told_what_happened_meanwhile_once(
         await on.see(e.PromptEndedEvent(prompt_id="p", outcome="completed", **CHAT))
         app.post_message(AppFocus())
         await on.settle()
-        assert [line for line in said(on) if "away" in line] == ["while you were away: the agent has answered"]
+        assert [line for line in said(on) if "away" in line] == ["while you were away: the agent answered"]
 
 
 async def test_the_overview_is_there_by_itself_where_there_is_room_and_something_in_it(

@@ -334,18 +334,18 @@ async def test_a_process_that_is_gone_without_a_word_is_no_mismatch() -> None:
 
 
 async def test_what_is_said_to_an_agent_in_a_process_of_its_own_is_answered_and_no_more_after_its_death() -> None:
-    heard: list[str] = []
+    heard: list[tuple[str, str]] = []
 
-    async def listen(text: str) -> bool:
-        heard.append(text)
+    async def listen(text: str, by: str) -> bool:
+        heard.append((text, by))
         return text == "stay"
 
     async with linked_step(shared_of_a_run()) as step:
         await anyio.wait_all_tasks_blocked()
         assert not await step.server.tell("nobody listens")
         with step.link.steering.heard_by("s", listen, lambda: None):
-            assert await step.server.tell("stay")
+            assert await step.server.tell("stay", "Ana")
             assert not await step.server.tell("too late")
         step.die()
         assert not await step.server.tell("gone")
-    assert heard == ["stay", "too late"]
+    assert heard == [("stay", "Ana"), ("too late", "")]

@@ -82,9 +82,9 @@ class LogEntry(Struct, eq=False):
     ``drawn`` (lines that ``draw`` returns for so many cells). ``status`` is ``streaming``, ``done`` or
     ``interrupted``; of a call ``writing``, ``queued``, ``running``, ``ok``, ``error``, ``denied`` or ``cancelled``;
     of a note ``note``, ``typed`` (a command), ``warning`` or ``error``. ``title`` is the heading of a call or a
-    reasoning, ``detail`` what is said behind it, ``text`` all that a call printed; it is fit to show. ``key`` is its
-    name for the presenter. ``whole``: no line is left out in the middle of it. ``keys`` are what some keys do while it
-    is marked, or is the last.
+    reasoning, ``detail`` what is said behind it, ``text`` all that a call printed; it is fit to show; a drawn one with
+    a title draws less while it is folded. ``key`` is its name for the presenter. ``whole``: no line is left out in the
+    middle of it. ``keys`` are what some keys do while it is marked, or is the last.
     """
 
     kind: str
@@ -117,7 +117,7 @@ class LogEntry(Struct, eq=False):
     @property
     def folds(self) -> bool:
         """It has a heading to fold the rest under."""
-        return self.kind in FOLDING
+        return self.kind in FOLDING or (self.kind == "drawn" and bool(self.title))
 
     @property
     def is_open(self) -> bool:

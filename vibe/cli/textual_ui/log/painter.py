@@ -336,6 +336,8 @@ def _told(entry: LogEntry) -> Iterator[LogBlock]:
     for name, text in files:
         size = counted(len(text.splitlines()), "line")
         yield LogBlock(styled(f"[{name}: {size}]", "$foreground-muted"), look=USER, flush=True)
+    if entry.detail:
+        yield LogBlock(styled(entry.detail, "$foreground-muted"), look=USER, flush=True)
     if entry.images:
         images = "1 image" if entry.images == 1 else f"{entry.images} images"
         yield LogBlock(styled(f"[{images}]", "$foreground-muted"), look=USER, flush=True)

@@ -52,11 +52,9 @@ def away_summary(before: ViewMoment, view: View) -> str:
     said = [*_plans_since(before, view), *_steps_since(before, view)]
     main = view.main
     if main is not None and main.id in before.busy and not is_busy(main):
-        said.append("the agent has answered" if main.outcome in {None, "completed"} else f"the agent {main.outcome}")
+        said.append("the agent answered" if main.outcome in {None, "completed"} else f"the agent {main.outcome}")
     if view.requests:
-        said.append(
-            "1 request waits for you" if len(view.requests) == 1 else f"{len(view.requests)} requests wait for you"
-        )
+        said.append("1 waits for you" if len(view.requests) == 1 else f"{len(view.requests)} wait for you")
     if not said:
         return ""
     tokens = view.spent.tokens - before.tokens

@@ -369,7 +369,7 @@ class StatusLine:
         elif ended.is_success:
             self._ticker.show_own(own_content(ended.stdout))
         else:
-            self._fail(f"ended with exit code {ended.exit_code}: {one_line(ended.stderr, 200) or 'it said nothing'}")
+            self._fail(f"ended with exit {ended.exit_code}: {one_line(ended.stderr, 200) or 'it said nothing'}")
 
     def _fail(self, problem: str) -> None:
         self._ticker.show_own(None)

@@ -524,6 +524,7 @@ class ChatPresenter:
             more = f"\n… {counted(entry.cut, 'more character')}" if entry.cut else ""
             text = entry.text if entry.name != "host" else one_line(entry.text, NOTICE_LENGTH)
             shown.set_text(text + more)
+            shown.detail = f"{one_line(entry.by)} said" if entry.by else ""
 
     def _stream(self, entry: EntryView, shown: LogEntry) -> None:
         """Have the whole text of an answer in the log, also where the view keeps but its end."""

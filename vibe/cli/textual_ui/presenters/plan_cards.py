@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from vibe.cli.textual_ui.log.chat_log import ChatLog
@@ -76,6 +75,15 @@ class PlanCards(_Cards):
                 self._show(plan, plan.started_at)
         self._keep_time()
 
+    def resume(self, plans: Sequence[PlanView]) -> dict[str, PlanView]:
+        """Show records of plans that a conversation had before, and return those that can go on, by id."""
+        for plan in plans:
+            entry = LogEntry("drawn", title=plan.goal)
+            entry.draw = partial(self._record, plan, entry)
+            self._cards[plan.id] = (plan.started_at or 0.0, entry)
+            self._log.append(entry)
+        return {plan.id: plan for plan in plans if plan.status == "paused"}
+
     def is_out_of_sight(self, plan: PlanView) -> bool:
         """Return whether a plan has a card of which nothing is to be seen."""
         card = self._cards.get(plan.id)
@@ -100,6 +108,11 @@ class PlanCards(_Cards):
         entry.status = "running" if is_live(plan) else "done"
         self._log.changed(entry)
 
+    def _record(self, plan: PlanView, entry: LogEntry, cols: int) -> list[Line]:
+        """The first line of a card and what became of the plan; unfolded, all of the card."""
+        lines = _drawing().card(plan, self._clock(), cols, 1 if entry.folded else self._rows)
+        return [*lines, *_below(plan, cols)]
+
     def _heading(self, plan_id: str, cols: int) -> list[Line]:
         return self._lines(plan_id, cols)[:1]
 
@@ -108,10 +121,8 @@ class PlanCards(_Cards):
         plan = plans.get(plan_id)
         if plan is None:
             return []
-        draw = _drawing()
-        lines = draw.card(plan, self._clock(), cols, self._rows)
-        hint = f"undo: vibe plan rewind {plan.id} STEP"
-        return lines if is_live(plan) else list(chain(lines, draw.record(plan, cols, hint)))
+        lines = _drawing().card(plan, self._clock(), cols, self._rows)
+        return lines if is_live(plan) else [*lines, *_below(plan, cols)]
 
 
 class PlanningCards(_Cards):
@@ -156,6 +167,11 @@ class PlanningCards(_Cards):
     def _lines(self, agent: AgentView, turn: TurnView, entry: LogEntry, cols: int) -> list[Line]:
         hint = " · ".join(f"{key} {KEYS[key]}" for key in entry.keys)
         return _drawing().planning_card(agent, turn, self._clock(), cols, self._rows, hint)
+
+
+def _below(plan: PlanView, cols: int) -> list[Line]:
+    """The lines below the card of a plan that has ended."""
+    return _drawing().record(plan, cols, f"undo: vibe plan rewind {plan.id} STEP")
 
 
 def _drawing() -> ModuleType:

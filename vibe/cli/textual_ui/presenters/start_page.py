@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from time import monotonic
 from typing import Final
 
@@ -46,7 +47,9 @@ class StartPage:
         """There are empty rows where the keys stood, so that nothing moves while one types."""
 
     def begin(self, facts: StartFacts) -> None:
-        """Stand behind what is in the log from now on, with what is known of a conversation."""
+        """Stand behind what is in the log from now on, with what is known of a conversation; what stood stays."""
+        if self._entry is not None:
+            self._entry.draw = partial(start_lines, self.facts, self._now())
         self._entry = LogEntry("drawn", draw=self._lines)
         self._marked, self._seen_at, self._keeps_rows, self._is_closed = 0, None, False, False
         self.facts = facts
@@ -74,7 +77,8 @@ class StartPage:
 
     def tell(self, facts: StartFacts) -> None:
         """Draw what is known by now; a page without anything on it is put into the log once there is a plan on it."""
-        entry, self.facts = self._entry, replace(facts, is_new=self.facts.is_new)
+        known = self.facts
+        entry, self.facts = self._entry, replace(facts, is_new=known.is_new, with_cards=known.with_cards)
         if entry is None:
             return
         if entry.index >= 0:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from functools import cache
+from statistics import median
+
 from anyio import to_thread
 
+from ipc.registry import Registry
 from vibe.app.conversation.opening import AgentChange
 from vibe.app.engine.build import Engine
 from vibe.app.engine.settings import Settings
+from vibe.app.plan.looking_back import ModelUse, models_used
 from vibe.core.agents.models import AgentProfile, AgentType
 from vibe.core.config.models import ModelConfig, Thinking
 from vibe.core.llm.pricing import usual_prices
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.front.cells import Line
-from vibe.front.event_text import one_line
+from vibe.front.event_text import counted, one_line
 from vibe.front.listings import setting_line
 from vibe.front.picker import Picker, PickRow, told, wrapped
 from vibe.front.slash.command import Talk, Typed
 from vibe.front.slash.wording import setup_line
 from vibe.front.start_screen import price
 from vibe.system.errors import UsageError, VibeError
-from vibe.view.figures import short
+from vibe.view.figures import dollars, short, took
 
 ABOUT_LENGTH = 400
 
@@ -115,6 +120,8 @@ async def model_picker(talk: Talk) -> Picker:
     models = {f"/model {one.key}": one for one in engine.config.models}
     priced = await to_thread.run_sync(lambda: {line: _prices(engine, one) for line, one in models.items()})
     rows = [PickRow(line, one_line(one.key), priced[line][0], words=one.name) for line, one in models.items()]
+    host = talk.runtime.host
+    used = cache(lambda: models_used(Registry(host.home, host.runtime_dir), setup.opening.workdir))
 
     def preview(row: PickRow, mode: int) -> list[Line]:
         one = models[row.line]
@@ -125,6 +132,7 @@ async def model_picker(talk: Talk) -> Picker:
             ("images", "yes" if one.sees_images else ""),
             ("provider", one.provider),
             ("called", one.name if one.name != one.key else ""),
+            *_used(used().get(one.key, ModelUse())),
         ]
         return told(row.title, facts)
 
@@ -138,6 +146,13 @@ async def model_picker(talk: Talk) -> Picker:
         first=f"/model {setup.model.key}",
         enter="from the next prompt on",
     )
+
+
+def _used(use: ModelUse) -> list[tuple[str, str]]:
+    """The work of a model here in words; blank where it did nothing."""
+    cost = "" if not use.cost_usd else f" · {dollars(use.cost_usd)}"
+    first = f"first token after {took(median(use.waits))}" if use.waits else ""
+    return [("did here", f"{counted(use.answers, 'turn')}{cost}" if use.answers else ""), ("", first)]
 
 
 def _prices(engine: Engine, model: ModelConfig) -> tuple[str, str]:

@@ -98,7 +98,7 @@ async def test_one_that_fails_is_said_once_and_the_line_is_as_usual(tmp_path: Pa
         app.see(view, spent(1))
         await until(pilot, lambda: app.shown.startswith("asks · large"))
 
-        assert app.said == [("[ui] status_line: the command ended with exit code 3: no such thing", "warning")]
+        assert app.said == [("[ui] status_line: the command ended with exit 3: no such thing", "warning")]
 
 
 def test_a_plan_out_of_sight_stands_before_it_and_is_told() -> None:

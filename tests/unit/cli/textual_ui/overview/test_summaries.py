@@ -27,7 +27,7 @@ def test_what_happened_while_away_is_told_in_a_line() -> None:
     spent = e.UsageEvent(model="m", prompt_tokens=11_000, completion_tokens=1_000, cost_usd=0.31, **WHO)
     give(view, spent, moved("slugify", "completed", "in_progress"), moved("shorten", "failed", reason="verify"), ASKED)
     assert away_summary(before, view) == (
-        "while you were away: 1 step completed · 1 step failed (shorten) · 1 request waits for you · 12k tok · $0.31"
+        "while you were away: 1 step completed · 1 step failed (shorten) · 1 waits for you · 12k tok · $0.31"
     )
 
 
@@ -36,7 +36,7 @@ def test_an_answer_that_came_while_away_is_told() -> None:
     view = view_of(*TALKED, prompt)
     before = moment(view)
     give(view, e.PromptEndedEvent(prompt_id="p", conversation_id="chat", session_id="chat", outcome="completed"))
-    assert away_summary(before, view) == "while you were away: the agent has answered"
+    assert away_summary(before, view) == "while you were away: the agent answered"
 
 
 def test_the_end_of_a_plan_while_away_is_told() -> None:

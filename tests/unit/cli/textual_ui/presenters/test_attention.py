@@ -38,7 +38,7 @@ def test_a_request_that_waits_calls_once_however_long_it_waits() -> None:
 def test_an_answer_calls_only_if_it_took_long() -> None:
     view = view_of(*TALKED)
     assert called(view, *prompted(2_000.0, 2_019.0)) == []
-    assert called(view, *prompted(3_000.0, 3_021.0)) == ["vibe has answered"]
+    assert called(view, *prompted(3_000.0, 3_021.0)) == ["vibe answered"]
 
 
 def test_the_end_of_a_plan_calls_with_how_it_ended() -> None:

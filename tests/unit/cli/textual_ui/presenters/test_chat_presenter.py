@@ -179,6 +179,12 @@ async def test_how_a_command_of_the_person_ended_is_in_the_log() -> None:
         assert chat.said == [("shell", "$ false  exit 3")]
 
 
+async def test_who_steered_from_elsewhere_is_named() -> None:
+    async with shown() as on:
+        on.see(e.UserMessageEvent(text="Mind the tests", origin="steer", by="Ana\x1b[31m", **CHAT), told("And mine"))
+        assert [line for line in on.lines if line] == ["> Mind the tests", "  Ana said", "> And mine"]
+
+
 async def test_what_was_mentioned_is_a_line_and_shows_by_a_key() -> None:
     async with shown() as chat:
         chat.see(told('look at @a.py\n\n<file path="a.py">\nsecret = 1\nb\n</file>'))
@@ -250,14 +256,14 @@ async def test_a_conversation_that_is_taken_back_loses_its_end() -> None:
     async with shown() as chat:
         chat.see(told("a", 0), answered("b", "1", 1), told("c", 2), CALL, ended(), answered("d", "2", 3))
         chat.see(e.ConversationRewoundEvent(message_index=2, **CHAT), told("e", 2))
-        assert [text for _, text in chat.said] == ["a", "b", "the conversation was rewound", "e"]
+        assert [text for _, text in chat.said] == ["a", "b", 'back to before "c"', "e"]
 
 
 async def test_what_was_resumed_can_be_taken_back_too() -> None:
     async with shown() as chat:
         chat.presenter.resume(SavedPart([UserMessage("old"), AssistantMessage("older"), UserMessage("x")]))
         chat.see(told("new", 3), e.ConversationRewoundEvent(message_index=1, **CHAT))
-        assert [text for _, text in chat.said] == ["old", "the conversation was rewound"]
+        assert [text for _, text in chat.said] == ["old", "back to an earlier prompt"]
 
 
 SUMMARY = e.CompactEndEvent(tokens_before=9, tokens_after=2, messages_before=6, messages_after=3, **CHAT)
@@ -271,10 +277,10 @@ async def test_what_is_taken_back_after_a_summary_is_what_the_conversation_lost(
         chat.see(told("6", 3), told("7", 4), e.ConversationRewoundEvent(message_index=3, **CHAT))
         note = "summarised: 9 → 2 tok"
         kept = ["old", "older", "2", "3", "4"]
-        assert [text for _, text in chat.said] == [*kept, "5", note, "the conversation was rewound"]
+        assert [text for _, text in chat.said] == [*kept, "5", note, 'back to before "6"']
 
         chat.see(e.ConversationRewoundEvent(message_index=2, **CHAT))
-        assert [text for _, text in chat.said] == [*kept, "the conversation was rewound"]
+        assert [text for _, text in chat.said] == [*kept, 'back to before "5"']
 
 
 async def test_a_conversation_that_is_cleared_begins_anew() -> None:
@@ -389,7 +395,7 @@ async def test_what_was_taken_back_to_before_the_first_that_the_log_has_does_not
         for _ in range(20):
             await chat.presenter.show_older()
         left = [f"message {number}" for number in range(index)]
-        since = ["the conversation was rewound", *(event.text for event in after)]
+        since = ["back to an earlier prompt", *(event.text for event in after)]
         assert [text for _, text in chat.said] == [*left, *since]
 
         chat.presenter.show(chat.view, "chat")
@@ -406,7 +412,7 @@ async def test_what_was_taken_back_does_not_come_again_as_something_older() -> N
 
         assert [text for _, text in chat.said] == [
             *("message 0", "message 1", "message 2"),
-            "the conversation was rewound",
+            "back to an earlier prompt",
         ]
 
 

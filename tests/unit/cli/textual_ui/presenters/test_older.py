@@ -111,7 +111,7 @@ def test_what_was_taken_back_or_cleared_is_not_among_them(vibe_home: Path) -> No
 
     assert [entry.text for entry in entries] == [
         *("new conversation; the old one is under /resume", "message 0", "message 1"),
-        *("the conversation was rewound", "again"),
+        *('back to before "message 2"', "again"),
     ]
 
 

@@ -14,6 +14,7 @@ from tests.unit.cli.textual_ui.log.page import LogPage
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.cli.textual_ui.presenters.plan_cards import PlanCards, PlanningCards
 from vibe.cli.textual_ui.state_store import UIStateStore
+from vibe.view.view import View, apply
 
 PLAN: dict[str, Any] = {"plan_id": "plan"}
 STEPS = tuple(e.StepOutline(id=name, title=f"Do {name}", mode="code") for name in ("one", "two"))
@@ -33,7 +34,8 @@ class Shown:
         self.page = page
         self._pilot = pilot
         self.store = UIStateStore(lambda: None)
-        self.store.add(PlanCards(page.log_view, lambda: self.now).present)
+        self.cards = PlanCards(page.log_view, lambda: self.now)
+        self.store.add(self.cards.present)
         self.told: list[tuple[str, str]] = []
         self.plannings = PlanningCards(
             page.log_view,
@@ -184,3 +186,24 @@ async def test_a_run_that_only_plans_is_its_own_chat() -> None:
     async with shown() as on:
         await on.see(PLANS, begun(1, 100.0))
         assert on.rows() == []
+
+
+async def test_plans_of_a_conversation_that_is_resumed_are_records_until_they_go_on() -> None:
+    earlier = View()
+    for event in (STARTED, moved("one", "completed", 104.0), e.PlanPausedEvent(reason="left", ts=105.0, **PLAN)):
+        apply(earlier, event)
+    async with shown() as on:
+        going_on = on.cards.resume(list(earlier.plans.values()))
+        on.store.view.plans.update(going_on)
+        await on.see()
+        assert [row.split("  ")[0] for row in on.rows() if row.strip()] == ["‖ Two things", ""]
+        assert "Plan paused (when you left) · 5.0 s" in on.page.text()
+
+        on.page.log_view.focus()
+        await on.press("ctrl+up", "enter")
+        assert any(row.startswith("✓ one ") for row in on.rows())
+
+        again = e.PlanResumedEvent(goal="Two things", steps=STEPS, done=1, ts=200.0, **PLAN)
+        await on.see(again, moved("two", "in_progress", 200.0))
+        assert [row.split("  ")[0] for row in on.rows() if "Two things" in row] == ["▸ Two things"] * 2
+        assert sum(row.startswith("✓ one ") for row in on.rows()) == 1

@@ -132,7 +132,7 @@ async def test_a_conversation_that_goes_on_has_only_a_plan_that_was_left() -> No
         await on.tell(replace(ALL, project=replace(PROJECT, left=())))
         assert on.page.text().strip() == "earlier"
         await on.tell(ALL)
-        assert "Paused plan  Make receipts and exports right" in on.page.text()
+        assert "▌ Paused plan  1 of 6 done · paused yesterday " in on.page.text()
         assert "Try" not in on.page.text()
         await on.see()
         assert on.start.press("tab")
@@ -159,3 +159,13 @@ async def test_a_page_that_was_dropped_says_and_takes_nothing() -> None:
         assert on.page.text().strip() == ""
         assert not on.start.press("enter")
         assert not on.start.is_open
+
+
+async def test_a_page_that_another_one_follows_stays_as_it_was() -> None:
+    async with shown(FIRST) as on:
+        await on.tell(ALL)
+        on.start.begin(replace(on.start.facts, is_new=False, with_cards=[PROJECT.left[0].plan_id]))
+        await on.tell(ALL)
+        text = on.page.text()
+        assert text.count("Paused plan  1 of 6 done") == 1
+        assert text.index("Paused here") < text.index("▌ Paused plan")

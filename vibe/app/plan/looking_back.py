@@ -1,0 +1,142 @@
+"""Earlier runs, by their journals: the plans of a conversation that is resumed, and the work of models in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import closing, suppress
+from itertools import chain
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from msgspec import Struct, field
+
+from ipc.codec import decode_event
+from ipc.errors import IpcError
+from ipc.events import (
+    AssistantDeltaEvent,
+    Event,
+    Fact,
+    ModelEndedEvent,
+    PlanEditedEvent,
+    PlanPausedEvent,
+    ReasoningDeltaEvent,
+    ToolArgumentsEvent,
+    ToolStreamEvent,
+    UsageEvent,
+)
+from ipc.journal import JournalReader
+from ipc.registry import Registry
+from planner.plan.status import PlanStatus
+from planner.store.errors import BrokenPlanError
+from planner.store.folder import PlanFolder, plans_in
+from vibe.app.conversation.session import ids_of
+from vibe.app.engine.host import Host
+from vibe.core.config.paths import VibePaths
+from vibe.view.plan_view import PlanView
+from vibe.view.view import View, apply
+
+LOOKED_AT: Final = 200
+"""The newest plans of a home, among which those of a conversation are looked for."""
+MOST_PLANS: Final = 20
+"""Of a conversation, the newest."""
+MOST_BYTES: Final = 16_000_000
+"""Of the journals of a plan's runs together; of the largest plans only the facts are read."""
+LOST: Final = "its process ended"
+"""Reason of a pause that no process wrote down."""
+
+_OF_MODELS: Final = (b'{"type":"model.ended"', b'{"type":"usage"')
+_Passing: TypeAlias = AssistantDeltaEvent | ReasoningDeltaEvent | ToolArgumentsEvent | ToolStreamEvent
+
+
+class ModelUse(Struct):
+    """The work of a model in a folder: answers, their cost (USD; None: not known), and the waits for first tokens."""
+
+    answers: int = 0
+    cost_usd: float | None = 0.0
+    waits: list[float] = field(default_factory=list[float])
+
+
+def models_used(registry: Registry, workspace: Path) -> dict[str, ModelUse]:
+    """Return what models did in a folder, by their keys, as far as it is kept; reads files."""
+    entries = [*registry.running(), *registry.ended()]
+    paths = [Path(entry.journal) for entry in entries if entry.info.cwd == str(workspace)]
+    found: dict[str, ModelUse] = {}
+    with suppress(OSError, IpcError):
+        for body in chain.from_iterable(map(_bodies, _newest(paths))):
+            event = decode_event(body) if body.startswith(_OF_MODELS) else None
+            if isinstance(event, ModelEndedEvent) and event.status == "ok":
+                use = found.setdefault(event.model, ModelUse())
+                use.answers += 1
+                use.waits += [] if event.first_token_s is None else [event.first_token_s]
+            elif isinstance(event, UsageEvent):
+                use = found.setdefault(event.model, ModelUse())
+                known = use.cost_usd is not None and event.cost_usd is not None
+                use.cost_usd = (use.cost_usd or 0.0) + (event.cost_usd or 0.0) if known else None
+    return found
+
+
+def _newest(paths: Iterable[Path]) -> Iterator[Path]:
+    """Yield journals until they are too much to read at once."""
+    left = MOST_BYTES
+    for path in paths:
+        left -= path.stat().st_size
+        if left < 0:
+            return
+        yield path
+
+
+def plans_of_session(host: Host, session_id: str) -> list[PlanView]:
+    """Return the plans of a conversation as ``plans_of``, also those from before it was summarised; reads files."""
+    ids = ids_of(VibePaths(host.home), session_id)
+    return plans_of(Registry(host.home, host.runtime_dir), ids)
+
+
+def plans_of(registry: Registry, sessions: Collection[str]) -> list[PlanView]:
+    """Return the plans that were begun in a conversation and that no process works on, the oldest first; reads files.
+
+    ``sessions`` are the ids that the conversation had.
+    """
+    found: list[PlanView] = []
+    for folder in plans_in(registry.home, None, LOOKED_AT):
+        with suppress(BrokenPlanError):
+            if folder.settings().session in sessions and folder.holder() is None:
+                found += filter(None, (_read_back(folder, registry),))
+        if len(found) == MOST_PLANS:
+            break
+    return sorted(found, key=lambda plan: plan.started_at or 0.0)
+
+
+def _read_back(folder: PlanFolder, registry: Registry) -> PlanView | None:
+    """Return a plan as all who watched it from its beginning would see it, at rest; None: it never began."""
+    view, plan_id = View(), folder.plan_id
+    events = list(_events_of(plan_id, registry))
+    # The journal's facts have no source; those that were announced are among the events, with more in them.
+    known = {(type(event), event.ts) for event in events if isinstance(event, Fact)}
+    unknown = [fact for fact in folder.journal().facts if (type(fact), fact.ts) not in known]
+    for event in sorted((*unknown, *events), key=lambda event: event.ts):
+        apply(view, event)
+    plan = view.plans.get(plan_id)
+    if plan is None or plan.started_at is None:
+        return None
+    for step in plan.steps.values():
+        if step.work is None and step.state.result is not None:  # the run that announced it is forgotten
+            step.changed(step.state.result.files_changed)
+    if plan.state.status is PlanStatus.ACTIVE:
+        at = plan.state.updated
+        apply(view, PlanEditedEvent(ts=at, plan_id=plan_id))
+        apply(view, PlanPausedEvent(ts=at, plan_id=plan_id, reason=LOST))
+    return plan
+
+
+def _events_of(plan_id: str, registry: Registry) -> Iterator[Event]:
+    """Yield what the runs of a plan announced, as far as it is kept."""
+    paths = [Path(entry.journal) for entry in registry.ended() if entry.info.plan_id == plan_id]
+    with suppress(OSError, IpcError):
+        if sum(path.stat().st_size for path in paths) <= MOST_BYTES:
+            told = filter(None, map(decode_event, chain.from_iterable(map(_bodies, paths))))
+            yield from (event for event in told if event.plan_id == plan_id and not isinstance(event, _Passing))
+
+
+def _bodies(journal: Path) -> Iterator[bytes]:
+    with closing(JournalReader(journal)) as reader:
+        yield from (body for _, body in chain.from_iterable(iter(reader.read_batch, [])))
