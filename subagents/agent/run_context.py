@@ -20,7 +20,8 @@ from vibe.core.messages import StopSignal
 from vibe.core.session.write_turn import Turns
 from vibe.core.tools.gate import Approvals
 from vibe.core.tools.manager import ToolManager
-from vibe.core.tools.ports import SubagentSpawner, UserInput
+from vibe.core.tools.ports import SubagentSpawner
+from vibe.core.tools.questions import UserInput
 from vibe.core.tools.workspace import Workspace
 from vibe.shell.process.port import Commands
 from vibe.shell.sandbox.confinement import Confinement

@@ -13,7 +13,7 @@ from subagents.agent.steering import Steering
 from vibe.core.llm.limiter import CallLimiter
 from vibe.core.session.write_turn import Turns
 from vibe.core.tools.gate import Approvals
-from vibe.core.tools.ports import UserInput
+from vibe.core.tools.questions import UserInput
 
 
 class RunServices(Struct, frozen=True, kw_only=True):

@@ -28,7 +28,7 @@ from vibe.core.modes import MODE_CATALOG, ExecutionMode
 from vibe.core.session.folder import Transcript, TranscriptError
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.manager import ToolClass, ToolManager, profile_view
-from vibe.core.tools.ports import Answer, Question, UserInput
+from vibe.core.tools.questions import Answer, Question, UserInput
 from vibe.core.turn import AgentKit
 
 

@@ -26,7 +26,8 @@ from vibe.core.config.models import ModelConfig
 from vibe.core.llm.limiter import CallLimiter
 from vibe.core.llm.pricing import configured_cost
 from vibe.core.messages import Spending, Usage
-from vibe.core.tools.ports import ApprovalAnswer, Question
+from vibe.core.tools.ports import ApprovalAnswer
+from vibe.core.tools.questions import Question
 from vibe.system.errors import EnvironmentFailure
 
 

@@ -18,7 +18,7 @@ from vibe.core.tools.gate import Approvals
 from vibe.core.tools.mcp.connection import ServerPlace, ServerState
 from vibe.core.tools.mcp.servers import McpServers
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.core.tools.ports import UserInput
+from vibe.core.tools.questions import UserInput
 
 
 class McpRig:

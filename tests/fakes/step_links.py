@@ -22,7 +22,8 @@ from vibe.core.agents.manager import AgentManager, AgentSources
 from vibe.core.config.models import SubagentsConfig
 from vibe.core.llm.limiter import ProviderLimiter
 from vibe.core.tools.gate import Approvals
-from vibe.core.tools.ports import Answer, ApprovalAnswer, ApprovalScope, Question
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
+from vibe.core.tools.questions import Answer, Question
 
 NO_AGENTS = AgentManager(AgentSources(user_home=Path("/nobody")))
 

@@ -40,7 +40,8 @@ from vibe.core.config.models import Thinking
 from vibe.core.llm.errors import ContextTooLongError, ModelKeyError, ModelOverloadedError
 from vibe.core.messages import Image, Outcome
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.core.tools.ports import Answer, ApprovalAnswer, ApprovalScope, Question
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
+from vibe.core.tools.questions import Answer, Question
 from vibe.system.errors import UsageError
 from vibe.system.plain_text import plain, plain_line, shortened, some_of
 

@@ -11,7 +11,7 @@ from anyio import to_thread
 from vibe.app.engine.host import Host
 from vibe.core.config.paths import project_lineage, shown
 from vibe.core.config.trust import TrustStore
-from vibe.core.tools.ports import Choice, Question, UserInput
+from vibe.core.tools.questions import Choice, Question, UserInput
 from vibe.system.errors import ConfigError, VibeError
 from vibe.system.own_places import user_home_of
 

@@ -27,7 +27,8 @@ from ipc.events import (
 )
 from ipc.sink import EventSink
 from vibe.app.engine.command_router import CommandRouter
-from vibe.core.tools.ports import Answer, ApprovalAnswer, ApprovalScope, Approver, Question, UserInput
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope, Approver
+from vibe.core.tools.questions import Answer, Question, UserInput
 
 BY_PERSON = "user"
 BY_NOBODY = "nobody"

@@ -31,7 +31,7 @@ from vibe.core.agent_loop import ActResult
 from vibe.core.config.models import ModelConfig
 from vibe.core.messages import Outcome
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.core.tools.ports import UserInput
+from vibe.core.tools.questions import UserInput
 
 
 class PlanningRequest(Struct, frozen=True, kw_only=True):

@@ -46,7 +46,8 @@ from vibe.core.messages import Outcome, Usage
 from vibe.core.session.errors import WorkspaceLockedError
 from vibe.core.session.write_turn import Tell
 from vibe.core.tools.gate import Approvals
-from vibe.core.tools.ports import Answer, ApprovalAnswer, Question
+from vibe.core.tools.ports import ApprovalAnswer
+from vibe.core.tools.questions import Answer, Question
 from vibe.system.awake_loop import run_awake
 from vibe.system.errors import VibeError, innermost
 

@@ -32,7 +32,7 @@ from vibe.cli.piped import read_all, read_context
 from vibe.cli.signals import handled_signals
 from vibe.cli.streams import forgive
 from vibe.core.messages import Outcome
-from vibe.core.tools.ports import UserInput
+from vibe.core.tools.questions import UserInput
 from vibe.front.event_text import counted, one_line
 from vibe.front.output import TROUBLE, EventLines, line_of
 from vibe.front.plan_graph import plan_text

@@ -18,7 +18,7 @@ from vibe.cli.plain.plan_lines import PlanLines
 from vibe.cli.terminal.person import TerminalPerson
 from vibe.core.messages import Outcome
 from vibe.core.skills.command_files import NoSuchCommandError
-from vibe.core.tools.ports import Answer, Question
+from vibe.core.tools.questions import Answer, Question
 from vibe.front.event_text import counted, describe, one_line, trouble
 from vibe.front.slash.command import UserCommand, user_command
 from vibe.front.slash.held_talk import HeldTalk

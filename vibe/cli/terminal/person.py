@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, PlannedCommand
 from vibe.cli.terminal.prompt_queue import PromptQueue
-from vibe.core.tools.ports import Answer, ApprovalAnswer, Question
+from vibe.core.tools.ports import ApprovalAnswer
+from vibe.core.tools.questions import Answer, Question
 from vibe.front import request_text as texts
 from vibe.system.plain_text import ESCAPE
 

@@ -31,7 +31,8 @@ from vibe.core.skills.manager import AgentSkills
 from vibe.core.tools.background import BackgroundCommands
 from vibe.core.tools.errors import ToolArgumentsError, ToolError
 from vibe.core.tools.permissions import Assessment, PathAccess, ToolPermission, listed
-from vibe.core.tools.ports import CallOutlook, SubagentSpawner, UserInput
+from vibe.core.tools.ports import CallOutlook, SubagentSpawner
+from vibe.core.tools.questions import UserInput
 from vibe.core.tools.schema import (
     CONTEXT_PARAMETER,
     KeywordArguments,

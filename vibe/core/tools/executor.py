@@ -39,7 +39,8 @@ from vibe.core.tools.gate import AnyTool, Approvals, CallRefusal, CallSubject, G
 from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.outputs import capped, encodable
-from vibe.core.tools.ports import CallOutlook, announced
+from vibe.core.tools.ports import CallOutlook
+from vibe.core.tools.questions import announced
 from vibe.core.tools.schema import parse_arguments
 from vibe.system.redaction import Mask, redact
 

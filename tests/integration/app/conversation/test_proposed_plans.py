@@ -17,7 +17,7 @@ from tests.integration.app.conversation.scripted_talk import ScriptedTalk
 from tests.integration.app.conversation.test_slash_plans import BUILD, CHECK, Answers
 from vibe.app.conversation.opening import AgentChange
 from vibe.app.conversation.runtime import Runtime
-from vibe.core.tools.ports import Answer, Question
+from vibe.core.tools.questions import Answer, Question
 from vibe.front.slash.plan_talk import PlanVerdict, VerdictKind
 
 RUN, DROP, LATER = (PlanVerdict(kind) for kind in (VerdictKind.RUN, VerdictKind.DROP, VerdictKind.LATER))

@@ -29,7 +29,7 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.terminal.live_tree import LiveTree
 from vibe.cli.terminal.person import TerminalPerson
 from vibe.cli.terminal.prompt_queue import PromptQueue
-from vibe.core.tools.ports import Answer, Choice, Question
+from vibe.core.tools.questions import Answer, Choice, Question
 
 AUTH = Question(
     question="Which one?",

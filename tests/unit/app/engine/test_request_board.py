@@ -18,7 +18,8 @@ from ipc.events import (
     QuestionEvent,
 )
 from vibe.app.engine.request_board import Company, RequestBoard
-from vibe.core.tools.ports import Answer, ApprovalAnswer, ApprovalScope, Question
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
+from vibe.core.tools.questions import Answer, Question
 
 AUTH = Question.model_validate({
     "question": "Which one?",

@@ -55,7 +55,7 @@ from vibe.cli.textual_ui.screens.runs_screen import RunsDesk, RunsScreen
 from vibe.cli.textual_ui.screens.setup_screen import SetupScreen, SetupStep
 from vibe.core.messages import AssistantMessage, UserMessage
 from vibe.core.session.restoring import FileBack
-from vibe.core.tools.ports import Choice, Question
+from vibe.core.tools.questions import Choice, Question
 from vibe.front.picker import Picker, PickRow, told
 from vibe.front.review import ReviewDraft, key_of
 from vibe.front.slash.command import Talk

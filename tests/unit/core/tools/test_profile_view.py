@@ -14,7 +14,7 @@ from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, TextRe
 from vibe.core.tools.gate import Approvals, Gate
 from vibe.core.tools.manager import ToolManager, ToolSources, profile_view, unattended
 from vibe.core.tools.permissions import ApprovalMode, Ruling
-from vibe.core.tools.ports import Choice
+from vibe.core.tools.questions import Choice
 from vibe.core.tools.workspace import Workspace
 from vibe.shell.policy.verdict import DEFAULT_ALLOWED
 

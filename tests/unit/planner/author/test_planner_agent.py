@@ -33,7 +33,7 @@ from vibe.core.messages import Outcome, ToolMessage
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, TextResult
 from vibe.core.tools.executor import Approvals
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.core.tools.ports import Answer, Question
+from vibe.core.tools.questions import Answer, Question
 from vibe.core.tools.workspace import Workspace
 from vibe.system.errors import UsageError
 

@@ -49,7 +49,7 @@ from vibe.core.budget import BudgetExhaustedError
 from vibe.core.config.models import ModelConfig, SubagentsConfig
 from vibe.core.messages import Outcome, Spending, Usage
 from vibe.core.tools.gate import Approvals
-from vibe.core.tools.ports import Choice, Question
+from vibe.core.tools.questions import Choice, Question
 
 MODEL = ModelConfig(name="m", provider="p", input_price=1.0, output_price=10.0)
 

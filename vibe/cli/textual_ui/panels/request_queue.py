@@ -13,7 +13,8 @@ from ipc.commands import AnswerQuestion, Approve, Decide
 from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, QuestionEvent
 
 if TYPE_CHECKING:
-    from vibe.core.tools.ports import Answer, ApprovalAnswer, Question
+    from vibe.core.tools.ports import ApprovalAnswer
+    from vibe.core.tools.questions import Answer, Question
     from vibe.view.agent_view import RequestView
 
 RequestPayload: TypeAlias = ApprovalRequestEvent | QuestionEvent | PlanDecisionEvent
@@ -96,8 +97,8 @@ class RequestQueue:
         return ApprovalAnswer(allow=reply.allow, scope=ApprovalScope(reply.scope), reason=reply.reason)
 
     async def user_input(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
-        """Return the person's answers; see ``vibe.core.tools.ports.UserInput``."""
-        from vibe.core.tools.ports import Answer  # noqa: PLC0415  pydantic: after the first frame
+        """Return the person's answers; see ``vibe.core.tools.questions.UserInput``."""
+        from vibe.core.tools.questions import Answer  # noqa: PLC0415  pydantic: after the first frame
 
         request_id = request_id or uuid4().hex
         asked = tuple(question.model_dump(mode="json") for question in questions)

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from pydantic import BaseModel, Field
 
 from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolArgs, ToolError, UnaskedConfig
-from vibe.core.tools.ports import Answer, Question
+from vibe.core.tools.questions import Answer, Question
 
 
 class AskUserQuestionArgs(ToolArgs):

@@ -53,7 +53,7 @@ from vibe.core.tools.mcp.remote import (
 from vibe.core.tools.mcp.sieve import sieved
 from vibe.core.tools.mcp.sign_ins import SignInStore
 from vibe.core.tools.mcp.stdio import ServerLog, ServerProcess, server_process
-from vibe.core.tools.ports import UserInput
+from vibe.core.tools.questions import UserInput
 from vibe.system.errors import innermost
 from vibe.system.plain_text import shortened
 

@@ -14,7 +14,7 @@ from anyio import CancelScope, current_time, to_thread
 from msgspec import Struct
 
 from vibe.core.tools.json_schema import schema_problems, value_problems
-from vibe.core.tools.ports import HEADER_LENGTH, Answer, Choice, Question, UserInput
+from vibe.core.tools.questions import HEADER_LENGTH, Answer, Choice, Question, UserInput
 from vibe.system.plain_text import plain, plain_line, shortened
 
 if TYPE_CHECKING:

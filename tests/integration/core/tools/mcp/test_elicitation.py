@@ -16,7 +16,7 @@ from tests.fakes.mcp_peers import PEN, http_server, over_http, over_stdio
 from tests.fakes.mcp_rig import McpRig, running
 from tests.fakes.ports import free_port
 from tests.fakes.tools import call
-from vibe.core.tools.ports import Answer, Question, UserInput
+from vibe.core.tools.questions import Answer, Question, UserInput
 
 FORM: dict[str, Any] = {
     "type": "object",

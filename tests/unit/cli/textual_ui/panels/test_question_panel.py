@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.cli.textual_ui.panels.stage import stage
-from vibe.core.tools.ports import Answer, Choice, Question
+from vibe.core.tools.questions import Answer, Choice, Question
 
 COLOUR = Question(
     question="Which colour?", header="Look", options=[Choice(label="red", description="loud"), Choice(label="blue")]

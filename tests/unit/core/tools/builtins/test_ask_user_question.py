@@ -17,7 +17,7 @@ from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.builtins.ask_user_question import AskUserQuestion
 from vibe.core.tools.errors import ToolArgumentsError, ToolError
 from vibe.core.tools.executor import Approvals, ToolExecutor
-from vibe.core.tools.ports import Answer, Question, announced
+from vibe.core.tools.questions import Answer, Question, announced
 from vibe.core.tools.workspace import Workspace
 
 

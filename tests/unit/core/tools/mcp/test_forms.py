@@ -18,7 +18,7 @@ from vibe.core.tools.mcp.elicitation import (
     UnusableFormError,
     fields_of,
 )
-from vibe.core.tools.ports import Answer, Question
+from vibe.core.tools.questions import Answer, Question
 
 
 def one_field(schema: dict[str, Any], *, required: bool = True) -> FormField:
