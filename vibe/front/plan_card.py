@@ -181,11 +181,17 @@ def _scale(seconds: float) -> float:
 
 
 def _ahead(plan: PlanView, at: float) -> _Ahead:
-    """Return when each step that is not done will work, in seconds of the plan's clock; empty if one is not known."""
+    """Return when each step that can still be done will work, in seconds of the plan's clock; empty: not known."""
     expected = plan.state.expected
     if expected is None or plan.status != "active":
         return {}
-    open_steps = [step for step in plan.steps.values() if step.status not in FINAL]
+    failed = {step.id: step.state.outline.order for step in plan.failed.values()}
+    open_steps, lost = list[StepView](), {name for name, order in failed.items() if _stops(order)}
+    for step in sorted(plan.steps.values(), key=lambda step: step.depth) if lost else plan.steps.values():
+        if lost and not lost.isdisjoint(step.depends_on):
+            lost.add(step.id)
+        elif step.status not in FINAL:
+            open_steps.append(step)
     if len(open_steps) > MOST_AHEAD or any(step.id not in expected.steps for step in open_steps):
         return {}
     ends = {
@@ -194,6 +200,11 @@ def _ahead(plan: PlanView, at: float) -> _Ahead:
         if step.status == RUNNING
     }
     return times_to_come([step.state.outline for step in open_steps], expected, ends, at)
+
+
+def _stops(order: e.WorkOrder | None) -> bool:
+    """Return whether nothing that comes after a step is done once it has failed."""
+    return order is None or order.on_failure != "continue"
 
 
 # --- the first line -------------------------------------------------------------------------------------------
