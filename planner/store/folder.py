@@ -81,7 +81,8 @@ class PlanRunOptions(Struct, frozen=True, kw_only=True):
     ``plan_folder`` is where the plan file lies: a sample's files are found beside it. ``only``: the steps asked for
     (none: all); ``reuse``: the plan whose results are taken over; ``allow_dirty``: worktrees may start from what is not
     committed. ``accepted``: a person has read the commands of a plan that a model wrote. ``network``: confined commands
-    reach everything. ``plan_id`` is the id of a new plan (blank: one is chosen).
+    reach everything. ``plan_id`` is the id of a new plan (blank: one is chosen). ``slowed``: the delays of a
+    demonstration take so many times as long as its script says.
     """
 
     workdir: Path
@@ -100,6 +101,7 @@ class PlanRunOptions(Struct, frozen=True, kw_only=True):
     accepted: bool = False
     network: bool = False
     plan_id: str = ""
+    slowed: float = 1.0
 
 
 class PlanSnapshot(Struct, frozen=True, kw_only=True):

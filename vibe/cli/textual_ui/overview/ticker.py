@@ -27,6 +27,7 @@ from vibe.view.plan_view import PlanView
 from vibe.view.view import View
 
 SECONDS_PER_REFRESH = 0.25
+SECONDS_PER_TICK = 1.0
 
 
 class Refresher:
@@ -57,7 +58,9 @@ class Refresher:
             self._now()
 
     def beat(self, every: float) -> None:
-        """Have it drawn every so many seconds; 0: only on a wish."""
+        """Have it drawn every so many seconds, at most once a second without motion; 0: only on a wish."""
+        if every and self._widget.app.animation_level == "none":
+            every = max(every, SECONDS_PER_TICK)
         if every == self._every:
             return
         if self._beat is not None:
@@ -77,7 +80,6 @@ class Refresher:
 
 
 SECONDS_PER_FRAME = 0.125
-SECONDS_PER_TICK = 1.0
 SLIM = 40
 """Columns of the screen below which this line names no keys."""
 ROOMY = 100
