@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from typing import Final, TypeAlias
 
 from msgspec import Struct, field
 
 from vibe.app.plan.review import ChangedFile, Standing
 from vibe.front.cells import Line, cells_of, cut, fit, spread
+from vibe.front.diff_lines import SIGNS, DiffLine, diff_lines
 from vibe.front.event_text import counted, one_line, plus_minus
-from vibe.system.plain_text import plain
 
 SIDE_BY_SIDE: Final = 160
 """Columns from which the old text is beside the new one."""
-_HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _SIGNS: Final = {"accepted": ("✓", "done"), "rejected": ("✗", "failed"), "open": ("·", "muted")}
-_TAB: Final = 4
 KEY: Final = "bold accent"
 FileKey: TypeAlias = tuple[str, str, int]
 """Step, path and attempt of a change."""
@@ -86,7 +83,7 @@ def review_rows(changes: Sequence[ChangedFile], draft: ReviewDraft, *, wide: boo
     """Return the rows of all changes below each other; ``wide``: both texts beside each other."""
     rows: list[ReviewRow] = []
     for number, change in enumerate(changes):
-        rows.append(ReviewRow(file=number))
+        rows += [ReviewRow(file=number), ReviewRow(file=number, note="")]
         for row in _of_diff(number, change, wide=wide):
             rows.append(row)
             comment = draft.comments.get((key_of(change), row.line)) if may_comment(row, change) else None
@@ -102,28 +99,20 @@ def may_comment(row: ReviewRow, change: ChangedFile) -> bool:
 
 
 def _of_diff(number: int, change: ChangedFile, *, wide: bool) -> Iterator[ReviewRow]:
-    gone: list[ReviewRow] = []
-    come: list[ReviewRow] = []
-    old = new = 0
-    for line in [*(change.diff.text or "too much changed to be compared").split("\n"), ""]:
-        hunk, sign, text = _HUNK.match(line), line[:1], plain(line[1:]).expandtabs(_TAB)
-        if sign == "-" and old:
-            gone.append(ReviewRow(file=number, old=old, left=text))
-            old += 1
-        elif sign == "+" and new:
-            come.append(ReviewRow(file=number, new=new, right=text))
-            new += 1
+    lines = [line for line in diff_lines(change.diff.text or "too much changed to be compared") if line.sign != "@"]
+    for is_change, group in groupby(lines, key=lambda line: line.sign in {"-", "+"}):
+        rows = [_row(number, line) for line in group]
+        if is_change and wide:
+            yield from _beside(number, [row for row in rows if row.old], [row for row in rows if row.new])
         else:
-            yield from _beside(number, gone, come) if wide else (*gone, *come)
-            gone, come = [], []
-            if hunk is not None:
-                yield ReviewRow(file=number, note="⋮" if old or new else "")
-                old, new = max(int(hunk[1]), 1), max(int(hunk[2]), 1)
-            elif old and line:
-                yield ReviewRow(file=number, old=old, new=new, left=text, right=text)
-                old, new = old + 1, new + 1
-            elif not old and line and not line.startswith(("---", "+++")):
-                yield ReviewRow(file=number, note=line)
+            yield from rows
+
+
+def _row(number: int, line: DiffLine) -> ReviewRow:
+    if line.sign not in SIGNS:
+        return ReviewRow(file=number, note=line.text)
+    left, right = (line.text if each else None for each in (line.old, line.new))
+    return ReviewRow(file=number, old=line.old, new=line.new, left=left, right=right)
 
 
 def _beside(number: int, gone: Sequence[ReviewRow], come: Sequence[ReviewRow]) -> Iterator[ReviewRow]:
@@ -152,7 +141,8 @@ def draw_row(row: ReviewRow, change: ChangedFile, draft: ReviewDraft, cols: int,
 def _side(number: int, sign: str, text: str | None, cols: int) -> Line:
     if text is None or not number:
         return fit([], cols)
-    ground, colour = {"-": (" removed", "failed"), "+": (" added", "done")}.get(sign, ("", "muted"))
+    ground, colour = SIGNS[sign]
+    ground = ground and f" {ground}"
     lead: Line = [(f"{number:>5} ", f"muted{ground}"), (f"{sign} ", f"{colour}{ground}")]
     shown = cut(text, max(0, cols - 8))
     rest = "" if shown == text else shown[-1:]

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 from rich.cells import cell_len
@@ -25,6 +25,9 @@ from vibe.view.agent_view import AgentView, Key
 from vibe.view.figures import clock, dollars, short
 from vibe.view.plan_view import PlanView
 from vibe.view.view import View
+
+if TYPE_CHECKING:
+    from textual.app import App
 
 SECONDS_PER_REFRESH = 0.25
 SECONDS_PER_TICK = 1.0
@@ -59,7 +62,7 @@ class Refresher:
 
     def beat(self, every: float) -> None:
         """Have it drawn every so many seconds, at most once a second without motion; 0: only on a wish."""
-        if every and self._widget.app.animation_level == "none":
+        if every and cast("App[None]", self._widget.app).animation_level == "none":  # pyright: ignore[reportUnknownMemberType]  Textual's has no type
             every = max(every, SECONDS_PER_TICK)
         if every == self._every:
             return
