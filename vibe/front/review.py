@@ -16,6 +16,8 @@ from vibe.front.event_text import counted, one_line, plus_minus
 SIDE_BY_SIDE: Final = 160
 """Columns from which the old text is beside the new one."""
 _SIGNS: Final = {"accepted": ("✓", "done"), "rejected": ("✗", "failed"), "open": ("·", "muted")}
+MORE_KEYS: Final = 130
+"""Columns from which the seldom keys are named."""
 KEY: Final = "bold accent"
 FileKey: TypeAlias = tuple[str, str, int]
 """Step, path and attempt of a change."""
@@ -24,12 +26,14 @@ FileKey: TypeAlias = tuple[str, str, int]
 class ReviewDraft(Struct, kw_only=True):
     """A person's view of changes before it is sent: the changes with a verdict, and comments by line of the new text.
 
-    ``rejected`` says of each whether others changed the file since, which they were told.
+    ``rejected`` says of each whether others changed the file since, which they were told. A comment on several lines
+    is kept by the last of them; ``firsts`` are the first ones.
     """
 
     accepted: set[FileKey] = field(default_factory=set[FileKey])
     rejected: dict[FileKey, bool] = field(default_factory=dict[FileKey, bool])
     comments: dict[tuple[FileKey, int], str] = field(default_factory=dict[tuple[FileKey, int], str])
+    firsts: dict[tuple[FileKey, int], int] = field(default_factory=dict[tuple[FileKey, int], int])
 
     def verdict(self, change: ChangedFile) -> str:
         """``accepted``, ``rejected`` or ``open``."""
@@ -86,9 +90,10 @@ def review_rows(changes: Sequence[ChangedFile], draft: ReviewDraft, *, wide: boo
         rows += [ReviewRow(file=number), ReviewRow(file=number, note="")]
         for row in _of_diff(number, change, wide=wide):
             rows.append(row)
-            comment = draft.comments.get((key_of(change), row.line)) if may_comment(row, change) else None
-            if comment is not None:
-                rows.append(ReviewRow(file=number, comment=comment))
+            place = key_of(change), row.line
+            if place in draft.comments and may_comment(row, change):
+                which = f"{draft.firsts[place]}–{row.line}: " if place in draft.firsts else ""  # noqa: RUF001  to
+                rows.append(ReviewRow(file=number, comment=which + draft.comments[place]))
         rows.append(ReviewRow(file=number, note=""))
     return rows
 
@@ -123,7 +128,7 @@ def _beside(number: int, gone: Sequence[ReviewRow], come: Sequence[ReviewRow]) -
 def draw_row(row: ReviewRow, change: ChangedFile, draft: ReviewDraft, cols: int, *, wide: bool) -> Line:
     """The line of a row in exactly so many cells; pieces of ``code`` are of the file's language."""
     if row.comment:
-        goes = [(f"goes to {change.step_id}", "muted")]
+        goes = [(f"goes to {change.step_id}" if change.step_id else "goes into your line", "muted")]
         return spread([("▌ you  ", "bold warn"), (one_line(row.comment, cols), "")], goes, cols)
     if row.note is not None:
         return fit([(f"      {row.note}", "muted")], cols)
@@ -152,7 +157,8 @@ def _side(number: int, sign: str, text: str | None, cols: int) -> Line:
 
 def _head(change: ChangedFile, draft: ReviewDraft, cols: int) -> Line:
     since = f" {change.standing.value}" if change.standing is Standing.CHANGED else ""
-    name: Line = [(one_line(change.name, cols), "bold"), (f"  by {author(change)}", "muted"), (since, "warn")]
+    by = f"  by {author(change)}" if change.step_id else ""
+    name: Line = [(one_line(change.name, cols), "bold"), (by, "muted"), (since, "warn")]
     verdict = draft.verdict(change)
     sign, style = _SIGNS[verdict]
     said = (f"  {verdict}", "muted") if verdict == "open" else (f"  {sign} {verdict}", style)
@@ -187,9 +193,12 @@ def draw_title(goal: str, changes: Sequence[ChangedFile], draft: ReviewDraft, co
 
 def draw_keys(draft: ReviewDraft, cols: int) -> Line:
     """The line below: the keys, and what Enter does."""
-    parts = [f"send {counted(len(draft.comments), 'comment')}"] if draft.comments else []
+    said = counted(len(draft.comments), "comment")
+    said = f"send {said}" if any(key[0] for key, _ in draft.comments) else f"{said} into your line"
+    parts = [said] if draft.comments else []
     parts += [f"give back {counted(len(draft.rejected), 'file')}"] if draft.rejected else []
     words = ["a", "accept", "x", "reject", "c", "comment", "z", "side by side", "↑↓", "file", "j k", "line"]
+    words += ["Shift+↑↓", "more lines"] if cols >= MORE_KEYS else []
     keys = [(f"{word} ", KEY) if at % 2 == 0 else (f"{word}  ", "muted") for at, word in enumerate(words)]
     does = [("Enter ", KEY), (", ".join(parts), ""), ("  ", "")] if parts else []
     return spread(keys, [*does, ("Esc ", KEY), ("later", "muted")], cols)

@@ -22,7 +22,7 @@ GROUNDS = ("background", "surface", "panel")
 MEANINGS = frozenset({1, 2, 3, 6})
 """Colours of a terminal's palette: red, green, yellow and cyan."""
 STILL = str.maketrans(SPINNER, "▸" * len(SPINNER))
-"""What turns, and what stands still in its place."""
+"""The signs that turn, and one that stands still in their place."""
 ASCII = str.maketrans(
     f"━╍┄╸╺✗✓▸▹↓↑→←·…▌│─├╰╭╮╯┬┴┼┤▏■◆◇◉⊘−⋮{SPINNER}",  # noqa: RUF001  a minus
     f"=~-==x+>>v^><-.||-+++++++++|#*o@/-:{'*' * len(SPINNER)}",

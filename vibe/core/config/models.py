@@ -426,8 +426,7 @@ class UiConfig(Section):
     glyphs: Literal["unicode", "ascii"] = "unicode"
     """The signs of the screen: `ascii` shows `= ~ x - * >` for `━ ╍ ✗ ┄ ⠋ ▸`, for fonts that lack these."""
     motion: bool = True
-    """What works turns and bars grow many times a second; false: nothing turns, and what counts seconds is drawn once
-    a second."""
+    """Signs of work turn, and bars grow many times a second; false: no sign turns, and seconds count once a second."""
     mouse: bool = True
     """Use the mouse; false: leave it to the terminal, to select text."""
     notify: Literal["bell", "osc9", "off"] = "bell"
