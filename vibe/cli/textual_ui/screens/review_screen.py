@@ -266,7 +266,7 @@ class ReviewScreen(Screen[bool]):
         place = key_of(change), lines[-1]
         first = lines[0] if lines[1:] else self._draft.firsts.get(place, lines[0])
         self._lines = (first, lines[-1])
-        which = f"lines {first} to {lines[-1]}" if first < lines[-1] else f"line {first}"
+        which = f"lines {first} to {lines[-1]}" if first < lines[-1] else "this line"
         self._input.placeholder = f"your comment on {which}"
         self._input.value = self._draft.comments.get(place, "")
         self.add_class("commenting")
