@@ -37,6 +37,8 @@ TITLES_FROM: Final = 118
 WIDE: Final = 100
 MOST_AHEAD: Final = 1_000
 """Open steps up to which a card tells what is to come."""
+LEAST_WHY: Final = 12
+"""Cells that a record keeps for why a check failed, beside who fixed it."""
 _TIME: Final = 7
 _SIGNS: Final = {
     "completed": ("✓ ", "bold done"),
@@ -110,8 +112,10 @@ def record(plan: PlanView, width: int, hints: str = "") -> list[Line]:
         if step.fixed and failures:
             often = {1: "once", 2: "twice"}.get(step.fixed, f"{step.fixed} times")
             who = "the same agent" if step.attempt == 1 else f"try {step.attempt}"
-            said = f"its check failed {often} ({one_line(failures[-1].why)}); {who} fixed it"
-            lines.append([("  ", ""), (one_line(step.id), "bold"), ("  " + said, "muted")])
+            said, end = f"  its check failed {often} (", f"); {who} fixed it"
+            room = width - cells_of([(one_line(step.id) + said + end, "")]) - 2
+            why = cut(one_line(failures[-1].why), max(LEAST_WHY, room))
+            lines.append([("  ", ""), (one_line(step.id), "bold"), (said + why + end, "muted")])
         elif step.status == "failed":
             lines.append([("  ", ""), (one_line(step.id), "bold failed"), (f"  {one_line(step.reason, 400)}", "")])
     for name, taken in plan.state.decisions.items():

@@ -451,6 +451,13 @@ def test_what_comes_after_a_failed_step_has_no_place_unless_the_plan_goes_on(
     assert "┄" in row_of(view, "shorten", width=140)
 
 
+def test_who_fixed_a_failed_check_is_said_however_long_its_output_is() -> None:
+    failure = checked("1", 1091.0, "error", f"FAIL: test_{'x' * 200}")
+    view = quickstart(*failure, *checked("2", 1095.0, "ok"), moved("slugify", "completed", ts=1096.0))
+    lines = [text_of(line) for line in record(plan_of(view), 80)]
+    assert any(line.endswith("…); the same agent fixed it") for line in lines)
+
+
 def test_nothing_is_told_of_what_is_to_come_if_a_step_is_not_known() -> None:
     view = quickstart()
     plan_of(view).state.expected = expecting(survey=4, design=70, slugify=30, shorten=20)
