@@ -16,7 +16,7 @@ from vibe.front.event_text import counted, one_line, plus_minus
 SIDE_BY_SIDE: Final = 160
 """Columns from which the old text is beside the new one."""
 _SIGNS: Final = {"accepted": ("✓", "done"), "rejected": ("✗", "failed"), "open": ("·", "muted")}
-MORE_KEYS: Final = 130
+MORE_KEYS: Final = 150
 """Columns from which the seldom keys are named."""
 KEY: Final = "bold accent"
 FileKey: TypeAlias = tuple[str, str, int]
