@@ -59,7 +59,7 @@ async def test_a_comment_is_written_on_the_marked_line() -> None:
 
 async def test_a_comment_is_written_on_several_lines() -> None:
     draft, place = ReviewDraft(), (key_of(SHOP[0]), 11)
-    async with opened(draft, size=(150, 36)) as (pilot, _):
+    async with opened(draft, size=(152, 36)) as (pilot, _):
         assert "Shift+↑↓ more lines" in rows_of(pilot.app)[-1]
         await pilot.press(*"jjjjj", "shift+down", "c")
         assert sum(row.count("▸") for row in rows_of(pilot.app)) == 3, "with the one of the file"
