@@ -263,12 +263,12 @@ class ReviewScreen(Screen[bool]):
         lines = [each.line for each in marked if each.file == row.file and review.may_comment(each, change)]
         if not lines:
             return
-        place = key_of(change), lines[-1]
-        first = lines[0] if lines[1:] else self._draft.firsts.get(place, lines[0])
+        draft, place = self._draft, (key_of(change), lines[-1])
+        first = lines[0] if lines[1:] else draft.firsts.get(place, lines[0])
         self._lines = (first, lines[-1])
         which = f"lines {first} to {lines[-1]}" if first < lines[-1] else "this line"
         self._input.placeholder = f"your comment on {which}"
-        self._input.value = self._draft.comments.get(place, "")
+        self._input.value = draft.comments.get(place, "")
         self.add_class("commenting")
         self._input.focus()
 
