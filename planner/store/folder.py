@@ -84,7 +84,7 @@ class PlanRunOptions(Struct, frozen=True, kw_only=True):
     (none: all); ``reuse``: the plan whose results are taken over; ``allow_dirty``: worktrees may start from what is not
     committed. ``accepted``: a person has read the commands of a plan that a model wrote. ``network``: confined commands
     reach everything. ``plan_id`` is the id of a new plan (blank: one is chosen), ``session`` the conversation in which
-    it is begun.
+    it is begun. ``slowed``: the delays of a demonstration take so many times as long as its script says.
     """
 
     workdir: Path
@@ -104,6 +104,7 @@ class PlanRunOptions(Struct, frozen=True, kw_only=True):
     network: bool = False
     plan_id: str = ""
     session: str = ""
+    slowed: float = 1.0
 
 
 class PlanSnapshot(Struct, frozen=True, kw_only=True):

@@ -178,7 +178,7 @@ def test_a_few_keys_go_back_to_before_a_prompt_and_look_at_a_theme(vibe: VibeCom
     until(lambda: not any("Esc stops" in line for line in tmux.screen()))
     tmux.type("/diff")
     tmux.wait_for("diff 1 file")
-    tmux.wait_for("+new")
+    tmux.wait_for("+ new")
     tmux.press("Escape", "Escape")
     tmux.wait_for("made.txt  deleted (new since then)")
     tmux.press("Enter")

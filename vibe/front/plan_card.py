@@ -37,6 +37,8 @@ TITLES_FROM: Final = 118
 WIDE: Final = 100
 MOST_AHEAD: Final = 1_000
 """Open steps up to which a card tells what is to come."""
+LEAST_WHY: Final = 12
+"""Cells that a record keeps for why a check failed, beside who fixed it."""
 _TIME: Final = 7
 _SIGNS: Final = {
     "completed": ("✓ ", "bold done"),
@@ -110,8 +112,10 @@ def record(plan: PlanView, width: int, hints: str = "") -> list[Line]:
         if step.fixed and failures:
             often = {1: "once", 2: "twice"}.get(step.fixed, f"{step.fixed} times")
             who = "the same agent" if step.attempt == 1 else f"try {step.attempt}"
-            said = f"its check failed {often} ({one_line(failures[-1].why)}); {who} fixed it"
-            lines.append([("  ", ""), (one_line(step.id), "bold"), ("  " + said, "muted")])
+            said, end = f"  its check failed {often} (", f"); {who} fixed it"
+            room = width - cells_of([(one_line(step.id) + said + end, "")]) - 2
+            why = cut(one_line(failures[-1].why), max(LEAST_WHY, room))
+            lines.append([("  ", ""), (one_line(step.id), "bold"), (said + why + end, "muted")])
         elif step.status == "failed":
             lines.append([("  ", ""), (one_line(step.id), "bold failed"), (f"  {one_line(step.reason, 400)}", "")])
     for name, taken in plan.state.decisions.items():
@@ -181,11 +185,17 @@ def _scale(seconds: float) -> float:
 
 
 def _ahead(plan: PlanView, at: float) -> _Ahead:
-    """Return when each step that is not done will work, in seconds of the plan's clock; empty if one is not known."""
+    """Return when each step that can still be done will work, in seconds of the plan's clock; empty: not known."""
     expected = plan.state.expected
     if expected is None or plan.status != "active":
         return {}
-    open_steps = [step for step in plan.steps.values() if step.status not in FINAL]
+    failed = {step.id: step.state.outline.order for step in plan.failed.values()}
+    open_steps, lost = list[StepView](), {name for name, order in failed.items() if _stops(order)}
+    for step in sorted(plan.steps.values(), key=lambda step: step.depth) if lost else plan.steps.values():
+        if lost and not lost.isdisjoint(step.depends_on):
+            lost.add(step.id)
+        elif step.status not in FINAL:
+            open_steps.append(step)
     if len(open_steps) > MOST_AHEAD or any(step.id not in expected.steps for step in open_steps):
         return {}
     ends = {
@@ -194,6 +204,11 @@ def _ahead(plan: PlanView, at: float) -> _Ahead:
         if step.status == RUNNING
     }
     return times_to_come([step.state.outline for step in open_steps], expected, ends, at)
+
+
+def _stops(order: e.WorkOrder | None) -> bool:
+    """Return whether nothing that comes after a step is done once it has failed."""
+    return order is None or order.on_failure != "continue"
 
 
 # --- the first line -------------------------------------------------------------------------------------------

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from typing import Final, TypeAlias
 
 from msgspec import Struct, field
 
 from vibe.app.plan.review import ChangedFile, Standing
 from vibe.front.cells import Line, cells_of, cut, fit, spread
+from vibe.front.diff_lines import SIGNS, DiffLine, diff_lines
 from vibe.front.event_text import counted, one_line, plus_minus
-from vibe.system.plain_text import plain
 
 SIDE_BY_SIDE: Final = 160
 """Columns from which the old text is beside the new one."""
-_HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _SIGNS: Final = {"accepted": ("✓", "done"), "rejected": ("✗", "failed"), "open": ("·", "muted")}
-_TAB: Final = 4
+MORE_KEYS: Final = 150
+"""Columns from which the seldom keys are named."""
 KEY: Final = "bold accent"
 FileKey: TypeAlias = tuple[str, str, int]
 """Step, path and attempt of a change."""
@@ -27,12 +26,14 @@ FileKey: TypeAlias = tuple[str, str, int]
 class ReviewDraft(Struct, kw_only=True):
     """A person's view of changes before it is sent: the changes with a verdict, and comments by line of the new text.
 
-    ``rejected`` says of each whether others changed the file since, which they were told.
+    ``rejected`` says of each whether others changed the file since, which they were told. A comment on several lines
+    is kept by the last of them; ``firsts`` are the first ones.
     """
 
     accepted: set[FileKey] = field(default_factory=set[FileKey])
     rejected: dict[FileKey, bool] = field(default_factory=dict[FileKey, bool])
     comments: dict[tuple[FileKey, int], str] = field(default_factory=dict[tuple[FileKey, int], str])
+    firsts: dict[tuple[FileKey, int], int] = field(default_factory=dict[tuple[FileKey, int], int])
 
     def verdict(self, change: ChangedFile) -> str:
         """``accepted``, ``rejected`` or ``open``."""
@@ -86,12 +87,13 @@ def review_rows(changes: Sequence[ChangedFile], draft: ReviewDraft, *, wide: boo
     """Return the rows of all changes below each other; ``wide``: both texts beside each other."""
     rows: list[ReviewRow] = []
     for number, change in enumerate(changes):
-        rows.append(ReviewRow(file=number))
+        rows += [ReviewRow(file=number), ReviewRow(file=number, note="")]
         for row in _of_diff(number, change, wide=wide):
             rows.append(row)
-            comment = draft.comments.get((key_of(change), row.line)) if may_comment(row, change) else None
-            if comment is not None:
-                rows.append(ReviewRow(file=number, comment=comment))
+            place = key_of(change), row.line
+            if place in draft.comments and may_comment(row, change):
+                which = f"{draft.firsts[place]}–{row.line}: " if place in draft.firsts else ""  # noqa: RUF001  to
+                rows.append(ReviewRow(file=number, comment=which + draft.comments[place]))
         rows.append(ReviewRow(file=number, note=""))
     return rows
 
@@ -102,28 +104,20 @@ def may_comment(row: ReviewRow, change: ChangedFile) -> bool:
 
 
 def _of_diff(number: int, change: ChangedFile, *, wide: bool) -> Iterator[ReviewRow]:
-    gone: list[ReviewRow] = []
-    come: list[ReviewRow] = []
-    old = new = 0
-    for line in [*(change.diff.text or "too much changed to be compared").split("\n"), ""]:
-        hunk, sign, text = _HUNK.match(line), line[:1], plain(line[1:]).expandtabs(_TAB)
-        if sign == "-" and old:
-            gone.append(ReviewRow(file=number, old=old, left=text))
-            old += 1
-        elif sign == "+" and new:
-            come.append(ReviewRow(file=number, new=new, right=text))
-            new += 1
+    lines = [line for line in diff_lines(change.diff.text or "too much changed to be compared") if line.sign != "@"]
+    for is_change, group in groupby(lines, key=lambda line: line.sign in {"-", "+"}):
+        rows = [_row(number, line) for line in group]
+        if is_change and wide:
+            yield from _beside(number, [row for row in rows if row.old], [row for row in rows if row.new])
         else:
-            yield from _beside(number, gone, come) if wide else (*gone, *come)
-            gone, come = [], []
-            if hunk is not None:
-                yield ReviewRow(file=number, note="⋮" if old or new else "")
-                old, new = max(int(hunk[1]), 1), max(int(hunk[2]), 1)
-            elif old and line:
-                yield ReviewRow(file=number, old=old, new=new, left=text, right=text)
-                old, new = old + 1, new + 1
-            elif not old and line and not line.startswith(("---", "+++")):
-                yield ReviewRow(file=number, note=line)
+            yield from rows
+
+
+def _row(number: int, line: DiffLine) -> ReviewRow:
+    if line.sign not in SIGNS:
+        return ReviewRow(file=number, note=line.text)
+    left, right = (line.text if each else None for each in (line.old, line.new))
+    return ReviewRow(file=number, old=line.old, new=line.new, left=left, right=right)
 
 
 def _beside(number: int, gone: Sequence[ReviewRow], come: Sequence[ReviewRow]) -> Iterator[ReviewRow]:
@@ -134,7 +128,7 @@ def _beside(number: int, gone: Sequence[ReviewRow], come: Sequence[ReviewRow]) -
 def draw_row(row: ReviewRow, change: ChangedFile, draft: ReviewDraft, cols: int, *, wide: bool) -> Line:
     """The line of a row in exactly so many cells; pieces of ``code`` are of the file's language."""
     if row.comment:
-        goes = [(f"goes to {change.step_id}", "muted")]
+        goes = [(f"goes to {change.step_id}" if change.step_id else "goes into your line", "muted")]
         return spread([("▌ you  ", "bold warn"), (one_line(row.comment, cols), "")], goes, cols)
     if row.note is not None:
         return fit([(f"      {row.note}", "muted")], cols)
@@ -152,7 +146,8 @@ def draw_row(row: ReviewRow, change: ChangedFile, draft: ReviewDraft, cols: int,
 def _side(number: int, sign: str, text: str | None, cols: int) -> Line:
     if text is None or not number:
         return fit([], cols)
-    ground, colour = {"-": (" removed", "failed"), "+": (" added", "done")}.get(sign, ("", "muted"))
+    ground, colour = SIGNS[sign]
+    ground = ground and f" {ground}"
     lead: Line = [(f"{number:>5} ", f"muted{ground}"), (f"{sign} ", f"{colour}{ground}")]
     shown = cut(text, max(0, cols - 8))
     rest = "" if shown == text else shown[-1:]
@@ -162,7 +157,8 @@ def _side(number: int, sign: str, text: str | None, cols: int) -> Line:
 
 def _head(change: ChangedFile, draft: ReviewDraft, cols: int) -> Line:
     since = f" {change.standing.value}" if change.standing is Standing.CHANGED else ""
-    name: Line = [(one_line(change.name, cols), "bold"), (f"  by {author(change)}", "muted"), (since, "warn")]
+    by = f"  by {author(change)}" if change.step_id else ""
+    name: Line = [(one_line(change.name, cols), "bold"), (by, "muted"), (since, "warn")]
     verdict = draft.verdict(change)
     sign, style = _SIGNS[verdict]
     said = (f"  {verdict}", "muted") if verdict == "open" else (f"  {sign} {verdict}", style)
@@ -197,9 +193,12 @@ def draw_title(goal: str, changes: Sequence[ChangedFile], draft: ReviewDraft, co
 
 def draw_keys(draft: ReviewDraft, cols: int) -> Line:
     """The line below: the keys, and what Enter does."""
-    parts = [f"send {counted(len(draft.comments), 'comment')}"] if draft.comments else []
+    said = counted(len(draft.comments), "comment")
+    said = f"send {said}" if any(key[0] for key, _ in draft.comments) else f"{said} into your line"
+    parts = [said] if draft.comments else []
     parts += [f"give back {counted(len(draft.rejected), 'file')}"] if draft.rejected else []
     words = ["a", "accept", "x", "reject", "c", "comment", "z", "side by side", "↑↓", "file", "j k", "line"]
+    words += ["Shift+↑↓", "more lines"] if cols >= MORE_KEYS else []
     keys = [(f"{word} ", KEY) if at % 2 == 0 else (f"{word}  ", "muted") for at, word in enumerate(words)]
     does = [("Enter ", KEY), (", ".join(parts), ""), ("  ", "")] if parts else []
     return spread(keys, [*does, ("Esc ", KEY), ("later", "muted")], cols)

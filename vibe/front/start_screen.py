@@ -133,9 +133,7 @@ def _watching(facts: StartFacts) -> list[StartChoice]:
     if facts.agent is None or facts.agent.model.has_key or not facts.is_new:
         return []
     title = [("watch a plan build a real function", "")]
-    return [
-        StartChoice(line="/plan demo", title=title, fact="a few seconds, nothing to set up", is_sent=True, verb="watch")
-    ]
+    return [StartChoice(line="/plan demo", title=title, fact="20 s, nothing to set up", is_sent=True, verb="watch")]
 
 
 def _left(plan: PlanSummary, now: float) -> StartChoice:

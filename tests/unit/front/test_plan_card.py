@@ -436,6 +436,28 @@ def test_what_is_to_come_has_a_place_and_the_head_tells_how_long_it_takes() -> N
     assert row_of(view, "test", width=140).index("┄") > row_of(view, "shorten", width=140).index("┄")
 
 
+@pytest.mark.parametrize(("on_failure", "is_drawn"), [("stop", False), ("continue", True)])
+def test_what_comes_after_a_failed_step_has_no_place_unless_the_plan_goes_on(
+    on_failure: str,
+    *,
+    is_drawn: bool,
+) -> None:
+    view = quickstart(moved("slugify", "failed", ts=1090.0))
+    plan = plan_of(view)
+    plan.state.expected = expecting(survey=4, design=70, slugify=30, shorten=20, test=40)
+    outlined = plan.steps["slugify"].state
+    outlined.outline = structs.replace(outlined.outline, order=e.WorkOrder(on_failure=on_failure))
+    assert ("┄" in row_of(view, "test", width=140)) is is_drawn
+    assert "┄" in row_of(view, "shorten", width=140)
+
+
+def test_who_fixed_a_failed_check_is_said_however_long_its_output_is() -> None:
+    failure = checked("1", 1091.0, "error", f"FAIL: test_{'x' * 200}")
+    view = quickstart(*failure, *checked("2", 1095.0, "ok"), moved("slugify", "completed", ts=1096.0))
+    lines = [text_of(line) for line in record(plan_of(view), 80)]
+    assert any(line.endswith("…); the same agent fixed it") for line in lines)
+
+
 def test_nothing_is_told_of_what_is_to_come_if_a_step_is_not_known() -> None:
     view = quickstart()
     plan_of(view).state.expected = expecting(survey=4, design=70, slugify=30, shorten=20)

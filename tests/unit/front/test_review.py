@@ -82,6 +82,18 @@ def test_a_removed_file_can_be_commented_on_and_a_line_that_went_cannot() -> Non
     assert (commented(0), commented(1), commented(1, wide=True)) == (1, 1, 1)
 
 
+def test_without_a_step_comments_come_into_the_line() -> None:
+    change = changed("", "x.py", CART, None)
+    place = (key_of(change), 10)
+    draft = ReviewDraft(comments={place: "why?"}, firsts={place: 9})
+    lines = [text(draw_row(row, change, draft, 80, wide=False)) for row in review_rows([change], draft, wide=False)]
+
+    assert " by " not in lines[0]
+    assert next(line for line in lines if "why?" in line).startswith("▌ you  9–10: why?")  # noqa: RUF001  to
+    assert next(line for line in lines if "why?" in line).endswith("goes into your line")
+    assert "Enter 1 comment into your line" in text(draw_keys(draft, 120))
+
+
 def test_the_files_stand_below_their_steps_and_the_chosen_one_is_in_sight() -> None:
     draft = ReviewDraft(accepted={key_of(SHOP[0])}, rejected={key_of(SHOP[2]): False})
 

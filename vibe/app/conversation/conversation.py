@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from uuid import uuid4
@@ -193,10 +193,12 @@ class Conversation:
                 ConversationClearedEvent(conversation_id=self.conversation_id, new_session_id=self.session_id)
             )
 
-    async def rewind(self, message_index: int, *, files: bool = True, chat: bool = True) -> RewindReport:
+    async def rewind(
+        self, message_index: int, *, files: bool = True, chat: bool = True, only: Collection[str] = ()
+    ) -> RewindReport:
         """Go on before one of the messages, in a new session; with ``files``, put back what the agent changed since.
 
-        Without ``chat``, only the files go back, of which the agent is told.
+        Without ``chat``, only the files go back, of which the agent is told. ``only``: of the files these (none: all).
 
         Raises:
             BusyError: a prompt is being answered.
@@ -206,7 +208,7 @@ class Conversation:
         with self._occupied():
             engine = self.setup.engine
             where = (message_index, engine.environ, engine.own_places)
-            back = partial(self.session.rewind, *where, files=files, chat=chat)
+            back = partial(self.session.rewind, *where, files=files, chat=chat, only=only)
             async with self._parts.turn.held(self._tell_wait) if files else nullcontext():
                 report = await shielded(partial(to_thread.run_sync, back))
             self._agent, self._reads = None, ReadTracker()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -176,10 +176,11 @@ class ChatSession:
         *,
         files: bool,
         chat: bool = True,
+        only: Collection[str] = (),
     ) -> RewindReport:
         """Go on in a new session before the message at ``message_index``; with ``files``, put the files back, too.
 
-        Without ``chat``, only the files go back, and the session is the same.
+        Without ``chat``, only the files go back, and the session is the same. ``only``: as in ``RewindManager``.
 
         Raises:
             UsageError: no turn begins there.
@@ -193,7 +194,8 @@ class ChatSession:
             return self.session_id
 
         with self._going_back:
-            return self._manager(environ, own).rewind(self._saved, message_index, files=files, fork=fork)
+            manager = self._manager(environ, own)
+            return manager.rewind(self._saved, message_index, files=files, only=only, fork=fork)
 
     def going_back(self, message_index: int, environ: Mapping[str, str], own: OwnPlaces) -> Sequence[FileBack]:
         """Return the files that a rewind would put back.

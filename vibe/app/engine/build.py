@@ -53,6 +53,8 @@ class EngineRequest(Struct, frozen=True, kw_only=True):
     trust: bool = False
     replay: Path | None = None
     """A script that serves as the model."""
+    slowed: float = 1.0
+    """The script's delays take so many times as long as it says."""
     snapshot: bool = False
     """The prompt shows the workspace's files and git: for an agent that a person talks to."""
 
@@ -147,7 +149,7 @@ def build_engine(host: Host, request: EngineRequest, limiter_of: Callable[[str],
             agents = load_agents(loaded, nested)
     if request.replay is None:
         loaded = with_keyring(loaded)
-    config = loaded.config if request.replay is None else _with_replay(loaded.config, request.replay)
+    config = loaded.config if request.replay is None else _with_replay(loaded.config, request.replay, request.slowed)
     sources = ToolSources(
         root=request.workdir,
         project_tools=loaded.project_dir / "tools" if loaded.project_dir else None,
@@ -240,8 +242,8 @@ def load_agents(loaded: LoadedConfig, nested: Sequence[Path] = ()) -> AgentManag
     )
 
 
-def _with_replay(config: VibeConfig, script: Path) -> VibeConfig:
-    provider = ProviderConfig(name=REPLAY, backend=BackendKind.SCRIPTED, script=str(script))
+def _with_replay(config: VibeConfig, script: Path, slowed: float) -> VibeConfig:
+    provider = ProviderConfig(name=REPLAY, backend=BackendKind.SCRIPTED, script=str(script), slowed=slowed)
     model = ModelConfig(name=REPLAY, provider=REPLAY)
     added = {"providers": (*config.providers, provider), "models": (*config.models, model), "active_model": REPLAY}
     return config.model_copy(update=added)

@@ -148,7 +148,10 @@ def engine_of_new(plan: Plan, options: PlanRunOptions, host: Host) -> Engine:
     sample = plan.sample if options.model is None else None
     replay = options.plan_folder / sample.replay if sample and sample.replay else None
     flags = network_flags(on=options.network)
-    return build_engine(host, EngineRequest(workdir=options.workdir, flags=flags, trust=options.trust, replay=replay))
+    wanted = EngineRequest(
+        workdir=options.workdir, flags=flags, trust=options.trust, replay=replay, slowed=options.slowed
+    )
+    return build_engine(host, wanted)
 
 
 def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> PreparedRun:
@@ -171,7 +174,7 @@ def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> Prep
     revisions = len(state.revisions)
     answers = check_answers(loaded.plan, look(state, loaded, folder.settings().decisions), options.decisions)
     replay = Path(settings.script) if settings.script and options.model is None else None
-    engine = engine_of_resume(loaded.plan, settings, host, trust=options.trust, replay=replay)
+    engine = engine_of_resume(loaded.plan, settings, host, trust=options.trust, replay=replay, slowed=options.slowed)
 
     def reopen_store() -> PlanStore:
         store = PlanStore.open(host.home, folder.plan_id)
@@ -200,7 +203,7 @@ def _check_unchanged(store: PlanStore, revisions: int) -> None:
 
 
 def engine_of_resume(
-    plan: Plan, settings: RunSettings, host: Host, *, trust: bool, replay: Path | None = None
+    plan: Plan, settings: RunSettings, host: Host, *, trust: bool, replay: Path | None = None, slowed: float = 1.0
 ) -> Engine:
     """Return what does the rest of a plan that was begun, every step of which could start; reads files.
 
@@ -214,7 +217,8 @@ def engine_of_resume(
             f"the workspace of plan {settings.plan_id}, {str(workdir)!r}, does not exist: restore it first"
         )
     flags = network_flags(on=settings.network)
-    engine = build_engine(host, EngineRequest(workdir=workdir, flags=flags, trust=trust, replay=replay))
+    wanted = EngineRequest(workdir=workdir, flags=flags, trust=trust, replay=replay, slowed=slowed)
+    engine = build_engine(host, wanted)
     check_surroundings(plan, engine, settings.model)
     check_replans(plan, engine)
     check_worktrees(plan, workdir, host, engine)

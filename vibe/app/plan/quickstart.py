@@ -8,6 +8,8 @@ from pathlib import Path
 from vibe.system.errors import EnvironmentFailure
 
 QUICKSTART = "quickstart.json"
+WATCHED_SLOWED = 10.0
+"""The number of times as long as its script says that its delays take where a person watches: 20 s in all."""
 
 
 def quickstart_file() -> Path:

@@ -104,14 +104,9 @@ class PlanReview:
         Raises:
             UsageError: it has no such lines.
         """
-        first, last = lines
-        own = next((text for text in reversed(change.texts) if text is not None), "").splitlines()
-        if not 1 <= first <= last <= len(own) + 1:  # with the one behind the last line break
-            raise UsageError(f"{change.name} has no line {first if first < 1 or last < first else last}")
-        code = "\n".join(own[first - 1 : last])
+        comment = comment_on(change, lines, text)
         now = (self._now(change) or b"").decode(errors="replace").replace("\r\n", "\n")
-        stale = code not in now and self.standing(change) is not Standing.OPEN
-        return ReviewComment(file=change.name, first=first, last=last, text=text, code=code, stale=stale)
+        return replace(comment, stale=comment.code not in now and self.standing(change) is not Standing.OPEN)
 
     def _recorded(self, points: Sequence[Point]) -> Iterator[ChangedFile]:
         """Yield what the steps in the shared workspace changed, the earliest first."""
@@ -195,6 +190,19 @@ class PlanReview:
         steps = [one.step_id for one in same if one.after and one.after.blob == blob]
         who = f"step {steps[-1]!r}" if steps else "someone else"
         return f"{change.name} was changed by {who} since step {change.step_id!r} changed it"
+
+
+def comment_on(change: ChangedFile, lines: tuple[int, int], text: str) -> ReviewComment:
+    """Return a comment on the first to the last of some lines of what became of a file, or of what a deleted one was.
+
+    Raises:
+        UsageError: it has no such lines.
+    """
+    first, last = lines
+    own = next((text for text in reversed(change.texts) if text is not None), "").splitlines()
+    if not 1 <= first <= last <= len(own) + 1:  # with the one behind the last line break
+        raise UsageError(f"{change.name} has no line {first if first < 1 or last < first else last}")
+    return ReviewComment(file=change.name, first=first, last=last, text=text, code="\n".join(own[first - 1 : last]))
 
 
 def _changed_between(git: Repository, pair: tuple[str, str], step_id: str, attempt: int) -> Iterator[ChangedFile]:

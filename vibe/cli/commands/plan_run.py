@@ -20,7 +20,7 @@ from vibe.app.plan.command_consent import PlanNotAcceptedError
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.dry_run import dry_run
 from vibe.app.plan.prepare import unfinished_run
-from vibe.app.plan.quickstart import quickstart_file
+from vibe.app.plan.quickstart import WATCHED_SLOWED, quickstart_file
 from vibe.app.plan.run import PlanRun, PlanSession, open_plan
 from vibe.cli.commands.plan_files import read_plan
 from vibe.cli.environment import Arguments, CliEnvironment, existing_folder
@@ -153,6 +153,7 @@ def _options(args: Arguments, env: CliEnvironment) -> PlanRunOptions:
         plan_folder=env.cwd if file == "-" else path.parent,
         approvals=approvals,
         decisions=_decisions(args.decide),
+        slowed=WATCHED_SLOWED if file is None and _is_watched(args, env) else 1.0,
         **args.named_in(PlanRunOptions),
     )
 
@@ -168,6 +169,12 @@ def _decisions(given: list[str]) -> dict[str, tuple[str, ...]]:
     return decisions
 
 
+def _is_watched(args: Arguments, env: CliEnvironment) -> bool:
+    """Return whether a person sees a live tree."""
+    is_terminal = env.stdout.isatty() and env.stdin.isatty() and env.environ.get("TERM", "dumb") != "dumb"
+    return is_terminal and args.output == "text" and not args.show_output
+
+
 @contextmanager
 def _audience(args: Arguments, env: CliEnvironment) -> Generator[Audience]:
     """Yield the run's audience: JSON lines, a live tree with a person at the keyboard, or plain lines."""
@@ -176,12 +183,7 @@ def _audience(args: Arguments, env: CliEnvironment) -> Generator[Audience]:
     elif args.output == "json":
         hints = [EventLines(env.stderr, hint)] if args.wait else []
         yield Audience(listeners=[EventLines(env.stderr, partial(line_of, TROUBLE)), *hints], waits=args.wait)
-    elif (
-        not args.show_output
-        and env.stdout.isatty()
-        and env.stdin.isatty()
-        and env.environ.get("TERM", "dumb") != "dumb"
-    ):
+    elif _is_watched(args, env):
         from vibe.cli.terminal.live_tree import LiveTree  # noqa: PLC0415  for people alone
         from vibe.cli.terminal.person import asking
 

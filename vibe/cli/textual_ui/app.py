@@ -46,7 +46,7 @@ from vibe.cli.textual_ui.palettes import (
     following,
     seems_dark,
 )
-from vibe.cli.textual_ui.readable import Ascii, Groundless, Uncoloured, readable
+from vibe.cli.textual_ui.readable import ASCII, STILL, Groundless, Signs, Uncoloured, readable
 from vibe.cli.textual_ui.state_store import UIStateStore
 from vibe.core.config.foreign_keys import MOVED, moved
 from vibe.core.config.paths import CONFIG_FILE
@@ -61,6 +61,7 @@ class UiSettings(Struct, frozen=True, kw_only=True):
 
     theme: str = FOLLOW
     glyphs: str = "unicode"
+    motion: bool = True
     mouse: bool = True
     notify: str = "bell"
     notify_after_seconds: float = 20.0
@@ -179,11 +180,14 @@ class VibeApp(App[None]):
         self, env: CliEnvironment, leave: Callable[[], object], clock: Callable[[], float] = time.time
     ) -> None:
         super().__init__(driver_class=_driver_class())
-        self._uncoloured, self._groundless, self._ascii = [Uncoloured()], [Groundless()], Ascii()
+        self._uncoloured, self._groundless = [Uncoloured()], [Groundless()]
         self._following = partial(following, terminal=env.environ.get("TERM", ""))
         for theme in (DARK, LIGHT, SIXTEEN, self._following(is_dark=seems_dark(env.environ))):
             self.register_theme(theme)
         self.settings = read_settings(env.home)
+        self._signs = [] if self.settings.motion else [Signs(STILL)]
+        self._signs += [Signs(ASCII)] if self.settings.glyphs == "ascii" else []
+        self.animation_level = self.animation_level if self.settings.motion else "none"
         is_known = self.settings.theme in self.available_themes
         self.set_reactive(App.theme, self.settings.theme if is_known else FOLLOW)
         self.stylesheet.set_variables(self.get_css_variables())  # before the first frame is styled, not once more
@@ -212,10 +216,10 @@ class VibeApp(App[None]):
         return self.theme_variables
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Those of Textual, but ours without colours, where it shows greys, and with 16; and the one that is set."""
+        """Those of Textual, but ours without colours, where it shows greys, and with 16; and those that are set."""
         filters = self._groundless if self.native_ansi_color else super().get_line_filters()
         filters = self._uncoloured if self.no_color else filters
-        return [*filters, self._ascii] if self.settings.glyphs == "ascii" else filters
+        return [*filters, *self._signs]
 
     def get_default_screen(self) -> ChatScreen:
         """The chat."""

@@ -21,7 +21,9 @@ MUTED = "foreground-muted"
 GROUNDS = ("background", "surface", "panel")
 MEANINGS = frozenset({1, 2, 3, 6})
 """Colours of a terminal's palette: red, green, yellow and cyan."""
-SIGNS = str.maketrans(
+STILL = str.maketrans(SPINNER, "▸" * len(SPINNER))
+"""The signs that turn, and one that stands still in their place."""
+ASCII = str.maketrans(
     f"━╍┄╸╺✗✓▸▹↓↑→←·…▌│─├╰╭╮╯┬┴┼┤▏■◆◇◉⊘−⋮{SPINNER}",  # noqa: RUF001  a minus
     f"=~-==x+>>v^><-.||-+++++++++|#*o@/-:{'*' * len(SPINNER)}",
 )
@@ -53,12 +55,16 @@ def _groundless(style: Style) -> Style:
     return Style(color=style.color, bgcolor="default") + style.without_color if is_loud else style
 
 
-class Ascii(LineFilter):
-    """Shows signs that every font and screen reader has in the place of ours."""
+class Signs(LineFilter):
+    """Shows other signs in the place of ours, as a table says."""
+
+    def __init__(self, table: Mapping[int, str | int]) -> None:
+        super().__init__()
+        self._table = table
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002  as in Textual
         """See ``LineFilter``."""
-        return [Segment(text.translate(SIGNS), style, control) for text, style, control in segments]
+        return [Segment(text.translate(self._table), style, control) for text, style, control in segments]
 
 
 @lru_cache(1024)

@@ -15,7 +15,7 @@ from vibe.cli.textual_ui.chat_screen import ChatScreen, choice_of
 from vibe.cli.textual_ui.palettes import FOLLOW, listed
 from vibe.cli.textual_ui.remote_chat import hold_attached
 from vibe.cli.textual_ui.screens.picker_screen import PickerScreen
-from vibe.cli.textual_ui.screens.review_screen import review_plan
+from vibe.cli.textual_ui.screens.review_screen import review_changes
 from vibe.cli.textual_ui.screens.setup_screen import SetupScreen
 from vibe.front.picker import Picker, PickRow
 from vibe.front.slash.command import SlashCommand, Talk, Typed
@@ -47,7 +47,12 @@ def screen_commands(stage: ChatScreen) -> Mapping[str, SlashCommand]:
     rows = (
         ("attach", "SOURCE", "save this conversation and show a run of another process", partial(_attach, stage)),
         ("find", "WORDS", "search the chat upwards; repeat for the next match", partial(_find, stage)),
-        ("review", "[ID]", "read what a plan changed: comment, accept, give files back", partial(_review, app, {})),
+        (
+            "review",
+            "[ID|chat]",
+            "read what this chat or a plan changed: comment, give files back",
+            partial(_review, app, {}),
+        ),
         ("setup", "", "set up provider, key, model and theme again", partial(_set_up, stage)),
     )
     found = {
@@ -96,7 +101,7 @@ async def _find(stage: ChatScreen, _talk: Talk, typed: Typed) -> None:
 
 
 async def _review(app: App[None], drafts: dict[str, Any], talk: Talk, typed: Typed) -> None:
-    await review_plan(partial(choice_of, app), drafts, talk, typed.rest)
+    await review_changes(partial(choice_of, app), drafts, talk, typed.rest)
 
 
 async def _set_up(stage: ChatScreen, talk: Talk, typed: Typed) -> None:

@@ -130,6 +130,8 @@ class ProviderConfig(Section):
     """The environment variable that holds the key, never the key itself; empty: no key is sent."""
     script: str = ""
     """For the `scripted` backend: the file that is replayed, relative to the file that names it."""
+    slowed: PositiveSeconds = 1.0
+    """For the `scripted` backend: how many times as long as the script says its delays take."""
     timeout_seconds: PositiveSeconds | None = None
     """The longest silence in a call, in seconds; not set: `api_timeout`."""
     api_style: str = "openai"
@@ -423,6 +425,8 @@ class UiConfig(Section):
     """The colours: `follow` takes `vibe-dark` or `vibe-light`, as the terminal is; or a name that `/theme` lists."""
     glyphs: Literal["unicode", "ascii"] = "unicode"
     """The signs of the screen: `ascii` shows `= ~ x - * >` for `━ ╍ ✗ ┄ ⠋ ▸`, for fonts that lack these."""
+    motion: bool = True
+    """Signs of work turn, and bars grow many times a second; false: no sign turns, and seconds count once a second."""
     mouse: bool = True
     """Use the mouse; false: leave it to the terminal, to select text."""
     notify: Literal["bell", "osc9", "off"] = "bell"

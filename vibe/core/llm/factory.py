@@ -167,7 +167,7 @@ class ModelCatalog:
         if provider.backend is BackendKind.SCRIPTED:
             from vibe.core.llm.backend.scripted import ScriptedBackend
 
-            return ScriptedBackend(_script_of(provider), provider=provider.name)
+            return ScriptedBackend(_script_of(provider), provider=provider.name, slowed=provider.slowed)
         if provider.backend is BackendKind.LOCAL:
             from vibe.core.llm.backend.local import LocalBackend
 

@@ -44,11 +44,15 @@ class Blame(Struct, frozen=True, kw_only=True):
 
 
 class FileBack(Struct, frozen=True, kw_only=True):
-    """A file that goes back, with its text then and now; None: there is no such file. What is no text is blank."""
+    """A file that goes back, with its text then and now; None: there is no such file. What is no text is blank.
+
+    ``by_others``: they changed it since, too.
+    """
 
     path: str
     before: str | None
     now: str | None
+    by_others: bool = False
 
 
 class Restored(Struct, frozen=True, kw_only=True):
@@ -133,7 +137,11 @@ class Restoration:
             for path, kept in wanted.items()
             if kept is None or kept.blob
         }
-        files = (FileBack(path=in_utf8(path), before=before, now=self._text(path)) for path, before in then.items())
+        others = self._changed_by_others
+        files = (
+            FileBack(path=in_utf8(path), before=before, now=self._text(path), by_others=path in others)
+            for path, before in then.items()
+        )
         return [file for file in files if file.before is not None or file.now is not None]
 
     def _text(self, path: str) -> str | None:

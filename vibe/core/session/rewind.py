@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from uuid import uuid4
 
 from msgspec import Struct, structs
 
+from vibe.core.config.paths import in_utf8
 from vibe.core.messages import Message, ToolMessage
 from vibe.core.session.errors import SnapshotError
 from vibe.core.session.folder import SavedSession, SessionFolder, Transcript
@@ -40,10 +42,12 @@ class RewindManager(Struct, frozen=True):
         message_index: int,
         *,
         files: bool = True,
+        only: Collection[str] = (),
         fork: Callable[[Transcript], str] | None = None,
     ) -> RewindReport:
         """Fork the session before the message at ``message_index``; with ``files``, put the files back too.
 
+        ``only``: of the files these, by the paths that ``outlook`` tells (none: all).
         ``fork`` makes the new session of the whole conversation and returns its id; None: one nobody goes on with yet.
 
         Only files that the agent changed since are touched. Where others changed one of them as well, theirs is kept
@@ -59,7 +63,7 @@ class RewindManager(Struct, frozen=True):
         if message_index not in allowed:
             places = ("... " if len(allowed) > 12 else "") + (", ".join(map(str, allowed[-12:])) or "none")
             raise UsageError(f"message {message_index} is not a point to rewind to; choose from {places}")
-        restoring = self._restoring(session, message_index) if files else None
+        restoring = self._restoring(session, message_index, only) if files else None
         session_id = fork(conversation) if fork else self._fork(session, conversation, message_index)
         done = Restored() if restoring is None else restoring.carry_out()
         return RewindReport(session_id=session_id, messages=message_index, files=done)
@@ -73,7 +77,7 @@ class RewindManager(Struct, frozen=True):
         restoring = self._restoring(session, message_index)
         return [] if restoring is None else restoring.outlook()
 
-    def _restoring(self, session: SavedSession, message_index: int) -> Restoration | None:
+    def _restoring(self, session: SavedSession, message_index: int, only: Collection[str] = ()) -> Restoration | None:
         """Return what has to be done to the files; None: nothing, since no call changed any after that."""
         if not session.meta.workspace:
             problem = f"{session.lost}, so the workspace is not known"
@@ -89,7 +93,7 @@ class RewindManager(Struct, frozen=True):
             raise SnapshotError(f"no file was put back: {points[start].lost}")
         points.append(Point(changed=snapshots.changes(), found=True))
         aside = aside_folder(session.folder.path, time.time())
-        return Restoration(snapshots, points, start, _who_changed_what, aside)
+        return Restoration(snapshots, points, start, partial(_who_changed_what, only=only), aside)
 
     def _fork(self, session: SavedSession, conversation: Transcript, message_index: int) -> str:
         now = time.time()
@@ -122,12 +126,13 @@ def _point_at(points: Sequence[Point], message_index: int) -> int | None:
     return max(before - 1, 0) if points else None
 
 
-def _who_changed_what(since: Sequence[Point]) -> Blame:
-    """Changes of the agent and of others; after a turn that was cut off that is unknown: both."""
+def _who_changed_what(since: Sequence[Point], only: Collection[str] = ()) -> Blame:
+    """Changes of the agent and of others; after a turn that was cut off that is unknown: both. See ``rewind``."""
     by_agent, by_others = set[str](), set[str]()
     for before, after in pairwise(since):
         if before.found or not after.found:
             by_agent |= after.changed.keys()
         if after.found:
             by_others |= after.changed.keys()
-    return Blame(mine=by_agent, others=by_others)
+    mine = {path for path in by_agent if not only or in_utf8(path) in only}
+    return Blame(mine=mine, others=by_others)

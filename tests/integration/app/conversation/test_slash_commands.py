@@ -13,8 +13,10 @@ from anyio import to_thread
 from tests.fakes.model_server import Reply, ServedCall
 from tests.integration.app.conversation.conftest import Rig
 from tests.integration.app.conversation.scripted_talk import ScriptedTalk, talking
+from vibe.cli.textual_ui.screens.review_screen import ReviewScreen, review_changes
 from vibe.core.messages import AssistantMessage
 from vibe.core.session.folder import read_meta
+from vibe.front.review import ReviewDraft
 from vibe.front.slash.table import SlashTable
 from vibe.system.errors import UsageError, VibeError
 
@@ -439,6 +441,33 @@ async def test_files_are_undone_prompt_by_prompt_and_the_agent_is_told(rig: Rig)
     assert first == 'deleted b.txt\nback to before "add b" · 1 file restored · the chat goes on'
     assert second == 'restored a.txt\nback to before "change a" · 1 file restored · the chat goes on'
     assert [notice.rpartition(": ")[2] for notice in notices] == ["b.txt", "a.txt"]
+
+
+async def test_a_conversation_is_reviewed_files_go_back_and_comments_come_into_the_line(rig: Rig) -> None:
+    async with changing(rig) as talk:
+        a, b = ("", "a.txt", 1), ("", "b.txt", 1)
+        drafts = {
+            talk.conversation.session_id: ReviewDraft(
+                rejected={b: False}, comments={(a, 3): "in words"}, firsts={(a, 3): 2}
+            )
+        }
+        asked: list[ReviewScreen] = []
+
+        async def ask(screen: ReviewScreen) -> bool:
+            asked.append(screen)
+            return True
+
+        await review_changes(ask, drafts, talk, "")
+        assert talk.said == ["deleted b.txt"]
+        assert (rig.folder / "a.txt").read_text() == "one\n2\nthree\n", "only what was given back went back"
+        assert not (rig.folder / "b.txt").exists()
+        assert talk.suggested.endswith("a.txt, lines 2 to 3:\n> 2\n> three\nin words")
+        assert drafts == {}
+        await talk.do("/undo")
+        with pytest.raises(UsageError, match="no file has changed in this conversation"):
+            await review_changes(ask, drafts, talk, "chat")
+
+    assert len(asked) == 1
 
 
 async def test_the_changes_of_a_conversation_are_one_diff(rig: Rig) -> None:

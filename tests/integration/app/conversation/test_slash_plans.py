@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from tests.integration.app.conversation.conftest import Rig
 from tests.integration.app.conversation.scripted_talk import ScriptedTalk, talking
 from vibe.app.plan.drafting import PlanDraft
 from vibe.app.plan.run import PlanRun
+from vibe.front.slash import plan_proposal
 from vibe.front.slash.commands import plan as acts
 from vibe.front.slash.plan_talk import PlanVerdict, VerdictKind
 from vibe.system.errors import UsageError
@@ -60,11 +62,15 @@ def content(path: Path) -> Any:
     return json.loads(path.read_text())
 
 
-async def test_the_demonstration_needs_no_model(rig: Rig) -> None:
+async def test_the_demonstration_needs_no_model_and_is_as_slow_as_it_is_told(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_proposal, "WATCHED_SLOWED", 1.5)
     async with talking(rig) as talk:
-        answers = Answers(talk)
+        answers, began = Answers(talk), monotonic()
         await talk.do("/plan demo")
         assert answers.statuses == ["completed"]
+        assert monotonic() - began > 1.5 * 1.8  # which the turns of the longest path take
         assert rig.server.requests == []
         assert not (rig.folder / "textkit").exists()
 

@@ -118,6 +118,19 @@ def test_what_a_person_changed_between_two_prompts_is_theirs_too(tmp_path: Path)
     assert content(story.root) == {"a.txt": "one", "b.txt": "mine", "c.txt": "c"}
 
 
+def test_of_the_files_only_some_go_back(tmp_path: Path) -> None:
+    story = Story(tmp_path, repository(tmp_path / "w", {"a.txt": "one", "b.txt": "b"}))
+    story.prompt("first", lambda: write(story.root, {"a.txt": "two", "b.txt": "two"}))
+    write(story.root, {"a.txt": "mine"})
+
+    assert {file.path: file.by_others for file in story.manager.outlook(story.saved, 0)} == {
+        "a.txt": True,
+        "b.txt": False,
+    }
+    story.manager.rewind(story.saved, 0, only=["b.txt"])
+    assert content(story.root) == {"a.txt": "mine", "b.txt": "b"}
+
+
 def test_what_a_turn_did_that_was_cut_off_goes_back_and_is_set_aside(tmp_path: Path) -> None:
     story = Story(tmp_path, repository(tmp_path / "w", {"a.txt": "one"}))
     story.transcript.append(UserMessage("go"))

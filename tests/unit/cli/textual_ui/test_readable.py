@@ -9,7 +9,7 @@ from rich.style import Style
 from textual.color import Color
 from textual.theme import BUILTIN_THEMES
 
-from vibe.cli.textual_ui.readable import GROUNDS, MUTED, SIGNS, TEXTS, Ascii, Groundless, contrast, readable
+from vibe.cli.textual_ui.readable import ASCII, GROUNDS, MUTED, STILL, TEXTS, Groundless, Signs, contrast, readable
 
 OWN_PALETTE = [name for name in BUILTIN_THEMES if "ansi" in name]
 """Themes whose colours are the terminal's."""
@@ -38,10 +38,16 @@ def test_what_stands_out_already_stays_and_black_on_white_is_the_most() -> None:
 
 
 def test_in_ascii_every_sign_has_one_character_of_its_own_width() -> None:
-    (shown,) = Ascii().apply([Segment("✗ total ━━╍┄ ⠙ ▸ ü")], Color(0, 0, 0))
+    (shown,) = Signs(ASCII).apply([Segment("✗ total ━━╍┄ ⠙ ▸ ü")], Color(0, 0, 0))
 
     assert shown.text == "x total ==~- * > ü"
-    assert all(cell_len(chr(sign)) == 1 and chr(other).isascii() for sign, other in SIGNS.items())
+    assert all(cell_len(chr(sign)) == 1 and chr(other).isascii() for sign, other in ASCII.items())
+
+
+def test_without_motion_nothing_turns() -> None:
+    shown = [Signs(STILL).apply([Segment(f"{turning} bash · 21 s")], Color(0, 0, 0))[0].text for turning in "⠋⠙⠹"]
+
+    assert shown == ["▸ bash · 21 s"] * 3
 
 
 def test_in_a_terminals_own_palette_a_diff_has_no_ground_and_a_mark_keeps_its() -> None:

@@ -17,9 +17,11 @@ def test_the_usual_ones_are_those_of_the_configuration() -> None:
 
 
 def test_what_is_set_counts(tmp_path: Path) -> None:
-    (tmp_path / "config.toml").write_text('[ui]\ntheme = "nord"\nmouse = false\nnotify_after_seconds = 3\n')
+    (tmp_path / "config.toml").write_text(
+        '[ui]\ntheme = "nord"\nmouse = false\nmotion = false\nnotify_after_seconds = 3\n'
+    )
 
-    assert read_settings(tmp_path) == UiSettings(theme="nord", mouse=False, notify_after_seconds=3)
+    assert read_settings(tmp_path) == UiSettings(theme="nord", mouse=False, motion=False, notify_after_seconds=3)
     assert read_settings(tmp_path / "nowhere") == UiSettings()
 
 

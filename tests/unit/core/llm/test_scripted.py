@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic
 from typing import TypeAlias, get_args
 
 import anyio
@@ -43,6 +44,14 @@ async def say(backend: ScriptedBackend, caller: str, *messages: Message) -> str:
 def turn(number: int, status: str = "ok") -> tuple[Message, ...]:
     call = ToolCall(f"c{number}", "read", "{}")
     return AssistantMessage("", (call,)), ToolMessage("result", call.id, "read", status)
+
+
+async def test_delays_take_as_many_times_as_long_as_is_wanted(tmp_path: Path) -> None:
+    path = tmp_path / "slow.json"
+    path.write_text(json.dumps({"version": 1, "agents": {"*": {"turns": [{"text": "a", "delay_seconds": 0.01}]}}}))
+    began = monotonic()
+    await say(ScriptedBackend(path, slowed=20.0), "me")
+    assert monotonic() - began >= 0.2
 
 
 async def test_a_caller_is_matched_exactly_then_by_pattern_then_by_the_star(scripted: Scripted) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -13,19 +14,17 @@ from textual.widget import Widget
 
 from vibe.cli.textual_ui.log.entry import clean, clean_line, middle_cut
 from vibe.cli.textual_ui.log.markdown_blocks import CODE, PIECE, TopBlock, blocks_of, highlighted, listing, top_blocks
-from vibe.cli.textual_ui.log.rows import GUTTER, LOOKS, LogBlock, Row, drawn_row, lay_out, styled
+from vibe.cli.textual_ui.log.rows import GUTTER, LOOKS, LogBlock, Row, drawn, drawn_row, lay_out, styled
 from vibe.core.told_files import told_parts
 from vibe.front.cells import Line, Piece, text_of
+from vibe.front.diff_lines import SIGNS, DiffLine, diff_lines
 from vibe.front.event_text import CALL_MARKS, counted
 
 if TYPE_CHECKING:
     from vibe.cli.textual_ui.log.entry import LogEntry
 
 
-_HUNK: Final = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?")
-_LOOKS: Final = {"+": "chat-log--added", "-": "chat-log--removed"}
-_NOTHING: Final = "/dev/null"
-_MARGIN: Final = "     "
+_MARGIN: Final = " " * 6
 _MOST_CODE: Final = 20_000
 """Characters of a change from which on it has no colours: they would take long."""
 
@@ -35,90 +34,30 @@ def diff_blocks(diff: str) -> Iterator[LogBlock]:
 
     A file has its name above its lines, unless it is the only one and was there before: the call says which it is.
     """
-    lines = list(_of_diff(clean(diff).removesuffix("\n").split("\n")))
-    names = [line for line in lines if isinstance(line, str)]
+    lines = list(diff_lines(clean(diff)))
+    names = [line.text for line in lines if line.sign == "@"]
     is_told = len(names) == 1 and not names[0].endswith(")")
-    language, code = "", list[LogBlock]()
-    for line in lines:
-        if isinstance(line, LogBlock) and line.first != _MARGIN:
-            code.append(line)
+    language = ""
+    for is_code, group in groupby(lines, key=lambda line: line.sign in SIGNS):
+        if is_code:
+            yield from _in_colours(list(group), language)
             continue
-        yield from _in_colours(code, language)
-        code.clear()
-        if isinstance(line, LogBlock):
-            yield line
-            continue
-        language = PurePath(line.partition(" (")[0]).suffix[1:]
-        if not is_told:
-            yield LogBlock(styled(line, "bold"), _MARGIN, _MARGIN)
-    yield from _in_colours(code, language)
+        for line in group:
+            if line.sign == "@":
+                language = PurePath(line.text.partition(" (")[0]).suffix[1:]
+            if line.sign != "@" or not is_told:
+                yield LogBlock(styled(line.text, "bold" if line.sign else "$foreground-muted"), _MARGIN, _MARGIN)
 
 
-def _in_colours(lines: Sequence[LogBlock], language: str) -> Iterable[LogBlock]:
-    """Lines of a diff that follow each other with the colours of their language; many characters stay as they are."""
-    code = "\n".join(line.content.plain[1:] for line in lines)
-    if not language or not code.strip() or len(code) > _MOST_CODE:
-        return lines
-    shown = highlighted(code, language).split("\n", allow_blank=True)
-    return [
-        LogBlock(line.content[:1] + each, line.first, line.rest, line.look)
-        for line, each in zip(lines, shown, strict=True)
-    ]
-
-
-def _of_diff(lines: Sequence[str]) -> Iterator[LogBlock | str]:
-    """Yield lines, and the names of files."""
-    old = new = old_left = new_left = 0
-    for at, line in enumerate(lines):
-        if old_left <= 0 and new_left <= 0 and not line.startswith("\\"):
-            hunk = _HUNK.match(line)
-            if hunk is not None:
-                old, new = int(hunk[1]), int(hunk[3])
-                old_left, new_left = int(hunk[2] or 1), int(hunk[4] or 1)
-            yield from _outside(lines, at)
-            continue
-        sign = line[:1] or " "
-        number = new if sign == "+" else old
-        if sign == "\\":
-            yield LogBlock(styled(line, "$foreground-muted"), _MARGIN, _MARGIN)
-            continue
-        if sign != "+":
-            old, old_left = old + 1, old_left - 1
-        if sign != "-":
-            number, new, new_left = new, new + 1, new_left - 1
-        yield _changed(sign, line[1:], number)
-
-
-def _outside(lines: Sequence[str], at: int) -> Iterator[LogBlock | str]:
-    """Yield what is said of a line between the lines that changed: of the first head of a file only where it is."""
-    line, before = lines[at], lines[at - 1] if at else ""
-    hunk = _HUNK.match(line)
-    if hunk is not None:
-        where = line[hunk.end() :]
-        if where or not before.startswith("+++ "):
-            yield LogBlock(styled(f"⋮ {where}".rstrip(), "$foreground-muted"), _MARGIN, _MARGIN)
-    elif line.startswith("+++ ") and before.startswith("--- "):
-        yield _name(before[4:], line[4:])
-    elif not (line.startswith("--- ") and lines[at + 1 : at + 2] and lines[at + 1].startswith("+++ ")):
-        yield LogBlock(styled(line, "$foreground-muted"), _MARGIN, _MARGIN)
-
-
-def _name(old: str, new: str) -> str:
-    """The name of a file, and what became of it besides a change."""
-    was, now = (each.partition("\t")[0] for each in (old, new))
-    if was == _NOTHING:
-        return f"{now.removeprefix('b/')} (new)"
-    if now == _NOTHING:
-        return f"{was.removeprefix('a/')} (deleted)"
-    was, now = was.removeprefix("a/"), now.removeprefix("b/")
-    return now if was == now else f"{now} (was {was})"
-
-
-def _changed(sign: str, text: str, number: int) -> LogBlock:
-    look = _LOOKS.get(sign, "")
-    before = f"{number:>4} "
-    style = {"+": "$text-success", "-": "$text-error"}.get(sign, "")
-    return LogBlock(styled(f"{sign}{text}", style), before, " " * len(before), look)
+def _in_colours(lines: Sequence[DiffLine], language: str) -> Iterator[LogBlock]:
+    """Yield lines that follow each other with the colours of their language; many characters have none."""
+    code = "\n".join(line.text for line in lines)
+    is_coloured = language and code.strip() and len(code) <= _MOST_CODE
+    shown = (highlighted(code, language) if is_coloured else Content(code)).split("\n", allow_blank=True)
+    for line, text in zip(lines, shown, strict=True):
+        ground, colour = SIGNS[line.sign]
+        look = ground and f"chat-log--{ground}"
+        yield LogBlock(drawn([(f"{line.sign} ", colour)]) + text, line.number, _MARGIN, look, flush=bool(look))
 
 
 LayOut: TypeAlias = Callable[[Iterable[LogBlock]], list[Row]]

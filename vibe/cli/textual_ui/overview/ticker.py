@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 from rich.cells import cell_len
@@ -26,7 +26,11 @@ from vibe.view.figures import clock, dollars, short
 from vibe.view.plan_view import PlanView
 from vibe.view.view import View
 
+if TYPE_CHECKING:
+    from textual.app import App
+
 SECONDS_PER_REFRESH = 0.25
+SECONDS_PER_TICK = 1.0
 
 
 class Refresher:
@@ -57,7 +61,9 @@ class Refresher:
             self._now()
 
     def beat(self, every: float) -> None:
-        """Have it drawn every so many seconds; 0: only on a wish."""
+        """Have it drawn every so many seconds, at most once a second without motion; 0: only on a wish."""
+        if every and cast("App[None]", self._widget.app).animation_level == "none":  # pyright: ignore[reportUnknownMemberType]  Textual's has no type
+            every = max(every, SECONDS_PER_TICK)
         if every == self._every:
             return
         if self._beat is not None:
@@ -77,7 +83,6 @@ class Refresher:
 
 
 SECONDS_PER_FRAME = 0.125
-SECONDS_PER_TICK = 1.0
 SLIM = 40
 """Columns of the screen below which this line names no keys."""
 ROOMY = 100

@@ -1,12 +1,13 @@
-"""ReviewScreen: what the steps of a plan changed, in one scroll, with verdicts on files and comments on review."""
+"""ReviewScreen: what a plan or a chat changed, in one scroll, with verdicts on files and comments on review."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, Final, TypeAlias
 
 from anyio import to_thread
+from msgspec import Struct
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -20,17 +21,23 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import Input, Static
 
-from ipc.events import ReviewComment
+from ipc.events import PlanToldEvent, ReviewComment
 from planner.store.folder import latest_in
-from vibe.app.plan.review import ChangedFile, PlanReview, Standing
+from subagents.step.prompts import told_message
+from vibe.app.plan.review import ChangedFile, PlanReview, Standing, comment_on
 from vibe.app.plan.review_commands import Rejection, carry_out
 from vibe.cli.textual_ui.log.markdown_blocks import highlighted
 from vibe.cli.textual_ui.log.rows import GUTTER, LOOKS, LogBlock, drawn, lay_out, styled
+from vibe.core.session.restoring import FileBack
+from vibe.core.session.snapshots import PathState
+from vibe.core.tools.edits import FileDiff
 from vibe.front import review
 from vibe.front.cells import fit
 from vibe.front.event_text import one_line
-from vibe.front.review import ReviewDraft, ReviewRow, key_of
+from vibe.front.listings import restored_lines
+from vibe.front.review import FileKey, ReviewDraft, ReviewRow, key_of
 from vibe.front.slash.command import Talk
+from vibe.front.slash.commands.files import going_back
 from vibe.front.slash.plan_proposal import go_on
 from vibe.system.errors import UsageError
 
@@ -46,6 +53,8 @@ class ReviewSheet(ScrollView, can_focus=True):
         Binding("down", "screen.file(1)", "next file", show=False),
         Binding("k", "screen.line(-1)", "line before", show=False),
         Binding("j", "screen.line(1)", "next line", show=False),
+        Binding("shift+up", "screen.more(-1)", "with the line before", show=False),
+        Binding("shift+down", "screen.more(1)", "with the next line", show=False),
         Binding("a", "screen.accept", "accept the file", show=False),
         Binding("x", "screen.reject", "give the file back", show=False),
         Binding("c", "screen.comment", "comment on the line", show=False),
@@ -64,6 +73,8 @@ class ReviewSheet(ScrollView, can_focus=True):
         """True: side by side, False: below each other, as the person chose; None: as there is room."""
         self.rows: list[ReviewRow] = []
         self.marked = 0
+        self._anchor: int | None = None
+        """The row from which more rows were marked; None: only one is."""
 
     @property
     def row(self) -> ReviewRow:
@@ -74,6 +85,12 @@ class ReviewSheet(ScrollView, can_focus=True):
     def wide(self) -> bool:
         """True if the texts are side by side."""
         return self.screen.size.width >= review.SIDE_BY_SIDE if self.chosen is None else self.chosen
+
+    @property
+    def all_marked(self) -> range:
+        """The places of the rows that are marked."""
+        ends = sorted((self.marked, self.marked if self._anchor is None else self._anchor))
+        return range(ends[0], ends[1] + 1)
 
     def renew(self) -> None:
         """Have the rows made anew; the line that was marked stays so."""
@@ -94,13 +111,15 @@ class ReviewSheet(ScrollView, can_focus=True):
         self._mark(next((at for at, row in enumerate(self.rows[at:], at) if row.is_code), at))
         self.scroll_to(y=at, animate=False)
 
-    def mark_line(self, by: int) -> None:
-        """Mark the next line of a file, or the one before."""
+    def mark_line(self, by: int, *, more: bool = False) -> None:
+        """Mark the next line of a file, or the one before; ``more``: besides those that are."""
+        anchor = self.marked if self._anchor is None else self._anchor
         ahead = range(self.marked + 1, len(self.rows)) if by > 0 else range(self.marked - 1, -1, -1)
         self._mark(next((at for at in ahead if self.rows[at].is_code), self.marked))
+        self._anchor = anchor if more else None
 
     def _mark(self, at: int) -> None:
-        self.marked, top, height = at, self.scroll_offset.y, max(1, self.size.height)
+        self.marked, self._anchor, top, height = at, None, self.scroll_offset.y, max(1, self.size.height)
         if not top <= at < top + height:
             self.scroll_to(y=at if at < top else at - height + 1, animate=False)
         self.refresh()
@@ -119,7 +138,7 @@ class ReviewSheet(ScrollView, can_focus=True):
         line = review.draw_row(row, change, self._draft, cols, wide=self.wide)
         language = _language(change.name)
         content = Content.assemble(*(_piece(text, style, language) for text, style in line))
-        mark = styled("▸", "$text-primary") if at == self.marked else None
+        mark = styled("▸", "$text-primary") if at in self.all_marked else None
         return lay_out(self, [LogBlock(content, mark=mark)], self.size.width)[0].strip
 
 
@@ -140,8 +159,19 @@ def _language(path: str) -> str:
 _coloured = lru_cache(maxsize=4_096)(highlighted)
 
 
+class ChatReview(Struct, frozen=True, kw_only=True):
+    """All that the agent of a conversation changed."""
+
+    changes: tuple[ChangedFile, ...]
+    goal: str = "what this conversation changed"
+
+    def since(self, change: ChangedFile) -> str:
+        """Say that others changed a file."""
+        return f"{one_line(change.name)} was changed elsewhere, too"
+
+
 class ReviewScreen(Screen[bool]):
-    """Has a person judge what the steps of a plan changed; ``draft`` keeps it. The result: it is to be carried out."""
+    """Has a person judge what a plan or a chat changed; ``draft`` keeps it. The result: it is to be carried out."""
 
     DEFAULT_CSS = """
     ReviewScreen .line { height: 1; padding: 0 1; text-wrap: nowrap; }
@@ -155,13 +185,15 @@ class ReviewScreen(Screen[bool]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "later", "later", show=False)]
     AUTO_FOCUS: ClassVar[str | None] = "ReviewSheet"
 
-    def __init__(self, review: PlanReview, draft: ReviewDraft) -> None:
+    def __init__(self, review: PlanReview | ChatReview, draft: ReviewDraft) -> None:
         super().__init__()
         self._review = review
         self._draft = draft
         self._said = ""
+        self._lines = (0, 0)
+        """The lines that a comment is being written on."""
         self._sheet = ReviewSheet(review.changes, draft)
-        self._input = Input(placeholder="your comment on this line", select_on_focus=False)
+        self._input = Input(select_on_focus=False)
 
     @property
     def _at(self) -> tuple[ReviewRow, ChangedFile]:
@@ -201,6 +233,10 @@ class ReviewScreen(Screen[bool]):
         self._sheet.mark_line(by)
         self.draw()
 
+    def action_more(self, by: int) -> None:
+        """Mark one more line, or one less."""
+        self._sheet.mark_line(by, more=True)
+
     def action_accept(self) -> None:
         """Accept the file, or take that back."""
         key, draft = key_of(self._at[1]), self._draft
@@ -221,22 +257,32 @@ class ReviewScreen(Screen[bool]):
         self._sheet.renew()
 
     def action_comment(self) -> None:
-        """Write a comment on the line, or change it."""
+        """Write a comment on the lines that are marked, or change it."""
         row, change = self._at
-        if review.may_comment(row, change):
-            comments = self._draft.comments
-            self._input.value = comments.get((key_of(change), row.line), "")
-            self.add_class("commenting")
-            self._input.focus()
+        marked = [self._sheet.rows[at] for at in self._sheet.all_marked]
+        lines = [each.line for each in marked if each.file == row.file and review.may_comment(each, change)]
+        if not lines:
+            return
+        draft, place = self._draft, (key_of(change), lines[-1])
+        first = lines[0] if lines[1:] else draft.firsts.get(place, lines[0])
+        self._lines = (first, lines[-1])
+        which = f"lines {first} to {lines[-1]}" if first < lines[-1] else "this line"
+        self._input.placeholder = f"your comment on {which}"
+        self._input.value = draft.comments.get(place, "")
+        self.add_class("commenting")
+        self._input.focus()
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
         """Keep the comment; an empty one is taken back."""
         message.stop()
-        row, change = self._at
-        comments, place = self._draft.comments, (key_of(change), row.line)
-        comments.pop(place, None)
+        draft, (first, last) = self._draft, self._lines
+        place = key_of(self._at[1]), last
+        draft.comments.pop(place, None)
+        draft.firsts.pop(place, None)
         if message.value.strip():
-            comments[place] = message.value.strip()
+            draft.comments[place] = message.value.strip()
+            if first < last:
+                draft.firsts[place] = first
         self.action_later()
         self._sheet.renew()
 
@@ -258,20 +304,78 @@ class ReviewScreen(Screen[bool]):
             self.dismiss(result=False)
 
 
-async def review_plan(
-    ask: Callable[[ReviewScreen], Awaitable[bool | None]], drafts: dict[str, ReviewDraft], talk: Talk, reference: str
-) -> None:
-    """Have a person review what a plan changed, and carry out what they decide; a step with comments is done again.
+Ask: TypeAlias = Callable[[ReviewScreen], Awaitable[bool | None]]
+Drafts: TypeAlias = dict[str, ReviewDraft]
+CHAT: Final = "chat"
+"""In the place of a plan's id."""
+
+
+async def review_changes(ask: Ask, drafts: Drafts, talk: Talk, reference: str) -> None:
+    """Have a person review what a plan changed, or the conversation, and carry out what they decide.
+
+    Without a reference it is the plan that runs, or that ran last if it is no older than the conversation, else that.
 
     Raises:
-        UsageError: no step changed a file, or as ``carry_out``; the draft is kept.
+        UsageError: no file was changed, or as ``carry_out``; the draft is kept.
+        BusyError: the agent is at work, and may be changing files.
+        EnvironmentFailure: files of that time are not known, or git or the disk refuses.
     """
-    host, session = talk.runtime.host, talk.plans.session
-    here = session or await to_thread.run_sync(latest_in, host.home, str(talk.opening.workdir))
-    meant = reference or (here and here.plan_id)
-    if not meant:
-        raise UsageError("no plan has been run in this folder: /plan GOAL proposes one")
-    found = await to_thread.run_sync(PlanReview, host, meant)
+    meant, is_new = (reference, True) if reference else await to_thread.run_sync(_plan_here, talk)
+    if reference == CHAT or not is_new:
+        found = await to_thread.run_sync(going_back, talk, 0)
+        if found:
+            await _review_chat(ask, drafts, talk, ChatReview(changes=tuple(_changed(*each) for each in found)))
+            return
+    if meant in {"", CHAT}:
+        raise UsageError("/review: no file has changed in this conversation, and no plan has been run in this folder")
+    await _review_plan(ask, drafts, talk, meant)
+
+
+def _plan_here(talk: Talk) -> tuple[str, bool]:
+    """The id of the plan that runs or ran last (blank: none), and whether it is no older than the conversation."""
+    if talk.plans.session is not None:
+        return talk.plans.session.plan_id or "", True
+    folder = latest_in(talk.runtime.host.home, str(talk.opening.workdir))
+    began = min(talk.asked_at.values(), default=0.0)
+    return ("", False) if folder is None else (folder.plan_id, folder.settings().created >= began)
+
+
+def _changed(file: FileBack, diff: FileDiff) -> ChangedFile:
+    before, after = (None if text is None else PathState(mode=0) for text in (file.before, file.now))
+    standing = Standing.CHANGED if file.by_others else Standing.OPEN
+    texts = file.before, file.now
+    return ChangedFile(
+        step_id="", attempt=1, path=file.path, before=before, after=after, texts=texts, diff=diff, standing=standing
+    )
+
+
+async def _review_chat(ask: Ask, drafts: Drafts, talk: Talk, found: ChatReview) -> None:
+    """Give files back that the agent changed; comments come into the line, as the next prompt."""
+    session_id = talk.conversation.session_id
+    draft = drafts.setdefault(session_id, ReviewDraft())
+    if not await ask(ReviewScreen(found, draft)):
+        return
+    by_key = {key_of(change): change for change in found.changes}
+    comments = [comment_on(by_key[key], lines, text) for key, lines, text in _comments(draft) if key in by_key]
+    rejected = {path for _, path, _ in draft.rejected.keys() & by_key.keys()}
+    if rejected:
+        report = await talk.conversation.rewind(0, chat=False, only=rejected)
+        for line in restored_lines(report.files):
+            talk.say(line)
+    drafts.pop(session_id, None)
+    if comments:
+        talk.suggest(told_message(PlanToldEvent(step_id="", comments=tuple(comments))))
+
+
+def _comments(draft: ReviewDraft) -> list[tuple[FileKey, tuple[int, int], str]]:
+    """The comments of a draft with their lines."""
+    return [(key, (draft.firsts.get((key, last), last), last), text) for (key, last), text in draft.comments.items()]
+
+
+async def _review_plan(ask: Ask, drafts: Drafts, talk: Talk, plan_id: str) -> None:
+    """Carry out what a person decides on the changes of a plan; a step with comments is done again."""
+    host = talk.runtime.host
+    found = await to_thread.run_sync(PlanReview, host, plan_id)
     if not found.changes:
         raise UsageError(f"plan {found.plan_id}: no recorded step changed a file")
     draft = drafts.setdefault(found.plan_id, ReviewDraft())
@@ -280,10 +384,9 @@ async def review_plan(
     by_key = {key_of(change): change for change in found.changes}
     rejected = [Rejection(by_key[key], force) for key, force in draft.rejected.items() if key in by_key]
     comments: list[tuple[str, ReviewComment]] = []
-    for (key, line), text in draft.comments.items():
+    for key, lines, text in _comments(draft):
         if change := by_key.get(key):
-            comment = await to_thread.run_sync(found.comment, change, (line, line), text)
-            comments.append((change.step_id, comment))
+            comments.append((change.step_id, await to_thread.run_sync(found.comment, change, lines, text)))
     done = await carry_out(host.as_writer(), found, rejected, comments, tell=talk.say)
     drafts.pop(found.plan_id, None)
     talk.say(done.message)

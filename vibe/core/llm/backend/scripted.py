@@ -174,11 +174,12 @@ class ScriptedBackend:
 
     The turn follows from the history alone, so another process can go on where one stopped; only faults are counted,
     per instance. The file is read in a worker thread when the first answer is asked for; calls raise ``ConfigError``
-    where it is no script.
+    where it is no script. Delays take ``slowed`` times as long as it says.
     """
 
-    def __init__(self, path: Path, *, provider: str = "scripted") -> None:
+    def __init__(self, path: Path, *, provider: str = "scripted", slowed: float = 1.0) -> None:
         self._path = path
+        self._slowed = slowed
         self._script: ScriptFile | None = None
         self._provider = provider
         self._faults: Counter[tuple[str, int]] = Counter()
@@ -191,7 +192,7 @@ class ScriptedBackend:
         turn = self._turn(script, request.caller, index)
         fault = self._fault_due(request.caller, index, turn)
         chunks = list(_chunks(turn))
-        pause = turn.delay_seconds / max(1, len(chunks))
+        pause = self._slowed * turn.delay_seconds / max(1, len(chunks))
         for number, chunk in enumerate(chunks or [None]):
             if fault is not None and number >= fault.after_chunks:
                 break

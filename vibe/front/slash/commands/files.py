@@ -56,7 +56,7 @@ async def rewind_picker(talk: Talk, mode: int = 0) -> Picker | None:
         index = prompts[rows.index(row)][0]
         lines: list[Line] = [[("back to before ", "muted"), (row.title, "bold")], []]
         if mode != CHAT_ONLY:
-            lines += _files_lines(_going_back(talk, index))
+            lines += _files_lines(going_back(talk, index))
         if mode != FILES_ONLY:
             dropped = counted(len(talk.conversation.messages) - index, "message")
             lines += [[], *wrapped(f"{dropped} dropped; the prompt comes back into the line", "muted")]
@@ -80,7 +80,7 @@ def _files_lines(files: Sequence[tuple[FileBack, FileDiff]]) -> list[Line]:
     return lines
 
 
-def _going_back(talk: Talk, index: int) -> list[tuple[FileBack, FileDiff]]:
+def going_back(talk: Talk, index: int) -> list[tuple[FileBack, FileDiff]]:
     """The files that differ from what they were at a message, with what was changed in them since; reads them.
 
     Raises:
@@ -115,7 +115,7 @@ async def _go_back(talk: Talk, index: int, mode: int) -> None:
 async def run_undo(talk: Talk, _typed: Typed) -> None:
     """Put the files back to what they were before the last prompt that changed any."""
     for index, _ in reversed(_prompts(talk)):
-        if await to_thread.run_sync(_going_back, talk, index):
+        if await to_thread.run_sync(going_back, talk, index):
             await _go_back(talk, index, FILES_ONLY)
             return
     raise UsageError("/undo: no file has changed in this conversation")
@@ -129,7 +129,7 @@ async def undo_picker(talk: Talk) -> Picker | None:
 async def run_diff(talk: Talk, typed: Typed) -> None:
     """Show what has changed in files since the beginning, or since before a prompt."""
     index = _prompt_meant(talk, typed.rest, "diff") if typed.rest else 0
-    files = await to_thread.run_sync(_going_back, talk, index)
+    files = await to_thread.run_sync(going_back, talk, index)
     if not files:
         talk.say("no file has changed")
         return

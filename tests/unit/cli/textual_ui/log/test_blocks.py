@@ -86,12 +86,12 @@ def test_a_diff_has_line_numbers_and_colours() -> None:
 
     assert lines == [
         ("", "⋮ def f():", ""),
-        ("8", " same", ""),
-        ("9", "-old", "removed"),
-        ("10", "--- not a header", "removed"),
-        ("9", "+new", "added"),
-        ("10", "+++ not one either", "added"),
-        ("11", " end", ""),
+        ("8", "  same", ""),
+        ("9", "- old", "removed"),
+        ("10", "- -- not a header", "removed"),
+        ("9", "+ new", "added"),
+        ("10", "+ ++ not one either", "added"),
+        ("11", "  end", ""),
     ]
 
 
@@ -119,9 +119,9 @@ def test_files_of_a_diff_are_named_where_there_are_more_or_they_come_or_go() -> 
     new = [block.content.plain for block in diff_blocks("--- /dev/null\n+++ b/y.py\n@@ -0,0 +1 @@\n+y\n")]
 
     assert lines == [
-        "x.py", "-old", "+new", "⋮", "-old", "+new", "y.py (new)", "+y", "z.py (deleted)", "-z",
+        "x.py", "- old", "+ new", "⋮", "- old", "+ new", "y.py (new)", "+ y", "z.py (deleted)", "- z",
     ]  # fmt: skip
-    assert new == ["y.py (new)", "+y"]
+    assert new == ["y.py (new)", "+ y"]
 
 
 def test_what_is_no_diff_comes_as_it_is() -> None:

@@ -71,6 +71,19 @@ async def test_its_seconds_count_by_themselves_and_at_rest_it_is_never_drawn() -
         assert app.line.drawn == before
 
 
+async def test_without_motion_it_is_drawn_once_a_second() -> None:
+    app = LineApp()
+    app.animation_level = "none"
+    async with app.run_test(size=(80, 10)) as pilot:
+        app.see(view_of(*TALKED), PROMPT, CALLED)
+        await until(pilot, lambda: "for 21 s" in app.line.render_line(0).text)
+        before = app.line.drawn
+        await pilot.pause(0.6)
+        assert app.line.drawn == before
+        app.now = 125.0
+        await until(pilot, lambda: "for 24 s" in app.line.render_line(0).text)
+
+
 def test_who_plans_is_told_too_and_who_works_on_a_plan_is_not() -> None:
     view = view_of(
         *TALKED,

@@ -103,7 +103,7 @@ async def test_all_edits_are_offered_for_an_edit() -> None:
     async with stage() as on:
         await on.approve(edit)
 
-        assert on.lines == ["Permission  edit a.py?  +1 −1", "   1 -old", "   1 +new"]  # noqa: RUF001  a minus
+        assert on.lines == ["Permission  edit a.py?  +1 −1", "    1 - old", "    1 + new"]  # noqa: RUF001  a minus
         assert "e all edits" in on.screen
         assert "rule: edits ask" in on.screen
         await on.press("e")

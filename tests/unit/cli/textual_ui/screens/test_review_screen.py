@@ -57,6 +57,21 @@ async def test_a_comment_is_written_on_the_marked_line() -> None:
     assert results == [True]
 
 
+async def test_a_comment_is_written_on_several_lines() -> None:
+    draft, place = ReviewDraft(), (key_of(SHOP[0]), 11)
+    async with opened(draft, size=(152, 36)) as (pilot, _):
+        assert "Shift+↑↓ more lines" in rows_of(pilot.app)[-1]
+        await pilot.press(*"jjjjj", "shift+down", "c")
+        assert sum(row.count("▸") for row in rows_of(pilot.app)) == 3, "with the one of the file"
+        assert pilot.app.screen.query_one(Input).placeholder == "your comment on lines 10 to 11"
+        await pilot.press(*"why", "enter")
+        assert (draft.comments, draft.firsts) == ({place: "why"}, {place: 10})
+        assert any("▌ you  10–11: why" in row for row in rows_of(pilot.app))  # noqa: RUF001  to
+        await pilot.press("c", "ctrl+u", "enter")
+
+    assert draft == ReviewDraft(), "on the last of its lines it is changed, and taken back"
+
+
 async def test_a_file_that_others_changed_since_is_said_to_be_before_it_is_given_back() -> None:
     draft = ReviewDraft()
     async with opened(draft) as (pilot, _):
