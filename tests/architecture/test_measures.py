@@ -21,7 +21,7 @@ MOST = {
     "small modules with a single importer": 3,
     "modules with over 20 imports": 12,
     "widest module, imports": 32,
-    "reach-ins": 96,
+    "reach-ins": 97,
     "doubled class names": 0,
     "lines over 120 columns": 0,
     "protocols": 30,
