@@ -11,12 +11,14 @@ from vibe.view.agent_view import AgentView, CallView, EntryView, Key, RequestVie
 from vibe.view.plan_view import PlanView, StepView
 from vibe.view.view import RunView, View
 
-_LEFT_OUT: Final = frozenset({"key", "state", "transcript", "size", "ref", "aliases", "kept", "noticed", "team"})
+_LEFT_OUT: Final = frozenset({
+    *("key", "state", "transcript", "size", "ref", "aliases", "kept", "noticed", "team", "proofs", "stuck"),
+})
 _SAID: Final[dict[type, tuple[str, ...]]] = {
     PlanView: ("id", "status", "reason", "outcome", "counts", "total", "done", "tokens"),
     StepView: (
         *("id", "title", "mode", "depends_on", "status", "attempt", "reason", "reused", "merges", "summary"),
-        *("is_asking", "doing"),
+        *("is_asking", "doing", "order", "workspace", "tolerated", "attempts", "reused_from", "stopping"),
     ),
     AgentView: ("doing", "first", "older"),
     RequestView: ("words",),

@@ -74,6 +74,30 @@ class CheckView(Struct, kw_only=True, eq=False):
             self.same_failure, self.digest = 0, ""
 
 
+class ChecksView(Struct, frozen=True):
+    """Checks, counted: those that passed when they ran last, those that failed, and all there are.
+
+    ``same_failure`` is the most times in a row that one of them failed with the same output.
+    """
+
+    passed: int = 0
+    failed: int = 0
+    all: int = 0
+    same_failure: int = 0
+
+
+NO_CHECKS = ChecksView()
+
+
+class AttemptView(Struct, frozen=True):
+    """An attempt that has ended, after ``seconds`` in all, at ``ended_at`` (unix seconds)."""
+
+    number: int
+    outcome: str
+    seconds: float
+    ended_at: float
+
+
 class StatusChange(Struct, frozen=True):
     """A step became ``status``, in this ``attempt``, at ``ts`` (unix seconds)."""
 
@@ -167,6 +191,38 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
         return next((check.why for check in self.checks.values() if check.status == "failed"), "")
 
     @property
+    def order(self) -> e.WorkOrder | None:
+        """Its task and bounds; None: a version that did not tell them announced it."""
+        return self.state.outline.order
+
+    @property
+    def workspace(self) -> str:
+        """``shared``, or ``worktree``."""
+        return self.state.outline.workspace
+
+    @property
+    def tolerated(self) -> bool:
+        """It failed or was cancelled, and the plan goes on as if it had completed."""
+        return self.state.tolerated
+
+    @property
+    def attempts(self) -> list[AttemptView]:
+        """Its attempts that have ended."""
+        ended = self.state.attempts
+        return [AttemptView(each.number, each.result.outcome, each.seconds, each.ended_at) for each in ended]
+
+    @property
+    def reused_from(self) -> str | None:
+        """The plan whose result stands for it."""
+        return self.state.reused_from
+
+    @property
+    def stopping(self) -> tuple[str, str] | None:
+        """The status that it is to have once its attempt has ended, and who wants that; None: nobody does."""
+        stopping = self.state.stopping
+        return None if stopping is None else (stopping.status, stopping.by)
+
+    @property
     def reused(self) -> bool:
         """Another plan did it."""
         return self.state.reason == REUSED_REASON
@@ -258,6 +314,18 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
             self.duration_s = max(0.0, event.ts - self.started_at)
         return keys
 
+    def proof(self) -> ChecksView:
+        """Return its checks, counted."""
+        known = self.checks.values()
+        order = self.state.outline.order
+        planned = {*self.checks, *(() if order is None else order.verify)}
+        return ChecksView(
+            passed=sum(check.status == "passed" for check in known),
+            failed=sum(check.status == "failed" for check in known),
+            all=len(planned),
+            same_failure=max((check.same_failure for check in known), default=0),
+        )
+
     def changed(self, files: tuple[str, ...], written: Sequence[e.WrittenFile] = ()) -> None:
         """Files were changed in it; of those ``written`` the lines are counted."""
         if files and len(self.files) < MOST_FILES:
@@ -294,7 +362,7 @@ class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what its facts
     what all of it may use (None: no limit). ``started_at`` is when a run took it up last, ``ended_at`` when that let it
     go, in unix seconds; ``source`` is that run, ``sources`` are all that worked on it. ``team`` is every agent that
     did. ``progress_at`` is when a step was done, a check passed after it had failed or a file was changed last.
-    ``waited_s`` counts the seconds in which it waited for a person.
+    ``waited_s`` counts the seconds in which it waited for a person. ``checks`` sums up those of all steps.
     """
 
     key: Key
@@ -317,6 +385,10 @@ class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what its facts
     waited_s: float = 0.0
     waits_since: float | None = None
     samples: list[SampleView] = field(default_factory=list[SampleView])
+    checks: ChecksView = NO_CHECKS
+    proofs: dict[str, ChecksView] = field(default_factory=dict[str, ChecksView])
+    """By step; so that a change costs what changed."""
+    stuck: dict[str, int] = field(default_factory=dict[str, int])
 
     @property
     def id(self) -> str:
@@ -420,10 +492,34 @@ class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what its facts
                 ]  # told by an earlier run
                 step.told = [*known, fact][-MOST_TOLD:]
                 return [self.key, step.key]
-            case e.PlanAttemptEvent() | e.PlanReusedEvent() | e.PlanDecisionEvent() | e.PlanRetryEvent():
+            case (
+                e.PlanAttemptEvent()
+                | e.PlanReusedEvent()
+                | e.PlanDecisionEvent()
+                | e.PlanRetryEvent()
+                | e.PlanActEvent()
+            ):
                 return self._about(fact.step_id)
             case _:
                 return [self.key]
+
+    def prove(self, step: StepView) -> bool:
+        """Count the checks of a step anew; returns whether they stand otherwise."""
+        before, now = self.proofs.get(step.id, NO_CHECKS), step.proof()
+        if now == before:
+            return False
+        self.proofs[step.id] = now
+        if now.same_failure:
+            self.stuck[step.id] = now.same_failure
+        else:
+            self.stuck.pop(step.id, None)
+        self.checks = ChecksView(
+            passed=self.checks.passed + now.passed - before.passed,
+            failed=self.checks.failed + now.failed - before.failed,
+            all=self.checks.all + now.all - before.all,
+            same_failure=max(self.stuck.values(), default=0),
+        )
+        return True
 
     def sort(self, step: StepView) -> None:
         """Have a step among those it belongs to now."""
@@ -482,6 +578,11 @@ class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what its facts
                 step = StepView(key=(*self.key, "steps", step_id), state=state)
             step.depth = deep[step_id]
             self.steps[step_id] = step
+        self.checks = NO_CHECKS
+        self.proofs.clear()
+        self.stuck.clear()
+        for step in self.steps.values():
+            self.prove(step)
         self.running = {step.id: step for step in self.steps.values() if step.status == RUNNING}
         self.failed = {step.id: step for step in self.steps.values() if step.status == "failed"}
         self.replanning = {step.id: step for step in self.steps.values() if step.replanning}

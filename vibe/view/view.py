@@ -266,14 +266,15 @@ def _tool(view: View, _: RunView, event: e.ToolCallEvent | e.ToolResultEvent) ->
     step = view.step_of(agent)
     if plan is None or step is None:
         return _seen(view, agent, entry)
-    goes_on = isinstance(event, e.ToolResultEvent) and bool(event.files_changed)
+    goes_on, proved = isinstance(event, e.ToolResultEvent) and bool(event.files_changed), False
     if isinstance(event, e.ToolResultEvent):
         step.changed(event.files_changed, event.display.files if isinstance(event.display, e.DiffDisplay) else ())
     if event.tool == HOST_TOOL and isinstance(entry, CallView) and entry.arguments.get("purpose") == CHECK:
         goes_on |= step.check(event, str(entry.arguments.get("command", "")), plan.clock(event.ts))
-    if not goes_on:
+        proved = plan.prove(step)
+    if not goes_on and not proved:
         return _seen(view, agent, entry)
-    plan.progress_at = event.ts
+    plan.progress_at = event.ts if goes_on else plan.progress_at
     return (*_seen(view, agent, entry), plan.key)
 
 

@@ -12,9 +12,13 @@ from msgspec import structs
 
 from ipc import events as e
 from ipc.events import BaseEvent, Event, StepOutline
+from subagents.executor import StepResult
 from tests.fakes.events import event_classes, example
+from tests.unit.planner.facts import ended
 from vibe.core.budget import WAITED as HAD_ROOM
 from vibe.core.llm.announcing import WAIT, WAITED
+from vibe.core.messages import Outcome
+from vibe.view.plain import plain
 from vibe.view.plan_view import PlanView, StepView, depths
 from vibe.view.view import PASSING, View, apply, lose
 
@@ -349,3 +353,46 @@ def test_a_request_says_what_is_asked_in_a_few_words() -> None:
         ("edit a.py?", "asks: edit a.py"),
         ("bash?", "asks: bash"),
     ]
+
+
+def check(number: int, status: str = "", output: str = "", step_id: str = "a") -> list[Event]:
+    """A check of a step begins and, with a status, ends."""
+    whose: dict[str, Any] = {"subagent_step_id": step_id, "tool_call_id": f"check-{number}", "tool": "command"}
+    arguments = {"command": "make test", "purpose": "verify"}
+    begun: list[Event] = [e.ToolCallEvent(arguments=arguments, **whose)]
+    return [*begun, e.ToolResultEvent(status=status, content=output, **whose)] if status else begun
+
+
+def test_the_checks_of_all_steps_are_counted_as_they_run() -> None:
+    order = e.WorkOrder(verify=("make test", "make lint"))
+    steps = (structs.replace(outline("a"), order=order), structs.replace(outline("b"), order=order))
+    view = view_of(started(*steps), moved("a", "in_progress"))
+    plan = view.plans[""]
+
+    def counted(*events: Event) -> tuple[int, int, int, int]:
+        for event in events:
+            apply(view, event)
+        checks = plan.checks
+        return checks.passed, checks.failed, checks.all, checks.same_failure
+
+    assert counted() == (0, 0, 4, 0)
+    assert counted(*check(1, "error", "line 7 is wrong")) == (0, 1, 4, 1)
+    assert counted(*check(2, "error", "line 9 is wrong")) == (0, 1, 4, 2)
+    assert counted(*check(3)) == (0, 0, 4, 2), "it runs again"
+    assert counted(*check(4, "ok")) == (1, 0, 4, 0)
+    assert counted(*check(5, "error", "no", "b")) == (1, 1, 4, 1)
+    assert counted(started(steps[0])) == (1, 0, 2, 0), "those of a step that is gone no more"
+
+
+def test_as_plain_data_a_step_has_its_order_its_attempts_and_who_stops_it() -> None:
+    order = e.WorkOrder(prompt="Do it", on_failure="continue")
+    view = view_of(started(structs.replace(outline("a"), order=order, workspace="worktree")), moved("a", "in_progress"))
+    changed = apply(view, e.PlanActEvent(step_id="a", attempt=1, status="skipped", by="Ana"))
+    said = plain(view)["plans"][""]["steps"]["a"]
+    assert ("plans", "", "steps", "a") in changed
+    assert (said["order"], said["workspace"]) == ({"prompt": "Do it", "on_failure": "continue"}, "worktree")
+    assert (said["stopping"], said["tolerated"], said["reused_from"]) == (("skipped", "Ana"), False, None)
+    result = StepResult(outcome=Outcome.FAILED)
+    apply(view, ended("a", result, at=130.0))
+    (attempt,) = plain(view)["plans"][""]["steps"]["a"]["attempts"]
+    assert (attempt["number"], attempt["outcome"], attempt["ended_at"]) == (1, "failed", 130.0)

@@ -114,14 +114,14 @@ def _plan(run: KnownRun, plan: PlanView) -> dict[str, Any]:
 
 def _steps(plan: PlanView) -> dict[str, Any]:
     counts = {name: count for name, count in plan.counts.items() if count}
-    return {"counts": counts, "total": plan.total, "done": plan.done, **_proof(plan)}
-
-
-def _proof(plan: PlanView) -> dict[str, Any]:
-    checks = [check for step in plan.steps.values() for check in step.checks.values()]
-    passed, failed = (sum(check.status == status for check in checks) for status in ("passed", "failed"))
-    same = max((check.same_failure for check in checks if check.status == "failed"), default=0)
-    return {"checks": [passed, failed, len(checks)] if checks else [], "same_failure": same}
+    checks = plan.checks
+    return {
+        "counts": counts,
+        "total": plan.total,
+        "done": plan.done,
+        "checks": [checks.passed, checks.failed, checks.all] if checks.all else [],
+        "same_failure": checks.same_failure,
+    }
 
 
 def _doing(plan: PlanView) -> str:
