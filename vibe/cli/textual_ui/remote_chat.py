@@ -166,8 +166,9 @@ class RemoteChat:
     def _take(self, event: BusEvent | None) -> None:
         """Take one event in; None: it is of a later version."""
         if event is not None:
-            view = self._stage.store.view
-            self._stage.store.publish(event)
+            store = self._stage.store
+            view = store.view
+            store.publish(event)
             self._ask(view.requests)
             if isinstance(event, AnswerEvent | PlanDecisionEvent) and event.plan_id:
                 self._stage.presenter.tell_answers(answers_of(event), "" if event.by == BY else event.by, event.ts)
