@@ -34,8 +34,9 @@ def test_a_plan_is_answered_from_the_list_and_the_list_comes_back(
     tmux.press("Escape", "Escape")
     tmux.wait_for("command: touch more")
     assert vibe.process("events", "answer", plan, request, "y").code == 0  # and so gone from the list
+    tmux.wait_for("answered by control: run touch more")
     tmux.wait_for("completed")
-    assert not any("touch more" in line for line in tmux.screen())
+    assert not any("command: touch more" in line for line in tmux.screen())
     tmux.press("q")
     tmux.wait_for("EXIT 0")
     process.communicate(timeout=120)

@@ -34,6 +34,7 @@ GOAL_CELLS: Final = 36
 """Of a goal, before the figures beside it give way."""
 LEAST_ASKED: Final = 30
 """Cells of a question beside its answers."""
+MOST_EARLIER: Final = 50
 WAITING, RUNNING, EARLIER = "Waiting for you", "Running", "Earlier"
 SEGMENTS: Final = (
     ("completed", "█", "done"),
@@ -79,11 +80,17 @@ class ListPlace(Struct, frozen=True):
 
 
 def places(rows: Mapping[str, Row], requests: Mapping[str, Row], query: str = "") -> list[ListPlace]:
-    """All that can be chosen, in the order of the list: runs, and in place of one that asks what it asks."""
+    """All that can be chosen, in the order of the list: runs, and in place of one that asks what it asks.
+
+    Of earlier runs the newest; a ``query`` is looked for in all of them.
+    """
+    groups = grouped(rows, query)
+    if not query and EARLIER in groups:
+        del groups[EARLIER][MOST_EARLIER:]
     asked: dict[str, list[ListPlace]] = {}
     for request_id, row in requests.items():
         asked.setdefault(row["run"], []).append(ListPlace(row["run"], request_id))
-    runs = (key for keys in grouped(rows, query).values() for key in keys)
+    runs = (key for keys in groups.values() for key in keys)
     return [place for key in runs for place in asked.get(key) or [ListPlace(key)]]
 
 

@@ -11,6 +11,7 @@ from anyio import create_task_group, to_thread
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
+from vibe.app.watch.commands import CommandOutcome, settled
 from vibe.app.watch.follower import Follower
 from vibe.app.watch.rows import request_row, run_row
 from vibe.app.watch.runs import KnownRun, Runs
@@ -32,6 +33,11 @@ class Waiting(Struct, frozen=True):
     view: View
     request: RequestView
 
+    @property
+    def settled(self) -> CommandOutcome | None:
+        """The answer to it; None: there is none yet."""
+        return settled(self.view, self.request.id)
+
 
 class Board:
     """The runs, the newest first, and the views of those that were seen alive. Everything happens on one loop."""
@@ -45,12 +51,16 @@ class Board:
         self._runs = Runs(home, runtime_dir)
         self._followers: dict[str, Follower] = {}
         self._at_work: set[str] = set()
+        self._listed: dict[str, tuple[KnownRun, dict[str, Any]]] = {}
+        """The rows of runs that are not followed: they change with what is known of them only."""
 
     async def keep(self) -> None:
         """Look for runs and follow those that live, until cancelled."""
         async with create_task_group() as tasks:
             while True:
                 self.runs = await to_thread.run_sync(self._runs.look)
+                keys = {run.key for run in self.runs}
+                self._listed = {key: each for key, each in self._listed.items() if key in keys}
                 self._follow(tasks)
                 if not self.ready.is_set():
                     await self._catch_up()
@@ -74,7 +84,16 @@ class Board:
 
     def rows(self) -> dict[str, dict[str, Any]]:
         """The row of every run, by its key; the newest first."""
-        return {run.key: run_row(run, self.view_of(run.key)) for run in self.runs}
+        return {run.key: self._row(run) for run in self.runs}
+
+    def _row(self, run: KnownRun) -> dict[str, Any]:
+        view = self.view_of(run.key)
+        if view is not None:
+            return run_row(run, view)
+        listed = self._listed.get(run.key)
+        if listed is None or listed[0] is not run:
+            listed = self._listed[run.key] = (run, run_row(run))
+        return listed[1]
 
     def requests(self) -> dict[str, dict[str, Any]]:
         """The row of everything that waits, by its id; the oldest first."""

@@ -33,6 +33,8 @@ MOST_COLUMNS: Final = 140
 """Of a line, so that its figures are not far from its goal."""
 GUARD_S: Final = 0.5
 """A request takes no key for so long after it appeared or moved."""
+TOLD_S: Final = 2.0
+"""For which it is told who answered elsewhere."""
 DRAW_S: Final = 0.25
 FRAME: Final = 3
 """Rows of the first line, the one below it and the keys."""
@@ -102,6 +104,7 @@ class RunsScreen(Screen[str]):
         """The chosen place with its row on the screen, and since when it is there."""
         self._shown: list[ListPlace | None] = []
         self._answering: set[str] = set()
+        self._open: dict[str, Waiting] = {}
         self._in_full = True
 
     def compose(self) -> ComposeResult:
@@ -209,14 +212,23 @@ class RunsScreen(Screen[str]):
     async def _send(self, waiting: Waiting, command: RunCommand, send: Send) -> None:
         outcome = await send(waiting.run, command)
         if outcome.state != "done":
+            self._answering.discard(waiting.request.id)
             self.notify(outcome.message, severity="warning", markup=False)
-        self._answering.discard(waiting.request.id)
 
     def _waiting(self) -> Waiting | None:
         """The chosen request."""
         chosen, board = self._desk.chosen, self._desk.board
         every = () if board is None or chosen is None else board.waiting
         return next((each for each in every if chosen and each.request.id == chosen.request), None)
+
+    def _tell_settled(self, board: Board) -> None:
+        """Say who answered what is gone, unless that was done here."""
+        before, self._open = self._open, {each.request.id: each for each in board.waiting}
+        for request_id in before.keys() - self._open.keys() - self._answering:
+            outcome = before[request_id].settled
+            if outcome is not None and outcome.by != BY:
+                words = f"answered by {outcome.by or 'nobody'}: {before[request_id].request.asked}"
+                self.call_later(self.notify, words, timeout=TOLD_S, markup=False)
 
     # --- the picture
 
@@ -229,6 +241,7 @@ class RunsScreen(Screen[str]):
         if board is None or not board.ready.is_set():
             return [fit([(" vibe", "bold")], cols), fit([], cols), fit([(f" {LOOKING}", "muted")], cols)]
         runs, requests, now = board.rows(), board.requests(), self._desk.clock()
+        self._tell_settled(board)
         known = places(runs, requests, self._desk.query or "")
         if self._desk.chosen not in known:
             self._desk.chosen = self._nearest(known)

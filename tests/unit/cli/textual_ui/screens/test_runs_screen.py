@@ -132,6 +132,8 @@ async def test_answered_elsewhere_it_goes_and_a_late_answer_says_by_whom(tmp_pat
         ))  # fmt: skip
         assert "Staging first" not in app.text
         assert app.chosen == "r1", "the next one of the same run"
+        await pilot.pause()
+        assert app.told[1:] == ["answered by Ana: Where should textkit 1.1 go?"]
 
 
 async def test_enter_leaves_for_a_run_and_the_list_is_where_it_was(tmp_path: Path) -> None:
@@ -181,10 +183,12 @@ async def test_without_runs_it_says_how_to_begin_and_q_leaves(tmp_path: Path) ->
         assert app.left_for == ""
 
 
-async def test_hundreds_of_runs_scroll(tmp_path: Path) -> None:
+async def test_of_hundreds_of_earlier_runs_fifty_are_listed_and_all_are_found(tmp_path: Path) -> None:
     many = [(known_run(f"run-{n}", None, NOW - n, live=False, title=f"Number {n}"), ()) for n in range(500)]
     async with shown(board_of(tmp_path, *many), (80, 12)) as (app, pilot):
-        for _ in range(30):
+        for _ in range(6):
             await pilot.press("pagedown")
-        assert "▸ Number 300" in app.text
+        assert "▸ Number 49" in app.text
         assert len(app.text.splitlines()) == 12
+        await pilot.press("slash", *"number 499")
+        assert "▸ Number 499" in app.text
