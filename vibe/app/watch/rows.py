@@ -31,7 +31,7 @@ def run_row(run: KnownRun, view: View | None = None) -> dict[str, Any]:
     if view is None:
         row |= _listed(run)
     else:
-        row |= _plan(run, plan) if plan is not None and run.is_plan else _conversation(run, view)
+        row |= _plan(run, view, plan) if plan is not None and run.is_plan else _conversation(run, view)
         row |= {"requests": len(view.requests)}
     return told(row, "title")
 
@@ -93,7 +93,7 @@ def _listed(run: KnownRun) -> dict[str, Any]:
     }
 
 
-def _plan(run: KnownRun, plan: PlanView) -> dict[str, Any]:
+def _plan(run: KnownRun, view: View, plan: PlanView) -> dict[str, Any]:
     lost = plan.status == PlanStatus.ACTIVE and not run.live
     return {
         "title": plan.goal[:TITLE_CHARACTERS] or run.title,
@@ -104,7 +104,7 @@ def _plan(run: KnownRun, plan: PlanView) -> dict[str, Any]:
         "tokens": plan.tokens,
         "max_tokens": plan.max_tokens,
         "cost_usd": _dollars(plan.spent.cost_usd),
-        "doing": _doing(plan),
+        "doing": _doing(view, plan),
         "started_at": moment(plan.started_at),
         "ended_at": moment(plan.ended_at),
         "progress_at": moment(plan.progress_at),
@@ -124,10 +124,10 @@ def _steps(plan: PlanView) -> dict[str, Any]:
     }
 
 
-def _doing(plan: PlanView) -> str:
-    busy = next((step for step in plan.running.values() if step.is_asking), None) or next(
-        iter(plan.running.values()), None
-    )
+def _doing(view: View, plan: PlanView) -> str:
+    """Return what is asked, else what goes on in the step that has run longest; never a look at all steps."""
+    asked = next(reversed(view.requests), "")
+    busy = plan.steps.get(view.asking_step(asked)) or next(iter(plan.running.values()), None)
     return "" if busy is None else f"{busy.id}: {busy.doing()}"[:LINE_CHARACTERS]
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from planner.store.folder import plans_folder
 from tests.architecture.project import ROOT
 from tests.fakes.runs import ASKED, STEPS, running
 from vibe.app.watch import runs as runs_module
+from vibe.app.watch.board import Board
 from vibe.app.watch.commands import CommandOutcome, send, settled
 from vibe.app.watch.follower import Follower
 from vibe.app.watch.rows import request_row, run_row
@@ -126,6 +127,34 @@ async def test_a_resumed_plan_is_one_run_over_its_sources(vibe_home: Path) -> No
             await seen(follower, ("plans", "plan-1", "steps", "b"))
             plan = follower.view.plans["plan-1"]
             assert (list(plan.sources), plan.source) == (["one", "two"], "two")
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_a_board_goes_on_with_a_plan_that_is_resumed_after_its_end(vibe_home: Path) -> None:
+    board = Board(vibe_home)
+    async with create_task_group() as tasks:
+        tasks.start_soon(board.keep)
+        async with running(vibe_home) as run:
+            run.begins()
+            await until(lambda: (view := board.view_of("plan-1")) is not None and bool(view.plans))
+            run.says(ASKED)
+            await until(lambda: "request-1" in board.requests())
+        await until(lambda: not board.runs[0].live)
+        assert board.requests() == {}, "whoever asked is gone"
+        async with running(vibe_home, "two") as resumed:
+            resumed.says(e.PlanResumedEvent(goal="Tidy up", steps=STEPS, done=0))
+            await until(lambda: board.runs[0].live)
+            view = board.view_of("plan-1")
+            assert view is not None
+            await until(lambda: list(view.plans["plan-1"].sources) == ["one", "two"])
+            assert board.rows()["plan-1"]["status"] == "active"
+        tasks.cancel_scope.cancel()
+
+
+async def until(holds: Callable[[], object]) -> None:
+    with anyio.fail_after(PATIENCE_S):
+        while not holds():  # noqa: ASYNC110  as a screen looks
+            await anyio.sleep(0.01)
 
 
 async def test_two_runs_of_one_plan_at_once_are_one_row(vibe_home: Path) -> None:
