@@ -7,10 +7,8 @@ know the token.
 
 from __future__ import annotations
 
-import hmac
 import json
 import logging
-import os
 import socket
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping
@@ -40,8 +38,9 @@ from vibe.app.engine.host import Host, refuse_below_two
 from vibe.core.tools.mcp.client import load_library
 from vibe.core.tools.schema import describe_problems
 from vibe.mcp_server.tools import GONE, SESSION_HEADER, TOOLS, CallArguments, Caller, ToolAnswer
-from vibe.system.errors import EnvironmentFailure, VibeError, closest, did_you_mean, unexpected
+from vibe.system.errors import VibeError, closest, did_you_mean, unexpected
 from vibe.system.line_wire import LONGEST_MESSAGE, Wire
+from vibe.system.loopback import bearer, is_token
 from vibe.system.racing import unless
 
 if TYPE_CHECKING:
@@ -359,24 +358,9 @@ IDLE_SECONDS = 1800.0
 """After so long without a request the library ends a session, too."""
 CHECKS = 20
 """So often in ``IDLE_SECONDS`` idle sessions are looked for."""
-WAITING_CONNECTIONS = 64
 METHOD_HEADER = b"mcp-method"
 UNAUTHORIZED = "give the token of this server: Authorization: Bearer TOKEN"
 NO_SESSION = "begin with initialize: without a session nobody could be asked, and no plan would have an owner"
-
-
-def listening(host: str, port: int) -> socket.socket:
-    """Return a socket that listens; port 0: any that is free.
-
-    Raises:
-        EnvironmentFailure: it can't.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=WAITING_CONNECTIONS)
-    except OSError as error:
-        problem = f"can't be listened on ({os.strerror(error.errno or 0)}): give another port to --http, or 0 for any"
-        raise EnvironmentFailure(f"{host}:{port} {problem}") from error
 
 
 def url_of(listener: socket.socket) -> str:
@@ -403,7 +387,7 @@ class TokenGuard:
         self._idle_seconds = idle_seconds
         self._open: Counter[str] = Counter()
         self._quiet_since: dict[str, float] = {}
-        self._token = token.encode()
+        self._token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
@@ -413,8 +397,7 @@ class TokenGuard:
             await self._application(scope, receive, send)
             return
         headers = dict(scope["headers"])
-        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
-        if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self._token):
+        if not is_token(bearer(scope["headers"]), self._token):
             refusal = JSONResponse({"error": UNAUTHORIZED}, 401, {"www-authenticate": "Bearer"})
             await refusal(scope, receive, send)
             return

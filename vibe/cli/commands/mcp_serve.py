@@ -11,9 +11,10 @@ from anyio import create_task_group
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.parser import CommandLineError
 from vibe.cli.signals import ProcessEnd, cancelled_by_signals
-from vibe.mcp_server.protocol import LazyRuntime, listening, load_server, serve_http, serve_stdio, url_of
+from vibe.mcp_server.protocol import LazyRuntime, load_server, serve_http, serve_stdio, url_of
 from vibe.system.awake_loop import run_awake
 from vibe.system.line_wire import claimed_wire
+from vibe.system.loopback import listening
 
 TOKEN_VARIABLE = "VIBE_MCP_TOKEN"  # noqa: S105  the name of one
 
@@ -33,7 +34,7 @@ def _serve_http(address: tuple[str, int], env: CliEnvironment, runtime: LazyRunt
     """Listen; where and by which token is said on standard output."""
     given = env.environ.get(TOKEN_VARIABLE, "")
     token = given or secrets.token_urlsafe(24)
-    with listening(*address) as listener:
+    with listening(*address, "--http") as listener:
         server = load_server(runtime)
         env.stdout.write(f"{url_of(listener)}\n{'' if given else f'Authorization: Bearer {token}' + chr(10)}")
         env.stdout.flush()

@@ -1,0 +1,64 @@
+"""Serving programs on this machine: a socket that listens, and the token that a request carries."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import socket
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from vibe.system.errors import EnvironmentFailure
+
+WAITING_CONNECTIONS = 64
+_LISTENS, _ADDRESS, _STATE, _INODE = "0A", 1, 3, 9
+"""In a line of the kernel's table of sockets."""
+
+
+def listening(host: str, port: int, flag: str) -> socket.socket:
+    """Return a socket that listens; port 0: any that is free. ``flag`` is what another port would be given to.
+
+    Raises:
+        EnvironmentFailure: it can't.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=WAITING_CONNECTIONS)
+    except OSError as error:
+        holder = _holder(port)
+        why = f"{os.strerror(error.errno or 0)}{f' by {holder}' if holder else ''}"
+        problem = f"can't be listened on ({why}): give another port to {flag}, or 0 for any"
+        raise EnvironmentFailure(f"{host}:{port} {problem}") from error
+
+
+def bearer(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Return the token in the headers of a request; blank: there is none."""
+    found = next((value for name, value in headers if name == b"authorization"), b"")
+    scheme, _, given = found.partition(b" ")
+    return given.strip() if scheme.lower() == b"bearer" else b""
+
+
+def is_token(given: bytes, token: str) -> bool:
+    """Return whether that is the token, in a time that does not tell how much of it is right."""
+    return bool(token) and hmac.compare_digest(given, token.encode())
+
+
+def _holder(port: int) -> str:
+    """Return the program that listens on a port; blank: it can't be told."""
+    inodes = {inode for table in ("tcp", "tcp6") for inode in _listeners(Path("/proc/net") / table, port)}
+    for folder in Path("/proc").glob("[0-9]*") if inodes else ():
+        with suppress(OSError):
+            if any(str(link.readlink()) in inodes for link in (folder / "fd").iterdir()):
+                name = (folder / "comm").read_text(encoding="utf-8", errors="replace").strip()
+                return f"{name}, process {folder.name}"
+    return ""
+
+
+def _listeners(table: Path, port: int) -> list[str]:
+    try:
+        lines = [line.split() for line in table.read_text(encoding="ascii").splitlines()[1:]]
+    except OSError:  # not on this system
+        return []
+    own = [line for line in lines if line[_STATE] == _LISTENS and int(line[_ADDRESS].rpartition(":")[2], 16) == port]
+    return [f"socket:[{line[_INODE]}]" for line in own]
