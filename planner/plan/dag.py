@@ -40,6 +40,15 @@ class Dag(Struct, frozen=True, kw_only=True):
         dependencies = {step.id: tuple(dict.fromkeys(d.step for d in step.dependencies)) for step in steps}
         if len(dependencies) != len(steps):
             raise GraphError("two steps have the same id: give each step a unique id")
+        return cls.of(dependencies)
+
+    @classmethod
+    def of(cls, dependencies: Mapping[str, tuple[str, ...]]) -> Dag:
+        """The graph of steps, by what each depends on.
+
+        Raises:
+            GraphError: a dependency is unknown, or there is a cycle.
+        """
         dependants: dict[str, list[str]] = {step_id: [] for step_id in dependencies}
         for step_id, needed in dependencies.items():
             for dependency in needed:

@@ -295,10 +295,10 @@ class _Drawing:
         y += BOX_HEIGHT
         for bend in self._layout.routes[edge.step, step_id]:
             to_x, to_y = self._point(*bend)
-            path.append(f"{_curve(x, y, to_x, to_y)}V{to_y + BOX_HEIGHT}")
+            path.append(f"{curve(x, y, to_x, to_y)}V{to_y + BOX_HEIGHT}")
             x, y = to_x, to_y + BOX_HEIGHT
         to_x, to_y = self._point(*self._layout.centres[step_id])
-        path.append(_curve(x, y, to_x, to_y - 1))
+        path.append(curve(x, y, to_x, to_y - 1))
         return f'<path class="edge on-{edge.on}" marker-end="url(#vibe-arrow)" d="{"".join(path)}"/>'
 
     def _box(self, step: Step) -> str:
@@ -320,7 +320,7 @@ class _Drawing:
         )
 
 
-def _curve(x: float, y: float, to_x: float, to_y: float) -> str:
+def curve(x: float, y: float, to_x: float, to_y: float) -> str:
     """A line that leaves and arrives upright."""
     if x == to_x:
         return f"V{to_y:g}"

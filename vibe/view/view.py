@@ -256,7 +256,9 @@ def _answer(view: View, _: RunView, event: e.AssistantEvent) -> Changed:
     step = view.step_of(agent)
     if step is not None and agent.parent_id is None:
         step.turns, step.activity = step.turns + 1, ""
-    return _seen(view, agent, entry)
+    before = reversed(agent.entries.values())
+    reasoning = next((one for one in before if one.kind == "reasoning" and one.ref == event.message_id), None)
+    return (*_seen(view, agent, entry), *(() if reasoning is None else (reasoning.key,)))
 
 
 def _tool(view: View, _: RunView, event: e.ToolCallEvent | e.ToolResultEvent) -> Changed:
