@@ -169,6 +169,13 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--follow": _flag("keep printing while the plan runs"),
     "--follow (runs)": _flag("keep printing: a line for each change"),
     "--plain (runs)": _flag("print the list once, as lines"),
+    "run (shown)": _word("RUN", "with --web: the run to show first, a plan id or a source", nargs="?"),
+    "--web": _flag("serve them as a page for a browser on this machine, until Ctrl-C"),
+    "--port (page)": _word("PORT", "with --web: listen there (default: any that is free)", type=_port, default=0),
+    "--control": _flag("with --web: let the page answer and steer; without, it can only look"),
+    "--allow-host": _words("NAME", "with --web: serve under this name too, for a tunnel; repeatable"),
+    "--name (page)": _word("WHO", "with --web: who answers by the page (default: page)"),
+    "--open": _flag("with --web: open the page in your browser"),
     "--format (report)": _choice("default: by the extension of FILE, else md", "md", "html", "json", "junit"),
     "-o (report)": _word("FILE", "write it to this file", dest="file"),
     "file (review)": _word("FILE", "show the diff of this file", nargs="?"),
@@ -400,7 +407,11 @@ GRAMMAR = MappingProxyType({
     ),
     "events watch": Syntax("watch another process's run until it ends", ("source (watch)",)),
     "dashboard": Syntax(
-        "show all runs on this machine and answer what waits for you", ("--plain (runs)", "--follow (runs)", "--output")
+        "show all runs on this machine and answer what waits for you",
+        (
+            *("run (shown)", "--plain (runs)", "--follow (runs)", "--web", "--port (page)", "--control"),
+            *("--allow-host", "--name (page)", "--open", "--output"),
+        ),
     ),
     "memory": Syntax("show and change what later conversations remember"),
     "memory list": Syntax("list the facts about this project and about everything", ("--output", "--workdir (notes)")),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ LOOK_S = 0.5
 """New runs are looked for that often."""
 READY_S = 5.0
 """A run that has so much to tell that it takes longer is listed without."""
-MOST_ENDED = 20
+MOST_ENDED = 4
 """Followed runs that are kept in memory after their end."""
 
 
@@ -53,18 +53,24 @@ class Board:
         self._at_work: set[str] = set()
         self._listed: dict[str, tuple[KnownRun, dict[str, Any]]] = {}
         """The rows of runs that are not followed: they change with what is known of them only."""
+        self._tasks: TaskGroup | None = None
 
     async def keep(self) -> None:
         """Look for runs and follow those that live, until cancelled."""
-        async with create_task_group() as tasks:
+        async with create_task_group() as self._tasks:
             while True:
                 self.runs = await to_thread.run_sync(self._runs.look)
                 keys = {run.key for run in self.runs}
                 self._listed = {key: each for key, each in self._listed.items() if key in keys}
-                self._follow(tasks)
+                self._follow()
                 if not self.ready.is_set():
                     await self._catch_up()
                 await anyio.sleep(LOOK_S)
+
+    @property
+    def followers(self) -> Mapping[str, Follower]:
+        """Those of the runs that were seen alive or opened, by key."""
+        return self._followers
 
     def view_of(self, key: str) -> View | None:
         """The view of a run; None: it was not seen alive, or has not told all that was there yet."""
@@ -106,16 +112,24 @@ class Board:
                 await follower.ready.wait()
         self.ready.set()
 
-    def _follow(self, tasks: TaskGroup) -> None:
+    def open(self, run: KnownRun) -> Follower:
+        """Follow a run, be it one that has ended, of which some are kept in memory, and return how far that is."""
+        follower = self._followers.pop(run.key, None) or Follower(run, home=self._home, runtime_dir=self._runtime_dir)
+        self._followers[run.key] = follower  # the latest comes last
+        if follower.run is not run:
+            follower.extend(run)
+        if self._tasks is not None and run.key not in self._at_work and (run.live or not follower.ready.is_set()):
+            self._at_work.add(run.key)
+            self._tasks.start_soon(self._hear, follower)
+        return follower
+
+    def _follow(self) -> None:
         for run in self.runs:
             follower = self._followers.get(run.key)
-            if follower is not None and follower.run is not run:
+            if run.live and (follower is None or run.key not in self._at_work):
+                self.open(run)
+            elif follower is not None and follower.run is not run:
                 follower.extend(run)
-            if run.live and follower is None:
-                follower = self._followers[run.key] = Follower(run, home=self._home, runtime_dir=self._runtime_dir)
-            if run.live and follower is not None and run.key not in self._at_work:
-                self._at_work.add(run.key)
-                tasks.start_soon(self._hear, follower)
         self._forget(run.key for run in self.runs if run.live)
 
     async def _hear(self, follower: Follower) -> None:

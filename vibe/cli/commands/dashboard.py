@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import json
+import os
+import secrets
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from socket import socket
+from threading import Thread
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import anyio
 from anyio import create_task_group
+from msgspec import Struct
 
 from vibe.cli.commands.prompt import draws
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.signals import cancelled_by_signals
+from vibe.cli.signals import ProcessEnd, cancelled_by_signals
 from vibe.cli.streams import forgive, has_failed
 from vibe.front.event_text import one_line
 from vibe.front.run_list import Row, asked_text, list_lines
+from vibe.system.loopback import listening
+from vibe.system.programs import open_browser
 
 if TYPE_CHECKING:
     from vibe.app.watch.board import Board
+    from vibe.dashboard.server import Served
 
 VERSION = 1
 """Of the JSON form."""
@@ -31,11 +41,19 @@ LEAST_COLUMNS = 100
 FLICKERING = frozenset({"doing", "tokens", "cost_usd", "progress_at", "waited_s", "same_failure", "checks", "counts"})
 """Fields of a run whose change alone is no line for people."""
 
+HOST = "127.0.0.1"
+"""The page is for this machine alone."""
+TOKEN_BYTES = 32
+BY = "page"
+"""In its name pages act, if no other is given."""
+
 Tables = Mapping[str, Mapping[str, Row]]
 
 
 def run(args: Arguments, env: CliEnvironment) -> int:
     """Show the runs, and return the exit code."""
+    if args.web:
+        return _web(args, env)
     if args.follow:
         return anyio.run(_follow, args, env)
     if not args.plain and args.output == "text" and draws(env) and env.stdin.isatty() and env.stdout.isatty():
@@ -117,3 +135,50 @@ def _text_line(table: str, key: str, before: Row | None, row: Row | None) -> str
 
 def _steady(row: Row) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name not in FLICKERING}
+
+
+class Links(Struct, frozen=True, kw_only=True):
+    """Addresses of the page; by ``view_url`` one may only look."""
+
+    url: str
+    view_url: str
+    token: str
+
+
+def _web(args: Arguments, env: CliEnvironment) -> int:
+    """Serve the page; where it is and by which token is said first. An end by Ctrl-C or SIGTERM is a good one."""
+    from vibe.dashboard.server import Served, Tokens  # noqa: PLC0415  not for those that read lines
+
+    token, view = secrets.token_urlsafe(TOKEN_BYTES), secrets.token_urlsafe(TOKEN_BYTES)
+    tokens = Tokens(view=view, control=token) if args.control else Tokens(view=token)
+    served = Served(tokens=tokens, by=args.name or BY, hosts=tuple(args.allow_host))
+    with listening(HOST, args.port, "--port") as listener:
+        at = f"?run={quote(args.run, safe='')}" if args.run else ""
+        address = f"http://{HOST}:{listener.getsockname()[1]}/{at}"
+        links = Links(url=f"{address}#{token}", view_url=f"{address}#{tokens.view}", token=token)
+        return anyio.run(_serve, listener, served, partial(_tell, links, args, env), env)
+
+
+async def _serve(listener: socket, served: Served, began: Callable[[], object], env: CliEnvironment) -> int:
+    from vibe.dashboard.server import serve  # noqa: PLC0415  as above
+
+    end = ProcessEnd(is_ours=env.owns_process)
+    async with cancelled_by_signals(env) as signals:
+        try:
+            await serve(listener, env, served, began)
+        finally:
+            end.is_near(ExitCode.HUNG_UP if signals.exit_code == ExitCode.HUNG_UP else ExitCode.DONE)
+    return end.code
+
+
+def _tell(links: Links, args: Arguments, env: CliEnvironment) -> None:
+    """Say where the page is, and open it if that is wanted."""
+    if args.output == "json":
+        said = {"url": links.url, "token": links.token, "pid": os.getpid(), "view_url": links.view_url}
+        env.write_lines([json.dumps(said)])
+    else:
+        look = [f"only to look: {links.view_url}"] if args.control else []
+        env.write_lines([links.url, *look, "Ctrl-C ends it"])
+    env.stdout.flush()
+    if args.open:
+        Thread(target=open_browser, args=(links.url, env.environ), daemon=True).start()

@@ -1,0 +1,283 @@
+"""The dashboard's server over real buses and real HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from anyio import create_task_group, fail_after
+from msgspec import structs
+
+from ipc import events as e
+from ipc.commands import Act, Approve, Pause, Steer
+from tests.fakes.runs import ASKED, Run, running
+from tests.integration.dashboard.serving import PATIENCE_S, VIEW, listening_to, served
+from vibe.dashboard.answers import MOST_BYTES
+from vibe.dashboard.stream import MOST_BEHIND, MOST_PAGES, WebPage
+from vibe.dashboard.table import RowTable
+
+MESSAGE = "done"
+
+
+@asynccontextmanager
+async def one_run(home: Path, *, control: bool = True) -> AsyncGenerator[tuple[Run, httpx.AsyncClient]]:
+    """A plan of two steps, the first at work, and a dashboard of it."""
+    async with running(home) as run, served(home, control=control) as client:
+        run.begins()
+        run.moves("a", "in_progress")
+        yield run, client
+
+
+def asks(run: Run) -> None:
+    run.says(structs.replace(ASKED, subagent_id="agent", subagent_step_id="a"))
+
+
+async def test_the_list_the_run_and_the_step_are_what_the_view_says(vibe_home: Path) -> None:
+    async with one_run(vibe_home) as (run, client):
+        asks(run)
+        run.says(e.AssistantEvent(text="Hello", message_id="m", subagent_id="agent", subagent_step_id="a"))
+        async with listening_to(client, run="plan-1") as page:
+            await page.until("run", "request:request-1")
+            await page.until("run", "step:a", turns=1)
+        listed = (await client.get("/api/runs")).json()
+        assert (listed["version"], listed["control"]) == (1, True)
+        assert listed["runs"]["plan-1"]["title"] == "Tidy up"
+        assert listed["requests"]["request-1"]["command"] == "make"
+        shown = (await client.get("/api/runs/plan-1")).json()
+        assert (shown["head"]["id"], shown["head"]["kind"], shown["head"]["total"]) == ("plan-1", "plan", 2)
+        assert {name: row["status"] for name, row in shown["steps"].items()} == {"a": "in_progress", "b": "pending"}
+        step = (await client.get("/api/runs/plan-1/steps/a")).json()
+        assert [(one["agent"], one["text"]) for one in step["entries"]] == [("agent", "Hello")]
+        assert (await client.get("/api/runs/plan-1/steps/a?before=1")).json()["entries"] == []
+        for address in ("/api/runs/nothing", "/api/runs/plan-1/steps/z", "/api/nothing", "/nothing.js", "/../x"):
+            assert (await client.get(address)).json()["error"] == "unknown", address
+        assert (await client.get("/api/runs/plan-1/steps/a?limit=-1")).status_code == 400
+
+
+async def test_a_page_hears_what_changed_and_after_a_pause_only_what_it_missed(vibe_home: Path) -> None:
+    async with one_run(vibe_home) as (run, client):
+        async with listening_to(client, run="plan-1", step="a") as page:
+            await page.until("run", "step:a", status="in_progress")
+            await page.read()
+            assert page.now["control"] is True
+            run.moves("a", "completed", "in_progress")
+            await page.until("run", "step:a", status="completed")
+            heard, tables = page.heard, page.tables
+        run.moves("b", "in_progress")
+        async with listening_to(client, run="plan-1", step="a", after=heard) as page:
+            page.tables = tables
+            await page.until("run", "step:b", status="in_progress")
+            assert not [patch for patch in page.patches if patch.get("whole") or "step:a" in patch.get("set", {})]
+            again = page.tables
+        async with listening_to(client, run="plan-1", step="a") as fresh:
+            await fresh.read()
+            assert all(patch["whole"] for patch in fresh.patches)
+            assert fresh.tables == again
+        async with listening_to(client, run="plan-1", step="b", after=heard) as other:  # of another step it has nothing
+            await other.read()
+            assert [patch["table"] for patch in other.patches if patch.get("whole")] == ["step"]
+        for odd in ("0.1", "x", heard.partition(".")[0] + ".99999", "-" * 5_000):
+            async with listening_to(client, run="plan-1", step="a", after=odd) as lost:
+                await lost.read()
+                assert all(patch["whole"] for patch in lost.patches)
+
+
+async def test_ids_with_slashes_and_names_of_the_language_are_served(vibe_home: Path) -> None:
+    steps = tuple(e.StepOutline(id=name, title="t", mode="code") for name in ("x/../y", "__proto__", 'q" :?#%2F'))
+    async with running(vibe_home) as run, served(vibe_home) as client:
+        run.says(e.PlanStartedEvent(goal="<b>\u202e\u2028\0", steps=steps))
+        async with listening_to(client, run="plan-1") as page:
+            await page.until("run", "step:__proto__")
+        for address in ("x%2F..%2Fy", "__proto__", "q%22%20%3A%3F%23%252F"):
+            reply = await client.get(httpx.URL(f"{client.base_url}/api/runs/plan-1/steps/{address}"))
+            assert reply.json()["step"]["title"] == "t", address
+
+
+async def test_a_conversation_has_its_transcript_without_a_step(vibe_home: Path) -> None:
+    async with running(vibe_home, plan_id="") as run, served(vibe_home) as client:
+        run.says(e.PromptStartedEvent(prompt_id="1"), e.UserMessageEvent(text="Rename it"))
+        async with listening_to(client, run="one") as page:
+            await page.until("run", "head", kind="conversation")
+            await page.until("step", "entry:one:1", text="Rename it")
+
+
+async def test_an_ended_run_is_folded_when_it_is_opened(vibe_home: Path) -> None:
+    async with running(vibe_home) as run:
+        run.begins()
+        run.moves("a", "completed")
+    async with served(vibe_home) as client:
+        async with listening_to(client) as page:
+            row = await page.until("board", "plan-1")
+            assert "done" not in row
+        shown = (await client.get("/api/runs/plan-1")).json()
+        assert (shown["head"]["done"], shown["steps"]["a"]["status"]) == (1, "completed")
+
+
+async def test_an_answer_reaches_the_run_and_its_card_goes_on_every_page(vibe_home: Path) -> None:
+    async with one_run(vibe_home) as (run, client), AsyncExitStack() as stack:
+        asks(run)
+        pages = [await stack.enter_async_context(listening_to(client, run="plan-1")) for _ in range(2)]
+        for page in pages:
+            await page.until("run", "request:request-1")
+        body = {"allow": True, "scope": "session", "command_id": "c1"}
+        reply = await client.post("/api/requests/request-1", json=body)
+        assert (reply.status_code, reply.json()) == (200, {"message": MESSAGE})
+        taken = Approve(request_id="request-1", allow=True, scope="session", by="page", command_id="c1")
+        assert [structs.replace(one, token="") for one in run.taken] == [taken]
+        assert (await client.post("/api/requests/request-1", json=body)).status_code == 200  # the same again
+        other = await client.post("/api/requests/request-1", json={"allow": False})
+        assert (other.status_code, other.json()["answer"]) == (409, True)
+        assert len(run.taken) == 1
+        run.says(e.ApprovalDecisionEvent(request_id="request-1", decision="allow", by="page"))
+        for page in pages:
+            await page.until_gone("run", "request:request-1")
+            assert (await page.until("run", "answered:request-1"))["by"] == "page"
+        late = await client.post("/api/requests/request-1", json={"allow": False})
+        assert (late.status_code, late.json()["by"], late.json()["answer"]) == (409, "page", "allow")
+
+
+async def test_of_two_answers_at_once_one_counts_and_the_other_learns_whose(vibe_home: Path) -> None:
+    async with one_run(vibe_home) as (run, client):
+        asks(run)
+        async with listening_to(client, run="plan-1") as page:
+            await page.until("run", "request:request-1")
+
+        replies: list[httpx.Response] = []
+
+        async def click() -> None:
+            replies.append(await client.post("/api/requests/request-1", json={"allow": True}))
+
+        async with create_task_group() as tasks:
+            tasks.start_soon(click)
+            tasks.start_soon(click)
+        assert sorted(reply.status_code for reply in replies) == [200, 409]
+        refused = max(replies, key=lambda reply: reply.status_code).json()
+        assert (refused["error"], refused["by"]) == ("answered", "page")
+
+
+async def test_commands_and_comments_are_sent_once_in_the_name_of_the_page(vibe_home: Path) -> None:
+    async with one_run(vibe_home) as (run, client):
+        async with listening_to(client, run="plan-1") as page:
+            await page.until("run", "step:a", status="in_progress")
+        pause = {"type": "pause", "by": "someone", "token": "x", "command_id": "p"}
+        for _ in range(2):
+            reply = await client.post("/api/runs/plan-1/commands", json=pause)
+            assert reply.status_code == 200
+        comment = {"path": "a.py", "line": 3, "to": 4, "quote": "x = 1\ny = 2", "text": "Why?"}
+        for step, more in (("a", {}), ("b", {"retry": True})):
+            body = {"comments": [comment], **more}
+            reply = await client.post(f"/api/runs/plan-1/steps/{step}/comments", json=body)
+            assert reply.status_code == 200
+        text = "Review comments (1):\n\na.py:3-4\n> x = 1\n> y = 2\nWhy?"
+        paused, steered, retried = run.taken
+        assert isinstance(paused, Pause)
+        assert paused.by == "page"
+        assert isinstance(steered, Steer)
+        assert (steered.step_id, steered.text, steered.by) == ("a", text, "page")
+        assert isinstance(retried, Act)
+        assert (retried.step_id, retried.action, retried.message) == ("b", "retry", text)
+
+
+@pytest.mark.parametrize(
+    ("address", "body", "status", "error"),
+    [
+        ("/api/runs/plan-1/commands", {"type": "approve", "request_id": "request-1", "allow": True}, 400, "invalid"),
+        ("/api/runs/plan-1/commands", {"type": "ping"}, 400, "invalid"),
+        ("/api/runs/plan-1/commands", {}, 400, "invalid"),
+        ("/api/runs/plan-1/commands", {"type": "pause", "surprise": 1}, 400, "invalid"),
+        ("/api/runs/other/commands", {"type": "pause"}, 404, "unknown"),
+        ("/api/requests/request-1", {"allow": "yes"}, 400, "invalid"),
+        ("/api/requests/request-1", {"selections": ["x"]}, 400, "invalid"),
+        ("/api/requests/nothing", {"allow": True}, 404, "unknown"),
+        ("/api/runs/plan-1/steps/z/comments", {"comments": [{"path": "a", "line": 1, "text": "t"}]}, 404, "unknown"),
+        ("/api/runs/plan-1/steps/a/comments", {"comments": []}, 400, "invalid"),
+        ("/api/runs/plan-1/steps/a/comments", {"comments": [{"path": "a", "line": 0, "text": "t"}]}, 400, "invalid"),
+        ("/api/elsewhere", {}, 404, "unknown"),
+    ],
+)
+async def test_what_can_not_be_meant_reaches_no_run(
+    vibe_home: Path, address: str, body: dict[str, Any], status: int, error: str
+) -> None:
+    async with one_run(vibe_home) as (run, client):
+        asks(run)
+        async with listening_to(client, run="plan-1") as page:
+            await page.until("run", "request:request-1")
+        reply = await client.post(address, json=body)
+        assert (reply.status_code, reply.json()["error"]) == (status, error)
+        assert run.taken == []
+
+
+async def test_bodies_that_are_no_json_too_large_or_deep_are_refused(vibe_home: Path) -> None:
+    address = "/api/requests/request-1"
+    kind = {"content-type": "application/json"}
+    async with served(vibe_home) as client:
+        form = await client.post(address, data={"allow": "true"})
+        assert form.status_code == 415
+        for content, status in (
+            (b"{}" + b" " * MOST_BYTES, 413),
+            (b"[" * 100_000, 400),
+            (b'{"a":' * 20_000 + b"1" + b"}" * 20_000, 400),
+            (b"not json", 400),
+            (b"[1]", 400),
+            (b'{"allow": "\xff"}', 400),
+            (b"", 400),
+        ):
+            reply = await client.post(address, content=content, headers=kind)
+            assert reply.status_code == status, content[:20]
+        assert (await client.put(address, json={})).status_code == 405
+
+
+@pytest.mark.parametrize("control", [True, False])
+async def test_who_may_only_look_changes_nothing(vibe_home: Path, *, control: bool) -> None:
+    async with one_run(vibe_home, control=control) as (run, client):
+        client.headers["authorization"] = f"Bearer {VIEW}"
+        for address in ("/api/requests/x", "/api/runs/plan-1/commands", "/api/runs/plan-1/steps/a/comments"):
+            reply = await client.post(address, json={"type": "cancel"})
+            assert (reply.status_code, reply.json()["error"]) == (403, "control")
+        assert run.taken == []
+
+
+async def test_a_run_that_died_between_click_and_answer_has_ended(vibe_home: Path) -> None:
+    async with served(vibe_home) as client:
+        async with running(vibe_home) as run:
+            run.begins()
+            asks(run)
+            async with listening_to(client) as page:
+                await page.until("board", "plan-1", requests=1)
+        reply = await client.post("/api/requests/request-1", json={"allow": True})
+        assert (reply.status_code, reply.json()["error"]) in {(410, "ended"), (404, "unknown")}
+        reply = await client.post("/api/runs/plan-1/commands", json={"type": "pause"})
+        assert (reply.status_code, reply.json()["error"]) == (410, "ended")
+
+
+async def test_more_pages_than_allowed_are_refused_until_one_leaves(vibe_home: Path) -> None:
+    async with served(vibe_home) as client, AsyncExitStack() as stack:
+        limits = httpx.Limits(max_connections=MOST_PAGES + 8)
+        many = httpx.AsyncClient(base_url=client.base_url, headers=client.headers, limits=limits, timeout=PATIENCE_S)
+        await stack.enter_async_context(many)
+        pages = [await stack.enter_async_context(AsyncExitStack()) for _ in range(MOST_PAGES)]
+        heard = [await page.enter_async_context(listening_to(many)) for page in pages]
+        for page in heard:
+            await page.read()
+        refused = await many.get("/api/stream")
+        assert (refused.status_code, refused.json()["error"]) == (429, "pages")
+        await pages[0].aclose()
+        with fail_after(PATIENCE_S):
+            while True:
+                async with many.stream("GET", "/api/stream") as reply:
+                    if reply.status_code == 200:
+                        break
+
+
+async def test_a_page_that_never_reads_is_dropped() -> None:
+    page = WebPage((RowTable("board"),))
+    for _ in range(MOST_BEHIND):
+        page.hears(b"")
+    assert not page.scope.cancel_called
+    page.hears(b"")
+    assert page.scope.cancel_called
+    page.close()

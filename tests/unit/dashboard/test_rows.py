@@ -1,0 +1,173 @@
+"""The tables of a run: patched or read afresh, at whatever cut, they say the same of the same journal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from ipc import events as e
+from ipc.registry import Entry, RunInfo
+from tests.fakes.stories import mixed, numbered, story, strays
+from tests.unit.dashboard.pages import FakePage, shown
+from vibe.app.watch.follower import Follower
+from vibe.app.watch.runs import KnownRun
+from vibe.dashboard.rows import TALK, RunTables
+from vibe.view.plan_view import StepView
+from vibe.view.view import apply, lose
+
+SEEDS = st.integers(0, 2**32)
+STEPS = ("a", "b", "new", TALK)
+
+
+def entry(source: str = "run-1", plan_id: str | None = "plan") -> Entry:
+    info = RunInfo(cwd="/work", title="title", plan_id=plan_id)
+    return Entry(
+        source=source, events="", replay="", control="", journal="/nowhere/journal.jsonl", pid=1, started=1.0, info=info
+    )
+
+
+class FedRun:
+    """A run whose events a test hands in."""
+
+    def __init__(self, *, live: bool = True) -> None:
+        run = KnownRun(key="plan", entries=(entry(),), live=live)
+        self.follower = Follower(run, home=Path("/nowhere"))
+        self.follower.ready.set()
+        self.tables = RunTables(self.follower)
+        self.changed: set[tuple[str, ...]] = set()
+        self.follower.take_changed = self._take
+
+    def hears(self, events: Iterable[e.Event]) -> None:
+        for event in events:
+            self.changed.update(apply(self.follower.view, event))
+
+    def loses(self, source: str) -> None:
+        self.changed.update(lose(self.follower.view, source))
+
+    def _take(self) -> set[tuple[str, ...]]:
+        changed, self.changed = self.changed, set()
+        return changed
+
+
+def afresh(fed: FedRun) -> RunTables:
+    """The tables of a page's server that knows nothing but the view."""
+    fresh = RunTables(fed.follower)
+    fresh.update(0.0)
+    for step_id in fed.tables.steps:
+        fresh.open_step(step_id)
+    return fresh
+
+
+@settings(max_examples=120)
+@given(seed=SEEDS, others=st.integers(0, 60))
+def test_patched_at_random_cuts_equals_a_fresh_page(seed: int, others: int) -> None:
+    random = Random(seed)
+    events = numbered(mixed(story(random), strays(random, others), random))
+    fed, page, heard, revision = FedRun(), FakePage(), 0, 0
+    opened = {step_id: random.randrange(len(events)) for step_id in STEPS}
+    at = 0
+    while at < len(events):
+        step = random.randrange(1, 9)
+        fed.hears(events[at : at + step])
+        at += step
+        if random.random() < 0.1:
+            fed.loses("run-1")
+        fed.tables.update(float(at))
+        revision += 1
+        for step_id, when in opened.items():
+            if when <= at and step_id not in fed.tables.steps:
+                fed.tables.open_step(step_id)
+        patches = [table.commit(revision) for table in fed.tables.tables]
+        if heard == revision - 1 and random.random() < 0.7:
+            page.take(patches[0])
+        elif random.random() < 0.6:
+            page.take(fed.tables.table.since(heard))
+        else:
+            continue  # it sleeps
+        heard = revision
+        assert page.tables["run"] == shown(fed.tables.table.rows)
+    fresh = afresh(fed)
+    assert shown(fed.tables.table.rows) == shown(fresh.table.rows)
+    for step_id, table in fed.tables.steps.items():
+        assert shown(table.rows) == shown(fresh.steps[step_id].rows), step_id
+
+
+def plan(*ids: str, depends_on: tuple[str, ...] = ()) -> e.PlanStartedEvent:
+    steps = tuple(e.StepOutline(id=name, title=name, mode="code", depends_on=depends_on) for name in ids)
+    return e.PlanStartedEvent(source="run-1", seq=1, ts=1.0, plan_id="plan", goal="Tidy up", steps=steps)
+
+
+def moved(step_id: str, seq: int, status: str = "in_progress", previous: str = "pending") -> e.PlanStepUpdateEvent:
+    move = e.PlanStepUpdateEvent(step_id=step_id, title=step_id, status=status, previous=previous)
+    return structs.replace(move, source="run-1", seq=seq, ts=float(seq), plan_id="plan")
+
+
+def test_ids_of_any_kind_have_their_rows() -> None:
+    ids = ("__proto__", "constructor", "a/b:c", 'q"u o', "x" * 200, "\u202e", "")
+    fed, page = FedRun(), FakePage()
+    fed.hears([plan(*ids), *(moved(name, number) for number, name in enumerate(ids, start=2))])
+    fed.tables.update(1.0)
+    page.take(fed.tables.table.commit(1))
+    rows = page.tables["run"]
+    assert [rows[f"step:{name}"]["status"] for name in ids] == ["in_progress"] * len(ids)
+    assert list(rows["layout"]["boxes"]) == list(ids)
+
+
+def test_a_step_that_vanishes_and_comes_back_is_as_new() -> None:
+    fed, page = FedRun(), FakePage()
+    fed.hears([plan("a", "b"), moved("b", 2)])
+    fed.tables.update(1.0)
+    page.take(fed.tables.table.commit(1))
+    operation = {"op": "remove_step", "id": "a"}
+    step = {"id": "a", "title": "Again", "mode": "code"}
+    gone = e.PlanRevisedEvent(operations=(operation,), reason="r")
+    back = e.PlanRevisedEvent(operations=({"op": "add_step", "step": step},), reason="r")
+    for number, event in enumerate((gone, back), start=3):
+        fed.hears([structs.replace(event, source="run-1", seq=number, ts=float(number), plan_id="plan")])
+        fed.tables.update(float(number))
+        page.take(fed.tables.table.commit(number))
+        assert ("step:a" in page.tables["run"]) == (number == 4)
+    assert page.tables["run"] == shown(afresh(fed).table.rows)
+    assert page.tables["run"]["step:a"]["title"] == "Again"
+
+
+def test_what_flickers_in_many_steps_is_told_later_and_a_status_at_once() -> None:
+    ids = [f"s{number}" for number in range(90)]
+    fed, page = FedRun(), FakePage()
+    fed.hears([plan(*ids), *(moved(name, number) for number, name in enumerate(ids, start=2))])
+    fed.tables.update(1.0)
+    page.take(fed.tables.table.commit(1))
+    step = fed.follower.view.plans["plan"].steps["s1"]
+
+    def does(what: str, now: float) -> str:
+        step.does(what)
+        fed.changed.add(step.key)
+        fed.tables.update(now)
+        page.take(fed.tables.table.commit(int(now * 100)))
+        return str(page.tables["run"]["step:s1"]["doing"])
+
+    assert does("reads", 1.1) == "starting"
+    fed.tables.update(1.7)  # nothing new: it is told what waited
+    page.take(fed.tables.table.commit(170))
+    assert page.tables["run"]["step:s1"]["doing"] == "reads"
+    fed.hears([moved("s1", 200, "completed", "in_progress")])
+    fed.tables.update(1.71)
+    page.take(fed.tables.table.commit(171))
+    assert page.tables["run"]["step:s1"]["status"] == "completed"
+
+
+def test_rows_are_json_and_hold_copies() -> None:
+    fed = FedRun()
+    fed.hears([plan("a")])
+    fed.tables.update(1.0)
+    before = json.dumps(fed.tables.table.rows)
+    fed.hears([moved("a", 2)])
+    step: StepView = fed.follower.view.plans["plan"].steps["a"]
+    step.files["new"] = None
+    assert json.dumps(fed.tables.table.rows) == before

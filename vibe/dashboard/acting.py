@@ -1,0 +1,198 @@
+"""Answers, commands and comments on changes, from a page to the run that they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any, Final, Literal
+from weakref import WeakValueDictionary
+
+import anyio
+import msgspec
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from ipc.commands import Act, Command, Ping, RunCommand, Steer, StepAction, decode_command
+from ipc.errors import RequestInvalidError
+from ipc.events import PlanDecisionEvent
+from vibe.app.watch.commands import CommandOutcome, send, settled
+from vibe.dashboard.answers import RefusedError, WebAnswer, found, refusal
+from vibe.dashboard.stream import PageDesk
+from vibe.view.agent_view import RequestView
+from vibe.view.plan_view import RUNNING
+
+COMMANDS: Final = frozenset({"pause", "cancel", "step_act", "steer", "prompt", "interrupt"})
+"""What a page may ask a run for besides answers."""
+MOST_REMEMBERED = 256
+"""Answers to commands that may come again."""
+STATUS: Final[Mapping[str, tuple[int, str]]] = {
+    "answered": (409, "answered"),
+    "refused": (409, "refused"),
+    "ended": (410, "ended"),
+    "late": (504, "late"),
+}
+
+
+class Comment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A comment on lines of a step's changes, from ``line`` to ``to``, as they are on that ``side``."""
+
+    path: Annotated[str, Meta(min_length=1, max_length=4_096)]
+    line: Annotated[int, Meta(ge=1)]
+    text: Annotated[str, Meta(min_length=1)]
+    to: int = 0
+    side: Literal["old", "new"] = "new"
+    quote: str = ""
+
+
+class Comments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Comments that are sent together; ``retry``: a step that has ended is to begin again with them."""
+
+    comments: Annotated[tuple[Comment, ...], Meta(min_length=1, max_length=200)]
+    retry: bool = False
+    command_id: Annotated[str, Meta(max_length=100)] = ""
+
+
+class Actor:
+    """Sends what pages ask for in the name of ``by``; what comes again with its ``command_id`` is done once."""
+
+    def __init__(self, desk: PageDesk, by: str) -> None:
+        self._desk = desk
+        self._by = by
+        self._known: dict[str, WebAnswer] = {}
+        self._given: dict[str, tuple[object, WebAnswer]] = {}
+        """By request: what was asked, and what is said to whoever answers that once more."""
+        self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
+
+    async def answer(self, request_id: str, body: dict[str, Any]) -> WebAnswer:
+        """Answer a request of whatever run; the first answer counts."""
+        async with self._lock(f"request {request_id}"):
+            return await self._once(body, lambda: self._answer(request_id, body))
+
+    async def command(self, key: str, body: dict[str, Any]) -> WebAnswer:
+        """Send a command to a run."""
+        if body.get("type") not in COMMANDS:
+            raise RefusedError(400, "invalid", f"the type must be one of {', '.join(sorted(COMMANDS))}")
+        command = self._checked(body, token="")
+
+        async def act() -> WebAnswer:
+            return _told(await send(await self._desk.run(key), command))
+
+        return await self._once(body, act)
+
+    async def comment(self, key: str, step_id: str, body: dict[str, Any]) -> WebAnswer:
+        """Send comments to a step's agent: now, or with another attempt."""
+        try:
+            given = msgspec.convert(body, Comments)
+        except msgspec.ValidationError as error:
+            raise RefusedError(400, "invalid", str(error)) from error
+
+        async def act() -> WebAnswer:
+            tables = await self._desk.opened(key)
+            step = tables.step(step_id)
+            if step is None:
+                raise RefusedError(404, "unknown", f"run {key[:100]!r} has no step {step_id[:100]!r}")
+            text = comments_text(given.comments)
+            command: RunCommand = Steer(text=text, step_id=step_id, by=self._by, command_id=given.command_id)
+            if given.retry and step.status != RUNNING:
+                command = Act(
+                    step_id=step_id,
+                    action=StepAction.RETRY,
+                    message=text,
+                    by=self._by,
+                    command_id=given.command_id,
+                )
+            return _told(await send(tables.follower.run, command))
+
+        return await self._once(body, act)
+
+    async def _answer(self, request_id: str, body: dict[str, Any]) -> WebAnswer:
+        await self._desk.listed()
+        open_now = self._desk.request(request_id)
+        if open_now is None:
+            return self._gone(request_id)
+        run, request = open_now
+        if self._given.get(request_id, (None, None))[0] is request.event:  # the run has yet to say so
+            return self._given[request_id][1]
+        outcome = await send(run, self._checked(body, **_answering(request)))
+        if outcome.state == "done" and outcome.by not in {"", self._by}:
+            outcome = replace(outcome, state="answered")
+        if outcome.state == "done":
+            given = next((body[name] for name in ("allow", "answers", "selections") if name in body), None)
+            answer = _answered(f"already answered by {self._by}", self._by, given)
+            _remember(self._given, request_id, (request.event, answer))
+        return _told(outcome)
+
+    def _gone(self, request_id: str) -> WebAnswer:
+        """Say what became of a request that is not open."""
+        for view in self._desk.views():
+            outcome = settled(view, request_id)
+            if outcome is not None and outcome.by:
+                return _told(outcome)
+            if outcome is not None:
+                return refusal(410, "ended", "nobody waits for this answer any more")
+        return refusal(404, "unknown", f"there is no request {request_id[:100]!r}")
+
+    def _checked(self, body: Mapping[str, Any], **fixed: str) -> RunCommand:
+        """The command that a body comes to.
+
+        Raises:
+            RefusedError: it comes to none.
+        """
+        try:
+            command: Command = decode_command(msgspec.json.encode({**body, **fixed, "by": self._by}))
+        except RequestInvalidError as error:
+            raise RefusedError(400, "invalid", str(error)) from error
+        if isinstance(command, Ping):
+            raise RefusedError(400, "invalid", "a run is asked by GET")
+        return command
+
+    async def _once(self, body: Mapping[str, Any], act: Callable[[], Awaitable[WebAnswer]]) -> WebAnswer:
+        """Carry something out, unless it was; then the answer is the same."""
+        command_id = body.get("command_id")
+        if not isinstance(command_id, str) or not command_id:
+            return await act()
+        async with self._lock(f"command {command_id}"):
+            if command_id not in self._known:
+                _remember(self._known, command_id, await act())
+            return self._known[command_id]
+
+    def _lock(self, key: str) -> anyio.Lock:
+        return self._locks.setdefault(key, anyio.Lock())
+
+
+def _remember(kept: dict[str, Any], key: str, value: object) -> None:
+    """Keep the newest."""
+    kept[key] = value
+    if len(kept) > MOST_REMEMBERED:
+        del kept[next(iter(kept))]
+
+
+def _answering(request: RequestView) -> dict[str, str]:
+    """The fields of the command that answers a request which say which one it is."""
+    if isinstance(request.event, PlanDecisionEvent):
+        return {"type": "decide", "decision_id": request.event.decision_id}
+    return {"type": "approve" if request.kind == "approval" else "answer", "request_id": request.id}
+
+
+def _told(outcome: CommandOutcome) -> WebAnswer:
+    """Return the answer that tells of an outcome."""
+    if outcome.state == "done":
+        return found({"message": outcome.message})
+    if outcome.state == "answered":
+        return _answered(outcome.message, outcome.by, outcome.answer)
+    status, error = STATUS[outcome.state]
+    return refusal(status, error, outcome.message)
+
+
+def _answered(message: str, by: str, answer: Any) -> WebAnswer:
+    return refusal(409, "answered", message, by=by, answer=answer)
+
+
+def comments_text(comments: tuple[Comment, ...]) -> str:
+    """Comments as an agent reads them: where, the lines they are on, and the words."""
+    parts = [f"Review comments ({len(comments)}):"]
+    for one in comments:
+        lines = f"{one.line}-{one.to}" if one.to > one.line else f"{one.line}"
+        side = " (as it was before)" if one.side == "old" else ""
+        quoted = "".join(f"> {line}\n" for line in one.quote.splitlines())
+        parts.append(f"{one.path}:{lines}{side}\n{quoted}{one.text.strip()}")
+    return "\n\n".join(parts)

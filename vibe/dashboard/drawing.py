@@ -1,0 +1,132 @@
+"""The places of steps in the page's drawing; of many steps, those alike are one box."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from planner.plan.dag import Dag, topological_order
+from planner.plan.diagnostics import GraphError
+from planner.report.graph_svg import GraphLayout, curve, lay_out
+
+BOX_WIDTH, BOX_HEIGHT, GAP_X, GAP_Y, MARGIN = 196, 62, 26, 44, 10
+"""In pixels."""
+MOST_BOXES = 80
+"""More steps than that are folded."""
+CELL, CELL_TOP, CELL_SIDE = 9, 40, 12
+"""Of a box for several steps: the size of the cell of each, and the room above and beside them."""
+BAND_WIDTH, BAND_FROM, MOST_BANDS = 760, 60, 40
+"""Boxes of so many steps, where there are few of them, are as wide as the drawing."""
+Parents: TypeAlias = Mapping[str, Sequence[str]]
+
+
+def drawn(parents: Parents) -> dict[str, Any]:
+    """Return the row ``layout`` of steps, by what each comes after.
+
+    ``boxes`` has the place of each box by its first step, and its steps if there are several; ``edges`` the lines
+    between boxes. A graph that has a circle, which no plan of ours is, has no places.
+    """
+    known = {step_id: tuple(one for one in above if one in parents) for step_id, above in parents.items()}
+    try:
+        groups = folded(known)
+        dag = Dag.of(_between(groups, known))
+    except GraphError:
+        return {"width": 0, "height": 0, "boxes": {}, "edges": []}
+    return _Places(groups, dag).row()
+
+
+def folded(parents: Parents) -> dict[str, list[str]]:
+    """Return the steps of each box, by the first of them.
+
+    Steps with the same before and after are one box; if that leaves too many, each layer is.
+    """
+    if len(parents) <= MOST_BOXES:
+        return {step_id: [step_id] for step_id in parents}
+    after: defaultdict[str, list[str]] = defaultdict(list)
+    for step_id, above in parents.items():
+        for one in above:
+            after[one].append(step_id)
+    alike: defaultdict[tuple[tuple[str, ...], ...], list[str]] = defaultdict(list)
+    for step_id, above in parents.items():
+        alike[tuple(sorted(above)), tuple(sorted(after[step_id]))].append(step_id)
+    if len(alike) > MOST_BOXES:
+        return _layers(parents)
+    return {members[0]: members for members in alike.values()}
+
+
+def _layers(parents: Parents) -> dict[str, list[str]]:
+    depth: dict[str, int] = {}
+    for step_id in topological_order(parents):
+        depth[step_id] = max((depth[above] + 1 for above in parents[step_id]), default=0)
+    together = -(-(max(depth.values()) + 1) // MOST_BOXES)
+    layers: defaultdict[int, list[str]] = defaultdict(list)
+    for step_id in parents:
+        layers[depth[step_id] // together].append(step_id)
+    return {layers[number][0]: layers[number] for number in sorted(layers)}
+
+
+def _between(groups: Mapping[str, list[str]], parents: Parents) -> dict[str, tuple[str, ...]]:
+    """Return the boxes that each box comes after."""
+    box_of = {step_id: box for box, members in groups.items() for step_id in members}
+    return {
+        box: tuple(dict.fromkeys(box_of[one] for step_id in members for one in parents[step_id] if box_of[one] != box))
+        for box, members in groups.items()
+    }
+
+
+class _Places:
+    def __init__(self, groups: Mapping[str, list[str]], dag: Dag) -> None:
+        largest = max(map(len, groups.values()), default=0)
+        is_banded = largest > BAND_FROM and len(groups) <= MOST_BANDS
+        self._groups = groups
+        self._dag = dag
+        self._layout: GraphLayout = lay_out(dag)
+        self._width = BAND_WIDTH if is_banded else BOX_WIDTH
+        self._tops = self._rows()
+
+    def row(self) -> dict[str, Any]:
+        boxes = {box: self._box(box) for box in self._groups}
+        edges = [[above, box, self._edge(above, box)] for box in self._groups for above in self._dag.dependencies[box]]
+        width = round(self._layout.width * (self._width + GAP_X) - GAP_X + 2 * MARGIN)
+        height = max((box[1] + box[3] for box in boxes.values()), default=0) + MARGIN
+        return {"width": max(width, 0), "height": height, "boxes": boxes, "edges": edges}
+
+    def _height(self, box: str) -> int:
+        count = len(self._groups[box])
+        if count == 1:
+            return BOX_HEIGHT
+        columns = (self._width - 2 * CELL_SIDE) // CELL
+        return CELL_TOP + -(-count // columns) * CELL
+
+    def _rows(self) -> list[int]:
+        """The upper edge of each row, which is as high as its highest box."""
+        heights = [BOX_HEIGHT] * self._layout.rows
+        centres = self._layout.centres
+        for box, (_, row) in centres.items():
+            heights[row] = max(heights[row], self._height(box))
+        tops = [MARGIN]
+        for height in heights:
+            tops.append(tops[-1] + height + GAP_Y)
+        return tops
+
+    def _x(self, middle: float) -> float:
+        return round(middle * (self._width + GAP_X) - GAP_X / 2 + MARGIN, 1)
+
+    def _box(self, box: str) -> list[Any]:
+        middle, row = self._layout.centres[box]
+        members = self._groups[box]
+        place = [round(self._x(middle) - self._width / 2, 1), self._tops[row], self._width, self._height(box)]
+        return [*place, members] if len(members) > 1 else place
+
+    def _edge(self, above: str, box: str) -> str:
+        middle, row = self._layout.centres[above]
+        x, y = self._x(middle), self._tops[row] + self._height(above)
+        path = [f"M{x:g} {y}"]
+        for bend, bend_row in self._layout.routes[above, box]:
+            to_x, to_y = self._x(bend), self._tops[bend_row]
+            bottom = self._tops[bend_row + 1] - GAP_Y
+            path.append(f"{curve(x, y, to_x, to_y)}V{bottom}")
+            x, y = to_x, bottom
+        middle, row = self._layout.centres[box]
+        return "".join([*path, curve(x, y, self._x(middle), self._tops[row] - 1)])

@@ -1,0 +1,121 @@
+"""The guard: who may ask this server for what. A page of another site, another user or program may nothing."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from vibe.dashboard.answers import WebAnswer, refusal
+from vibe.system.loopback import bearer, is_token
+
+OUR_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
+API = "/api"
+MOST_WRONG, WRONG_SECONDS = 20, 60.0
+"""After so many wrong tokens in that time, further ones are not looked at any closer."""
+MAY_ACT = "vibe.may_act"
+"""The key in a request's scope that says whether it may send commands."""
+SITES = frozenset({b"same-origin", b"none"})
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+)
+HEADERS: Mapping[bytes, bytes] = {
+    b"content-security-policy": POLICY.encode(),
+    b"x-content-type-options": b"nosniff",
+    b"referrer-policy": b"no-referrer",
+    b"cross-origin-opener-policy": b"same-origin",
+    b"cross-origin-resource-policy": b"same-origin",
+}
+UNKNOWN = "give the token that `vibe dashboard --web` printed: open the link again, or send Authorization: Bearer TOKEN"
+Headers: TypeAlias = Iterable[tuple[bytes, bytes]]
+
+
+class Tokens(Struct, frozen=True, kw_only=True):
+    """Secrets of one start: who knows ``view`` may look, who knows ``control`` may act, too; blank: nobody may."""
+
+    view: str
+    control: str = ""
+
+
+class PageGuard:
+    """Answers in place of the application what must not reach it, and adds the headers that browsers go by."""
+
+    def __init__(
+        self,
+        application: ASGIApp,
+        tokens: Tokens,
+        hosts: Iterable[str] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._application = application
+        self._tokens = tokens
+        self._hosts = OUR_HOSTS | {host.lower() for host in hosts}
+        self._clock = clock
+        self._wrong: deque[float] = deque(maxlen=MOST_WRONG)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        if scope["type"] != "http":
+            return
+        own = _with_headers(send, is_api=scope["path"].startswith(API))
+        refused = self._refused(scope)
+        if refused is not None:
+            await refused.send(own)
+            return
+        await self._application(scope, receive, own)
+
+    def _refused(self, scope: Scope) -> WebAnswer | None:
+        """Return why a request is not served; None: it is."""
+        headers: Headers = scope["headers"]
+        hosts = _all(headers, b"host")
+        if len(hosts) != 1 or _name(hosts[0]) not in self._hosts:
+            return refusal(
+                421, "host", "this is not a name of this server: use 127.0.0.1, or start it with --allow-host"
+            )
+        origins = {f"{scheme}://{hosts[0]}" for scheme in ("http", "https")}
+        foreign = any(origin.lower() not in origins for origin in _all(headers, b"origin"))
+        if foreign or not SITES.issuperset(value for name, value in headers if name == b"sec-fetch-site"):
+            return refusal(403, "origin", "pages of other sites may not ask this server")
+        return self._unknown(scope) if scope["path"].startswith(API) else None
+
+    def _unknown(self, scope: Scope) -> WebAnswer | None:
+        """Return why who asks must not; None: the token is right, and what it allows is in the scope."""
+        given = bearer(scope["headers"])
+        scope[MAY_ACT] = is_token(given, self._tokens.control)
+        if scope[MAY_ACT] or is_token(given, self._tokens.view):
+            return None
+        if not given:
+            return refusal(401, "token", UNKNOWN)
+        now = self._clock()
+        if len(self._wrong) == MOST_WRONG and now - self._wrong[0] < WRONG_SECONDS:
+            return refusal(429, "token", "too many wrong tokens: wait a minute")
+        self._wrong.append(now)
+        return refusal(401, "token", UNKNOWN)
+
+
+def _all(headers: Headers, name: bytes) -> list[str]:
+    return [value.decode("latin-1").lower() for header, value in headers if header == name]
+
+
+def _name(host: str) -> str:
+    """The name in a ``Host`` header, without its port."""
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdigit() else host
+
+
+def _with_headers(send: Send, *, is_api: bool) -> Send:
+    wanted: dict[bytes, bytes] = {**HEADERS, b"cache-control": b"no-store" if is_api else b"no-cache"}
+
+    async def told(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            given: list[Any] = list(message.get("headers", ()))
+            names = {name for name, _ in given}
+            message = {**message, "headers": [*given, *(pair for pair in wanted.items() if pair[0] not in names)]}
+        await send(message)
+
+    return told

@@ -1,0 +1,404 @@
+"""Rows of a page: the parts of a run's view as small flat JSON objects, in tables that follow it as it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec import to_builtins
+
+from ipc.events import DiffDisplay
+from vibe.app.watch.commands import given
+from vibe.app.watch.follower import Follower
+from vibe.app.watch.rows import moment, request_row, run_row, told
+from vibe.app.watch.runs import KnownRun
+from vibe.dashboard.drawing import drawn
+from vibe.dashboard.table import Row, RowTable
+from vibe.view.agent_view import AgentView, CallView, EntryView, Key, RequestView
+from vibe.view.plan_view import RUNNING, PlanView, SampleView, StepView
+from vibe.view.view import AnsweredView, NoticeView, View
+
+MOST_FILES = 60
+"""Of a step."""
+MOST_SAMPLES = 60
+"""Of what was spent by when."""
+LINE_CHARACTERS = 160
+"""Of what goes on."""
+REASON_CHARACTERS = 400
+TEXT_CHARACTERS = 4_000
+"""Of a note or a summary."""
+WRITTEN_CHARACTERS = 2_000
+"""Of a call that is being written: the end of it."""
+TOKENS, COST = "tokens", "cost_usd"
+
+
+def head_row(listed: Mapping[str, Any], run: KnownRun, view: View, plan: PlanView | None) -> dict[str, Any]:
+    """The row of an open run: as it is listed, and what is shown of it besides."""
+    main = view.main
+    agent = main if plan is None else next(reversed(plan.team.values()), None)
+    spent = view.spent if plan is None else plan.spent
+    row = {
+        **listed,
+        "id": run.key,
+        "kind": "plan" if run.is_plan else "conversation",
+        "sources": [entry.source for entry in run.entries],
+        "model": "" if agent is None else agent.model,
+        "calls": spent.calls,
+        "samples": [] if plan is None else samples_of(plan.samples),
+    }
+    return told(row, "title")
+
+
+def samples_of(samples: list[SampleView]) -> list[list[float | int | None]]:
+    """Time, tokens and dollars, thinned; the last one is always there."""
+    every = -(-len(samples) // MOST_SAMPLES) or 1
+    chosen = [sample for at, sample in enumerate(samples) if (len(samples) - 1 - at) % every == 0]
+    return [[round(one.ts, 1), one.tokens, dollars(one.cost_usd)] for one in chosen]
+
+
+def step_row(plan: PlanView, step: StepView, number: int) -> dict[str, Any]:
+    """The row of a step; ``number`` is its place in the plan."""
+    order = step.state.outline.order
+    row: dict[str, Any] = {
+        "n": number,
+        "title": step.title,
+        "mode": step.mode,
+        "depends_on": list(step.depends_on),
+        "status": step.status,
+        "tolerated": step.state.tolerated,
+        "reason": step.reason[:REASON_CHARACTERS],
+        "attempt": step.attempt,
+        "doing": step.doing()[:LINE_CHARACTERS] if step.status == RUNNING else "",
+        "asks": step.is_asking or any(each.step_id == step.id for each in plan.decisions.values()),
+        "checks": _checks(step),
+        "history": [[round(one.ts, 2), one.status, one.attempt] for one in step.history],
+        "waits": _waits(step),
+        TOKENS: step.spent.tokens,
+        COST: dollars(step.spent.cost_usd),
+        "used": step.budget_used,
+        "max_tokens": step.max_tokens,
+        "turns": step.turns,
+        "files": list(step.files)[:MOST_FILES],
+        "added": step.added,
+        "removed": step.removed,
+        "worktree": _worktree(step),
+        "summary": step.summary[:TEXT_CHARACTERS],
+        "reused": step.reused,
+        "merges": step.merges,
+        "order": {} if order is None else to_builtins(order),
+        "agents": list(step.agents),
+        "started_at": moment(step.started_at),
+        "duration_s": rounded(step.duration_s),
+    }
+    return told(row, "n")
+
+
+def _checks(step: StepView) -> list[list[Any]]:
+    order = step.state.outline.order
+    planned = () if order is None else order.verify
+    ran = [
+        [one.command, one.status, one.runs, round(one.seconds, 2), one.same_failure, moment(one.ended_at), one.why]
+        for one in step.checks.values()
+    ]
+    return [*ran, *([command, "none", 0, 0.0, 0, None, ""] for command in planned if command not in step.checks)]
+
+
+def _waits(step: StepView) -> dict[str, Any]:
+    if step.waits is None:
+        return {}
+    return {"for": step.waits.waits_for, "steps": list(step.waits.step_ids)[:MOST_FILES], "seconds": step.waits.seconds}
+
+
+def _worktree(step: StepView) -> dict[str, Any]:
+    tree = step.worktree
+    if tree is None:
+        return {}
+    said = {name: getattr(tree, name) for name in ("status", "branch", "folder", "round", "detail", "base", "commit")}
+    return told(
+        {**said, "files": list(tree.files)[:MOST_FILES], "left_out": list(tree.left_out)[:MOST_FILES]}, "status"
+    )
+
+
+def answered_row(answered: AnsweredView) -> dict[str, Any]:
+    """The row of a request that was settled; ``by`` is blank where nobody answered."""
+    request = RequestView(id=answered.id, kind=answered.kind, event=answered.asked, agent_id=None, plan_id=None, key=())
+    row = {
+        "kind": answered.kind,
+        "step": answered.step_id,
+        "summary": request.asked[:TEXT_CHARACTERS],
+        "asked_at": moment(answered.asked.ts),
+        "answered_at": moment(answered.answered.ts),
+        "by": getattr(answered.answered, "by", ""),
+        "answer": given(answered.answered),
+    }
+    return told(row, "kind")
+
+
+def note_row(notice: NoticeView) -> dict[str, Any]:
+    """The row of something that was said once."""
+    row = {
+        "kind": notice.kind,
+        "text": notice.message[:TEXT_CHARACTERS],
+        "ts": moment(notice.ts),
+        "step": notice.step_id,
+        "code": notice.code,
+    }
+    return told(row, "kind")
+
+
+def agent_row(agent: AgentView) -> dict[str, Any]:
+    """The row of an agent at an open step."""
+    row = {
+        "title": agent.title,
+        "model": agent.model,
+        "folder": agent.folder,
+        "pid": agent.pid,
+        "context_tokens": agent.context_tokens,
+        "context_limit": agent.context_limit,
+        "turns": agent.turns,
+        TOKENS: agent.spent.tokens,
+        COST: dollars(agent.spent.cost_usd),
+        "outcome": agent.outcome,
+        "doing": agent.doing()[:LINE_CHARACTERS],
+        "parent": agent.parent_id,
+        "first": agent.first,
+    }
+    return told(row, "title")
+
+
+def entry_row(entry: EntryView) -> dict[str, Any]:
+    """The row of an entry of a transcript."""
+    row: dict[str, Any] = {
+        "n": entry.number,
+        "kind": entry.kind,
+        "ts": moment(entry.ts),
+        "text": entry.text,
+        "name": entry.name,
+        "status": entry.status,
+        "cut": entry.cut,
+    }
+    if isinstance(entry, CallView):
+        row |= _call(entry)
+    return told(row, "n")
+
+
+def _call(call: CallView) -> dict[str, Any]:
+    written = call.display.files if isinstance(call.display, DiffDisplay) else ()
+    return {
+        "tool": call.tool,
+        "words": call.words,
+        "command": _text(call.arguments.get("command")),
+        "purpose": _text(call.arguments.get("purpose")),
+        "written": call.written[-WRITTEN_CHARACTERS:],
+        "diff": call.diff,
+        "files": [[one.path, one.added, one.removed, one.created] for one in written],
+        "exit_code": call.exit_code,
+        "duration_s": rounded(call.duration_s),
+        "output_files": list(getattr(call.display, "output_files", ())),
+    }
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def rounded(seconds: float | None) -> float | None:
+    """Seconds as rows have them."""
+    return None if seconds is None else round(seconds, 2)
+
+
+def dollars(amount: float | None) -> float | None:
+    """Dollars as rows have them."""
+    return None if amount is None else round(amount, 6)
+
+
+MOST_BUSY = 60
+"""With more running steps, what only flickers in one is told each ``running / STEPS_A_SECOND`` seconds."""
+STEPS_A_SECOND = 150
+FLICKERS = frozenset({"doing", TOKENS, COST, "used", "turns"})
+MOST_STEPS = 16
+"""Steps whose tables are kept though no page has them open."""
+TALK = ""
+"""The step whose table has the agents that work on none: those of a conversation."""
+
+
+class RunTables:
+    """The table of a run, and one for each of its steps that a page has open."""
+
+    def __init__(self, follower: Follower) -> None:
+        self.follower = follower
+        self.table = RowTable("run")
+        self.steps: dict[str, RowTable] = {}
+        self.board_row: Row = {}
+        self._plan: PlanView | None = None
+        self._run: KnownRun = follower.run
+        self._is_new = True
+        self._late: set[Key] = set()
+        self._told_at: dict[str, float] = {}
+        self._numbers: dict[str, int] = {}
+        self._parents: dict[str, tuple[str, ...]] = {}
+        self._firsts: dict[str, int] = {}
+
+    @property
+    def tables(self) -> tuple[RowTable, ...]:
+        """All of them."""
+        return (self.table, *self.steps.values())
+
+    def update(self, now: float) -> bool:
+        """Have the tables say what the view does, ``now`` on a steady clock (seconds); returns whether it changed."""
+        if not self.follower.ready.is_set():
+            return False
+        keys = self.follower.take_changed() | self._late
+        view, run = self.follower.view, self.follower.run
+        plan = view.plans.get(run.key) or view.plan
+        is_new = self._is_new or plan is not self._plan
+        if not keys and not is_new and run == self._run:
+            return False
+        self._late = set()
+        self._plan, self._run, self._is_new = plan, run, False
+        self._put_steps(self._named(keys, is_new=is_new), now, is_new=is_new)
+        self._put_requests(keys, is_new=is_new)
+        if is_new or ("notices",) in keys:
+            self._replace("note:", {str(number): note_row(one) for number, one in view.notices.items()})
+        if is_new or ("answered",) in keys:
+            self._replace("answered:", {one.id: answered_row(one) for one in view.answered})
+        for step_id, table in self.steps.items() if is_new else ():
+            self._fill(table, step_id)
+        self._put_open(keys)
+        self.board_row = run_row(run, view)
+        self.table.put("head", head_row(self.board_row, run, view, plan))
+        return True
+
+    def step(self, step_id: str) -> StepView | None:
+        """Return a step of the plan; None: it has none of that id."""
+        plan = self._plan
+        return None if plan is None else plan.steps.get(step_id)
+
+    def open_step(self, step_id: str) -> RowTable:
+        """Return the table of a step, which is kept up to date from now on; it is to be committed."""
+        table = self.steps.pop(step_id, None)
+        if table is None:
+            table = RowTable("step")
+            self._fill(table, step_id)
+        self.steps[step_id] = table
+        return table
+
+    def close_steps(self, wanted: Iterable[RowTable]) -> None:
+        """Let go of tables of steps that no page has open, the oldest first, if there are many."""
+        open_now = {table.epoch for table in wanted}
+        unused = [step_id for step_id, table in self.steps.items() if table.epoch not in open_now]
+        for step_id in unused[: max(0, len(self.steps) - MOST_STEPS)]:
+            del self.steps[step_id]
+
+    # --- the run ----------------------------------------------------------------------------------------------
+
+    def _named(self, keys: set[Key], *, is_new: bool) -> Iterable[StepView]:
+        """The steps of the plan that changed; if there are others than before, all of them, laid out anew."""
+        plan = self._plan
+        if plan is None:
+            return ()
+        inside = (*plan.key, "steps")
+        names = {key[3]: None for key in keys if len(key) == 4 and key[:3] == inside}
+        if is_new or inside in keys or not names.keys() <= self._numbers.keys():
+            self._lay_out(plan)
+            return plan.steps.values()
+        return [step for name in names if (step := plan.steps.get(name)) is not None]
+
+    def _lay_out(self, plan: PlanView) -> None:
+        """Have rows of the steps that the plan has now and of no others, and their places in the drawing."""
+        self._numbers = {step_id: number for number, step_id in enumerate(plan.steps)}
+        self.table.keep((f"step:{step_id}" for step_id in plan.steps), "step:")
+        parents = {step_id: step.depends_on for step_id, step in plan.steps.items()}
+        if parents != self._parents or self.table.get("layout") is None:
+            self._parents = parents
+            self.table.put("layout", drawn(parents))
+
+    def _put_steps(self, steps: Iterable[StepView], now: float, *, is_new: bool) -> None:
+        plan = self._plan
+        if plan is None:
+            return
+        busy = len(plan.running)
+        for step in steps:
+            row = step_row(plan, step, self._numbers[step.id])
+            key = f"step:{step.id}"
+            waits = busy > MOST_BUSY and now - self._told_at.get(step.id, -now) < busy / STEPS_A_SECOND
+            if waits and not is_new and _only_flickers(self.table.get(key), row):
+                self._late.add(step.key)
+                continue
+            if busy > MOST_BUSY:
+                self._told_at[step.id] = now
+            self.table.put(key, row)
+
+    def _put_requests(self, keys: set[Key], *, is_new: bool) -> None:
+        view, run = self.follower.view, self.follower.run
+        if is_new:
+            self._replace("request:", {name: request_row(run, view, one) for name, one in view.requests.items()})
+            return
+        for key in keys:
+            if key[0] == "requests":
+                request = view.requests.get(key[1])
+                self.table.put(f"request:{key[1]}", None if request is None else request_row(run, view, request))
+
+    def _replace(self, beginning: str, rows: dict[str, dict[str, Any]]) -> None:
+        for name, row in rows.items():
+            self.table.put(beginning + name, row)
+        self.table.keep((beginning + name for name in rows), beginning)
+
+    # --- steps that are open ------------------------------------------------------------------------------------
+
+    def _fill(self, table: RowTable, step_id: str) -> None:
+        """Have a table say all there is about the agents at a step."""
+        agents = [agent for agent in self.follower.view.agents.values() if self._step_of(agent) == step_id]
+        for agent in agents:
+            self._put_agent(table, agent)
+            self._put_entries(table, agent)
+        names = {f"agent:{agent.id}" for agent in agents}
+        names |= {f"entry:{agent.id}:{number}" for agent in agents for number in agent.entries}
+        table.keep(names, "")
+
+    def _step_of(self, agent: AgentView) -> str | None:
+        """The step an agent works on, or ``TALK``; None: it is of another plan."""
+        if agent.step_id is None:
+            return TALK
+        return agent.step_id if self._plan is not None and agent.plan_id == self._plan.id else None
+
+    def _put_open(self, keys: set[Key]) -> None:
+        """Put what changed of the agents of open steps."""
+        if not self.steps:
+            return
+        for key in sorted(key for key in keys if key[0] == "agents"):
+            agent = self.follower.view.agents.get(key[1])
+            at = None if agent is None else self._step_of(agent)
+            table = None if at is None else self.steps.get(at)
+            if agent is None or table is None:
+                continue
+            self._put_agent(table, agent)
+            if len(key) == 3:
+                self._put_entries(table, agent)
+            elif len(key) == 4:
+                entry = agent.entries.get(key[3])
+                table.put(f"entry:{agent.id}:{key[3]}", None if entry is None else entry_row(entry))
+            self._drop_first(table, agent)
+
+    def _put_agent(self, table: RowTable, agent: AgentView) -> None:
+        table.put(f"agent:{agent.id}", agent_row(agent))
+
+    def _put_entries(self, table: RowTable, agent: AgentView) -> None:
+        beginning = f"entry:{agent.id}:"
+        for number, entry in agent.entries.items():
+            table.put(beginning + number, entry_row(entry))
+        table.keep((beginning + number for number in agent.entries), beginning)
+        self._firsts[agent.id] = agent.first
+
+    def _drop_first(self, table: RowTable, agent: AgentView) -> None:
+        """Drop the entries that the view no longer keeps."""
+        for number in range(self._firsts.get(agent.id, agent.first), agent.first):
+            table.put(f"entry:{agent.id}:{number}", None)
+        self._firsts[agent.id] = agent.first
+
+
+def _only_flickers(old: Row | None, row: Row) -> bool:
+    """Return whether a row differs in nothing but what flickers."""
+    if old is None:
+        return False
+    return all(name in FLICKERS or old.get(name) == row.get(name) for name in old.keys() | row.keys())

@@ -1,0 +1,218 @@
+"""The server: its routes, and serving them on this machine until it is told to stop."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from importlib.resources import files
+from socket import socket
+from typing import Any, Final
+from urllib.parse import parse_qs, unquote
+
+from anyio import create_task_group, sleep_forever, to_thread
+from msgspec import Struct
+from starlette.types import Receive, Scope, Send
+
+from vibe.app.engine.host import Host
+from vibe.app.watch.board import Board
+from vibe.app.watch.rows import request_row
+from vibe.dashboard.acting import Actor
+from vibe.dashboard.answers import RefusedError, WebAnswer, found, read_json, refusal
+from vibe.dashboard.guard import MAY_ACT, PageGuard, Tokens
+from vibe.dashboard.rows import RunTables
+from vibe.dashboard.stream import PageDesk, stream
+
+VERSION = 1
+"""Of the API: what is there stays."""
+LAST_SECONDS = 1
+MOST_LIMIT, LIMIT = 400, 200
+"""Entries of a step that are told at once."""
+KINDS: Final[Mapping[str, str]] = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+NO_CONTROL = "this page may only look: start `vibe dashboard --web --control` to act"
+
+
+class Served(Struct, frozen=True, kw_only=True):
+    """The terms of serving: by which ``tokens``, in whose name pages act, and under which other names of this host."""
+
+    tokens: Tokens
+    by: str = "page"
+    hosts: tuple[str, ...] = ()
+
+
+def page_files() -> dict[str, WebAnswer]:
+    """Return the files of the page, by name. Blocks."""
+    folder = files("vibe.dashboard").joinpath("page")
+    kept = [file for file in folder.iterdir() if _suffix(file.name) in KINDS]
+    return {file.name: WebAnswer(body=file.read_bytes(), kind=KINDS[_suffix(file.name)]) for file in kept}
+
+
+def _suffix(name: str) -> str:
+    return name[name.rfind(".") :]
+
+
+class Application:
+    """The routes, behind a guard."""
+
+    def __init__(self, desk: PageDesk, actor: Actor, page: Mapping[str, WebAnswer]) -> None:
+        self._desk = desk
+        self._actor = actor
+        self._page = page
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request. Ids in its path are quoted one by one: a ``/`` in one is ``%2F``."""
+        way = tuple(unquote(piece) for piece in scope["raw_path"].decode("latin-1").split("/")[1:])
+        try:
+            if scope["method"] == "POST":
+                answer = await self._post(way, scope, receive)
+            elif scope["method"] not in {"GET", "HEAD"}:
+                answer = refusal(405, "method", "this can only be read, or posted to")
+            elif way == ("api", "stream"):
+                await self._stream(scope, receive, send)
+                return
+            else:
+                answer = await self._get(way, _query(scope))
+        except RefusedError as error:
+            answer = error.answer
+        await answer.send(send)
+
+    async def _get(self, way: tuple[str, ...], query: Mapping[str, str]) -> WebAnswer:
+        match way:
+            case ("api", "runs"):
+                return await self._runs()
+            case ("api", "runs", key):
+                return _run(await self._desk.opened(key))
+            case ("api", "runs", key, "steps", step_id):
+                return _step(await self._desk.opened(key), step_id, query)
+            case (name,) if (file := self._page.get(name or "index.html")) is not None:
+                return file
+            case _:
+                return refusal(404, "unknown", "there is nothing at this address")
+
+    async def _post(self, way: tuple[str, ...], scope: Scope, receive: Receive) -> WebAnswer:
+        match way:
+            case ("api", "requests", request_id):
+                return await self._actor.answer(request_id, await _body(scope, receive))
+            case ("api", "runs", key, "commands"):
+                return await self._actor.command(key, await _body(scope, receive))
+            case ("api", "runs", key, "steps", step_id, "comments"):
+                return await self._actor.comment(key, step_id, await _body(scope, receive))
+            case _:
+                return refusal(404, "unknown", "there is nothing to post to at this address")
+
+    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
+        query = _query(scope)
+        last = dict(scope["headers"]).get(b"last-event-id", b"").decode("latin-1")
+        page = await self._desk.page(query.get("run", ""), query.get("step", ""), last or query.get("after", ""))
+        await stream(self._desk, page, receive, send)
+
+    async def _runs(self) -> WebAnswer:
+        await self._desk.listed()
+        requests = {
+            request.id: request_row(run, view, request)
+            for run, view in self._desk.live()
+            for request in view.requests.values()
+        }
+        listed = self._desk.table
+        return found({"version": VERSION, "control": self._desk.may_act, "runs": listed.rows, "requests": requests})
+
+
+async def _body(scope: Scope, receive: Receive) -> dict[str, Any]:
+    """Return the body that was posted, if that may be.
+
+    Raises:
+        RefusedError: it may not, or is no JSON object.
+    """
+    if not scope[MAY_ACT]:
+        raise RefusedError(403, "control", NO_CONTROL)
+    return await read_json(scope, receive)
+
+
+def _query(scope: Scope) -> dict[str, str]:
+    """The first value of each name in a request's query."""
+    given = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=20)
+    return {name: values[0] for name, values in given.items()}
+
+
+def _run(tables: RunTables) -> WebAnswer:
+    rows = tables.table.rows
+    kinds = {"steps": "step:", "requests": "request:", "answered": "answered:"}
+    named = {
+        name: {key.removeprefix(beginning): row for key, row in rows.items() if key.startswith(beginning)}
+        for name, beginning in kinds.items()
+    }
+    notes = [row for key, row in rows.items() if key.startswith("note:")]
+    return found({"head": rows.get("head", {}), **named, "notes": notes, "layout": rows.get("layout", {})})
+
+
+def _step(tables: RunTables, step_id: str, query: Mapping[str, str]) -> WebAnswer:
+    """The step and the newest entries of its agents, or those before a number."""
+    row = tables.table.get(f"step:{step_id}")
+    if row is None and tables.follower.run.is_plan:
+        raise RefusedError(404, "unknown", f"there is no step {step_id[:100]!r} in this run")
+    rows = tables.open_step(step_id).rows
+    agents = {key.removeprefix("agent:"): one for key, one in rows.items() if key.startswith("agent:")}
+    before = _number(query.get("before", ""), 1 << 53)
+    entries = [
+        {"agent": key[len("entry:") : key.rindex(":")], **one}
+        for key, one in rows.items()
+        if key.startswith("entry:") and one["n"] < before
+    ]
+    entries.sort(key=lambda one: (one["ts"], one["n"]))
+    limit = min(_number(query.get("limit", ""), LIMIT), MOST_LIMIT)
+    return found({"step": row or {}, "agents": agents, "entries": entries[-limit:]})
+
+
+def _number(given: str, default: int) -> int:
+    """A number from 1 in a query.
+
+    Raises:
+        RefusedError: it is none.
+    """
+    if not given:
+        return default
+    if not re.fullmatch(r"[1-9][0-9]{0,14}", given):
+        raise RefusedError(400, "invalid", f"{given[:40]!r} is no number from 1")
+    return int(given)
+
+
+async def serve(listener: socket, host: Host, served: Served, began: Callable[[], object]) -> None:
+    """Serve the dashboard until this is cancelled; ``began`` is called once it answers."""
+    import uvicorn  # noqa: PLC0415  only for those who listen
+
+    desk = PageDesk(Board(host.home, host.runtime_dir), may_act=bool(served.tokens.control))
+    application = Application(desk, Actor(desk, served.by), await to_thread.run_sync(page_files))
+    config = uvicorn.Config(
+        PageGuard(application, served.tokens, served.hosts),
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=LAST_SECONDS,
+    )
+
+    class OwnSignals(uvicorn.Server):
+        """Leaves the signals to the command."""
+
+        @contextmanager
+        def capture_signals(self) -> Generator[None]:
+            yield
+
+    serving = OwnSignals(config)
+    async with create_task_group() as group:
+        group.start_soon(desk.keep)
+        group.start_soon(serving.serve, [listener])
+        began()
+        try:
+            await sleep_forever()
+        finally:
+            desk.close()
+            serving.should_exit = True
+            serving.force_exit = True

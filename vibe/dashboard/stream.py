@@ -1,0 +1,252 @@
+"""The desk and its pages: one tick for all pages; each hears what changed in the tables it has, or is dropped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+
+import anyio
+from anyio import CancelScope, create_memory_object_stream, create_task_group, move_on_after
+from starlette.types import Receive, Send
+
+from vibe.app.watch.board import Board
+from vibe.app.watch.rows import run_row
+from vibe.app.watch.runs import KnownRun
+from vibe.dashboard.answers import RefusedError, encoded
+from vibe.dashboard.rows import TALK, RunTables
+from vibe.dashboard.table import Patch, RowTable
+from vibe.view.agent_view import RequestView
+from vibe.view.view import View
+
+TICK_SECONDS = 0.1
+MOST_BEHIND = 200
+"""Ticks that a page may be behind: one that does not read is dropped, and comes back by itself."""
+MOST_PAGES = 64
+LAST_SECONDS = 0.5
+"""A page that is dropped takes the end of its stream in that time, or its connection ends."""
+QUIET_SECONDS = 15.0
+"""After so long without a change a page hears that it still listens."""
+AGAIN_MS = 1_000
+"""A page that lost its stream asks again after so long."""
+READY_SECONDS = 10.0
+"""A run that has so much to tell that it takes longer is shown as it is then."""
+
+
+class WebPage:
+    """A page that listens to some tables."""
+
+    def __init__(self, tables: tuple[RowTable, ...]) -> None:
+        self.tables = tables
+        self.scope = CancelScope()
+        self._send, self._receive = create_memory_object_stream[bytes](MOST_BEHIND)
+
+    @property
+    def epoch(self) -> str:
+        """The tables that revisions of this page are of."""
+        return "-".join(table.epoch for table in self.tables)
+
+    def hears(self, event: bytes) -> None:
+        """Hand it an event, or drop it if it is too far behind."""
+        try:
+            self._send.send_nowait(event)
+        except anyio.WouldBlock:
+            self.drop()
+
+    async def next(self) -> bytes:
+        """Return the next event; after a while without one, a comment."""
+        with move_on_after(QUIET_SECONDS):
+            return await self._receive.receive()
+        return b": \n\n"
+
+    def drop(self) -> None:
+        """End its stream; it comes back by itself."""
+        self.scope.cancel()
+
+    def close(self) -> None:
+        """It hears nothing any more."""
+        self._send.close()
+        self._receive.close()
+
+
+class PageDesk:
+    """All runs of a board as tables, and the pages that listen to them. Everything happens on one loop."""
+
+    def __init__(self, board: Board, *, may_act: bool) -> None:
+        self.board = board
+        self.may_act = may_act
+        self.table = RowTable("board")
+        self.pages: set[WebPage] = set()
+        self._runs: dict[str, RunTables] = {}
+        self._known: dict[str, KnownRun] = {}
+        self._seen: tuple[KnownRun, ...] = ()
+        self._revision = 0
+
+    async def keep(self) -> None:
+        """Follow the runs and tell the pages, until cancelled."""
+        async with create_task_group() as tasks:
+            tasks.start_soon(self.board.keep)
+            while True:
+                self.tick()
+                await anyio.sleep(TICK_SECONDS)
+
+    def tick(self) -> None:
+        """Have what changed become rows, and tell it."""
+        now = time.monotonic()
+        followers = self.board.followers
+        for key in [key for key, tables in self._runs.items() if followers.get(key) is not tables.follower]:
+            del self._runs[key]
+        for key, follower in followers.items():
+            tables = self._runs.get(key) or self._runs.setdefault(key, RunTables(follower))
+            if tables.update(now):
+                self.table.put(key, tables.board_row)
+        if self.board.runs is not self._seen:
+            self._list()
+        self._commit()
+
+    async def listed(self) -> Mapping[str, KnownRun]:
+        """Return all runs, by key, once they are known."""
+        with move_on_after(READY_SECONDS):
+            await self.board.ready.wait()
+        self.tick()
+        return self._known
+
+    async def run(self, key: str) -> KnownRun:
+        """Return a run.
+
+        Raises:
+            RefusedError: there is none of that key.
+        """
+        await self.listed()
+        if key not in self._known:
+            raise RefusedError(
+                404, "unknown", f"there is no run {key[:100]!r} here: it is not known, or its events are gone"
+            )
+        return self._known[key]
+
+    async def opened(self, key: str) -> RunTables:
+        """Return the tables of a run; one that has ended is read now.
+
+        Raises:
+            RefusedError: there is no such run.
+        """
+        follower = self.board.open(await self.run(key))
+        with move_on_after(READY_SECONDS):
+            await follower.ready.wait()
+        self.tick()
+        tables = self._runs.get(key)
+        if tables is None:
+            raise RefusedError(404, "unknown", f"run {key[:100]!r} is gone")
+        return tables
+
+    async def page(self, key: str, step_id: str, after: str) -> WebPage:
+        """Return a page of the list and, if they are named, of a run and a step; it listens from now on.
+
+        It has heard all up to the event ``after``; blank, or of other tables: nothing.
+
+        Raises:
+            RefusedError: there is no such run, or there are too many pages.
+        """
+        if len(self.pages) >= MOST_PAGES:
+            raise RefusedError(429, "pages", f"{MOST_PAGES} pages listen already: close some")
+        tables: list[RowTable] = [self.table]
+        if key:
+            run = await self.opened(key)
+            tables.append(run.table)
+            if step_id or not run.follower.run.is_plan:
+                tables.append(run.open_step(step_id or TALK))
+                self._commit()
+        page = WebPage(tuple(tables))
+        page.hears(self._first_event(page, after))
+        self.pages.add(page)
+        return page
+
+    def live(self) -> Iterator[tuple[KnownRun, View]]:
+        """Every run that lives and is followed, with its view."""
+        for key, tables in self._runs.items():
+            run = self._known.get(key)
+            if run is not None and run.live:
+                yield run, tables.follower.view
+
+    def views(self) -> Iterator[View]:
+        """The views of all runs that are followed, or were."""
+        return (tables.follower.view for tables in self._runs.values())
+
+    def request(self, request_id: str) -> tuple[KnownRun, RequestView] | None:
+        """Return a request that is open, and its run."""
+        known = ((run, view.requests.get(request_id)) for run, view in self.live())
+        return next(((run, request) for run, request in known if request is not None), None)
+
+    def leave(self, page: WebPage) -> None:
+        """Let a page go."""
+        self.pages.discard(page)
+        page.close()
+        open_now = [table for each in self.pages for table in each.tables]
+        for tables in self._runs.values():
+            tables.close_steps(open_now)
+
+    def close(self) -> None:
+        """End the streams of all pages."""
+        for page in self.pages:
+            page.drop()
+
+    def _first_event(self, page: WebPage, after: str) -> bytes:
+        epoch, _, revision = after.rpartition(".")
+        heard = int(revision) if revision.isdecimal() and len(revision) < 16 else 0
+        epochs = set(epoch.split("-")) if heard <= self._revision else set[str]()
+        patches = [table.since(heard if table.epoch in epochs else 0) for table in page.tables]
+        now = {"now": round(time.time(), 3), "control": self.may_act}
+        first = self._event(page, [patch for patch in patches if patch is not None])
+        return b"retry: %d\n\n%sevent: now\ndata: %s\n\n" % (AGAIN_MS, first, encoded(now))
+
+    def _event(self, page: WebPage, patches: list[Patch]) -> bytes:
+        data = encoded(patches)
+        return b"id: %s.%d\ndata: %s\n\n" % (page.epoch.encode(), self._revision, data)
+
+    def _list(self) -> None:
+        """Have a row of each run there is; those of runs that are followed come from their views."""
+        self._seen = self.board.runs
+        before, self._known = self._known, {run.key: run for run in self._seen}
+        for run in self._seen:
+            tables = self._runs.get(run.key)
+            if (tables is None or not tables.board_row) and before.get(run.key) != run:
+                self.table.put(run.key, run_row(run))
+        self.table.keep(self._known, "")
+
+    def _commit(self) -> None:
+        """Make one revision of all that was put, and tell each page what is of its tables."""
+        dirty = [table for table in self._tables() if table.is_dirty]
+        if not dirty:
+            return
+        self._revision += 1
+        patches = {table.epoch: patch for table in dirty if (patch := table.commit(self._revision)) is not None}
+        for page in self.pages:
+            news = [patches[table.epoch] for table in page.tables if table.epoch in patches]
+            if news:
+                page.hears(self._event(page, news))
+
+    def _tables(self) -> Iterable[RowTable]:
+        yield self.table
+        for run in self._runs.values():
+            yield from run.tables
+
+
+async def stream(desk: PageDesk, page: WebPage, receive: Receive, send: Send) -> None:
+    """Send a page all that it hears, until it is gone or dropped."""
+    headers = [(b"content-type", b"text/event-stream"), (b"x-accel-buffering", b"no")]
+    try:
+        async with create_task_group() as tasks:
+            page.scope = tasks.cancel_scope
+            tasks.start_soon(_until_gone, receive, page.scope)
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            while True:
+                await send({"type": "http.response.body", "body": await page.next(), "more_body": True})
+    finally:
+        desk.leave(page)
+    with move_on_after(LAST_SECONDS):
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _until_gone(receive: Receive, scope: CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()
