@@ -1,45 +1,317 @@
-// The list of runs: rows come by patches, are kept as they come, and are shown; text only ever as text.
-const rows = new Map();
+// The page: the list of runs, the head of one, what is open, keys, and notes of the browser.
+import { $, $$, READ_ONLY, TONE, age, bar, count, draw, figure, h, money, pill, plain, s, seconds,
+  sure } from "./words.js";
+import { ask, changed, clock, command, connect, counts, disconnect, forget, head, isLive, onRows, rowsOf, stats, step,
+  stepIds, tables, ui } from "./rows.js";
+import { dim, fit, isNarrow, reveal, showGraph, showLegend } from "./graph.js";
+import { showChanges, showLog, showTimeline } from "./timeline.js";
+import { showStep, showTalk } from "./step.js";
+import { focusNext, showClocks, showInbox, waiting } from "./inbox.js";
+import { byChange, play, seek, showReplay, stop, toLive } from "./replay.js";
 
-if (location.hash.length > 1) {
-  sessionStorage.setItem("vibe", location.hash.slice(1));
-  history.replaceState(null, "", location.pathname + location.search);
+const EARLIER = 50, MOST_HITS = 30, REST_MS = 10_000, STUCK = 600, SLOW = 120, RATE_OVER = 180, TABS = { g: "graph",
+  t: "timeline", c: "changes", l: "log" };
+const PANES = { runs: "Runs", run: "Plan", inbox: "Inbox", step: "Step" }, body = document.body;
+const KEYS = { "j k": "next, previous step", Enter: "open it", "g t c l": "graph, timeline, changes, log",
+  w: "next thing that waits", "1 2 3 n": "answer it", "/": "find",
+  "[ ]": "previous, next run", Space: "play", ", .": "one change back, on", Esc: "live, close", "?": "all keys" };
+const asked = new URLSearchParams(location.search).get("run");
+let hits = [], elsewhere = "", timers = {};
+const later = (name, ms, act) => (clearTimeout(timers[name]), (timers[name] = setTimeout(act, ms)));
+
+function show(keys) {
+  const [first] = listed();
+  if (first && !tables.board.has(ui.run) && ui.run !== asked) return openRun(first[0]);
+  const some = (...starts) => keys.has("all") || [...keys].some((key) => starts.some((one) => key.startsWith(one))),
+    row = head();
+  body.dataset.kind = row?.kind ?? "plan";
+  if (some("board")) showRuns(), lookElsewhere();
+  if (some("head", "request:")) showHead(row);
+  if (some("board", "head", "request:", "answered:")) showInbox(openStep), showClocks(), showTitle();
+  if (row?.kind === "conversation") some("head", "entr", "agent:") && showTalk(keys);
+  else showPlan(keys, some);
+  notify();
 }
 
-function merge(patch) {
-  if (patch.whole) rows.clear();
-  for (const key of patch.gone ?? []) rows.delete(key);
-  for (const [key, fields] of Object.entries(patch.set ?? {})) rows.set(key, { ...rows.get(key), ...fields });
+function showPlan(keys, some) {
+  if (some("head", "step:")) showLegend();
+  if (ui.tab === "graph") showGraph(keys, openStep);
+  if (ui.tab === "timeline" && some("step:", "timeline", "answered:", "request:")) showTimeline(openStep);
+  if (ui.tab === "log" && some("note:", "answered:", "step:")) showLog(openStep);
+  if (ui.tab === "changes" && some("step:")) showChanges((id) => ((ui.of = "changes"), openStep(id), changed("tab")));
+  if (some("step:" + ui.step, "entr", "agent:", "tab")) showStep(keys);
+  if (some("head", "step:")) showReplay(some("step:"));
 }
 
-function show() {
-  const items = [...rows].map(([key, row]) => {
-    const item = document.createElement("li");
-    item.dataset.run = key;
-    item.textContent = `${row.title}  ${row.status}  ${row.requests ? `${row.requests} waiting` : ""}`;
-    return item;
+// --- runs
+
+const isAsking = (row) => row.live && row.requests > 0, rank = (row) => (isAsking(row) ? 0 : row.live ? 1 : 2);
+const listed = () => [...tables.board].filter(([id, row]) =>
+  `${row.title} ${id} ${row.folder} ${row.status}`.toLowerCase().includes(ui.find))
+  .sort((a, b) => rank(a[1]) - rank(b[1]) || (b[1].started_at ?? 0) - (a[1].started_at ?? 0));
+
+function showRuns() {
+  const all = listed(), groups = ["Waiting for you", "Running", "Earlier"].map((name, at) => [name,
+    all.filter(([, row]) => rank(row) === at).slice(0, at === 2 ? EARLIER : Infinity)]);
+  const found = ui.find.length > 2 ? hits : [];
+  draw($("#runlist"), groups.filter(([, list]) => list.length).map(([name, list]) => [h("h2", { "data-key": name },
+    name), list.map(runOf)]), found.length > 0 && h("h2", "Inside"),
+    found.map((hit) => h("button.run", { onclick: () => openStep(hit.step, hit.run) }, h("b", hit.line),
+      h("span.meta", hit.step))), !all.length && h("p.empty", ui.find ? "No run is called so." : "No run yet."));
+}
+
+function runOf([id, row]) {
+  const status = isAsking(row) ? pill("ask", `${row.requests} waiting`) : h("span." + (TONE[row.status] === "bad"
+    ? "bad" : ""), row.live && row.total ? `${row.done ?? 0}/${row.total}` : row.status);
+  return h("button.run", { "data-run": id, "data-key": id, "aria-current": String(id === ui.run),
+    onclick: () => openRun(id) }, h("b", row.title || id), row.total && bar("segs", row.counts ?? {}, row.total),
+    row.status === "lost" && h("span.why", row.reason), h("span.meta", status, h("span", { title: row.folder },
+      row.folder?.split("/").pop()), h("span", row.started_at && age(clock() - (row.ended_at ?? row.started_at)))));
+}
+
+/** What waits in runs that are not open: asked for when the list says that it changed. */
+async function lookElsewhere() {
+  const key = [...tables.board].filter(([id, row]) => id !== ui.run && isAsking(row)).map(([id, row]) =>
+    `${id} ${row.requests}`).join();
+  if (key === elsewhere) return;
+  elsewhere = key;
+  const { requests = {} } = key ? await ask("/api/runs") : {};
+  ui.others = new Map(Object.entries(requests).filter(([, row]) => row.run !== ui.run));
+  changed("request:");
+}
+
+function find({ target: { value } }) {
+  ui.find = value.toLowerCase();
+  dim(ui.find);
+  changed("board");
+  if (value.length > 2) later("find", 300, async () => {
+    hits = ((await ask("/api/search?" + new URLSearchParams({ q: value }))).hits ?? []).slice(0, MOST_HITS);
+    changed("board");
   });
-  document.querySelector("#runs").replaceChildren(...items);
 }
 
-async function listen() {
-  const headers = { Authorization: `Bearer ${sessionStorage.getItem("vibe") ?? ""}` };
-  const reply = await fetch("/api/stream", { headers });
-  document.querySelector("#conn").textContent = reply.ok ? "live" : (await reply.json()).message;
-  if (!reply.ok) return false;
-  let rest = "";
-  for await (const piece of reply.body.pipeThrough(new TextDecoderStream())) {
-    const frames = (rest + piece).split("\n\n");
-    rest = frames.pop();
-    for (const line of frames.flatMap((frame) => frame.split("\n"))) {
-      if (line.startsWith("data: [")) for (const patch of JSON.parse(line.slice(6))) merge(patch);
-    }
-    show();
+// --- head
+
+function showHead(row) {
+  const box = $("#head"), isThen = ui.at != null,
+    asks = waiting().filter(([, one]) => (one.run ?? ui.run) === ui.run).length, isPlan = row?.kind !== "conversation",
+    props = { disabled: !ui.control, title: ui.control ? null : READ_ONLY };
+  if (!row) return draw(box, h("h1", tables.board.size ? "Reading the run" : "No run yet"));
+  const all = counts(), still = row.progress_at ? clock() - row.progress_at : 0, status = isThen ? "replay" : asks
+    ? `${asks} waiting for you` : [row.status === "active" ? "running" : row.status, row.reason
+    && `(${row.reason})`].filter(Boolean).join(" ");
+  draw(box, h("div.top", h("button.menu", { onclick: () => drawer(!body.dataset.drawer) }, "Runs"),
+    h("h1", row.title || row.id), isPlan && isLive() && h("div.acts",
+    h("button", { ...props, onclick: () => command("pause") }, "Pause"),
+    sure("Stop", "Stop it?", { ...props, class: "no" }, () => command("cancel")))),
+      h("div.sub", pill(isThen ? "" : asks ? "ask" : TONE[row.status], status),
+    isLive() && !asks && row.status === "active" && still > SLOW && h("span." + (still > STUCK ? "amber" : ""),
+      `last progress ${age(still)} ago`), isLive() && row.same_failure > 1 && h("span.bad",
+      `the same failure ${row.same_failure} times`),
+    h("span.mono", row.folder), h("span", row.id)), row.total && bar("progress", all, row.total),
+      h("div.tiles", tiles(row, all, isPlan)));
+}
+
+function tiles(row, all, isPlan) {
+  const isThen = ui.at != null, until = isThen ? ui.at : row.ended_at ?? clock(),
+    samples = (row.samples ?? []).filter(([time]) => time <= until + 1), [, spent, paid] = isThen
+    ? samples.at(-1) ?? [0, 0] : [0, row.tokens, row.cost_usd];
+  const then = isThen && stepIds().flatMap((id) => step(id).checks),
+    made = (status) => then.filter((one) => one[1] === status).length, [passed, failed, checks] = then
+    ? [made("passed"), made("failed"), then.length] : row.checks ?? [0, 0, 0];
+  const waited = isThen ? rowsOf("answered:").reduce((sum, [, one]) => sum + Math.max(0,
+    Math.min(until, one.answered_at) - one.asked_at), 0) : row.waited_s ?? 0,
+    recent = samples.filter(([time, , cost]) => until - time < RATE_OVER && cost != null);
+  const rate = recent.length > 1 && ((recent.at(-1)[2] - recent[0][2]) / Math.max(10, until - recent[0][0])) * 60,
+    meter = h("span.meter", h("i"));
+  meter.firstChild.style.width = Math.min(100, (spent / row.max_tokens) * 100) + "%";
+  const tile = (name, value, words, more) => h("div.tile", { "data-figure": name, "data-key": name }, h("b", value),
+    h("span", words), more);
+  return [isPlan && [tile("steps", `${(isThen ? all.completed : row.done) ?? 0} / ${row.total ?? 0}`,
+    all.in_progress ? `steps, ${all.in_progress} running` : "steps"),
+    tile("checks", [h("span.done", `${passed} ✓`), failed > 0 && h("span.bad", ` ${failed} ✗`)],
+      `of ${count(checks, "check")}`)], tile("tokens", figure(spent ?? 0),
+      row.max_tokens ? `of ${figure(row.max_tokens)} tokens` : "tokens", row.max_tokens && meter),
+  tile("cost", money(paid), rate > 0 ? `${money(rate)} a minute` : count(row.calls ?? 0, "model call")),
+    tile("time", row.started_at ? seconds(Math.max(0, until - row.started_at)) : "–",
+    waited >= 1 ? `${seconds(waited)} waited for you` : row.ended_at ? "in all" : "so far"),
+  samples.length > 2 && curve(samples)];
+}
+
+function curve(samples) {
+  const from = samples[0][0], length = samples.at(-1)[0] - from || 1, most = samples.at(-1)[1] || 1;
+  const d = samples.map(([time, tokens]) =>
+    `${(((time - from) / length) * 118 + 1).toFixed(1)} ${(32 - (tokens / most) * 29).toFixed(1)}`).join("L");
+  return s("svg.curve", { viewBox: "0 0 120 34", role: "img", "aria-label": "tokens over time" },
+    s("path.area", { d: `M${d}L119 34L1 34Z` }), s("path", { d: "M" + d }));
+}
+
+// --- what is open
+
+function openRun(id, stepId = "") {
+  drawer(false);
+  pane(stepId ? "step" : "run");
+  if (id === ui.run) return stepId && openStep(stepId);
+  stop();
+  Object.assign(ui, { run: id, step: stepId, at: null });
+  forget();
+  elsewhere = "";
+  for (const part of ["#inbox", "#replay"]) $(part).replaceChildren();
+  remember();
+  changed("all");
+  connect();
+}
+
+function openStep(id, run = ui.run) {
+  if (!id || run !== ui.run) return openRun(run, id);
+  pane("step");
+  if (id === ui.step) return;
+  changed("entries", "step:" + ui.step, "step:" + id);
+  ui.step = id;
+  ui.fresh.delete(id);
+  tables.step.clear();
+  remember();
+  later("step", 60, connect);
+}
+
+const remember = () => history.replaceState(null, "", "/?" + new URLSearchParams({ run: ui.run, step: ui.step,
+  tab: ui.tab }));
+const pane = (name) => ((body.dataset.pane = name), showDock(), fit());
+
+function drawer(isOpen) {
+  body.toggleAttribute("data-drawer", isOpen);
+  if (isOpen) $("#find").focus();
+}
+
+function showDock(asks = waiting().length) {
+  draw($("#dock"), Object.entries(PANES).map(([name, label]) => h("button", { "data-pane": name,
+    "aria-current": String(body.dataset.pane === name), onclick: () => pane(name) }, label, name === "inbox" && asks > 0
+    && h("span.badge", asks))));
+}
+
+function openTab(name) {
+  ui.tab = name;
+  draw($("#tabs"), Object.values(TABS).map((one) => h("button", { role: "tab", "data-tab": one,
+    "aria-selected": String(one === name), "aria-controls": one, onclick: () => openTab(one) },
+    one[0].toUpperCase() + one.slice(1))));
+  for (const one of Object.values(TABS)) $("#" + one).hidden = one !== name;
+  remember();
+  changed("all");
+  fit();
+}
+
+function showTitle() {
+  const asks = waiting().length, dot = asks ? "<circle cx='25' cy='7' r='6' fill='#c77700'/>" : "";
+  const mark = "<path d='M6 7l7.5 18h5L26 7' fill='none' stroke='#e0662d' stroke-width='4.5'/>";
+  document.title = plain((asks ? `(${asks}) ` : "") + (head()?.title ?? "vibe").slice(0, 100));
+  $("#icon").href = "data:image/svg+xml," + encodeURIComponent(
+    `<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'>${mark}${dot}</svg>`);
+  showDock(asks);
+}
+
+// --- notes of the browser, while no page of ours is looked at
+
+const told = new Map(), going = new Set();
+
+function say(key, text) {
+  if (told.has(key)) return;
+  told.set(key, null);
+  if (Date.now() - (localStorage.getItem("vibe seen") ?? 0) < 3000) return;
+  told.set(key, new Notification("vibe", { body: plain(text), tag: key }));
+  if (ui.sound) beep(new AudioContext());
+}
+
+function beep(audio) {
+  const tone = audio.createOscillator();
+  tone.connect(audio.destination);
+  tone.start();
+  tone.stop(audio.currentTime + 0.1);
+}
+
+function notify() {
+  const open = new Map(waiting()), title = (id) => (tables.board.get(id)?.title ?? id).slice(0, 150);
+  for (const [key, note] of told) if (key.startsWith("? ") && !open.has(key.slice(2))) note?.close();
+  if (!ui.release) return;
+  for (const [id, one] of open) say("? " + id, `${title(one.run ?? ui.run)}: ${one.step ?? "it"} waits for you`);
+  for (const [id, one] of tables.board) {
+    if (one.live) going.add(id);
+    else if (going.delete(id)) say("! " + id + one.ended_at, `${title(id)}: ${one.status}`);
+    if (one.live && !one.requests && clock() - one.progress_at > STUCK) say("~ " + id + one.progress_at,
+      `${title(id)}: no progress for 10 minutes`);
   }
-  return true;
 }
 
-for (let goesOn = true; goesOn; ) {
-  goesOn = await listen().catch(() => true);
-  await new Promise((done) => setTimeout(done, 1000));
+async function ring() {
+  const isOn = !ui.release && (await Notification.requestPermission()) === "granted";
+  ui.release = ui.release?.();
+  $("#bell").setAttribute("aria-pressed", String(isOn));
+  $("#sound").hidden = !isOn;
+  if (isOn) navigator.locks.request("vibe-notify", () => new Promise((release) => (ui.release = release)));
 }
+
+// --- keys
+
+function key(event) {
+  const { target, key: pressed } = event;
+  if (event.ctrlKey || event.metaKey || event.altKey || $("#keys").open) return;
+  if (target.matches("input:not([type=range], [type=checkbox]), textarea, select")) return pressed === "Escape"
+    && target.blur();
+  const onButton = target.closest("button, summary, [role=button], a, input, .card"),
+    close = () => (body.hasAttribute("data-drawer") ? drawer(false) : ui.at != null ? toLive() : isNarrow()
+    ? pane("run") : target.blur());
+  const act = TABS[pressed] ? () => openTab(TABS[pressed]) : { j: () => byStep(1), k: () => byStep(-1),
+    "[": () => byRun(-1), "]": () => byRun(1), ",": () => byChange(-1), ".": () => byChange(1), "?": showKeys,
+    Escape: close,
+    w: () => (isNarrow() && pane("inbox"), focusNext()), "/": () => (isNarrow() ? pane("runs") : innerWidth < 1120
+      && drawer(true), $("#find").focus()), " ": !onButton && play, Enter: !onButton && ui.step
+      && (() => (pane("step"), $("#step").focus())) }[pressed];
+  if (act) event.preventDefault(), act();
+}
+
+function byStep(way) {
+  const ids = stepIds(), at = ids.indexOf(ui.step), id = ids[at < 0 ? 0 : at + way], before = body.dataset.pane;
+  if (id) openStep(id), isNarrow() && pane(before), reveal(id);
+}
+
+function byRun(way) {
+  const ids = listed().map(([id]) => id), id = ids[ids.indexOf(ui.run) + way];
+  if (id) openRun(id);
+}
+
+function showKeys() {
+  draw($("#keys"), h("h2", "Keys"),
+    h("dl", Object.entries(KEYS).map(([keys, text]) => [h("dt", keys.split(" ").map((one) => h("kbd", one))),
+    h("dd", text)])), h("button", { onclick: () => $("#keys").close() }, "Close"));
+  $("#keys").showModal();
+}
+
+// --- begin
+
+function begin() {
+  const query = new URLSearchParams(location.search);
+  if (location.hash.length > 1) sessionStorage.setItem("vibe", location.hash.slice(1));
+  Object.assign(ui, { run: asked ?? "", step: query.get("step") ?? "" });
+  onRows(show, (state, text) => Object.assign($("#conn"), { className: state, textContent: text }));
+  pane(ui.step ? "step" : "run");
+  openTab(Object.values(TABS).find((one) => one === query.get("tab")) ?? "graph");
+  Object.assign($("#find"), { oninput: find });
+  $("#keysbutton").onclick = showKeys;
+  $("#bell").onclick = ring;
+  $("#sound").onclick = ({ currentTarget }) => currentTarget.setAttribute("aria-pressed",
+    String((ui.sound = !ui.sound)));
+  addEventListener("keydown", key);
+  addEventListener("resize", () => (fit(), changed("all")));
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) return later("rest", REST_MS, () => ui.release || disconnect());
+    clearTimeout(timers.rest);
+    connect();
+  });
+  setInterval(() => {
+    if (!document.hidden && document.hasFocus()) localStorage.setItem("vibe seen", Date.now());
+    showClocks();
+    if (isLive()) changed("head", "timeline");
+  }, 1000);
+  connect();
+}
+begin();
+export { stats, ui, seek };

@@ -1,0 +1,282 @@
+"""The dashboard's page in Chromium: it follows real runs, answers what they ask, and shows what they did.
+
+Covers ``vibe.dashboard``.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.e2e.chromium import PROGRAM, Browser, Page, chromium
+from tests.e2e.conftest import VibeCommand, command_step
+
+WritePlan = Callable[..., str]
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium on this machine")
+
+GOAL = "Give textkit slugify() <img src=x onerror=alert(1)> \u202e and publish it"
+HTML = "<b>bold</b><script>alert(1)</script>"
+QUESTION = {"question": "How strict may the rule be?", "options": [{"label": "ASCII only"}, {"label": "Any letter"}]}
+WHERE = {
+    "id": "where",
+    "question": "Where should it go?",
+    "options": [{"id": "staging", "label": "Staging first"}, {"id": "registry", "label": "The registry"}],
+}
+CHECK = "test -e mended || { touch mended; echo red; exit 1; }"
+
+
+def agent(step_id: str, title: str, *after: str, **fields: Any) -> dict[str, Any]:
+    return {"id": step_id, "title": title, "mode": "code", "prompt": "Go.", "depends_on": list(after), **fields}
+
+
+STEPS = (
+    command_step("survey", "echo looked"),
+    agent("slugify", f"Write slugify() {HTML}", "survey", verify=[CHECK]),
+    agent("audit", "Audit the rule", "survey", mode="research"),
+    agent("publish", "Publish it", "survey"),
+    command_step("mirror", "exit 7", depends_on=["survey"], on_failure="continue"),
+    command_step(
+        "stage", "echo staged > staged.txt", depends_on=["audit"], decision="where", when={"where": ["staging"]}
+    ),
+    command_step(
+        "ship", "echo shipped > shipped.txt", depends_on=["audit"], decision="where", when={"where": ["registry"]}
+    ),
+    command_step("notes", "cat staged.txt", depends_on=["slugify", "stage", "ship", "publish", "mirror"]),
+)
+WRITE = {
+    "name": "write_file",
+    "arguments": {"path": "slugs.py", "content": "import re\n\n\ndef slugify():\n    pass\n"},
+}
+SHELL = {"name": "bash", "arguments": {"command": "touch published"}}
+ASK = {"name": "ask_user_question", "arguments": {"questions": [QUESTION]}}
+SCRIPT = {
+    "agents": {
+        "slugify": {"turns": [{"text": HTML, "tool_calls": [WRITE]}, {"text": "written"}, {"text": "mended"}]},
+        "audit": {"turns": [{"tool_calls": [ASK]}, {"text": "strict"}]},
+        "publish": {"turns": [{"tool_calls": [SHELL]}, {"text": "published"}]},
+    }
+}
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with chromium(tmp_path_factory.mktemp("chromium")) as running:
+        yield running
+
+
+@pytest.fixture
+def links(vibe: VibeCommand) -> dict[str, Any]:
+    """A dashboard that may act."""
+    return served(vibe, "--control", "--name", "ana")
+
+
+def served(vibe: VibeCommand, *words: str) -> dict[str, Any]:
+    process = vibe.start("dashboard", "--web", "--output", "json", *words)
+    assert process.stdout is not None
+    return json.loads(process.stdout.readline())
+
+
+def started(vibe: VibeCommand, write_plan: WritePlan) -> subprocess.Popen[bytes]:
+    vibe.replay(SCRIPT)
+    return vibe.start("plan", "run", write_plan(*STEPS, goal=GOAL, decisions=[WHERE]), "--wait", "--approve", "edits")
+
+
+def status(step_id: str, *statuses: str) -> str:
+    return " || ".join(f"document.querySelector('#dag [data-step={step_id}][data-status={one}]')" for one in statuses)
+
+
+def card(kind: str) -> str:
+    return f"[...document.querySelectorAll('article.card')].find((one) => one.textContent.startsWith('{kind}'))"
+
+
+def is_quiet(page: Page) -> None:
+    """Nothing was said to the console, and nothing but code can be scrolled sideways."""
+    assert page.run("document.documentElement.scrollWidth <= innerWidth && document.body.scrollWidth <= innerWidth")
+    wide = page.run(
+        "[...document.querySelectorAll('body *')].filter((one) => one.scrollWidth > one.clientWidth + 1 &&"
+        "['auto', 'scroll'].includes(getComputedStyle(one).overflowX) && !one.matches('#graph, pre, .df')"
+        "&& one.clientWidth).map((one) => one.className || one.id)"
+    )
+    assert wide == []
+    assert page.said == []
+
+
+def by_mouse(page: Page, kind: str, words: str) -> None:
+    page.wait(card(kind))
+    page.run(f"{card(kind)}.dataset.mine = '{kind}'")
+    page.wait(f"performance.now() - {card(kind)}.since > 500")
+    button = f"[...{card(kind)}.querySelectorAll('.acts button')].find((one) => one.textContent.startsWith('{words}'))"
+    page.run(f"{button}.dataset.mine = '{kind}'")
+    page.click(f"button[data-mine={kind}]")
+    page.wait(f"!({card(kind)})", 5)
+
+
+def by_key(page: Page, kind: str, key: str) -> None:
+    page.wait(card(kind))
+    page.wait(f"performance.now() - {card(kind)}.since > 500")
+    for _ in range(3):
+        page.press("w")
+        if page.run(f"document.activeElement === {card(kind)}"):
+            break
+    page.press(key)
+    page.wait(f"!({card(kind)})", 5)
+
+
+def test_all_that_a_run_asks_is_answered_with_the_mouse(
+    vibe: VibeCommand, write_plan: WritePlan, links: dict[str, Any], browser: Browser
+) -> None:
+    run = started(vibe, write_plan)
+    page = browser.page()
+    page.look(1200, 860)
+    page.open(links["url"])
+
+    by_mouse(page, "Question", "ASCII only")
+    by_mouse(page, "Permission", "Once")
+    page.wait("document.querySelector('form[data-request]')")
+    by_mouse(page, "Decision", "Staging first")
+    page.wait(status("notes", "completed"))
+
+    assert run.wait(60) == 0
+    assert (vibe.workdir / "published").exists()
+    assert (vibe.workdir / "staged.txt").exists()
+    page.wait("document.querySelector('#head [data-figure=steps] b').textContent === '6 / 8'")
+    assert page.wait("document.querySelector('#head [data-figure=checks] b').textContent").startswith("1 ✓")
+    figures = page.run("[...document.querySelectorAll('#head [data-figure]')].map((one) => one.dataset.figure)")
+    assert figures == ["steps", "checks", "tokens", "cost", "time"]
+    page.click("#dag [data-step=slugify]")
+    page.wait("document.querySelector('#step [data-entry]')")
+    text = page.wait("document.querySelector('#step .body').textContent.includes('check') && document.body.innerText")
+    assert HTML in text
+    assert "<U+202E>" in text
+    assert page.run("document.querySelectorAll('img, script:not([src])').length") == 0
+    is_quiet(page)
+
+
+def test_all_that_a_run_asks_is_answered_by_keys_alone(
+    vibe: VibeCommand, write_plan: WritePlan, links: dict[str, Any], browser: Browser
+) -> None:
+    run = started(vibe, write_plan)
+    page = browser.page()
+    page.look(2000, 1200, dark=True)
+    page.open(links["url"])
+
+    by_key(page, "Question", "2")
+    by_key(page, "Permission", "1")
+    by_key(page, "Decision", "1")
+    page.wait(status("notes", "completed"))
+
+    assert run.wait(60) == 0
+    for key, shown in {"t": "timeline", "c": "changes", "l": "log", "g": "graph"}.items():
+        page.press(key)
+        page.wait(f"!document.querySelector('#{shown}').hidden && document.querySelector('#{shown}').childElementCount")
+    page.press("j", "j")
+    page.wait("document.querySelector('#step h2').textContent.startsWith('Write slugify')")
+    page.press("?")
+    page.wait("document.querySelector('#keys').open")
+    is_quiet(page)
+
+
+def test_a_phone_has_a_dock_and_hears_who_answered_elsewhere(
+    vibe: VibeCommand, write_plan: WritePlan, links: dict[str, Any], browser: Browser
+) -> None:
+    started(vibe, write_plan)
+    page = browser.page()
+    page.look(400, 860)
+    page.open(links["url"])
+
+    page.wait("document.querySelector('#dock .badge')?.textContent === '1'")
+    page.wait("document.querySelector('#outline [data-line=slugify] .done')")
+    is_quiet(page)
+    page.click("#dock [data-pane=inbox]")
+    request = page.wait(f"{card('Question')}.dataset.request")
+    low = page.run(
+        "[...document.querySelectorAll('button')].filter((one) => one.getClientRects().length &&"
+        "one.getBoundingClientRect().height < 44).map((one) => one.textContent)"
+    )
+    assert low == []
+    [plan] = vibe.plan_ids()
+    assert vibe("events", "answer", plan, request, "2", "--by", "ben").code == 0
+
+    page.wait(f"!({card('Question')})", 1)
+    assert "Any letter, by ben" in page.wait("document.querySelector('.settled').textContent")
+    page.wait("!document.querySelector('.settled')")
+    for pane in ("runs", "step", "run"):
+        page.click(f"#dock [data-pane={pane}]")
+        is_quiet(page)
+
+
+def test_a_page_that_only_looks_says_so_and_changes_nothing(
+    vibe: VibeCommand, write_plan: WritePlan, browser: Browser
+) -> None:
+    started(vibe, write_plan)
+    page = browser.page()
+    page.look(1200, 860)
+    page.open(served(vibe)["url"])
+
+    page.wait(card("Question"))
+    page.press("w", "1")
+    buttons = page.run("[...document.querySelectorAll('.acts button')].map((one) => one.disabled)")
+    assert buttons
+    assert all(buttons)
+    assert "--control" in page.run(f"{card('Question')}.textContent")
+    assert (
+        page.run(
+            "fetch('/api/requests/x', { method: 'POST', body: '{}', headers: { 'Content-Type':"
+            "'application/json', Authorization: 'Bearer ' + sessionStorage.vibe } }).then((r) => r.status)"
+        )
+        == 403
+    )
+    assert page.run(f"!!({card('Question')})")
+
+
+def test_at_an_earlier_time_steps_figures_and_requests_are_those_of_then(
+    vibe: VibeCommand, write_plan: WritePlan, links: dict[str, Any], browser: Browser
+) -> None:
+    run = started(vibe, write_plan)
+    page = browser.page()
+    page.look(1200, 860)
+    page.open(links["url"])
+    by_mouse(page, "Question", "ASCII only")
+    by_mouse(page, "Permission", "Once")
+    by_mouse(page, "Decision", "Staging first")
+    page.wait(status("notes", "completed"))
+    run.communicate(timeout=60)
+    events = vibe("events", "tail", *vibe.plan_ids(), "--from", "1", "--output", "json").lines
+    first, last = events[0]["ts"], events[-1]["ts"]
+
+    for part in range(1, 10):
+        at = first + (last - first) * part / 10
+        page.run(f"import('/replay.js').then((replay) => replay.seek({at}))")
+        page.wait("document.querySelector('#head .pill').textContent === 'replay'")
+        before = [event for event in events if event["ts"] <= at]
+        known = {step["id"]: "pending" for step in STEPS}
+        known |= {event["step_id"]: event["status"] for event in before if event["type"] == "plan.step"}
+        shown = page.run(
+            "new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(Object.fromEntries("
+            "[...document.querySelectorAll('#dag [data-step]')].map((one) => [one.dataset.step, one.dataset.status])))))) "
+        )
+        assert {name: one.replace("blocked", "pending") for name, one in shown.items()} == {
+            name: one.replace("blocked", "pending") for name, one in known.items()
+        }
+        done = sum(one == "completed" for one in known.values())
+        assert page.run("document.querySelector('#head [data-figure=steps] b').textContent") == f"{done} / 8"
+        asked = {event["request_id"] for event in before if event["type"] in {"approval.requested", "question.asked"}}
+        asked -= {event["request_id"] for event in before if event["type"] in {"approval.decided", "question.answered"}}
+        cards = page.run(
+            "[...document.querySelectorAll('.card')].filter((one) => !one.querySelector('form'))"
+            ".map((one) => one.dataset.request)"
+        )
+        assert set(cards) == asked
+        assert page.run("[...document.querySelectorAll('.card button.go')].every((one) => one.disabled)")
+    page.press("Escape")
+    page.wait("document.querySelector('#head .pill').textContent === 'completed'")
+    page.press(" ")
+    page.wait("document.querySelector('#head .pill').textContent === 'replay'")
+    page.press(" ")
+    page.press(",", "Escape")
+    page.wait("document.querySelector('#head .pill').textContent === 'completed'")
+    is_quiet(page)

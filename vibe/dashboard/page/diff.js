@@ -1,0 +1,115 @@
+// Diffs, and comments on their lines, which are kept here until they are sent.
+import { $, READ_ONLY, clockTime, count, h } from "./words.js";
+import { ask, isLive, step, stepPath, ui } from "./rows.js";
+
+const KIND = { "+": "add", "-": "del", " ": "ctx" }, loaded = new Map();
+let anchor = null;
+
+/** A unified diff as files of hunks, as the server gives those of a step. */
+function parse(text) {
+  const files = [{ path: "", hunks: [] }];
+  let hunk = null;
+  for (const line of text.split("\n")) {
+    const at = line.match(/^@@ -(\d+)(?:,\d+)? \+(\d+)/), name = line.match(/^\+\+\+ (?:b\/)?([^\t]*)/);
+    if (at) files.at(-1).hunks.push((hunk = { old: [+at[1]], new: [+at[2]], lines: [] }));
+    else if (line.startsWith("--- ")) hunk = null;
+    else if (name && !hunk) files.push({ path: name[1], hunks: [] });
+    else if (hunk && KIND[line[0]]) hunk.lines.push([line[0], line.slice(1)]);
+  }
+  return files.filter((file) => file.hunks.length);
+}
+
+/** The lines of a file with their kinds, sides and numbers. */
+const numbered = (file) => (file.hunks ?? []).flatMap((hunk) => {
+  let [a] = hunk.old, [b] = hunk.new;
+  return [{ kind: "hunk", text: `@@ −${hunk.old} +${hunk.new} @@` },
+    ...hunk.lines.map(([sign, text]) => ({ kind: KIND[sign], text,
+    side: sign === "-" ? "old" : "new", line: sign === "-" ? a++ : (a += sign === " ", b++) }))];
+});
+
+const lineOf = ({ kind, line, text }, comment) => h("div." + kind, comment && line
+  ? h("button", { "aria-label": `line ${line}, comment`, onclick: comment }, line) : h("i", line),
+    h("span", text || " "));
+export const small = (text) => h("div.df", parse(text).map((file) => [file.path && h("div.name", file.path),
+  numbered(file).map((line) => lineOf(line))]));
+
+const place = () => `vibe ${ui.run} ${ui.step}`;
+const comments = () => JSON.parse(localStorage.getItem(place()) ?? "[]");
+const keep = (list) => localStorage.setItem(place(), JSON.stringify(list));
+
+/** Show the net changes of the open step; they are asked for again when its files or its status change. */
+export async function showDiff(box, { files, status, attempt, worktree }) {
+  const key = place(), version = JSON.stringify([files, status, attempt, worktree?.status]), known = loaded.get(key);
+  if (known?.version === version) return known.reply && box.dataset.diff !== version && paint(box, version,
+    known.reply);
+  if ($("textarea", box)) return;
+  loaded.set(key, { version, reply: known?.reply });
+  if (!known) box.replaceChildren(h("p.empty", "Looking at what it changed."));
+  const reply = await ask(stepPath("diff"));
+  if (loaded.size > 20) loaded.clear();
+  loaded.set(key, { version, reply });
+  if (key === place() && ui.of === "changes") paint(box, version, reply);
+}
+
+function paint(box, version, reply) {
+  const again = () => paint(box, version, reply), open = comments().filter((one) => !one.sent),
+    isOver = step(ui.step)?.status !== "in_progress";
+  box.dataset.diff = version;
+  const send = async () => {
+    const said = await ask(stepPath("comments"), { comments: open.map(({ id, ...one }) => one), retry: isOver });
+    if (said.ok) keep(comments().map((one) => (open.some(({ id }) => id === one.id) ? { ...one,
+      sent: Date.now() / 1000 } : one)));
+    again();
+    $(".sends .told, .told", box).textContent = said.ok ? "" : said.message;
+  };
+  box.replaceChildren(h("p.note", reply.ok ? reply.note : reply.message),
+    ...(reply.files ?? []).map((file) => fileOf(file, again)), h("p.told", { role: "status" }));
+  if (reply.ok && !reply.files?.length) box.append(h("p.empty", "It changed no file."));
+  if (open.length) box.append(h("div.sends", isOver && h("p.note",
+    "The step has ended: with them it begins again, and what depends on it runs again."),
+    h("button.go", { disabled: !ui.control || !isLive(), title: ui.control ? "" : READ_ONLY, onclick: send },
+      isOver ? `Run it again with ${count(open.length, "comment")}`
+        : `Send ${count(open.length, "comment")} to its agent`)));
+}
+
+function fileOf(file, again) {
+  const said = comments().filter((one) => one.path === file.path), lines = numbered(file), body = h("div.df");
+  const facts = [file.status !== "modified" && file.status, file.binary && "binary",
+    file.cut && "only its beginning"].filter(Boolean).join(", ");
+  lines.forEach((line, at) => {
+    const element = lineOf(line, (event) => comment(event, { file, lines, at, element, again }));
+    body.append(element, ...said.filter((one) => one.side === line.side && one.to === line.line).map((one) =>
+      h("section.said", one.line < one.to && `${one.line} to ${one.to}: `, one.text,
+      one.sent ? h("small", `sent ${clockTime(one.sent)}`) : h("button.bare",
+        { onclick: () => (keep(comments().filter(({ id }) => id !== one.id)), again()) }, "Remove"))));
+  });
+  return h("section.file", { "aria-label": file.path },
+    h("header", h("b", file.old && file.old !== file.path ? `${file.old} → ${file.path}` : file.path),
+    h("span.dim", facts),
+    h("span.added", `+${file.added ?? 0}`), h("span.bad", `−${file.removed ?? 0}`)), body);
+}
+
+/** Open a box under a line; with Shift it is about all lines from the one before. */
+function comment({ shiftKey }, { file, lines, at, element, again }) {
+  const start = shiftKey && anchor?.file === file ? Math.min(anchor.at, at) : at, { side } = lines[at];
+  const picked = lines.slice(start, at + 1).filter((one) => one.side === side), body = element.parentNode;
+  anchor = { file, at };
+  const text = h("textarea", { rows: 2, "aria-label": `Comment on ${file.path}, line ${lines[at].line}` });
+  const close = () => (box.remove(), $("button", element).focus());
+  const add = () => {
+    if (!text.value.trim()) return close();
+    keep([...comments(), { id: crypto.randomUUID(), path: file.path, side, line: picked[0].line, to: picked.at(-1).line,
+      quote: picked.map((one) => one.text).join("\n"), text: text.value.trim() }]);
+    again();
+  };
+  text.onkeydown = (event) => {
+    if (event.key === "Escape") close();
+    else if (event.key === "Enter" && !event.shiftKey) event.preventDefault(), add();
+  };
+  const box = h("section.say", picked.length > 1 && h("small", `lines ${picked[0].line} to ${picked.at(-1).line}`),
+    text,
+    h("span.acts", h("button", { onclick: close }, "Cancel"), h("button.go", { onclick: add }, "Add comment")));
+  $(".say", body)?.remove();
+  element.after(box);
+  text.focus();
+}

@@ -1,0 +1,162 @@
+// The plan, drawn: a box a step, or a cell where many are one box; on a narrow page an outline in plan order.
+import { $, MARK, ORDER, TONE, WORD, count, cut, draw, figure, h, s, seconds, tick, words } from "./words.js";
+import { counts, step, stepIds, steps, tables, ui } from "./rows.js";
+
+const LEAST = 0.7, MOST = 1.25, BOX = 196, CELL = 9;
+const nodes = new Map(), edges = new Map(), lines = new Map(), groups = new Map(), stale = new Set();
+let drawn = null, timer = 0;
+export const isNarrow = () => innerWidth < 760;
+
+/** Draw what changed; `openStep` is called with the step that is chosen. */
+export function showGraph(keys, openStep) {
+  const layout = tables.run.get("layout");
+  if (layout !== drawn || keys.has("layout")) drawAll(layout, openStep);
+  if (keys.has("all") || keys.has("layout")) {
+    showOutline(openStep);
+    for (const [id, row] of steps()) paint(id, row);
+  } else for (const key of keys) if (key.startsWith("step:")) paint(key.slice(5), step(key.slice(5)));
+}
+
+function drawAll(layout, openStep) {
+  const dag = $("#dag");
+  for (const map of [nodes, edges, groups]) map.clear();
+  dag.replaceChildren();
+  if (!(drawn = layout)?.boxes) return;
+  dag.setAttribute("viewBox", `0 0 ${layout.width} ${layout.height}`);
+  for (const [from, to, d] of layout.edges ?? []) {
+    const edge = s("path.edge", { d, "data-from": from, "data-to": to });
+    edges.set(to, [...(edges.get(to) ?? []), edge]);
+    dag.append(edge);
+  }
+  for (const [id, [x, y, width, height, members]] of Object.entries(layout.boxes)) {
+    const node = members ? drawGroup(id, width, height, members) : drawBox(id, width, height);
+    node.setAttribute("transform", `translate(${x} ${y})`);
+    dag.append(node);
+  }
+  const choose = ({ target }) => {
+    const members = groups.get(target.closest("[data-group]")?.dataset.group)?.members ?? [];
+    const id = target.closest("[data-step]")?.dataset.step ?? members.find((one) =>
+      MARK[step(one)?.status] !== "✓") ?? members[0];
+    if (id) openStep(id);
+  };
+  dag.onclick = choose;
+  dag.onkeydown = (event) => event.key === "Enter" && choose(event);
+  fit();
+}
+
+function drawBox(id, width, height) {
+  const text = (kind, x, y) => s("text." + kind, { x, y }), parts = { title: s("title"), mark: text("gl", 19, 20.5),
+    name: text("ti", 12, 41), line: text("ln", 12, 55), checks: s("g") }, at = { cx: 19, cy: 20, r: 8 };
+  const node = s("g", { "data-step": id, tabindex: 0, role: "button" }, parts.title,
+    s("rect.box", { width, height, rx: 10 }),
+    s("circle.dot", at), s("circle.spin", { ...at, "stroke-dasharray": "14 40" }), parts.mark,
+      s("text.id", { x: 34, y: 24.5 }, cut(id, 17)),
+    parts.name, parts.line, parts.checks);
+  nodes.set(id, { node, parts });
+  return node;
+}
+
+function drawGroup(id, width, height, members) {
+  const columns = Math.floor((width - 24) / CELL), told = s("text.ln", { x: width - 12, y: 22, "text-anchor": "end" });
+  const node = s("g", { "data-group": id, tabindex: 0, role: "button" }, s("rect.box", { width, height, rx: 10 }),
+    s("text.id", { x: 12, y: 22 }, count(members.length, "step")), told, members.map((member, at) => {
+      const cell = s("rect.cell", { "data-step": member, x: 12 + (at % columns) * CELL,
+        y: 33 + Math.floor(at / columns) * CELL,
+        width: 7, height: 7 });
+      nodes.set(member, { node: cell, group: id });
+      return cell;
+    }));
+  groups.set(id, { node, members, told });
+  return node;
+}
+
+/** Have the drawing fit its column, down to where it can be read no more; then it scrolls. */
+export function fit() {
+  const sheet = $("#graph"), { width, height } = drawn ?? {};
+  if (!width || !sheet.clientWidth) return;
+  const scale = Math.min(MOST, Math.max(LEAST, Math.min((sheet.clientWidth - 26) / width,
+    (sheet.clientHeight - 44) / height)));
+  $("#dag").setAttribute("width", Math.round(width * scale));
+  $("#dag").setAttribute("height", Math.round(height * scale));
+}
+
+const set = (element, text) => element.textContent !== text && (element.textContent = text);
+
+function paint(id, row) {
+  const { node, parts, group } = nodes.get(id) ?? {};
+  if (!row) return;
+  if (lines.has(id)) paintLine(id, row);
+  if (!node) return;
+  if (node.dataset.status !== row.status) {
+    node.setAttribute("data-status", row.status);
+    for (const edge of edges.get(group ?? id) ?? []) edge.setAttribute("data-now", row.status);
+    if (group) recount(group);
+  }
+  node.classList.toggle("asks", !!row.asks);
+  node.classList.toggle("selected", id === ui.step);
+  if (!parts) return;
+  node.classList.toggle("fresh", ui.fresh.has(id));
+  const checks = row.checks ?? [], red = checks.filter((one) => one[1] === "failed").length, isNew = ui.fresh.has(id)
+    ? ", new" : "";
+  node.setAttribute("aria-label",
+    `${id}: ${row.title}, ${statusWords(row)}${red ? `, ${count(red, "check")} red` : ""}${isNew}`);
+  set(parts.title, `${id}: ${row.title}`);
+  set(parts.mark, row.asks ? "?" : MARK[row.status] ?? "");
+  set(parts.name, cut(row.title ?? "", 29));
+  set(parts.line, cut(lineOf(row), 33));
+  draw(parts.checks, checks.slice(0, 6).map(([, status], at) =>
+    s("rect.pip." + (TONE[status] ?? ""), { x: BOX - 20 - at * 11, y: 16, width: 8, height: 8 })));
+}
+
+function recount(group) {
+  stale.add(group);
+  timer ||= setTimeout(() => {
+    timer = 0;
+    for (const { node, members, told } of [...stale].map((id) => groups.get(id)).filter(Boolean)) {
+      const all = counts(members.map((id) => [id, step(id) ?? {}]));
+      set(told, ORDER.slice(0, 6).filter((one) => all[one]).map((one) => `${all[one]} ${WORD[one]}`).join(", ")
+        || "to do");
+      node.setAttribute("aria-label", `${count(members.length, "step")}: ${told.textContent}`);
+    }
+    stale.clear();
+  }, 200);
+}
+
+export const statusWords = (row) => (row.asks ? "waits for you" : WORD[row.status]) + (row.tolerated ? ", tolerated"
+  : "");
+
+/** One line: what a step does now, or what it came to. */
+export function lineOf(row) {
+  if (row.asks) return row.status === "needs_decision" ? "waits for a decision" : "waits for your answer";
+  if (row.status === "in_progress") return row.doing || "running";
+  const { for: what, steps: whose = [] } = row.waits ?? {};
+  if (what && row.status === "pending") return `waits for ${[what, ...whose].join(" ")}`;
+  return words(row.duration_s != null && row.status !== "pending" && seconds(row.duration_s), row.tokens
+    && figure(row.tokens) + " tok",
+    row.attempt > 1 && `attempt ${row.attempt}`, row.tolerated && "tolerated", row.reused && "done before",
+      row.worktree?.status)
+    || (row.status === "pending" || row.status === "blocked" ? row.mode ?? "" : WORD[row.status]);
+}
+
+function showOutline(openStep) {
+  lines.clear();
+  if (isNarrow()) for (const id of stepIds()) lines.set(id,
+    h("button.line", { "data-line": id, onclick: () => openStep(id) }));
+  $("#outline").replaceChildren(...lines.values());
+}
+
+const paintLine = (id, row) => draw(lines.get(id), tick(row.asks ? "needs_decision" : row.status), h("div", h("b", id),
+  h("p", lineOf(row))),
+  h("span", (row.checks ?? []).map((one) => MARK[one[1]] ?? "·").join("")));
+
+export const showLegend = (all = counts()) => draw($("#legend"), ORDER.filter((one) => all[one]).map((one) =>
+  h("span", { "data-key": one }, h("i.s-" + one), `${all[one]} ${WORD[one]}`)));
+
+/** Dim the steps that what is looked for does not name. */
+export function dim(text) {
+  const isNamed = (id) => !text || `${id} ${step(id)?.title} ${WORD[step(id)?.status]}`.toLowerCase().includes(text);
+  for (const [id, { node }] of nodes) node.classList.toggle("dimmed", !isNamed(id));
+  for (const [id, line] of lines) line.hidden = !isNamed(id);
+}
+export const reveal = (id) => (lines.get(id) ?? nodes.get(id)?.node)?.scrollIntoView({ block: "nearest",
+  inline: "nearest" });

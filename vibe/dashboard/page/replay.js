@@ -1,0 +1,67 @@
+// What happened, once more: the slider, and one change after the other.
+import { $, TONE, draw, h, s, seconds } from "./words.js";
+import { changed, clock, head, historyOf, rowsOf, stepIds, ui } from "./rows.js";
+import { scale } from "./timeline.js";
+
+const SHORTEST = 6, LONGEST = 20, PLACES = 1000, MOST_STEPS = 300;
+let playing = 0;
+
+export function showReplay(withTicks) {
+  const row = head(), box = $("#replay");
+  if (!row?.started_at || row.kind === "conversation") return box.replaceChildren();
+  const map = scale(), slider = $("input", box) ?? build(box), passed = seconds((ui.at ?? map.to) - map.from),
+    text = `${passed} of ${seconds(map.to - map.from)}`;
+  if (withTicks && stepIds().length <= MOST_STEPS) showTicks($("svg", box), map);
+  slider.value = ui.at == null ? PLACES : map.place(ui.at) * PLACES;
+  slider.style.setProperty("--p", slider.value / (PLACES / 100) + "%");
+  slider.setAttribute("aria-valuetext", ui.at == null ? "now" : text);
+  $(".when", box).textContent = text;
+  Object.assign($(".live", box), { disabled: ui.at == null, textContent: row.live ? "Live" : "End" });
+  $(".play", box).textContent = playing ? "Pause" : "Play";
+}
+
+function build(box) {
+  const slider = h("input", { type: "range", min: 0, max: PLACES, "aria-label": "Time", oninput: () => (stop(),
+    seek(+slider.value >= PLACES ? null : scale().time(slider.value / PLACES))) });
+  box.replaceChildren(h("button.play", { onclick: play }, "Play"),
+    h("div.wrap", s("svg", { preserveAspectRatio: "none", viewBox: `0 0 ${PLACES} 26` }), slider), h("span.when"),
+    h("button.live.bare", { onclick: toLive }, "Live"));
+  return slider;
+}
+
+function showTicks(svg, map) {
+  const ends = stepIds().flatMap((id) => historyOf(id).filter(([, status]) => ["completed", "failed",
+    "needs_decision"].includes(status)));
+  const all = [...ends, ...rowsOf("answered:").map(([, row]) => [row.answered_at, "needs_decision"])];
+  draw(svg, all.map(([time, status]) => s("rect." + TONE[status], { x: (map.place(time) * PLACES).toFixed(1), y: 19,
+    width: 2.4, height: 6 })));
+}
+
+/** Show the run as it stood at a time; null: as it is. */
+export function seek(time) {
+  ui.at = time == null ? null : Math.max(head()?.started_at ?? 0, time);
+  changed("all");
+}
+export const stop = () => (clearInterval(playing), (playing = 0));
+export const toLive = () => (stop(), seek(null));
+
+export function play() {
+  if (!head()?.started_at) return;
+  if (playing) return stop(), changed("head");
+  const map = scale(), from = ui.at == null ? 0 : map.place(ui.at), began = performance.now(), whole = Math.min(LONGEST,
+    Math.max(SHORTEST, map.to - map.from));
+  playing = setInterval(() => {
+    const place = from + (performance.now() - began) / 1000 / whole;
+    if (place < 1) seek(map.time(place));
+    else toLive();
+  }, 60);
+}
+
+/** Go one change back (-1) or on (1). */
+export function byChange(way) {
+  const times = stepIds().flatMap((id) => historyOf(id).map(([time]) => time)).sort((a, b) => a - b),
+    at = ui.at ?? clock();
+  const next = way < 0 ? times.findLast((time) => time < at) : times.find((time) => time > at);
+  stop();
+  if (next != null || way > 0) seek(next ?? null);
+}

@@ -1,0 +1,170 @@
+// The rows as the server tells them, the stream that brings them, and what they were at an earlier time.
+export const tables = { board: new Map(), run: new Map(), step: new Map() };
+export const ui = { run: "", step: "", tab: "graph", of: "transcript", find: "", at: null, control: false,
+  fresh: new Set(),
+  others: new Map() };
+export const stats = { patches: 0, characters: 0, frames: 0 };
+let dirty = new Set(), isQueued = false, last = "", open = null, skew = 0, sorted = null, show = null, said = null;
+
+export const clock = () => Date.now() / 1000 + skew;
+export const head = () => tables.run.get("head");
+export const isLive = () => ui.at == null && !!head()?.live;
+export const onRows = (rows, state) => ([show, said] = [rows, state]);
+
+export function changed(...keys) {
+  for (const key of keys) dirty.add(key);
+  if (isQueued) return;
+  isQueued = true;
+  const now = () => {
+    const keys = dirty;
+    [dirty, isQueued] = [new Set(), false];
+    stats.frames++;
+    show(keys);
+  };
+  if (document.hidden) setTimeout(now, 500);
+  else requestAnimationFrame(now);
+}
+
+function merge({ table: name, whole, gone = [], set = {}, append = {} }) {
+  const table = tables[name], mark = (key) => dirty.add(name === "board" ? name : key);
+  if (whole) table.clear();
+  if (whole) dirty.add({ board: "board", run: "all", step: "entries" }[name]);
+  for (const key of gone) table.delete(key) && mark(key);
+  for (const [key, fields] of Object.entries(set)) {
+    const row = table.get(key) ?? {};
+    if (!table.has(key) && !whole && key.startsWith("step:")) ui.fresh.add(key.slice(5));
+    table.set(key, Object.assign(row, fields));
+    for (const field in fields) if (fields[field] === null) delete row[field];
+    mark(key);
+  }
+  for (const [key, text] of Object.entries(append)) {
+    const row = table.get(key);
+    if (row) row.text = (row.text ?? "") + text;
+    mark(key);
+  }
+  if (whole || gone.length || Object.values(set).some((fields) => "n" in fields)) sorted = null;
+}
+
+/** Take one event whole: its id counts only once all its patches do. */
+function frame(text) {
+  const event = {};
+  for (const line of text.split("\n")) {
+    const [, name, value] = line.match(/^(\w+): (.*)$/) ?? [];
+    if (name) event[name] = value;
+  }
+  const told = event.data && JSON.parse(event.data);
+  if (event.event === "now") {
+    skew = told.now - Date.now() / 1000;
+    if (ui.control !== told.control) dirty.add("all");
+    ui.control = told.control;
+  } else if (told) {
+    stats.patches++;
+    stats.characters += event.data.length;
+    told.forEach(merge);
+  }
+  last = event.id ?? last;
+  changed();
+}
+
+const authorization = () => ({ Authorization: "Bearer " + (sessionStorage.getItem("vibe") ?? "") });
+
+/** Read the stream of the open run and step, again and again, until another call. */
+export async function connect() {
+  disconnect();
+  const mine = (open = new AbortController());
+  for (let tries = 0; open === mine; tries++) {
+    try {
+      const query = new URLSearchParams({ run: ui.run, step: ui.step, after: last });
+      const reply = await fetch("/api/stream?" + query, { headers: authorization(), signal: mine.signal,
+        cache: "no-store" });
+      if (reply.status === 401) return said("off", "open the link that vibe printed");
+      if (reply.status === 404 && ui.run) return said("off", "no such run");
+      if (!reply.ok) throw new Error(reply.status);
+      said("on", "live");
+      tries = 0;
+      const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
+      for (let rest = "", read; !(read = await reader.read()).done;) {
+        const parts = (rest + read.value).split("\n\n");
+        rest = parts.pop();
+        parts.forEach(frame);
+      }
+    } catch {
+      if (mine.signal.aborted) return;
+    }
+    said("off", "reconnecting");
+    await new Promise((done) => setTimeout(done, Math.min(5000, 250 * 2 ** tries)));
+  }
+}
+export const disconnect = () => (open?.abort(), (open = null));
+
+/** Ask the server; returns what it said, and `ok`. */
+export async function ask(path, body) {
+  const post = body && { method: "POST", body: JSON.stringify({ command_id: crypto.randomUUID(), ...body }) };
+  const headers = { ...authorization(), ...(body && { "Content-Type": "application/json" }) };
+  try {
+    const reply = await fetch(path, { ...post, headers, cache: "no-store" });
+    return { message: `the server says ${reply.status}`, ...(await reply.json().catch(() => ({}))), ok: reply.ok };
+  } catch {
+    return { ok: false, message: "the server can't be reached" };
+  }
+}
+const path = (...parts) => "/api/runs/" + [ui.run, ...parts].map(encodeURIComponent).join("/");
+export const stepPath = (...parts) => path("steps", ui.step, ...parts);
+export async function command(type, fields = {}) {
+  const reply = await ask(path("commands"), { type, ...fields });
+  if (!reply.ok) said("bad", reply.message);
+  return reply.ok;
+}
+
+export const rowsOf = (prefix, table = tables.run) => [...table].filter(([key]) => key.startsWith(prefix))
+  .map(([key, row]) => [key.slice(prefix.length), row]);
+export const stepIds = () => (sorted ??= rowsOf("step:").sort((a, b) => (a[1].n ?? 0) - (b[1].n ?? 0)).map(([id]) =>
+  id));
+export const steps = () => stepIds().map((id) => [id, step(id)]);
+export const historyOf = (id) => tables.run.get("step:" + id)?.history ?? [];
+const ENDED = ["completed", "failed", "skipped", "cancelled"];
+export const hasEnded = (row) => ENDED.includes(row?.status);
+
+/** A step as it stood at the time looked at: nothing that came later is in it. */
+export function step(id) {
+  const row = tables.run.get("step:" + id), all = row?.history ?? [];
+  if (!row || ui.at == null) return row;
+  const history = all.filter(([time]) => time <= ui.at), [, status = "pending", attempt] = history.at(-1) ?? [];
+  const checks = (row.checks ?? []).map((one) => (one[5] != null && one[5] <= ui.at ? one : [one[0], "none", 0, 0, 0]));
+  const asks = requests().some(([, one]) => one.step === id), { reason, tolerated, tokens, cost_usd, files, worktree,
+    summary, duration_s } = row;
+  const { n, title, mode, depends_on, order, max_tokens } = row, then = { n, title, mode, depends_on, order,
+    max_tokens };
+  const final = history.length === all.length && hasEnded(row) && { reason, tolerated, tokens, cost_usd, files,
+    worktree, summary, duration_s };
+  return { ...then, ...final, history, checks, status, attempt, asks };
+}
+
+/** The requests that were open at the time looked at, oldest first. */
+export function requests() {
+  const then = ui.at == null ? [] : rowsOf("answered:").filter(([, row]) => ui.at < row.answered_at);
+  return [...rowsOf("request:"), ...then].filter(([, row]) => ui.at == null || row.asked_at <= ui.at).sort((a,
+    b) => a[1].asked_at - b[1].asked_at);
+}
+
+export function counts(list = ui.at != null && steps()) {
+  const all = list ? {} : { ...head()?.counts };
+  for (const [, row] of list || []) all[row.status] = (all[row.status] ?? 0) + 1;
+  all.pending = (all.pending ?? 0) + (all.blocked ?? 0);
+  return all;
+}
+
+/** The entries of the open step up to the time looked at; a call that ran then has no outcome yet. */
+export function entries() {
+  const list = rowsOf("entry:", tables.step).filter(([, row]) => ui.at == null || row.ts <= ui.at);
+  return list.map(([key, row]) => {
+    const { n, kind, ts, tool, words, command, purpose } = row, isLater = ui.at != null && kind === "call"
+      && ts + (row.duration_s ?? 0) > ui.at;
+    return [key, isLater ? { n, kind, ts, tool, words, command, purpose, status: "running" } : row];
+  }).sort((a, b) => a[1].ts - b[1].ts || a[1].n - b[1].n);
+}
+
+export function forget() {
+  for (const one of [tables.run, tables.step, ui.fresh]) one.clear();
+  sorted = null;
+}

@@ -1,0 +1,157 @@
+// The open step: how it stands, its transcript, its changes, its details; and the transcript of a conversation.
+import { $, $$, READ_ONLY, TONE, WORD, clockTime, count, cut, draw, figure, h, money, pill, seconds, sure, tick,
+  words } from "./words.js";
+import { ask, changed, command, entries, hasEnded, head, isLive, rowsOf, step, stepPath, tables, ui } from "./rows.js";
+import { showDiff, small } from "./diff.js";
+import { statusWords } from "./graph.js";
+
+const OPEN = new Set(["writing", "queued", "running", "error", "denied"]), NONE = "It printed nothing.";
+let older = { of: "", rows: [] };
+
+/** Show what changed of the open step. */
+export function showStep(keys) {
+  const box = $("#step"), row = ui.step && step(ui.step), isNew = box.dataset.step !== ui.step;
+  if (!row) return box.replaceChildren(h("p.empty", "Choose a step to see what its agent reads, says and does.")),
+    delete box.dataset.step;
+  if (isNew) box.replaceChildren(h("header.hd"), h("div.tabs", { role: "tablist" }), h("div.body", { tabindex: 0 }),
+    sayForm((text) => command("steer", { step_id: ui.step, text })));
+  box.dataset.step = ui.step;
+  const list = entries(), body = $(".body", box), isOther = isNew || body.dataset.of !== ui.of;
+  showHead($(".hd", box), row, list);
+  showTabs($(".tabs", box), row, list);
+  permit($(".say-form", box), isLive() && !hasEnded(row) && !row.order?.command);
+  if (isOther) body.replaceChildren(), delete body.dataset.diff;
+  body.dataset.of = ui.of;
+  if (ui.of === "transcript") showTranscript(body, keys, isOther, row.order?.command ? "A command; it has not run yet."
+    : "Its agent has not begun.");
+  else if (ui.of === "details") showDetails(body, row);
+  else if (ui.at == null) showDiff(body, row);
+  else draw(body, h("p.empty", "Changes are those of now: leave the replay to see them."));
+}
+
+function permit(box, isShown) {
+  box.hidden = !isShown;
+  for (const one of $$("button, textarea", box)) Object.assign(one, { disabled: !ui.control, title: ui.control ? ""
+    : READ_ONLY });
+}
+
+function showHead(box, row, list) {
+  const output = new Map(list.filter(([, one]) => one.purpose === "verify").map(([, one]) => [one.command, one.text]));
+  const act = (action) => () => command("step_act", { step_id: ui.step, action }), props = { disabled: !ui.control,
+    title: ui.control ? null : READ_ONLY }, over = hasEnded(row);
+  const acts = isLive() && h("span.acts", over && row.status !== "completed" && h("button",
+    { ...props, onclick: act("retry") }, "Retry"), (!over || row.status === "failed") && sure("Skip", "Skip it?", props,
+    act("skip")),
+    row.status === "in_progress" && sure("Cancel", "Cancel it?", props, act("cancel")));
+  const said = { passed: "green", failed: "red", none: "not run yet" };
+  const checks = (row.checks ?? []).map(([name, status, runs, took, same, , why]) => h("details.check",
+    { "data-key": name }, h("summary", tick(status), h("code", { title: name }, name),
+    h("span", words(said[status] ?? status, runs > 1 && `run ${runs}`, same > 1 && `the same failure ${same} times`,
+      took && seconds(took)))), h("pre", output.get(name) || why || NONE)));
+  draw(box, h("div.row", pill(row.asks ? "ask" : TONE[row.status], statusWords(row)), h("span", row.mode),
+    row.attempt > 1 && h("span", `attempt ${row.attempt}`), acts), h("h2", row.title || ui.step),
+    row.status === "in_progress" && row.doing && h("p.doing", row.doing), over && row.status !== "completed"
+      && h("p.why", row.reason), checks.length > 0 && h("div.proof", checks));
+}
+
+function showTabs(box, row, list) {
+  const calls = list.filter(([, one]) => one.kind === "call" && one.purpose !== "verify").length;
+  draw(box, [["transcript", "Transcript", calls && count(calls, "call")], ["changes", "Changes", row.files?.length],
+    ["details", "Details"]].map(([name, label, number]) =>
+    h("button", { role: "tab", "aria-selected": String(ui.of === name), onclick: () => ((ui.of = name),
+      changed("tab")) }, label, number ? h("span.n", number) : "")));
+}
+
+/** A box that says something to an agent; `say` tells whether it was taken. */
+function sayForm(say) {
+  const text = h("textarea", { rows: 1, placeholder: "Say something to it", "aria-label": "Say something to it" });
+  const go = async (event) => {
+    event.preventDefault();
+    if (text.value.trim() && (await say(text.value.trim()))) text.value = "";
+  };
+  text.onkeydown = (event) => event.key === "Enter" && !event.shiftKey && go(event);
+  return h("form.say-form", { onsubmit: go }, text, h("button.go", { onclick: go }, "Send"));
+}
+
+/** Show a transcript: only entries that changed are made anew; who was at its end stays there. */
+function showTranscript(box, keys, isNew, none) {
+  const isAtEnd = isNew || box.scrollHeight - box.scrollTop - box.clientHeight < 60, all = isNew || keys.has("all")
+    || keys.has("entries");
+  const of = `${ui.run} ${ui.step}`, known = new Map($$(":scope > .e", box).map((one) => [one.dataset.entry, one]));
+  if (older.of !== of) older = { of, rows: [] };
+  let before = null;
+  const list = [...older.rows.filter(([key]) => ui.at == null && !tables.step.has("entry:" + key)), ...entries()];
+  for (const [key, row] of list) {
+    let node = known.get(key);
+    known.delete(key);
+    if (!node || all || keys.has("entry:" + key)) {
+      const fresh = entryOf(key, row), isSame = node?.dataset.key === fresh.dataset.key;
+      if (isSame) draw(node, ...fresh.childNodes), (node.className = fresh.className);
+      else node?.replaceWith(fresh);
+      node = isSame ? node : fresh;
+    }
+    const place = before ? before.nextSibling : box.firstChild;
+    if (node !== place) box.insertBefore(node, place);
+    before = node;
+  }
+  for (const node of [...known.values(), ...$$(".empty, .older", box)]) node.remove();
+  if (!list.length) box.append(h("p.empty", none));
+  const [agent, { first = 1 } = {}] = rowsOf("agent:", tables.step).find(([, row]) => row.first > 1) ?? [],
+    from = older.rows[0]?.[1].n ?? first;
+  if (from > 1 && ui.at == null) box.prepend(h("button.older", { onclick: async () => {
+    const { entries: rows = [] } = await ask(stepPath() + `?before=${from}&limit=200`);
+    older.rows.unshift(...rows.map((row) => [`${row.agent ?? agent}:${row.n}`, row]));
+    changed("entries");
+  } }, "Earlier entries"));
+  if (isAtEnd) box.scrollTop = box.scrollHeight;
+}
+
+function entryOf(key, row) {
+  const isBusy = ["streaming", "writing", "running", "queued"].includes(row.status), text = h("div.t", row.text),
+    isYou = row.name === "steer" || row.name === "prompt";
+  const who = isYou ? `${!row.by || ["user", "page"].includes(row.by) ? "You" : row.by} said` : row.n === 1 ? "Its task"
+    : "The host says";
+  const first = (row.text ?? "").replace(/^#.*\n+/gm, "").trim().split("\n")[0];
+  const inside = row.kind === "call" ? callOf(row) : row.kind === "note" ? row.text : row.kind !== "user" ? text
+    : h("details", { open: isYou }, h("summary", `${who}: `, !isYou && cut(first, 100)), text);
+  return h(`div.e.${row.kind}.${isBusy ? "streaming" : ""}`, { "data-entry": key,
+    "data-key": row.kind + (row.kind === "call" ? row.status : "") }, inside);
+}
+
+function callOf(row) {
+  const made = (row.files ?? []).map(([, added, removed]) => `+${added} −${removed}`).join(" ");
+  const facts = words(made, row.exit_code && `exit ${row.exit_code}`, row.duration_s > 0.05 ? seconds(row.duration_s)
+    : !["ok", "error"].includes(row.status) && row.status);
+  return h("details.call." + row.status, { open: OPEN.has(row.status) }, h("summary", tick(row.status),
+    h("code", row.purpose === "verify" ? `check  ${row.command}` : row.words || row.tool), h("span", facts)),
+    row.diff ? small(row.diff) : h("pre", row.text || row.written || NONE),
+      (row.output_files ?? []).map((file) => h("p.note", `all of it: ${file}`)));
+}
+
+function showDetails(box, row) {
+  const { order = {}, worktree: tree = {} } = row, agent = rowsOf("agent:", tables.step).at(-1)?.[1] ?? {},
+    list = (one) => (Array.isArray(one) ? one.join("\n") : one);
+  const limits = row.max_tokens && `, this attempt ${figure(row.used ?? 0)} of ${figure(row.max_tokens)}`;
+  const facts = { id: ui.step, after: list(row.depends_on) || "nothing", prompt: order.prompt, command: order.command,
+    decision: order.decision?.question, writes: list(order.writes), "if it fails": order.on_failure, model: agent.model,
+    folder: tree.folder || agent.folder, branch: tree.branch, worktree: tree.status && words(tree.status, tree.detail),
+      process: agent.pid, tokens: figure(row.tokens ?? 0) + (limits || ""), cost: row.cost_usd && money(row.cost_usd),
+    context: agent.context_limit && `${figure(agent.context_tokens)} of ${figure(agent.context_limit)}`,
+      turns: row.turns, took: row.duration_s && seconds(row.duration_s), summary: row.summary, files: list(row.files),
+    attempts: (row.history ?? []).map(([time, status, attempt]) =>
+      `${clockTime(time)}  ${WORD[status]}${attempt > 1 ? `, attempt ${attempt}` : ""}`).join("\n") };
+  draw(box, h("dl.kv", Object.entries(facts).filter(([, value]) => value).map(([name, value]) => [h("dt", name),
+    h("dd", value)])));
+}
+
+/** A run without a plan: its transcript takes the middle. */
+export function showTalk(keys) {
+  const box = $("#talk"), row = head(), isNew = box.dataset.run !== ui.run, isBusy = row.status === "active";
+  if (isNew) box.replaceChildren(h("div.body", { tabindex: 0 }),
+    h("div.acts", h("button", { onclick: () => command("interrupt") }, "Interrupt")),
+    sayForm((text) => command(head()?.status === "active" ? "steer" : "prompt", { text })));
+  box.dataset.run = ui.run;
+  permit($(".acts", box), isLive() && isBusy);
+  permit($(".say-form", box), isLive());
+  showTranscript($(".body", box), keys, isNew, "Nothing was said yet.");
+}

@@ -1,0 +1,128 @@
+// Steps over time, with idle time folded; the log of what was said; and which files were changed.
+import { $, WORD, clockTime, cut, draw, given, h, seconds, tick } from "./words.js";
+import { changed, clock, head, historyOf, rowsOf, step, stepIds, steps, ui } from "./rows.js";
+
+const ROW = 30, SPARE = 6, IDLE = 0.1, FOLDED = 0.02;
+const chosen = { kind: "", step: "" };
+let known = { key: "", map: null };
+
+/** The stretches of time in which no step ran, of a tenth of the whole and more. */
+function gapsOf(from, to) {
+  const busy = stepIds().flatMap((id) => historyOf(id).flatMap(([time, status], at, all) => (status === "in_progress"
+    ? [[time, all[at + 1]?.[0] ?? to]] : [])));
+  const gaps = [];
+  let at = from;
+  for (const [start, stop] of [...busy.sort((a, b) => a[0] - b[0]), [to, to]]) {
+    if (start - at > (to - from) * IDLE) gaps.push([at, start]);
+    at = Math.max(at, stop);
+  }
+  return gaps;
+}
+
+/** From time to a place between 0 and 1, and back; idle time is but a mark. */
+export function scale() {
+  const from = head()?.started_at ?? clock(), to = Math.max(from + 1, head()?.ended_at ?? clock());
+  const key = JSON.stringify([ui.run, Math.floor(to), head()?.counts]);
+  if (known.key === key) return known.map;
+  const gaps = gapsOf(from, to), busy = to - from - gaps.reduce((sum, [a, b]) => sum + b - a, 0),
+    short = (busy || to - from) * FOLDED;
+  const whole = busy + gaps.length * short;
+  const place = (time) => {
+    let x = Math.min(Math.max(time, from), to) - from;
+    for (const [a, b] of gaps) x -= Math.min(1, Math.max(0, (time - a) / (b - a))) * (b - a - short);
+    return x / whole;
+  };
+  const time = (x) => {
+    let [low, high] = [from, to];
+    for (let n = 0; n < 40; n++) [low, high] = place((low + high) / 2) < x ? [(low + high) / 2, high] : [low,
+      (low + high) / 2];
+    return high;
+  };
+  known = { key, map: { from, to, gaps, place, time } };
+  return known.map;
+}
+
+const placed = (element, left, width) => {
+  element.style.left = Math.min(99.7, left * 100) + "%";
+  if (width != null) element.style.width = Math.max(0.3, width * 100) + "%";
+  return element;
+};
+
+export function showTimeline(openStep) {
+  const box = $("#timeline"), map = scale(), first = Math.max(0, Math.floor(box.scrollTop / ROW) - SPARE);
+  const rows = steps().filter(([, row]) => row.history?.length).sort((a, b) => a[1].history[0][0] - b[1].history[0][0]);
+  box.onscroll = () => changed("timeline");
+  const asked = [...rowsOf("answered:"), ...rowsOf("request:")].map(([, row]) => row);
+  const lines = rows.slice(first, first + Math.ceil(box.clientHeight / ROW) + 2 * SPARE).map(([id, row], at) => {
+    const line = h("div.tl." + (id === ui.step ? "selected" : ""), { "data-key": id },
+      h("button.name", { title: row.title, onclick: () => openStep(id) }, id),
+      h("span.track", map.gaps.map(([a, b]) => placed(h("u", { title: `${seconds(b - a)} in which nothing ran` }),
+        map.place(a), FOLDED / 2)),
+        bars(row, map, asked.filter((one) => one.step === id))));
+    line.style.top = (first + at) * ROW + "px";
+    return line;
+  });
+  const sheet = h("div.tlrows", lines);
+  sheet.style.height = rows.length * ROW + "px";
+  const marks = [0, 0.25, 0.5, 0.75, 1].map((x) => placed(h("span", seconds(map.time(x) - map.from)), x));
+  draw(box, rows.length ? [h("div.axis", h("div", marks)), sheet] : h("p.empty", "Nothing has begun."));
+}
+
+function bars(row, map, asked) {
+  const until = ui.at ?? map.to, { history } = row, last = history.at(-1)[0];
+  const part = (kind, start, stop, title) => placed(h("i." + kind, { title: `${title}, ${seconds(stop - start)}` }),
+    map.place(start), map.place(stop) - map.place(start));
+  const ready = Math.max(map.from, ...(row.depends_on ?? []).map((id) => step(id)?.history?.at(-1)?.[0] ?? 0));
+  const start = history.find(([, status]) => status === "in_progress")?.[0];
+  return [start - ready > 0.5 && part("slot", ready, start, "waited for a slot or files"),
+    history.map(([time, status, attempt], at) => {
+    const [stop, next] = history[at + 1] ?? [until, "in_progress"];
+    if (status === "needs_decision") return part("wait", time, stop, "asked you");
+    return status === "in_progress" && part("s-" + (WORD[next] === "to do" ? "cancelled" : next), time, stop,
+      `attempt ${attempt}`);
+  }), asked.filter((one) => one.asked_at <= until).map((one) => part("wait", one.asked_at,
+    Math.min(until, one.answered_at ?? until), "waited for you")),
+  (row.checks ?? []).map(([name, status, , , , at]) => at <= until
+    && placed(h("b." + status, { title: `${name}: ${status}` }), map.place(at))),
+  row.duration_s != null && placed(h("em", seconds(row.duration_s)), Math.min(0.92, map.place(last)))];
+}
+
+export function showLog(openStep) {
+  const answers = rowsOf("answered:").map(([id, row]) => [id, { kind: "answer", ts: row.answered_at, step: row.step,
+    text: `${cut(row.summary ?? row.kind, 200)}: ${given(row)}` }]);
+  const ends = steps().flatMap(([id, { history = [], reason }]) => history.filter(([, status]) => status === "failed"
+    || status === "skipped")
+    .map(([ts, status]) => [id + ts, { kind: status, ts, step: id, text: [WORD[status],
+      reason].filter(Boolean).join(": ") }]));
+  const all = [...rowsOf("note:"), ...answers, ...ends].filter(([, row]) => ui.at == null || row.ts <= ui.at).sort((a,
+    b) => (b[1].ts ?? 0) - (a[1].ts ?? 0));
+  const some = all.filter(([, row]) => Object.keys(chosen).every((name) => !chosen[name]
+    || row[name] === chosen[name])).slice(0, 500);
+  const pick = (name) => h("select", { "aria-label": name, "data-key": name, onchange: ({ target }) => {
+    chosen[name] = target.value;
+    changed("note:");
+  } }, h("option", { value: "" }, `every ${name}`),
+    [...new Set(all.map(([, row]) => row[name]))].filter(Boolean).sort().map((one) => h("option", { value: one },
+    one)));
+  draw($("#log"), h("div.filters", pick("kind"), pick("step")), some.map(([id, row]) => h("p." + row.kind,
+    { "data-key": row.kind + id }, h("time", clockTime(row.ts ?? 0)),
+    row.step && h("button.link", { onclick: () => openStep(row.step) }, row.step), h("span", row.text))), !some.length
+      && h("p.empty", "Nothing to report."));
+}
+
+/** Every changed file once, with the steps that changed it; conflicts first. */
+export function showChanges(openDiff) {
+  const files = new Map();
+  for (const [id, row] of steps()) for (const file of row.files ?? row.worktree?.files ?? []) files.set(file,
+    [...(files.get(file) ?? []), [id, row]]);
+  const torn = (row) => row.worktree?.status === "conflict", rank = (by) => (by.some(([, row]) => torn(row)) ? 0 : 1);
+  const list = [...files].sort((a, b) => rank(a[1]) - rank(b[1]) || (a[0] < b[0] ? -1 : 1));
+  const where = ({ worktree: tree }) => (!tree?.status ? "in the workspace" : tree.status === "merged"
+    || tree.status === "conflict" ? tree.status : `on ${tree.branch}`);
+  draw($("#changes"), list.map(([file, by]) => h("div.changed", { "data-key": file }, h("code", file),
+    by.map(([id, row]) =>
+    h("button", { onclick: () => openDiff(id) }, tick(row.status), id, h("span." + (torn(row) ? "bad" : "dim"),
+      where(row)),
+      row.files?.length === 1 && row.added != null && h("span.dim", `+${row.added} −${row.removed ?? 0}`))))),
+        !list.length && h("p.empty", "No file was changed yet."));
+}

@@ -1,0 +1,107 @@
+// Elements, and figures in words. Text of a run becomes a text node, and nothing else.
+const ANSI = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])/g;
+const UNSEEN = /(?![\n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0]/gu;
+export const $ = (query, within = document) => within.querySelector(query);
+export const $$ = (query, within = document) => [...within.querySelectorAll(query)];
+
+/** Text without ANSI, and with characters that hide or turn text shown by number. */
+export const plain = (text) => String(text).replace(ANSI, "").replace(/\r\n?/g, "\n")
+  .replace(UNSEEN, (c) => `<U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}>`);
+
+const nodes = (parts) => parts.flat(4).filter((one) => one != null && one !== false && one !== "")
+  .map((one) => (one instanceof Node ? one : document.createTextNode(plain(one))));
+
+const make = (create) => (name, ...parts) => {
+  const [tag, ...classes] = name.split("."), element = create(tag);
+  if (classes.length) element.setAttribute("class", classes.filter(Boolean).join(" "));
+  if (tag === "button") element.type = "button";
+  for (const [key, value] of parts[0]?.constructor === Object ? Object.entries(parts.shift()) : []) {
+    if (key.startsWith("on")) element[key] = value;
+    else if (value != null && value !== false) element.setAttribute(key, value === true ? "" : plain(value));
+  }
+  element.append(...nodes(parts));
+  return element;
+};
+/** An element by `tag.class`, its attributes and handlers, and what is in it; `s`: of a drawing. */
+export const h = make((tag) => document.createElement(tag));
+export const s = make((tag) => document.createElementNS("http://www.w3.org/2000/svg", tag));
+
+const KEPT = new Set(["open", "style"]), HANDLERS = ["onclick", "onkeydown", "oninput", "onchange", "onsubmit"];
+const isSame = (a, b) => a.nodeName === b.nodeName && a.dataset?.key === b.dataset?.key;
+
+/** Have these be what is in an element; what stays keeps its focus, and stays open. */
+export function draw(parent, ...parts) {
+  const wanted = nodes(parts);
+  wanted.forEach((fresh, at) => {
+    const old = parent.childNodes[at];
+    if (old && isSame(old, fresh)) return become(old, fresh);
+    const moved = fresh.dataset?.key && [...parent.childNodes].slice(at).find((one) => isSame(one, fresh));
+    if (moved) become(moved, fresh);
+    parent.insertBefore(moved || fresh, old ?? null);
+  });
+  while (parent.childNodes.length > wanted.length) parent.lastChild.remove();
+}
+
+function become(old, fresh) {
+  if (old.nodeType === Node.TEXT_NODE) return old.data !== fresh.data && (old.data = fresh.data);
+  if (old.dataset.keep) return;
+  for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name)
+    && !KEPT.has(name)) old.removeAttribute(name);
+  for (const { name, value } of fresh.attributes) {
+    if (!KEPT.has(name) && old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  if (old.style.cssText !== fresh.style.cssText) old.style.cssText = fresh.style.cssText;
+  for (const name of HANDLERS) if (old[name] !== fresh[name]) old[name] = fresh[name];
+  draw(old, ...fresh.childNodes);
+}
+
+export const cut = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
+export const count = (number, one) => `${number} ${one}${number === 1 ? "" : "s"}`;
+export const clockTime = (ts) => new Date(ts * 1000).toLocaleTimeString([], { hour12: false });
+export const words = (...parts) => parts.filter(Boolean).join(" · ");
+export const figure = (n) => (n == null ? "–" : n < 1e3 ? String(Math.round(n))
+  : n < 1e6 ? (n / 1e3).toFixed(n < 1e4 ? 1 : 0) + "k" : (n / 1e6).toFixed(2) + "M");
+export const money = (x) => (x == null ? "–" : x > 0 && x < 0.01 ? "<$0.01" : "$" + x.toFixed(2));
+export function seconds(x) {
+  if (x < 60) return (x < 0.05 ? "0" : x.toFixed(x < 10 ? 1 : 0)) + " s";
+  const [days, hours, minutes] = [86400, 3600, 60].map((unit) => Math.floor(x / unit));
+  return days ? `${days} d` : hours ? `${hours} h ${minutes % 60} min`
+    : `${minutes}:${String(Math.floor(x % 60)).padStart(2, "0")}`;
+}
+export const age = (x) => (x < 60 ? "now" : seconds(x).replace(/^(\d+):.*/, "$1 min").replace(/ h .*/, " h"));
+
+export const MARK = { completed: "✓", passed: "✓", ok: "✓", failed: "✗", error: "✗", denied: "✗", skipped: "–",
+  cancelled: "×", needs_decision: "?" };
+export const WORD = { completed: "done", in_progress: "running", needs_decision: "asks you", failed: "failed",
+  skipped: "skipped", cancelled: "cancelled", pending: "to do", blocked: "to do" };
+export const TONE = { completed: "done", passed: "done", ok: "done", failed: "bad", error: "bad", denied: "bad",
+  lost: "bad", in_progress: "now", running: "now", writing: "now", active: "now", needs_decision: "ask",
+    paused: "ask" };
+export const ORDER = Object.keys(WORD).slice(0, 7);
+export const READ_ONLY = "this page only looks: start it with --control";
+
+export const tick = (status) => h("span.tick." + (TONE[status] ?? ""), { "aria-hidden": "true" }, MARK[status]);
+export const pill = (tone, text) => h("span.pill." + (tone ?? ""), text);
+export function bar(kind, counts, total) {
+  const said = ORDER.filter((one) => counts[one]).map((one) => [one, `${counts[one]} ${WORD[one]}`]);
+  return h("div." + kind, { role: "img", "aria-label": said.map((one) => one[1]).join(", ") || "to do" },
+    said.map(([one, text]) => {
+    const part = h("i.s-" + one, { title: text, "data-key": one });
+    part.style.flexGrow = counts[one] / total;
+    return part;
+  }));
+}
+
+/** An answer as a row has it, in words. */
+export const given = ({ answer, by }) => [answer === true ? "yes" : answer === false ? "no"
+  : [answer ?? "not answered"].flat(2).join(", "),
+  by && `by ${by}`].filter(Boolean).join(", ");
+
+/** A button that asks once more before it does what can't be undone. */
+export const sure = (label, again, props, act) => h("button", { ...props, onclick: ({ currentTarget: button }) => {
+  const was = button.dataset.keep;
+  button.dataset.keep = was ? "" : "1";
+  button.textContent = was ? label : again;
+  if (was) act();
+  else setTimeout(() => Object.assign(button, { textContent: label }).dataset.keep && delete button.dataset.keep, 4000);
+} }, label);
