@@ -820,10 +820,10 @@ def test_what_people_do_every_day_takes_few_keys(vibe: VibeCommand, tmux: Tmux, 
     person.press("PageDown")
     assert person.taken("paragraph 99") == 1, "to come back"
 
-    person.press("C-p", "t", "h", "Enter")
+    person.press("C-p", "t", "Enter")
     tmux.wait_for("▸ follow the terminal")
     person.press("Down")
-    assert person.taken("▸ vibe-dark") <= 5, "to look at a theme"
+    assert person.taken("▸ vibe-dark") <= 4, "to look at a theme"
     person.press("Escape")
     until(lambda: not any("▸ vibe-dark" in line for line in tmux.screen()))
     person.count = 0

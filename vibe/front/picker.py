@@ -64,13 +64,14 @@ class PickState(Struct, kw_only=True):
 
 
 def fitting(rows: Sequence[PickRow], query: str, found: Collection[str] = ()) -> list[PickRow]:
-    """The rows that have all words of a query, commands of that name first, and those ``found`` otherwise."""
+    """The rows that have all words of a query, and those ``found`` otherwise; commands that begin so first, by name."""
     words = query.casefold().split()
     texts = (f"{row.title} {row.fact} {row.words} {row.line}".casefold() for row in rows)
     fits = (
         row for row, text in zip(rows, texts, strict=True) if row.line in found or all(map(text.__contains__, words))
     )
-    return sorted(fits, key=lambda row: not row.line.startswith(f"/{query.strip()}"))
+    begins = f"/{query.strip()}" if words else ""
+    return sorted(fits, key=lambda row: (0, row.line) if begins and row.line.startswith(begins) else (1, ""))
 
 
 def told(title: str, facts: Iterable[tuple[str, str]]) -> list[Line]:

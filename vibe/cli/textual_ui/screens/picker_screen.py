@@ -149,9 +149,9 @@ class PickerScreen(ModalScreen[str]):
         return rows[self._state.marked] if rows else None
 
     def _filter(self, query: str) -> None:
-        """Show what fits; what rows stand for is searched behind it."""
+        """Show what fits, and mark what fits best; what rows stand for is searched behind it."""
         self._state.query, self._found = query, ()
-        self._fill(self._row.line if self._row else "")
+        self._fill("")
         if self._picker.search is not None and len(query.strip()) >= TEXT_FROM:
             self.run_worker(self._search(self._picker.search, query), exclusive=True, group="search")
 
