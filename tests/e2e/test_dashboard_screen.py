@@ -23,6 +23,9 @@ def test_a_plan_is_answered_from_the_list_and_the_list_comes_back(
     plan, _ = printed(process, r"answer with: vibe plan approve (\S+) (\S+)")
     vibe.at(tmux, "dashboard")
     tmux.wait_for("command: touch made")
+    tmux.press("o")
+    tmux.wait_for("no browser here")
+    tmux.wait_for("http://127.0.0.1:")
     while not (vibe.workdir / "made").exists():  # the first half second it takes no key
         tmux.press("1")
         tmux.wait_for("command: touch")
@@ -58,4 +61,5 @@ def test_the_first_frame_loads_what_the_chat_does_but_for_the_list_itself() -> N
         "vibe.cli.textual_ui.screens",
         "vibe.cli.textual_ui.screens.runs_screen",
         "vibe.front.run_list",
+        "vibe.system.loopback",
     }

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from subprocess import DEVNULL
+from typing import TYPE_CHECKING, Final, cast
+from urllib.parse import quote
 
-from anyio import create_task_group
+from anyio import EndOfStream, create_task_group, move_on_after, open_process
+from anyio.abc import Process
 
 from ipc.errors import IpcError
-from vibe.cli.environment import CliEnvironment
+from vibe.cli.environment import HOME_VARIABLE, CliEnvironment
 from vibe.cli.textual_ui.app import VibeApp, show
 from vibe.cli.textual_ui.chat_screen import ChatScreen, choice_of
 from vibe.cli.textual_ui.panels.request_queue import Awaited
 from vibe.cli.textual_ui.screens.runs_screen import RunsDesk, RunsScreen
 from vibe.cli.textual_ui.state_store import ScreenPhase
+from vibe.system.errors import EnvironmentFailure
 
 if TYPE_CHECKING:
     from vibe.cli.textual_ui.chat_screen import Hold
+
+SERVING: Final = (
+    *(sys.executable, "-P", "-m", "vibe.cli.main", "dashboard", "--web", "--control", "--output", "json"),
+)
+BEGIN_S: Final = 15.0
 
 
 def show_runs(env: CliEnvironment) -> int:
@@ -31,20 +43,62 @@ def _load(env: CliEnvironment, desk: RunsDesk, first: Awaited[str | None]) -> Ho
     from vibe.app.watch.commands import send  # noqa: PLC0415  as above
     from vibe.cli.textual_ui.remote_chat import hold_attached  # noqa: PLC0415  as above
 
-    board = Board(env.home, env.runtime_dir)
-    desk.board, desk.send = board, send
+    board, page = Board(env.home, env.runtime_dir), PageServer(env)
+    desk.board, desk.send, desk.page = board, send, page.address
 
     async def hold(stage: ChatScreen) -> None:
         app = cast("VibeApp", stage.our_app)
         async with create_task_group() as tasks:
             tasks.start_soon(board.keep)
-            chosen = await first.given()
-            while chosen and stage.store.screen.phase is not ScreenPhase.LEAVING:
-                await _visit(app, partial(hold_attached, env, chosen, ""))
-                chosen = await choice_of(app, RunsScreen(desk))
+            try:
+                chosen = await first.given()
+                while chosen and stage.store.screen.phase is not ScreenPhase.LEAVING:
+                    await _visit(app, partial(hold_attached, env, chosen, ""))
+                    chosen = await choice_of(app, RunsScreen(desk))
+            finally:
+                page.end()
             tasks.cancel_scope.cancel()
 
     return hold
+
+
+class PageServer:
+    """Serves the page for a browser, by a process of its own: from the first wish on until ``end``."""
+
+    def __init__(self, env: CliEnvironment) -> None:
+        self._env = env
+        self._process: Process | None = None
+        self._url = ""
+
+    async def address(self, key: str) -> str:
+        """Return the address at which the page shows a run.
+
+        Raises:
+            EnvironmentFailure: it can't be served.
+        """
+        if self._process is None or self._process.returncode is not None:
+            await self._begin()
+        place, _, token = self._url.partition("#")
+        return f"{place.partition('?')[0]}?run={quote(key, safe='')}#{token}"
+
+    def end(self) -> None:
+        """Serve no more."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.terminate()
+
+    async def _begin(self) -> None:
+        env = self._env
+        variables = {**env.environ, HOME_VARIABLE: str(env.home)}
+        self._process = process = await open_process(SERVING, stdin=DEVNULL, stderr=DEVNULL, cwd=env.cwd, env=variables)
+        said = b""
+        with move_on_after(BEGIN_S), suppress(EndOfStream):
+            while process.stdout is not None and b"\n" not in said:
+                said += await process.stdout.receive()
+        try:
+            self._url = json.loads(said)["url"]
+        except (ValueError, KeyError) as error:
+            self.end()
+            raise EnvironmentFailure("the page can't be served: `vibe dashboard --web` says why") from error
 
 
 async def _visit(app: VibeApp, hold: Hold) -> None:

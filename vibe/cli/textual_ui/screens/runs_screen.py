@@ -14,9 +14,11 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widget import Widget
 
+from vibe.cli.textual_ui.log.painted_sheet import PaintedSheet
 from vibe.cli.textual_ui.log.rows import drawn
 from vibe.front.cells import Line, fit, spread
 from vibe.front.run_list import ListPlace, answer_of, head_line, list_body, places, request_detail
+from vibe.system.errors import EnvironmentFailure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -44,6 +46,7 @@ KEYS: Final = (
     ("1-9 n", "answer"),
     ("w", "next waiting"),
     ("/", "find"),
+    ("o", "page"),
     ("q", "leave"),
 )
 LOOKING: Final = "looking for runs …"
@@ -53,13 +56,15 @@ IN_FULL: Final = "Enter shows all of it: it is answered there"
 
 
 class RunsDesk(Struct, kw_only=True):
-    """The state of the list, for whoever comes back to it. ``board`` None: not there yet; ``send`` sends answers.
+    """The state of the list, for whoever comes back to it. ``board`` None: it is not there yet.
 
-    ``query`` is what is looked for (None: nothing); ``clock`` tells unix seconds, ``seconds`` those of a stopwatch.
+    ``send`` sends answers, ``page`` serves the page for browsers and returns its address for a run. ``query`` is what
+    is looked for (None: nothing); ``clock`` tells unix seconds, ``seconds`` those of a stopwatch.
     """
 
     board: Board | None = None
     send: Send | None = None
+    page: Callable[[str], Awaitable[str]] | None = None
     chosen: ListPlace | None = None
     query: str | None = None
     clock: Callable[[], float] = time.time
@@ -91,6 +96,7 @@ class RunsScreen(Screen[str]):
         Binding("enter", "attach", "Attach"),
         Binding("w", "next_waiting", "Next that waits"),
         Binding("slash", "find", "Find"),
+        Binding("o", "open_page", "Open the page in a browser"),
         Binding("escape", "stop_finding", "Find no more"),
         Binding("q", "leave", "Leave"),
     ]
@@ -137,7 +143,7 @@ class RunsScreen(Screen[str]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Tell whether a key counts: those that are letters, or Enter, not while one types."""
-        if self._finding and action in {"attach", "next_waiting", "find", "leave"}:
+        if self._finding and action in {"attach", "next_waiting", "find", "open_page", "leave"}:
             return False
         if self._finding and action == "move":
             return None
@@ -184,6 +190,18 @@ class RunsScreen(Screen[str]):
             row = board.rows()[run.key]
             left = row.get("status") in {"lost", "paused"}
             self.notify(f"`vibe plan {'resume' if left else 'report'} {run.key}`", title="it has ended", markup=False)
+
+    def action_open_page(self) -> None:
+        """Show the run on the page for a browser."""
+        place, page = self._desk.chosen, self._desk.page
+        if page is not None:
+            self.run_worker(self._open_page(page, "" if place is None else place.run), group="page", exclusive=True)
+
+    async def _open_page(self, page: Callable[[str], Awaitable[str]], key: str) -> None:
+        try:
+            self.post_message(PaintedSheet.LinkClicked(await page(key)))
+        except EnvironmentFailure as error:
+            self.notify(str(error), severity="warning", markup=False)
 
     def on_click(self, event: events.Click) -> None:
         """Choose what is clicked; attach to what is chosen."""
@@ -286,5 +304,5 @@ class RunsScreen(Screen[str]):
             return spread([(" / ", "bold accent"), (self._desk.query, ""), cursor], [("Esc all ", "muted")], cols)
         pieces: Line = [(" ", "")]
         for key, word in KEYS:
-            pieces += [(key, "bold accent"), (f" {word}   ", "muted")]
+            pieces += [(key, "bold accent"), (f" {word}  ", "muted")]
         return fit(pieces, cols)

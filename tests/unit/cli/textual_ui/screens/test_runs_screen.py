@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from textual import on
 from textual.app import App
 from textual.pilot import Pilot
 
@@ -16,7 +17,9 @@ from tests.fakes.boards import COMMAND, asking_board, board_of, known_run
 from vibe.app.watch.board import Board
 from vibe.app.watch.commands import CommandOutcome
 from vibe.app.watch.runs import KnownRun
+from vibe.cli.textual_ui.log.painted_sheet import PaintedSheet
 from vibe.cli.textual_ui.screens.runs_screen import IN_FULL, RunsDesk, RunsPage, RunsScreen
+from vibe.system.errors import EnvironmentFailure
 from vibe.view.view import apply
 
 NOW = 1_800_000_000.0
@@ -32,8 +35,21 @@ class Watching(App[None]):
         self.time = 10.0
         self.sent: list[RunCommand] = []
         self.told: list[str] = []
+        self.opened: list[str] = []
+        self.serves = False
         self.outcome = CommandOutcome(state="done", message="done")
-        self.desk = RunsDesk(board=board, send=self._send, clock=lambda: NOW, seconds=lambda: self.time)
+        self.desk = RunsDesk(
+            board=board, send=self._send, page=self._page, clock=lambda: NOW, seconds=lambda: self.time
+        )
+
+    async def _page(self, key: str) -> str:
+        if not self.serves:
+            raise EnvironmentFailure("the page can't be served")
+        return f"http://127.0.0.1/?run={key}"
+
+    @on(PaintedSheet.LinkClicked)
+    def _open(self, message: PaintedSheet.LinkClicked) -> None:
+        self.opened.append(message.url)
 
     async def _send(self, _: KnownRun, command: RunCommand) -> CommandOutcome:
         self.sent.append(command)
@@ -162,6 +178,17 @@ async def test_a_run_is_found_by_words_and_esc_shows_all_again(tmp_path: Path) -
         assert "Rename" in app.text
         await pilot.press("slash", *"zzz")
         assert "no run has these words" in app.text
+
+
+async def test_o_opens_the_page_at_the_run_or_says_why_not(tmp_path: Path) -> None:
+    async with shown(asking_board(tmp_path, NOW)) as (app, pilot):
+        await pilot.press("o")
+        await pilot.pause()
+        assert (app.opened, app.told) == ([], ["the page can't be served"])
+        app.serves = True
+        await pilot.press("o")
+        await pilot.pause()
+        assert app.opened == ["http://127.0.0.1/?run=b7c2d4-20261128"]
 
 
 async def test_a_click_chooses_and_a_second_one_attaches(tmp_path: Path) -> None:
