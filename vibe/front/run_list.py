@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from shlex import quote
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
@@ -198,7 +199,8 @@ def answer_of(request: RequestView, key: str, by: str) -> RunCommand | None:
         return Approve(request_id=request.id, allow=word.scope is not None, scope=word.scope or "once", by=by)
     place = int(key) - 1 if key.isdecimal() else -1
     if isinstance(event, QuestionEvent):
-        labels = [each["label"] for each in event.questions[0]["options"]] if len(event.questions) == 1 else []
+        is_simple = len(event.questions) == 1 and not event.questions[0].get("multi_select")
+        labels = [each["label"] for each in event.questions[0]["options"]] if is_simple else []
         return (
             AnswerQuestion(request_id=request.id, answers=((labels[place],),), by=by)
             if 0 <= place < len(labels)
@@ -219,7 +221,10 @@ def list_lines(rows: Mapping[str, Row], requests: Mapping[str, Row], now: float,
         lines.append(name)
         shown = keys[:most] if name == EARLIER else keys
         for key in shown:
-            lines.append(f"  {key}  {text_of(run_line(rows[key], now, max(40, cols - len(key) - 4))).strip()}")
+            known_as = visible(key)
+            lines.append(
+                f"  {known_as}  {text_of(run_line(rows[key], now, max(40, cols - len(known_as) - 4))).strip()}"
+            )
             asked = ((request_id, each) for request_id, each in requests.items() if each["run"] == key)
             lines += [line for request_id, each in asked for line in _asked_lines(key, request_id, each)]
         lines += [f"  … {counted(len(keys) - len(shown), 'earlier run')}"] if len(shown) < len(keys) else []
@@ -229,8 +234,11 @@ def list_lines(rows: Mapping[str, Row], requests: Mapping[str, Row], now: float,
 def _asked_lines(key: str, request_id: str, row: Row) -> list[str]:
     step = f"{visible(one_line(str(row['step'])))}  " if row.get("step") else ""
     options = "  ".join(f"{option.key} {visible(one_line(option.label))}" for option in options_of(row))
-    answered = request_id.removeprefix(f"{row.get('plan')}:")
-    return [f"    ? {step}{asked_text(row)}  {options}".rstrip(), f"      vibe events answer {key} {answered} ANSWER"]
+    named = (key, request_id.removeprefix(f"{row.get('plan')}:"))
+    return [
+        f"    ? {step}{asked_text(row)}  {options}".rstrip(),
+        f"      vibe events answer {' '.join(quote(visible(each)) for each in named)} ANSWER",
+    ]
 
 
 def _facts(row: Row, now: float) -> dict[str, Line]:
