@@ -6,18 +6,27 @@ Covers ``vibe.dashboard``.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio import to_thread
 
+from ipc import events as e
 from tests.e2e.chromium import PROGRAM, Browser, Page, chromium
-from tests.e2e.conftest import VibeCommand, command_step
+from tests.e2e.conftest import REPOSITORY, VibeCommand, command_step
+from tests.fakes.runs import running
 
 WritePlan = Callable[..., str]
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium on this machine")
 
+STEPS_A_LAYER = 417
+MOST_DRAWN_MS = 2_000
+"""From the start of the load."""
+SHOWN_GOAL = "Give textkit slugify() and shorten(), each tested and documented, then publish it."
 GOAL = "Give textkit slugify() <img src=x onerror=alert(1)> \u202e and publish it"
 HTML = "<b>bold</b><script>alert(1)</script>"
 QUESTION = {"question": "How strict may the rule be?", "options": [{"label": "ASCII only"}, {"label": "Any letter"}]}
@@ -59,6 +68,18 @@ SCRIPT = {
         "audit": {"turns": [{"tool_calls": [ASK]}, {"text": "strict"}]},
         "publish": {"turns": [{"tool_calls": [SHELL]}, {"text": "published"}]},
     }
+}
+
+SHOWN_AGENTS = {
+    **SCRIPT["agents"],
+    "slugify": {
+        "turns": [
+            {"text": "The function first.", "tool_calls": [WRITE]},
+            {"text": "slugify() is written; its test comes next."},
+            {"text": "An accent was left in; now they are removed before the case is lowered."},
+        ]
+    },
+    "*": {"turns": [{"text": "It is done, and every test passes."}]},
 }
 
 
@@ -280,3 +301,105 @@ def test_at_an_earlier_time_steps_figures_and_requests_are_those_of_then(
     page.press(",", "Escape")
     page.wait("document.querySelector('#head .pill').textContent === 'completed'")
     is_quiet(page)
+
+
+async def test_five_thousand_steps_are_drawn_soon_and_follow_the_run(vibe: VibeCommand, browser: Browser) -> None:
+    layers = 12
+    steps = tuple(
+        e.StepOutline(
+            id=f"s{n}",
+            title=f"Module {n}",
+            mode="code",
+            depends_on=(f"s{n - STEPS_A_LAYER}",) if n >= STEPS_A_LAYER else (),
+        )
+        for n in range(layers * STEPS_A_LAYER)
+    )
+
+    def drawn(url: str) -> float:
+        page = browser.page()
+        page.look(1600, 1000)
+        page.open(url)
+        page.wait(f"document.querySelectorAll('#dag .cell[data-status]').length === {len(steps)}")
+        assert page.said == []
+        return float(page.run("performance.now()"))
+
+    async with running(vibe.home) as run:
+        run.says(e.PlanStartedEvent(goal="Move them all", steps=steps))
+        for n in range(500):
+            run.moves(f"s{n}", "in_progress")
+        url = (await to_thread.run_sync(served, vibe, "plan-1"))["url"]
+        times = [await to_thread.run_sync(drawn, url) for _ in range(3)]
+        page = await to_thread.run_sync(browser.page, url)
+        await to_thread.run_sync(
+            page.wait, "document.querySelector('#dag .cell[data-step=s7][data-status=in_progress]')"
+        )
+        run.moves("s7", "completed", "in_progress")
+        await to_thread.run_sync(
+            page.wait, "document.querySelector('#dag .cell[data-step=s7][data-status=completed]')", 2
+        )
+    assert min(times) < MOST_DRAWN_MS
+
+
+def test_pictures_for_the_docs_are_taken_of_a_run_that_asks(
+    vibe: VibeCommand, write_plan: WritePlan, links: dict[str, Any], browser: Browser, tmp_path: Path
+) -> None:
+    """With VIBE_PICTURES in the environment they are written to docs/images."""
+    folder = tmp_path
+    if "VIBE_PICTURES" in os.environ:
+        folder, vibe.workdir = REPOSITORY / "docs" / "images", Path.home() / "textkit"
+        vibe.workdir.mkdir(exist_ok=True)
+    vibe.replay({"agents": SHOWN_AGENTS})
+    vibe.start(
+        "plan", "run", write_plan(*shown_steps(), goal=SHOWN_GOAL, decisions=[WHERE]), "--wait", "--approve", "edits"
+    )
+    page = browser.page()
+    page.look(1440, 900, motion=False)
+    page.open(links["url"])
+
+    page.wait(card("Question"))
+    page.wait(card("Decision"))
+    page.wait(status("slugify", "completed"))
+    page.click("#dag [data-step=slugify]")
+    page.wait("document.querySelectorAll('#step [data-entry]').length > 4")
+    page.picture(folder / "dashboard-run.png")
+    page.look(1200, 800, dark=True, motion=False)
+    page.press("t")
+    page.wait("document.querySelector('#timeline .tl .wait')")
+    page.picture(folder / "dashboard-timeline.png")
+    is_quiet(page)
+    assert all((folder / f"dashboard-{name}.png").stat().st_size > 20_000 for name in ("run", "timeline"))
+
+
+def shown_steps() -> tuple[dict[str, Any], ...]:
+    """The steps that the pictures show."""
+    return (
+        command_step("survey", "ls; sleep 0.3", title="Learn how textkit is built"),
+        agent("slugify", "Write slugify()", "survey", verify=[CHECK], writes=["slugs.py"]),
+        agent("shorten", "Write shorten()", "survey", writes=["short.py"]),
+        agent("audit", "Audit the accent rule", "survey", mode="research"),
+        command_step(
+            "mirror", "sleep 0.2; exit 7", title="Ask the mirror", depends_on=["survey"], on_failure="continue"
+        ),
+        command_step("lint", "sleep 0.4", title="Compile every module", depends_on=["slugify", "shorten"]),
+        command_step("bench", "sleep 0.6", title="Measure 100k words", depends_on=["slugify", "shorten"]),
+        agent("docs", "Document both functions", "lint", writes=["README.md"]),
+        command_step(
+            "stage",
+            "true",
+            title="Upload to staging",
+            depends_on=["lint"],
+            decision="where",
+            when={"where": ["staging"]},
+        ),
+        command_step(
+            "ship",
+            "true",
+            title="Publish to the registry",
+            depends_on=["lint"],
+            decision="where",
+            when={"where": ["registry"]},
+        ),
+        command_step(
+            "notes", "true", title="Write the release notes", depends_on=["docs", "stage", "ship", "audit", "bench"]
+        ),
+    )

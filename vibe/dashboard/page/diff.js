@@ -22,9 +22,9 @@ function parse(text) {
 /** The lines of a file with their kinds, sides and numbers. */
 const numbered = (file) => (file.hunks ?? []).flatMap((hunk) => {
   let [a] = hunk.old, [b] = hunk.new;
-  return [{ kind: "hunk", text: `@@ −${hunk.old} +${hunk.new} @@` },
-    ...hunk.lines.map(([sign, text]) => ({ kind: KIND[sign], text,
-    side: sign === "-" ? "old" : "new", line: sign === "-" ? a++ : (a += sign === " ", b++) }))];
+  return [{ kind: "hunk", text: `@@ −${hunk.old} +${hunk.new} @@` }, ...hunk.lines.map(([sign, text]) => (!KIND[sign]
+    ? { kind: "hunk", text } : { kind: KIND[sign], text, side: sign === "-" ? "old" : "new",
+      line: sign === "-" ? a++ : (a += sign === " ", b++) }))];
 });
 
 const lineOf = ({ kind, line, text }, comment) => h("div." + kind, comment && line

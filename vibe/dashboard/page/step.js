@@ -108,7 +108,7 @@ function showTranscript(box, keys, isNew, none) {
 
 function entryOf(key, row) {
   const isBusy = ["streaming", "writing", "running", "queued"].includes(row.status), text = h("div.t", row.text),
-    isYou = row.name === "steer" || row.name === "prompt";
+    isYou = row.name === "steer" || (row.name === "prompt" && !ui.step);
   const who = isYou ? `${!row.by || ["user", "page"].includes(row.by) ? "You" : row.by} said` : row.n === 1 ? "Its task"
     : "The host says";
   const first = (row.text ?? "").replace(/^#.*\n+/gm, "").trim().split("\n")[0];
