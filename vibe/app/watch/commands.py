@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ipc.commands import Reply, RunCommand
 from ipc.control import send_command
-from ipc.errors import IpcError
+from ipc.errors import IpcError, RequestInvalidError
 from ipc.events import AnswerEvent, ApprovalDecisionEvent, PlanDecisionEvent
 from ipc.registry import Entry
 
@@ -53,9 +53,11 @@ async def send_to(entry: Entry, command: RunCommand, *, seconds: float = REPLY_S
         message = f"run {entry.source}: process {entry.pid} has not answered for {seconds:g} s: "
         message += f"check it with `vibe events tail {entry.source}`"
         return CommandOutcome(state="late", message=message)
+    except RequestInvalidError as error:
+        return CommandOutcome(state="refused", message=str(error))
     except IpcError as error:
         gone = not await to_thread.run_sync(lambda: entry.alive)
-        return CommandOutcome(state="ended" if gone else "refused", message=str(error))
+        return CommandOutcome(state="ended" if gone else "late", message=str(error))
 
 
 def settled(view: View, request_id: str) -> CommandOutcome | None:

@@ -224,7 +224,7 @@ async def _list_or_answer(args: Arguments, env: CliEnvironment) -> None:
 
 async def _asked(entry: Entry, command: RunCommand) -> CommandOutcome:
     outcome = await send_to(entry, command)
-    if outcome.state in {"late", "ended"}:
+    if outcome.state == "late":
         raise EnvironmentFailure(outcome.message)
     if outcome.state != "done":
         raise UsageError(f"run {entry.source}: {outcome.message}")

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from ipc import events as e
 from ipc.codec import encode_event
-from ipc.commands import Approve, Pause, Reply
+from ipc.commands import MAX_REQUEST_BYTES, Approve, Pause, Reply
 from ipc.places import JOURNAL_NAME, PUBLISHER_NAME
 from ipc.registry import Registry
 from planner.store.folder import plans_folder
@@ -293,6 +293,13 @@ async def test_an_answer_is_sent_and_who_was_first_is_told(vibe_home: Path) -> N
             assert first is not None
             assert (first.state, first.by, first.answer) == ("answered", "Ana", "allow")
     assert (await send(known_run, answer)).state == "ended"
+
+
+async def test_a_command_that_is_too_large_is_refused_before_it_is_sent(vibe_home: Path) -> None:
+    async with running(vibe_home) as run:
+        (known_run,) = await known(vibe_home)
+        outcome = await send(known_run, Approve(request_id="r", allow=False, reason="x" * MAX_REQUEST_BYTES))
+        assert (outcome.state, run.taken) == ("refused", [])
 
 
 async def test_a_run_that_does_not_reply_is_late(vibe_home: Path) -> None:
