@@ -14,11 +14,13 @@ from typing import Any
 
 import pytest
 from anyio import to_thread
+from msgspec import structs
 
 from ipc import events as e
+from ipc.commands import Approve, Steer
 from tests.e2e.chromium import PROGRAM, Browser, Page, chromium
 from tests.e2e.conftest import REPOSITORY, VibeCommand, command_step
-from tests.fakes.runs import running
+from tests.fakes.runs import ASKED, running
 
 WritePlan = Callable[..., str]
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium on this machine")
@@ -403,3 +405,63 @@ def shown_steps() -> tuple[dict[str, Any], ...]:
             "notes", "true", title="Write the release notes", depends_on=["docs", "stage", "ship", "audit", "bench"]
         ),
     )
+
+
+async def test_a_conversation_is_read_and_told_something(vibe: VibeCommand, browser: Browser) -> None:
+    async with running(vibe.home, plan_id="") as run:
+        run.says(e.PromptStartedEvent(prompt_id="1"), e.UserMessageEvent(text=f"Rename it {HTML}"))
+        url = (await to_thread.run_sync(served, vibe, "--control"))["url"]
+        page = await to_thread.run_sync(browser.page, url)
+
+        def talks() -> None:
+            page.look(1200, 860)
+            assert HTML in page.wait("document.querySelector('#talk .e.user')?.textContent")
+            page.click("#talk textarea")
+            page.type("Keep the old name, too")
+            page.press("Enter")
+            page.wait("document.querySelector('#talk textarea').value === ''")
+            is_quiet(page)
+
+        await to_thread.run_sync(talks)
+        assert [(command.text, command.by) for command in run.taken if isinstance(command, Steer)] == [
+            ("Keep the old name, too", "page")
+        ]
+
+
+async def test_approvals_are_given_together_but_none_in_the_moment_it_appears(
+    vibe: VibeCommand, browser: Browser
+) -> None:
+    async with running(vibe.home) as run:
+        run.begins()
+        run.moves("a", "in_progress")
+        url = (await to_thread.run_sync(served, vibe, "--control"))["url"]
+        page = await to_thread.run_sync(browser.page, url)
+        await to_thread.run_sync(page.wait, status("a", "in_progress"))
+        notes = "window.notes = []; window.Notification = class { constructor(title, told) { notes.push(told.body) }"
+        page.run(notes + "close() { notes.push('closed') } static requestPermission = async () => 'granted' }")
+        page.run("document.hasFocus = () => false; localStorage.removeItem('vibe seen')")
+
+        def rings() -> None:
+            page.look(1200, 860)
+            page.click("#bell")
+            page.wait("document.querySelector('#bell[aria-pressed=true]')")
+
+        await to_thread.run_sync(rings)
+        for number in range(3):
+            run.says(structs.replace(ASKED, request_id=f"request-{number}", subagent_step_id="a"))
+        early = await to_thread.run_sync(page.wait, "document.querySelector('.card .acts button')?.click() ?? 1")
+        assert early
+
+        def allows() -> None:
+            page.wait("document.querySelector('.bulk')?.textContent === 'Allow 3'")
+            page.wait("notes.length === 3")
+            page.wait("[...document.querySelectorAll('.card')].every((one) => performance.now() - one.since > 500)")
+            page.click(".card:last-of-type .pick")
+            page.wait("document.querySelector('.bulk').textContent === 'Allow 2'")
+            page.click(".bulk")
+            page.wait("document.querySelectorAll('.card').length === 1")
+            is_quiet(page)
+
+        await to_thread.run_sync(allows)
+        assert len({command.request_id for command in run.taken if isinstance(command, Approve)}) == len(run.taken) == 2
+        assert "command" not in page.run("notes.join()")

@@ -1,5 +1,5 @@
 // The page: the list of runs, the head of one, what is open, keys, and notes of the browser.
-import { $, $$, READ_ONLY, TONE, age, bar, count, draw, figure, h, money, pill, plain, s, seconds,
+import { $, READ_ONLY, TONE, age, bar, count, draw, figure, h, money, pill, plain, s, seconds,
   sure } from "./words.js";
 import { ask, changed, clock, command, connect, counts, disconnect, forget, head, isLive, onRows, rowsOf, stats, step,
   stepIds, tables, ui } from "./rows.js";
