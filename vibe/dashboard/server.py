@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
 from socket import socket
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs, unquote
 
 from anyio import create_task_group, sleep_forever, to_thread
 from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
+from planner.store.folder import find_plan
 from vibe.app.engine.host import Host
+from vibe.app.plan.report import ReportFormat, read_report, written
 from vibe.app.watch.board import Board
 from vibe.app.watch.rows import request_row
 from vibe.dashboard.acting import Actor
 from vibe.dashboard.answers import RefusedError, WebAnswer, found, read_json, refusal
+from vibe.dashboard.changes import net_changes
 from vibe.dashboard.guard import MAY_ACT, PageGuard, Tokens
 from vibe.dashboard.rows import RunTables
 from vibe.dashboard.stream import PageDesk, stream
+from vibe.system.errors import VibeError
+
+T = TypeVar("T")
 
 VERSION = 1
 """Of the API: what is there stays."""
@@ -34,6 +41,9 @@ KINDS: Final[Mapping[str, str]] = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
+HTML = ReportFormat.HTML
+REPORT_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'"
+"""A report brings its own style, and nothing that runs."""
 NO_CONTROL = "this page may only look: start `vibe dashboard --web --control` to act"
 
 
@@ -59,7 +69,8 @@ def _suffix(name: str) -> str:
 class Application:
     """The routes, behind a guard."""
 
-    def __init__(self, desk: PageDesk, actor: Actor, page: Mapping[str, WebAnswer]) -> None:
+    def __init__(self, host: Host, desk: PageDesk, actor: Actor, page: Mapping[str, WebAnswer]) -> None:
+        self._host = host
         self._desk = desk
         self._actor = actor
         self._page = page
@@ -87,6 +98,10 @@ class Application:
                 return await self._runs()
             case ("api", "runs", key):
                 return _run(await self._desk.opened(key))
+            case ("api", "runs", key, "report"):
+                return await self._report(key)
+            case ("api", "runs", key, "steps", step_id, "diff"):
+                return await self._diff(key, step_id)
             case ("api", "runs", key, "steps", step_id):
                 return _step(await self._desk.opened(key), step_id, query)
             case (name,) if (file := self._page.get(name or "index.html")) is not None:
@@ -120,6 +135,31 @@ class Application:
         }
         listed = self._desk.table
         return found({"version": VERSION, "control": self._desk.may_act, "runs": listed.rows, "requests": requests})
+
+    async def _report(self, key: str) -> WebAnswer:
+        """The report of a plan, as a page that may nothing."""
+        await self._desk.run(key)
+        text = await _read(lambda: written(read_report(find_plan(self._host.home, key)), HTML, self._host.environ))
+        policy = {"content-security-policy": REPORT_POLICY}
+        return WebAnswer(body=text.encode("utf-8", "replace"), kind=KINDS[".html"], headers=policy)
+
+    async def _diff(self, key: str, step_id: str) -> WebAnswer:
+        step = (await self._desk.opened(key)).step(step_id)
+        if step is None:
+            raise RefusedError(404, "unknown", f"there is no step {step_id[:100]!r} in this run")
+        return found(await _read(lambda: net_changes(self._host, key, step_id, step.worktree)))
+
+
+async def _read(read: Callable[[], T]) -> T:
+    """Return what is read from files, in a thread.
+
+    Raises:
+        RefusedError: it can't be read.
+    """
+    try:
+        return await to_thread.run_sync(read)
+    except (VibeError, OSError, subprocess.SubprocessError) as error:
+        raise RefusedError(404, "unknown", " ".join(str(error).split())) from error
 
 
 async def _body(scope: Scope, receive: Receive) -> dict[str, Any]:
@@ -186,7 +226,7 @@ async def serve(listener: socket, host: Host, served: Served, began: Callable[[]
     import uvicorn  # noqa: PLC0415  only for those who listen
 
     desk = PageDesk(Board(host.home, host.runtime_dir), may_act=bool(served.tokens.control))
-    application = Application(desk, Actor(desk, served.by), await to_thread.run_sync(page_files))
+    application = Application(host, desk, Actor(desk, served.by), await to_thread.run_sync(page_files))
     config = uvicorn.Config(
         PageGuard(application, served.tokens, served.hosts),
         log_config=None,

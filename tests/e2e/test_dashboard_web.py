@@ -1,0 +1,177 @@
+"""``vibe dashboard --web`` as a process: where it is, what it answers of real plans, and its end.
+
+Covers ``vibe.dashboard``, ``vibe.cli``.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from anyio import to_thread
+from anyio.from_thread import start_blocking_portal
+from msgspec import structs
+
+from tests.architecture.project import ROOT
+from tests.e2e.conftest import VibeCommand
+from tests.fakes.runs import ASKED, running
+from tests.fakes.waiting import until
+from tests.integration.core.session.repository import repository
+
+GUIDE = ROOT / "docs" / "guide" / "dashboards.md"
+CART = "def total(items):\n    return sum(items)\n"
+TURNS = [
+    {"tool_calls": [{"name": "bash", "arguments": {"command": "sed -i s/sum/max/ cart.py; echo new > made.txt"}}]},
+    {"tool_calls": [{"name": "bash", "arguments": {"command": "echo again > made.txt"}}]},
+    {"text": "done"},
+]
+
+
+@contextmanager
+def dashboard(vibe: VibeCommand, *words: str) -> Generator[tuple[dict[str, Any], httpx.Client]]:
+    """A served page, and a client that may all that it allows."""
+    process = vibe.start("dashboard", "--web", "--output", "json", *words)
+    assert process.stdout is not None
+    said = json.loads(process.stdout.readline())
+    assert said["pid"] == process.pid
+    headers = {"authorization": f"Bearer {said['token']}"}
+    with httpx.Client(base_url=said["url"].partition("#")[0], headers=headers, timeout=60) as client:
+        yield said, client
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 0
+    assert time.monotonic() - began < 2
+    assert process.communicate()[1] == b""
+
+
+def prepare(vibe: VibeCommand, write_plan: Any, workspace: str) -> str:
+    vibe.workdir.rmdir()
+    repository(vibe.workdir, {"cart.py": CART})
+    vibe.replay({"agents": {"fix": {"turns": TURNS}}})
+    return write_plan({"id": "fix", "title": "Fix it", "mode": "code", "workspace": workspace})
+
+
+def waiting(client: httpx.Client) -> dict[str, Any]:
+    return client.get("/api/runs").json()["requests"]
+
+
+@pytest.mark.parametrize("workspace", ["shared", "worktree"])
+def test_a_plan_is_answered_by_the_page_and_its_changes_are_shown(
+    vibe: VibeCommand, write_plan: Any, workspace: str
+) -> None:
+    plan = prepare(vibe, write_plan, workspace)
+    process = vibe.start("plan", "run", plan, "--wait", "--allow-dirty")
+    with dashboard(vibe, "--control", "--name", "Ana") as (said, client):
+        for count in (1, 2):
+            until(lambda: waiting(client))
+            ((request_id, request),) = waiting(client).items()
+            run, diff = request["run"], f"/api/runs/{request['run']}/steps/fix/diff"
+            assert (request["step"], request["tool"]) == ("fix", "bash")
+            if count == 2 and workspace == "worktree":  # while it runs: against the folder it works in
+                files = {file["path"]: file for file in client.get(diff).json()["files"]}
+                assert {name: file["status"] for name, file in files.items()} == {
+                    "cart.py": "modified",
+                    "made.txt": "added",
+                }
+                assert files["made.txt"]["hunks"][0]["lines"] == [["+", "new"]]
+            view = {"authorization": f"Bearer {said['view_url'].partition('#')[2]}"}
+            refused = client.post(f"/api/requests/{request_id}", json={"allow": True}, headers=view)
+            assert refused.json()["error"] == "control"
+            assert client.post(f"/api/requests/{request_id}", json={"allow": True}).status_code == 200
+            until(lambda last=request_id: last not in waiting(client))
+        assert process.wait(60) == 0
+        until(lambda: client.get(f"/api/runs/{run}").json()["head"]["status"] == "completed")
+        shown = client.get(f"/api/runs/{run}").json()
+        assert [one["by"] for one in shown["answered"].values()] == ["Ana", "Ana"]
+        files = {file["path"]: file for file in client.get(diff).json()["files"]}
+        assert (files["cart.py"]["added"], files["cart.py"]["removed"]) == (1, 1)
+        assert files["made.txt"]["hunks"][0]["lines"][0] == ["+", "again"]
+        report = client.get(f"/api/runs/{run}/report")
+        assert "Fix it" in report.text
+        assert report.headers["content-security-policy"].startswith("sandbox; default-src 'none'")
+        assert client.get("/api/runs/nothing/report").status_code == 404
+        assert client.get(f"/api/runs/{run}/steps/nothing/diff").status_code == 404
+
+
+def test_it_ends_in_time_though_a_page_never_reads(vibe: VibeCommand) -> None:
+    with dashboard(vibe) as (said, client), socket.create_connection(("127.0.0.1", client.base_url.port or 0)) as deaf:
+        deaf.sendall(
+            f"GET /api/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {said['token']}\r\n\r\n".encode()
+        )
+        assert deaf.recv(12) == b"HTTP/1.1 200"
+
+
+def test_a_port_that_is_taken_says_by_whom(vibe: VibeCommand) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = vibe("dashboard", "--web", "--port", str(port))
+    assert refused.code == 3
+    assert f"127.0.0.1:{port} can't be listened on (Address already in use" in refused.err
+    if sys.platform == "linux":
+        assert "process" in refused.err
+
+
+def example(language: str, beginning: str) -> str:
+    """A program of the guide."""
+    blocks = GUIDE.read_text(encoding="utf-8").split(f"```{language}\n")[1:]
+    return next(block.partition("```")[0] for block in blocks if block.startswith(beginning))
+
+
+def test_a_program_hears_what_changes_and_another_answers(vibe: VibeCommand, write_plan: Any, tmp_path: Path) -> None:
+    node = shutil.which("node")
+    plan = prepare(vibe, write_plan, "shared")
+    process = vibe.start("plan", "run", plan, "--wait", "--allow-dirty")
+    with dashboard(vibe, "--control") as (said, client):
+        where = [said["url"].partition("#")[0], said["token"]]
+        until(lambda: waiting(client))
+        if node is not None:
+            board = [node, _written(tmp_path / "board.mjs", example("js", "// board.mjs")), *where]
+            with subprocess.Popen(board, stdout=subprocess.PIPE, text=True, env=vibe.variables()) as program:
+                assert program.stdout is not None
+                assert program.stdout.readline().split()[0] in client.get("/api/runs").json()["runs"]
+                program.kill()
+        allow = [sys.executable, _written(tmp_path / "allow.py", example("python", "# allow.py")), *where]
+        for _ in range(2):
+            until(lambda: waiting(client))
+            known = waiting(client).keys()
+            ended = subprocess.run(allow, env=vibe.variables(), capture_output=True, text=True, timeout=60, check=False)
+            assert ended.stdout.splitlines()[-1].startswith("200 "), ended.stderr
+            until(lambda before=known: waiting(client).keys().isdisjoint(before))
+        assert process.wait(60) == 0
+
+
+def test_a_program_hears_what_waits_without_a_dashboard(vibe: VibeCommand, tmp_path: Path) -> None:
+    program = _written(tmp_path / "waits.py", example("python", "# waits.py"))
+    vibe.home.mkdir()
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(running(vibe.home)) as run:
+        words = [sys.executable, program]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=vibe.variables(), cwd=ROOT) as listening:
+            assert listening.stdout is not None
+            heard = portal.start_task_soon(to_thread.run_sync, listening.stdout.readline)
+            numbers = count()
+
+            def asks() -> bool:
+                asked = structs.replace(ASKED, request_id=f"request-{next(numbers)}")
+                portal.call(run.says, asked)
+                return heard.done()
+
+            until(asks)
+            listening.kill()
+        assert heard.result() == "one approval.requested|plan-1|-\n"
+
+
+def _written(path: Path, text: str) -> str:
+    path.write_text(text, encoding="utf-8")
+    return str(path)

@@ -1,0 +1,147 @@
+"""The net diff of a step: what it made of the files it found, whatever it wrote on the way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ipc.events import WorktreeEvent
+from subagents.worktree.repository import Repository, open_repository
+from vibe.app.engine.host import Host
+from vibe.app.plan.review import ChangedFile, PlanReview
+from vibe.app.plan.worktrees import git_folder
+from vibe.core.tools.edits import file_diff
+from vibe.system.git.calls import GitCall, run_git
+
+MOST_BYTES = 2 * 1024 * 1024
+"""Of the lines of a diff; what is beyond is cut."""
+GIT_SECONDS = 5.0
+MOST_NEW, MOST_NEW_BYTES = 200, 256 * 1024
+"""Files that git does not know yet: so many are shown, each up to that size."""
+DIFF: Final = (
+    *("-c", "core.bigFileThreshold=2m", "diff", "-z", "--no-ext-diff", "--no-textconv", "--no-color", "-M"),
+    *("--src-prefix=a/", "--dst-prefix=b/"),
+)
+_HUNK: Final = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_STATUS: Final = {"new file mode": "added", "deleted file mode": "deleted", "rename from": "renamed"}
+
+
+def net_changes(host: Host, plan_id: str, step_id: str, tree: WorktreeEvent | None) -> dict[str, Any]:
+    """Return the net diff of a step, from its worktree if it has one that is not merged. Blocks.
+
+    Raises:
+        VibeError: the files, the plan or git can't be read.
+        OSError, subprocess.TimeoutExpired: git can't be started, or takes too long.
+    """
+    if tree is not None and tree.base and tree.status != "merged" and Path(tree.folder).is_dir():
+        files = _of_worktree(host, tree)
+    else:
+        files = [_of_review(one) for one in PlanReview(host, plan_id).changes if one.step_id == step_id]
+    return {"base": "" if tree is None else tree.base, "files": bounded(files)}
+
+
+def _of_review(change: ChangedFile) -> dict[str, Any]:
+    status = "added" if change.before is None else "deleted" if change.after is None else "modified"
+    binary = None in change.texts and not any(
+        text is not None and state is not None
+        for text, state in zip(change.texts, (change.before, change.after), strict=True)
+    )
+    found = _file(change.name, status, [] if binary else hunks_of(change.diff.text.split("\n")))
+    counts = {"added": change.diff.added, "removed": change.diff.removed}
+    return {**found, **counts, "binary": binary, "attempt": change.attempt, "standing": change.standing.value}
+
+
+def _of_worktree(host: Host, tree: WorktreeEvent) -> list[dict[str, Any]]:
+    """The changes in a step's folder since it began; of one that ended, as it was committed."""
+    folder = Path(tree.folder)
+    repository = open_repository(folder, host.environ, git_folder(host.home), own=host.own_places)
+    ends = (tree.base, tree.commit) if tree.commit else (tree.base,)
+    found = list(parsed(_git(repository, *DIFF, *ends, "--").decode("utf-8", "replace")))
+    if tree.commit:
+        return found
+    new = _git(repository, "ls-files", "-z", "--others", "--exclude-standard").decode("utf-8", "replace").split("\0")
+    return found + [_new_file(folder, name) for name in new[:MOST_NEW] if name and not name.endswith("/")]
+
+
+def _git(repository: Repository, *words: str) -> bytes:
+    git = repository.git
+    return run_git(GitCall(words=words, folder=git.folder, environ=git.environ, seconds=GIT_SECONDS)).out
+
+
+def _new_file(folder: Path, name: str) -> dict[str, Any]:
+    path = folder / name
+    try:
+        data = b"" if path.is_symlink() or not path.is_file() else _beginning(path)
+        text = data.decode()
+    except (OSError, UnicodeDecodeError):
+        return _file(name, "added", []) | {"binary": True}
+    if "\0" in text:
+        return _file(name, "added", []) | {"binary": True}
+    return _file(name, "added", hunks_of(file_diff(name, None, text, whole=True).text.split("\n")))
+
+
+def _beginning(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(MOST_NEW_BYTES)
+
+
+def parsed(diff: str) -> Iterator[dict[str, Any]]:
+    """Yield the files of a diff as git writes it."""
+    for part in re.split(r"^diff --git ", diff, flags=re.MULTILINE)[1:]:
+        lines = part.split("\n")
+        start = next((at for at, line in enumerate(lines) if line.startswith("@@ ")), len(lines))
+        head = lines[1:start]
+        status = next((word for line in head for mark, word in _STATUS.items() if line.startswith(mark)), "modified")
+        old, new = _names(lines[0], head)
+        found = _file(new, status, hunks_of(lines[start:]))
+        binary = any(line.startswith(("Binary files ", "GIT binary patch")) for line in head)
+        yield {**found, "old": old if status == "renamed" else "", "binary": binary}
+
+
+def _names(first: str, head: Sequence[str]) -> tuple[str, str]:
+    """The path before and after, as the lines above a diff have them."""
+    marks = ("rename from ", "rename to ")
+    said = {mark: line[len(mark) :] for mark in marks for line in head if line.startswith(mark)}
+    if len(said) == 2:
+        return said["rename from "], said["rename to "]
+    name = first[2 : len(first) // 2]  # a/NAME b/NAME
+    return name, name
+
+
+def hunks_of(lines: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the hunks in the lines of one file's diff."""
+    hunks: list[dict[str, Any]] = []
+    left = [0, 0]
+    for line in lines:
+        begins = _HUNK.match(line) if left == [0, 0] else None
+        if begins is not None:
+            old, old_count, new, new_count = (1 if number is None else int(number) for number in begins.groups())
+            left = [old_count, new_count]
+            hunks.append({"old": [old, old_count], "new": [new, new_count], "lines": []})
+        elif hunks and (left != [0, 0] or line.startswith("\\")):
+            sign = line[:1] or " "
+            hunks[-1]["lines"].append([sign, line[1:]])
+            left = [left[0] - (sign in " -"), left[1] - (sign in " +")]
+    return hunks
+
+
+def _file(path: str, status: str, hunks: list[dict[str, Any]]) -> dict[str, Any]:
+    signs = [line[0] for hunk in hunks for line in hunk["lines"]]
+    counts = {"added": signs.count("+"), "removed": signs.count("-")}
+    return {"path": path, "old": "", "status": status, **counts, "binary": False, "cut": False, "hunks": hunks}
+
+
+def bounded(files: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The files without the hunks that are too much."""
+    room = MOST_BYTES
+    for file in files:
+        kept: list[dict[str, Any]] = []
+        for hunk in file["hunks"]:
+            room -= sum(len(text.encode("utf-8", "replace")) + 1 for _, text in hunk["lines"])
+            if room >= 0:
+                kept.append(hunk)
+        file["cut"] = len(kept) < len(file["hunks"])
+        file["hunks"] = kept
+    return files
