@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 import anyio
 import msgspec
-from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from ipc.commands import Act, Command, Ping, RunCommand, Steer, StepAction, decode_command
@@ -16,10 +15,13 @@ from ipc.errors import RequestInvalidError
 from ipc.events import PlanDecisionEvent
 from vibe.app.watch.commands import CommandOutcome, send, settled
 from vibe.dashboard.answers import RefusedError, WebAnswer, found, refusal
+from vibe.dashboard.changes import Comments, comments_text
 from vibe.dashboard.stream import PageDesk
 from vibe.view.agent_view import RequestView
 from vibe.view.plan_view import RUNNING
 
+BY = "page"
+"""In its name pages act, if no other is given."""
 COMMANDS: Final = frozenset({"pause", "cancel", "step_act", "steer", "prompt", "interrupt"})
 """What a page may ask a run for besides answers."""
 MOST_REMEMBERED = 256
@@ -30,25 +32,6 @@ STATUS: Final[Mapping[str, tuple[int, str]]] = {
     "ended": (410, "ended"),
     "late": (504, "late"),
 }
-
-
-class Comment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A comment on lines of a step's changes, from ``line`` to ``to``, as they are on that ``side``."""
-
-    path: Annotated[str, Meta(min_length=1, max_length=4_096)]
-    line: Annotated[int, Meta(ge=1)]
-    text: Annotated[str, Meta(min_length=1)]
-    to: int = 0
-    side: Literal["old", "new"] = "new"
-    quote: str = ""
-
-
-class Comments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Comments that are sent together; ``retry``: a step that has ended is to begin again with them."""
-
-    comments: Annotated[tuple[Comment, ...], Meta(min_length=1, max_length=200)]
-    retry: bool = False
-    command_id: Annotated[str, Meta(max_length=100)] = ""
 
 
 class Actor:
@@ -123,7 +106,7 @@ class Actor:
 
     def _gone(self, request_id: str) -> WebAnswer:
         """Say what became of a request that is not open."""
-        for view in self._desk.views():
+        for view in self._desk.views.values():
             outcome = settled(view, request_id)
             if outcome is not None and outcome.by:
                 return _told(outcome)
@@ -185,14 +168,3 @@ def _told(outcome: CommandOutcome) -> WebAnswer:
 
 def _answered(message: str, by: str, answer: Any) -> WebAnswer:
     return refusal(409, "answered", message, by=by, answer=answer)
-
-
-def comments_text(comments: tuple[Comment, ...]) -> str:
-    """Comments as an agent reads them: where, the lines they are on, and the words."""
-    parts = [f"Review comments ({len(comments)}):"]
-    for one in comments:
-        lines = f"{one.line}-{one.to}" if one.to > one.line else f"{one.line}"
-        side = " (as it was before)" if one.side == "old" else ""
-        quoted = "".join(f"> {line}\n" for line in one.quote.splitlines())
-        parts.append(f"{one.path}:{lines}{side}\n{quoted}{one.text.strip()}")
-    return "\n\n".join(parts)

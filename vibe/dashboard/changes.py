@@ -1,11 +1,13 @@
-"""The net diff of a step: what it made of the files it found, whatever it wrote on the way."""
+"""The net diff of a step: what it made of the files it found, whatever it wrote on the way; and comments on it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
+
+from msgspec import Meta, Struct
 
 from ipc.events import WorktreeEvent
 from subagents.worktree.repository import Repository, open_repository
@@ -145,3 +147,33 @@ def bounded(files: list[dict[str, Any]]) -> list[dict[str, Any]]:
         file["cut"] = len(kept) < len(file["hunks"])
         file["hunks"] = kept
     return files
+
+
+class Comment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A comment on lines of a step's changes, from ``line`` to ``to``, as they are on that ``side``."""
+
+    path: Annotated[str, Meta(min_length=1, max_length=4_096)]
+    line: Annotated[int, Meta(ge=1)]
+    text: Annotated[str, Meta(min_length=1)]
+    to: int = 0
+    side: Literal["old", "new"] = "new"
+    quote: str = ""
+
+
+class Comments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Comments that are sent together; ``retry``: a step that has ended is to begin again with them."""
+
+    comments: Annotated[tuple[Comment, ...], Meta(min_length=1, max_length=200)]
+    retry: bool = False
+    command_id: Annotated[str, Meta(max_length=100)] = ""
+
+
+def comments_text(comments: tuple[Comment, ...]) -> str:
+    """Comments as an agent reads them: where, the lines they are on, and the words."""
+    parts = [f"Review comments ({len(comments)}):"]
+    for one in comments:
+        lines = f"{one.line}-{one.to}" if one.to > one.line else f"{one.line}"
+        side = " (as it was before)" if one.side == "old" else ""
+        quoted = "".join(f"> {line}\n" for line in one.quote.splitlines())
+        parts.append(f"{one.path}:{lines}{side}\n{quoted}{one.text.strip()}")
+    return "\n\n".join(parts)

@@ -11,7 +11,7 @@ from socket import socket
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs, unquote
 
-from anyio import create_task_group, sleep_forever, to_thread
+from anyio import create_task_group, lowlevel, sleep_forever, to_thread
 from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
@@ -20,11 +20,12 @@ from vibe.app.engine.host import Host
 from vibe.app.plan.report import ReportFormat, read_report, written
 from vibe.app.watch.board import Board
 from vibe.app.watch.rows import request_row
-from vibe.dashboard.acting import Actor
+from vibe.dashboard.acting import BY, Actor
 from vibe.dashboard.answers import RefusedError, WebAnswer, found, read_json, refusal
 from vibe.dashboard.changes import net_changes
 from vibe.dashboard.guard import MAY_ACT, PageGuard, Tokens
 from vibe.dashboard.rows import RunTables
+from vibe.dashboard.search import MOST_HITS, found_in_journals, found_in_rows, found_in_view
 from vibe.dashboard.stream import PageDesk, stream
 from vibe.system.errors import VibeError
 
@@ -33,6 +34,8 @@ T = TypeVar("T")
 VERSION = 1
 """Of the API: what is there stays."""
 LAST_SECONDS = 1
+MOST_WANTED = 200
+"""Characters to search for."""
 MOST_LIMIT, LIMIT = 400, 200
 """Entries of a step that are told at once."""
 KINDS: Final[Mapping[str, str]] = {
@@ -51,7 +54,7 @@ class Served(Struct, frozen=True, kw_only=True):
     """The terms of serving: by which ``tokens``, in whose name pages act, and under which other names of this host."""
 
     tokens: Tokens
-    by: str = "page"
+    by: str = BY
     hosts: tuple[str, ...] = ()
 
 
@@ -96,6 +99,8 @@ class Application:
         match way:
             case ("api", "runs"):
                 return await self._runs()
+            case ("api", "search"):
+                return await self._search(query.get("q", ""), query.get("run", ""))
             case ("api", "runs", key):
                 return _run(await self._desk.opened(key))
             case ("api", "runs", key, "report"):
@@ -142,6 +147,24 @@ class Application:
         text = await _read(lambda: written(read_report(find_plan(self._host.home, key)), HTML, self._host.environ))
         policy = {"content-security-policy": REPORT_POLICY}
         return WebAnswer(body=text.encode("utf-8", "replace"), kind=KINDS[".html"], headers=policy)
+
+    async def _search(self, text: str, key: str) -> WebAnswer:
+        """The places where a text is: in what is in memory, and in the journals of runs that are not."""
+        wanted = text.strip().casefold()
+        if not 1 <= len(wanted) <= MOST_WANTED:
+            raise RefusedError(400, "invalid", f"give q, 1 to {MOST_WANTED} characters to look for")
+        known = await self._desk.listed()
+        runs = [await self._desk.run(key)] if key else list(known.values())
+        rows, views = self._desk.table.rows, self._desk.views
+        hits = list(found_in_rows({run.key: rows[run.key] for run in runs if run.key in rows}, wanted))
+        for run in runs:
+            if run.key in views and len(hits) <= MOST_HITS:
+                hits += found_in_view(run.key, views[run.key], wanted)
+                await lowlevel.checkpoint()
+        rest = [run for run in runs if run.key not in views]
+        more, is_cut = await to_thread.run_sync(found_in_journals, rest, wanted)
+        hits += more
+        return found({"hits": hits[:MOST_HITS], "more": is_cut or len(hits) > MOST_HITS})
 
     async def _diff(self, key: str, step_id: str) -> WebAnswer:
         step = (await self._desk.opened(key)).step(step_id)

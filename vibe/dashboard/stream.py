@@ -167,9 +167,11 @@ class PageDesk:
             if run is not None and run.live:
                 yield run, tables.follower.view
 
-    def views(self) -> Iterator[View]:
-        """The views of all runs that are followed, or were."""
-        return (tables.follower.view for tables in self._runs.values())
+    @property
+    def views(self) -> dict[str, View]:
+        """The views of all runs that are followed, or were, by key."""
+        ready = ((key, tables.follower) for key, tables in self._runs.items())
+        return {key: follower.view for key, follower in ready if follower.ready.is_set()}
 
     def request(self, request_id: str) -> tuple[KnownRun, RequestView] | None:
         """Return a request that is open, and its run."""

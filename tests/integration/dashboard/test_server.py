@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -14,9 +15,12 @@ from msgspec import structs
 
 from ipc import events as e
 from ipc.commands import Act, Approve, Pause, Steer
-from tests.fakes.runs import ASKED, Run, running
+from ipc.registry import Entry, RunInfo
+from tests.fakes.runs import ASKED, STEPS, Run, running
 from tests.integration.dashboard.serving import PATIENCE_S, VIEW, listening_to, served
+from vibe.app.watch.runs import KnownRun
 from vibe.dashboard.answers import MOST_BYTES
+from vibe.dashboard.search import MOST_HITS, found_in_journals
 from vibe.dashboard.stream import MOST_BEHIND, MOST_PAGES, WebPage
 from vibe.dashboard.table import RowTable
 
@@ -281,3 +285,40 @@ async def test_a_page_that_never_reads_is_dropped() -> None:
     page.hears(b"")
     assert page.scope.cancel_called
     page.close()
+
+
+async def test_a_text_is_found_in_runs_that_live_and_in_journals_of_those_that_ended(vibe_home: Path) -> None:
+    words = 'Straße "quoted" and\nNeedle in a line\nmore'
+    async with running(vibe_home, "old", "plan-old") as run:
+        run.says(e.PlanStartedEvent(goal="Old", steps=STEPS))
+        run.says(e.AssistantEvent(text=words, message_id="m", subagent_id="one", subagent_step_id="a"))
+    async with one_run(vibe_home) as (run, client):
+        run.says(e.AssistantEvent(text=words, message_id="m", subagent_id="agent", subagent_step_id="a"))
+        async with listening_to(client, run="plan-1", step="a") as page:
+            await page.until("step", "entry:agent:1")
+        found = (await client.get("/api/search", params={"q": "needle IN"})).json()
+        assert found["more"] is False
+        places = {hit["run"]: (hit["step"], hit["entry"], hit["line"]) for hit in found["hits"]}
+        assert places == {
+            "plan-1": ("a", "agent:1", "Needle in a line"),
+            "plan-old": ("a", "", "Needle in a line"),
+        }
+        quoted = (await client.get("/api/search", params={"q": 'STRASSE "quoted', "run": "plan-old"})).json()
+        assert [hit["run"] for hit in quoted["hits"]] == ["plan-old"]
+        named = (await client.get("/api/search", params={"q": "tidy"})).json()
+        assert [hit["run"] for hit in named["hits"]] == ["plan-1"]
+        for query in ({}, {"q": " "}, {"q": "x" * 201}):
+            assert (await client.get("/api/search", params=query)).status_code == 400
+        assert (await client.get("/api/search", params={"q": "x", "run": "nothing"})).status_code == 404
+
+
+def test_a_search_ends_in_time_and_says_that_there_is_more(tmp_path: Path) -> None:
+    journal = tmp_path / "journal.jsonl"
+    line = json.dumps({"type": "user.message", "text": "needle", "ts": 1.0})
+    journal.write_text("torn{\n" + f"{line}\n" * (MOST_HITS + 5), encoding="utf-8")
+    info = RunInfo(cwd="/work")
+    entry = Entry(source="s", events="", replay="", control="", journal=str(journal), pid=1, started=1.0, info=info)
+    gone = structs.replace(entry, journal=str(tmp_path / "gone"))
+    hits, more = found_in_journals([KnownRun(key="s", entries=(gone, entry))], "needle")
+    assert (len(hits), more) == (MOST_HITS, True)
+    assert found_in_journals([KnownRun(key="s", entries=(entry,))], "needle", seconds=0.0) == ([], True)

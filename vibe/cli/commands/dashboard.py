@@ -44,8 +44,6 @@ FLICKERING = frozenset({"doing", "tokens", "cost_usd", "progress_at", "waited_s"
 HOST = "127.0.0.1"
 """The page is for this machine alone."""
 TOKEN_BYTES = 32
-BY = "page"
-"""In its name pages act, if no other is given."""
 
 Tables = Mapping[str, Mapping[str, Row]]
 
@@ -147,6 +145,7 @@ class Links(Struct, frozen=True, kw_only=True):
 
 def _web(args: Arguments, env: CliEnvironment) -> int:
     """Serve the page; where it is and by which token is said first. An end by Ctrl-C or SIGTERM is a good one."""
+    from vibe.dashboard.acting import BY  # noqa: PLC0415  as below
     from vibe.dashboard.server import Served, Tokens  # noqa: PLC0415  not for those that read lines
 
     token, view = secrets.token_urlsafe(TOKEN_BYTES), secrets.token_urlsafe(TOKEN_BYTES)

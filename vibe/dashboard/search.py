@@ -1,0 +1,112 @@
+"""Search: a text in all that is known of runs, in memory and in the journals of those that are not."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, cast
+
+import msgspec
+from msgspec import Struct
+
+from vibe.app.watch.runs import KnownRun
+from vibe.system.plain_text import plain_line
+from vibe.view.view import View
+
+MOST_HITS = 200
+SECONDS = 2.0
+AROUND = 80
+"""Characters that are shown on each side of what was found."""
+LONGEST_LINE = 1024 * 1024
+"""Of a journal; a longer one is not looked into."""
+DEEPEST = 6
+NAMES: Final = frozenset({"type", "event_id", "source", "session_id", "plan_id", "subagent_id", "tool_call_id"})
+"""Fields of events that say what they are, not what happened."""
+
+
+class Hit(Struct, frozen=True, kw_only=True):
+    """A place where the text is: ``entry`` is ``AGENT:N`` of a transcript, blank if it is elsewhere."""
+
+    run: str
+    line: str
+    step: str = ""
+    entry: str = ""
+    ts: float = 0.0
+
+
+def found_in_rows(rows: Mapping[str, Mapping[str, Any]], wanted: str) -> Iterator[Hit]:
+    """Yield the runs whose goal or folder has a text."""
+    for key, row in rows.items():
+        line = f"{row.get('title', '')}  {row.get('folder', '')}  {key}"
+        if wanted in line.casefold():
+            yield Hit(run=key, line=shown(line, wanted), ts=row.get("started_at", 0.0))
+
+
+def found_in_view(key: str, view: View, wanted: str) -> Iterator[Hit]:
+    """Yield where a text is in the steps, notes and transcripts of a run."""
+    for step in (step for plan in view.plans.values() for step in plan.steps.values()):
+        line = f"{step.id}  {step.title}  {step.summary}"
+        if wanted in line.casefold():
+            yield Hit(run=key, step=step.id, line=shown(line, wanted), ts=step.started_at or 0.0)
+    for note in view.notices.values():
+        if wanted in note.message.casefold():
+            yield Hit(run=key, step=note.step_id or "", line=shown(note.message, wanted), ts=note.ts)
+    for agent in view.agents.values():
+        for number, entry in agent.entries.items():
+            text = f"{getattr(entry, 'words', '')}\n{entry.text}"
+            if wanted in text.casefold():
+                place = {"step": agent.step_id or "", "entry": f"{agent.id}:{number}"}
+                yield Hit(run=key, line=shown(text, wanted), ts=entry.ts, **place)
+
+
+def found_in_journals(runs: Iterable[KnownRun], wanted: str, seconds: float = SECONDS) -> tuple[list[Hit], bool]:
+    """Return where a text is in the journals of runs, and whether there was more than could be looked at. Blocks."""
+    until = time.monotonic() + seconds
+    places = ((run.key, Path(entry.journal)) for run in runs for entry in run.entries)
+    found = (hit for key, path in places for hit in _in_journal(key, path, wanted, until))
+    hits = list(islice(found, MOST_HITS))
+    return hits, len(hits) == MOST_HITS or time.monotonic() > until
+
+
+def _in_journal(key: str, path: Path, wanted: str, until: float) -> Iterator[Hit]:
+    needle = json.dumps(wanted, ensure_ascii=False)[1:-1]
+    with suppress(OSError), path.open("rb") as journal:  # it may go meanwhile
+        while (line := journal.readline(LONGEST_LINE)) and time.monotonic() < until:
+            if needle in line.decode("utf-8", "replace").casefold():
+                yield from _in_event(key, line, wanted)
+
+
+def _in_event(key: str, line: bytes, wanted: str) -> Iterator[Hit]:
+    try:
+        event = msgspec.json.decode(line, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # torn, or too long
+        return
+    text = next((text for text in _texts(event, DEEPEST) if wanted in text.casefold()), None)
+    if text is not None:
+        step = event.get("subagent_step_id") or event.get("step_id") or ""
+        yield Hit(run=key, step=str(step), line=shown(text, wanted), ts=float(event.get("ts") or 0.0))
+
+
+def _texts(value: object, depth: int) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict) and depth:
+        fields = cast("dict[str, object]", value)
+        for name, each in fields.items():
+            if name not in NAMES:
+                yield from _texts(each, depth - 1)
+    elif isinstance(value, list) and depth:
+        for each in cast("list[object]", value):
+            yield from _texts(each, depth - 1)
+
+
+def shown(text: str, wanted: str) -> str:
+    """The line of a text that has what was wanted, or the part around it."""
+    at = max(text.casefold().find(wanted), 0)
+    start = max(text.rfind("\n", 0, at) + 1, at - AROUND)
+    end = text.find("\n", at + len(wanted))
+    return plain_line(text[start : min(len(text) if end < 0 else end, at + len(wanted) + AROUND)])
