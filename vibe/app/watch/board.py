@@ -54,6 +54,7 @@ class Board:
         self._listed: dict[str, tuple[KnownRun, dict[str, Any]]] = {}
         """The rows of runs that are not followed: they change with what is known of them only."""
         self._tasks: TaskGroup | None = None
+        self._seen: tuple[tuple[KnownRun, ...], bool] = ((), False)
 
     async def keep(self) -> None:
         """Look for runs and follow those that live, until cancelled."""
@@ -66,6 +67,12 @@ class Board:
                 if not self.ready.is_set():
                     await self._catch_up()
                 await anyio.sleep(LOOK_S)
+
+    def take_changed(self) -> bool:
+        """Return whether anything changed since the last call; for who asks no follower itself."""
+        seen, self._seen = self._seen, (self.runs, self.ready.is_set())
+        changed = [follower.take_changed() for follower in self._followers.values() if follower.ready.is_set()]
+        return any(changed) or seen != self._seen
 
     @property
     def followers(self) -> Mapping[str, Follower]:

@@ -94,10 +94,11 @@ async def _follow(args: Arguments, env: CliEnvironment) -> int:
         tasks.start_soon(board.keep)
         await board.ready.wait()
         while not has_failed(env.stdout):
-            tables = _tables(board)
-            env.write_lines(line for change in _changes(before, tables) if (line := words(*change)))
-            env.stdout.flush()
-            before = tables
+            if board.take_changed():
+                tables = _tables(board)
+                env.write_lines(line for change in _changes(before, tables) if (line := words(*change)))
+                env.stdout.flush()
+                before = tables
             await anyio.sleep(TICK_S)
         tasks.cancel_scope.cancel()
     return signals.exit_code or ExitCode.DONE

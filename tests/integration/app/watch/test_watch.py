@@ -139,6 +139,10 @@ async def test_a_board_goes_on_with_a_plan_that_is_resumed_after_its_end(vibe_ho
             await until(lambda: (view := board.view_of("plan-1")) is not None and bool(view.plans))
             run.says(ASKED)
             await until(lambda: "request-1" in board.requests())
+            assert board.take_changed()
+            assert not board.take_changed(), "nothing has changed since"
+            run.moves("a", "in_progress")
+            await until(board.take_changed)
         await until(lambda: not board.runs[0].live)
         assert board.requests() == {}, "whoever asked is gone"
         async with running(vibe_home, "two") as resumed:

@@ -118,8 +118,14 @@ class RunsScreen(Screen[str]):
         yield self._page
 
     def on_mount(self) -> None:
-        """Draw what changes."""
-        self.set_interval(DRAW_S, self._page.refresh)
+        """Draw what changes, and the time."""
+        self.set_interval(DRAW_S, self._draw_changed)
+        self.set_interval(1.0, self._page.refresh)
+
+    def _draw_changed(self) -> None:
+        board = self._desk.board
+        if board is not None and board.take_changed():
+            self._page.refresh()
 
     # --- keys
 
