@@ -113,7 +113,7 @@ def notes(found: Estimate, *, bounds: bool = True) -> tuple[str, ...]:
         price = "no price limit" if found.worst_price is None else f"${found.worst_price:,.2f}"
         said.append(
             f"at most {found.max_tokens:,} tokens and {found.max_turns:,} model calls in {found.model_steps} "
-            f"model-driven steps ({found.critical_turns:,} calls on the critical path); {price}"
+            f"model-driven steps ({found.critical_turns:,} calls in the longest chain); {price}"
         )
     if found.is_chain and found.model_steps:
         said.append(f"the plan is a chain: {path} of {total} steps run one after another; {SEQUENTIAL_FIGURES}")

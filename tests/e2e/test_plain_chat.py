@@ -106,7 +106,7 @@ def test_a_session_is_listed_and_gone_on_with(vibe: VibeCommand, tmux: Tmux) -> 
     tmux.type("again")
     tmux.wait_for("Welcome back.")
     tmux.press("C-d")
-    tmux.wait_for(f"--resume {session}")
+    tmux.wait_for("saved · vibe --plain -c goes on")
     tmux.wait_for("EXIT 0")
 
 

@@ -17,6 +17,7 @@ from tests.e2e.test_events_answer import DATABASE, QUESTION
 from tests.e2e.test_plain_chat import SCREENS
 from tests.fakes.model_server import ModelServer, Received, Reply, ServedCall
 from tests.fakes.tmux import SECONDS, Tmux
+from tests.fakes.waiting import until
 
 WINDOW = (120, 36)
 SENTENCE = "check it, too"
@@ -131,6 +132,19 @@ def steer(tmux: Tmux) -> None:
     tmux.wait_for("Ask anything ·")
 
 
+def resume(tmux: Tmux) -> None:
+    """Press Enter as a person does, again if it came too early to be meant."""
+    pressed = [0.0]
+
+    def resumed() -> bool:
+        if time.monotonic() - pressed[0] > 1:
+            tmux.press("Enter")
+            pressed[0] = time.monotonic()
+        return not any("Enter resume" in line for line in tmux.screen())
+
+    until(resumed)
+
+
 def test_a_plan_lives_on_the_screen(vibe: VibeCommand, server: ModelServer, tmux: Tmux, tmp_path: Path) -> None:
     editor = tmp_path / "editor.py"
     editor.write_text(EDITOR)
@@ -146,7 +160,7 @@ def test_a_plan_lives_on_the_screen(vibe: VibeCommand, server: ModelServer, tmux
     tmux.wait_for("Plan paused")
     tmux.wait_for("Enter resume")
     seen(tmux, "paused")
-    tmux.press("Enter")
+    resume(tmux)
     tmux.wait_for("Plan completed")
     seen(tmux, "finished")
     tmux.press("C-d")

@@ -81,7 +81,7 @@ def test_a_command_asks_for_no_network_of_its_own_where_it_is_of_no_use(tmp_path
 
 
 def test_it_is_told_why_the_sandbox_before_was_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vibe.shell.sandbox.bubblewrap.find_bubblewrap", lambda _: "bwrap: Permission denied")
+    monkeypatch.setattr("vibe.shell.sandbox.choose.find_bubblewrap", lambda _: "bwrap: Permission denied")
     choice = choose_sandbox(SandboxMode.AUTO, {})
     assert choice.sandbox is not None
     assert choice.passed_over == "bwrap: Permission denied"
