@@ -176,6 +176,7 @@ def entry_row(entry: EntryView) -> dict[str, Any]:
         "name": entry.name,
         "status": entry.status,
         "cut": entry.cut,
+        "by": entry.by,
     }
     if isinstance(entry, CallView):
         row |= _call(entry)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.resources import files
 from socket import socket
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs, unquote
 
-from anyio import create_task_group, lowlevel, sleep_forever, to_thread
+from anyio import create_task_group, lowlevel, move_on_after, sleep_forever, to_thread
 from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
+from ipc.errors import IpcError
 from planner.store.folder import find_plan
 from vibe.app.engine.host import Host
 from vibe.app.plan.report import ReportFormat, read_report, written
@@ -24,16 +25,19 @@ from vibe.dashboard.acting import BY, Actor
 from vibe.dashboard.answers import RefusedError, WebAnswer, found, read_json, refusal
 from vibe.dashboard.changes import net_changes
 from vibe.dashboard.guard import MAY_ACT, PageGuard, Tokens
-from vibe.dashboard.rows import RunTables
+from vibe.dashboard.rows import RunTables, entry_row
 from vibe.dashboard.search import MOST_HITS, found_in_journals, found_in_rows, found_in_view
 from vibe.dashboard.stream import PageDesk, stream
 from vibe.system.errors import VibeError
+from vibe.view.agent_view import EntryView
 
 T = TypeVar("T")
 
 VERSION = 1
 """Of the API: what is there stays."""
 LAST_SECONDS = 1
+OLDER_SECONDS = 10.0
+ENDLESS = 1 << 53
 MOST_WANTED = 200
 """Characters to search for."""
 MOST_LIMIT, LIMIT = 400, 200
@@ -108,7 +112,7 @@ class Application:
             case ("api", "runs", key, "steps", step_id, "diff"):
                 return await self._diff(key, step_id)
             case ("api", "runs", key, "steps", step_id):
-                return _step(await self._desk.opened(key), step_id, query)
+                return await _step(await self._desk.opened(key), step_id, query)
             case (name,) if (file := self._page.get(name or "index.html")) is not None:
                 return file
             case _:
@@ -213,22 +217,32 @@ def _run(tables: RunTables) -> WebAnswer:
     return found({"head": rows.get("head", {}), **named, "notes": notes, "layout": rows.get("layout", {})})
 
 
-def _step(tables: RunTables, step_id: str, query: Mapping[str, str]) -> WebAnswer:
+async def _step(tables: RunTables, step_id: str, query: Mapping[str, str]) -> WebAnswer:
     """The step and the newest entries of its agents, or those before a number."""
     row = tables.table.get(f"step:{step_id}")
     if row is None and tables.follower.run.is_plan:
         raise RefusedError(404, "unknown", f"there is no step {step_id[:100]!r} in this run")
+    limit = min(_number(query.get("limit", ""), LIMIT), MOST_LIMIT)
+    before = _number(query.get("before", ""), ENDLESS)
     rows = tables.open_step(step_id).rows
     agents = {key.removeprefix("agent:"): one for key, one in rows.items() if key.startswith("agent:")}
-    before = _number(query.get("before", ""), 1 << 53)
     entries = [
         {"agent": key[len("entry:") : key.rindex(":")], **one}
         for key, one in rows.items()
         if key.startswith("entry:") and one["n"] < before
     ]
+    for agent_id, agent in agents.items() if before < ENDLESS else ():
+        entries += await _older(tables, agent_id, range(max(before - limit, 1), min(before, agent["first"])))
     entries.sort(key=lambda one: (one["ts"], one["n"]))
-    limit = min(_number(query.get("limit", ""), LIMIT), MOST_LIMIT)
     return found({"step": row or {}, "agents": agents, "entries": entries[-limit:]})
+
+
+async def _older(tables: RunTables, agent_id: str, numbers: range) -> list[dict[str, Any]]:
+    """The rows of entries that are in journals only; those that can be read in time."""
+    older: dict[int, EntryView] = {}
+    with move_on_after(OLDER_SECONDS), suppress(IpcError):
+        older = await tables.follower.older(agent_id, numbers) if numbers else {}
+    return [{"agent": agent_id, **entry_row(older[number])} for number in sorted(older)]
 
 
 def _number(given: str, default: int) -> int:

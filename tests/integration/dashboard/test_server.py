@@ -23,6 +23,7 @@ from vibe.dashboard.answers import MOST_BYTES
 from vibe.dashboard.search import MOST_HITS, found_in_journals
 from vibe.dashboard.stream import MOST_BEHIND, MOST_PAGES, WebPage
 from vibe.dashboard.table import RowTable
+from vibe.view.agent_view import MOST_ENTRIES
 
 MESSAGE = "done"
 
@@ -88,6 +89,19 @@ async def test_a_page_hears_what_changed_and_after_a_pause_only_what_it_missed(v
             async with listening_to(client, run="plan-1", step="a", after=odd) as lost:
                 await lost.read()
                 assert all(patch["whole"] for patch in lost.patches)
+
+
+async def test_entries_that_are_no_longer_kept_are_read_from_the_journal(vibe_home: Path) -> None:
+    async with one_run(vibe_home) as (run, client):
+        for number in range(1, MOST_ENTRIES + 51):
+            said = e.AssistantEvent(text=f"{number}", message_id=f"m{number}", subagent_id="x", subagent_step_id="a")
+            run.says(said)
+        async with listening_to(client, run="plan-1", step="a") as page:
+            await page.until("step", f"entry:x:{MOST_ENTRIES + 50}")
+            assert (await page.until("step", "agent:x"))["first"] == 51
+        for before, limit, numbers in ((31, 10, range(21, 31)), (53, 4, range(49, 53)), (3, 10, range(1, 3))):
+            reply = await client.get("/api/runs/plan-1/steps/a", params={"before": before, "limit": limit})
+            assert [(one["n"], one["text"]) for one in reply.json()["entries"]] == [(one, f"{one}") for one in numbers]
 
 
 async def test_ids_with_slashes_and_names_of_the_language_are_served(vibe_home: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +16,7 @@ from ipc.registry import Entry
 from planner.store.errors import BrokenPlanError
 from planner.store.folder import PlanFolder, plans_folder
 from vibe.app.watch.runs import KnownRun
-from vibe.view.agent_view import Key
+from vibe.view.agent_view import EntryView, Key
 from vibe.view.view import View, apply, lose
 
 if TYPE_CHECKING:
@@ -71,6 +73,37 @@ class Follower:
                 if not new:
                     await self._turned.wait()
                 self._turned = anyio.Event()
+
+    async def older(self, agent_id: str, numbers: range) -> dict[int, EntryView]:
+        """Return those entries of an agent that the view no longer keeps, as far as journals have them.
+
+        Raises:
+            IpcError: a journal can't be read.
+        """
+        agent = self.view.agents.get(agent_id)
+        ends = {} if agent is None else {source: last for source, (_, last) in agent.older.items()}
+        found: dict[int, EntryView] = {}
+        take = partial(_take_older, View(), (agent_id, numbers), found)
+        for entry in self.run.entries:
+            if not ends:
+                break
+            end = ends.pop(entry.source, None)
+            await self._read_again(entry, take, None if ends else end)
+        return found
+
+    async def _read_again(self, entry: Entry, take: Callable[[Event], None], end: int | None) -> None:
+        """Hand on the events of a source, up to that number if one is given."""
+        from ipc.subscriber import subscribe
+
+        journal = Path(entry.journal)
+        async with subscribe(journal, home=self._home, after=0, runtime_dir=self._runtime_dir) as records:
+            async for record in records:
+                if record.event is not None:
+                    take(record.event)
+                if record.seq % EVENTS_AT_ONCE == 0:
+                    await lowlevel.checkpoint()
+                if end is not None and record.seq >= end:
+                    return
 
     def _turn(self) -> None:
         self._turned.set()
@@ -129,3 +162,13 @@ class Follower:
 
     def _take(self, event: Event) -> None:
         self._changed.update(apply(self.view, event))
+
+
+def _take_older(view: View, wanted: tuple[str, range], found: dict[int, EntryView], event: Event) -> None:
+    """Take an event in, and keep what is wanted of the entries that it changed: agent and numbers."""
+    agent_id, numbers = wanted
+    for key in apply(view, event):
+        if len(key) == 4 and key[:2] == ("agents", agent_id) and int(key[3]) in numbers:
+            entry = view.agents[agent_id].entries.get(key[3])
+            if entry is not None:
+                found[entry.number] = entry
