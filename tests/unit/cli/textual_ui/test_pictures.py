@@ -44,6 +44,7 @@ DOCS = {
     "permission-small",
     "proposed-plan-usual",
     "running-plan-usual",
+    "runs-usual",
     "sessions-small",
     "setup-small",
     "transcript-usual",
