@@ -79,6 +79,7 @@ def test_a_plan_is_answered_by_the_page_and_its_changes_are_shown(
             ((request_id, request),) = waiting(client).items()
             run, diff = request["run"], f"/api/runs/{request['run']}/steps/fix/diff"
             assert (request["step"], request["tool"]) == ("fix", "bash")
+            assert client.get(diff).status_code == 200
             if count == 2 and workspace == "worktree":  # while it runs: against the folder it works in
                 files = {file["path"]: file for file in client.get(diff).json()["files"]}
                 assert {name: file["status"] for name, file in files.items()} == {
@@ -121,6 +122,13 @@ def test_a_port_that_is_taken_says_by_whom(vibe: VibeCommand) -> None:
     assert f"127.0.0.1:{port} can't be listened on (Address already in use" in refused.err
     if sys.platform == "linux":
         assert "process" in refused.err
+
+
+@pytest.mark.parametrize("words", [["a-run"], ["--port", "8080"], ["--control"], ["--allow-host", "a"], ["--open"]])
+def test_what_goes_with_the_page_alone_says_so(vibe: VibeCommand, words: list[str]) -> None:
+    refused = vibe("dashboard", *words)
+    assert refused.code == 2
+    assert "add it" in refused.err
 
 
 def example(language: str, beginning: str) -> str:

@@ -21,6 +21,7 @@ from msgspec import Struct
 from vibe.cli.commands.prompt import draws
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
+from vibe.cli.parser import CommandLineError
 from vibe.cli.signals import ProcessEnd, cancelled_by_signals
 from vibe.cli.streams import forgive, has_failed
 from vibe.front.event_text import one_line
@@ -52,6 +53,8 @@ def run(args: Arguments, env: CliEnvironment) -> int:
     """Show the runs, and return the exit code."""
     if args.web:
         return _web(args, env)
+    if args.run or args.port or args.control or args.allow_host or args.name or args.open:
+        raise CommandLineError("a RUN, --port, --control, --allow-host, --name and --open go with --web: add it")
     if args.follow:
         return anyio.run(_follow, args, env)
     if not args.plain and args.output == "text" and draws(env) and env.stdin.isatty() and env.stdout.isatty():
