@@ -5,8 +5,12 @@ Covers ``vibe.cli.textual_ui``, ``vibe.app.watch``.
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+
+import pytest
 
 from tests.e2e.conftest import VibeCommand
 from tests.e2e.test_events_answer import STEP, WritePlan, printed, shell
@@ -46,6 +50,27 @@ def test_a_plan_is_answered_from_the_list_and_the_list_comes_back(
 
     assert process.returncode == 0
     assert (vibe.workdir / "more").exists()
+
+
+@pytest.mark.parametrize("is_attached", [True, False])
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGHUP, None])
+def test_a_signal_or_ctrl_d_ends_it_attached_or_not(
+    vibe: VibeCommand, write_plan: WritePlan, tmux: Tmux, sign: signal.Signals | None, *, is_attached: bool
+) -> None:
+    vibe.replay({"agents": {"w": {"turns": [shell("touch made"), {"text": "done"}]}}})
+    printed(vibe.start("plan", "run", write_plan(STEP), "--wait"), r"answer with: vibe plan approve (\S+) (\S+)")
+    vibe.at(tmux, "dashboard")
+    tmux.wait_for("command: touch made")
+    if is_attached:
+        tmux.press("Enter")
+        tmux.wait_for("y yes")
+        tmux.press("Escape")
+        tmux.wait_for("Ask anything")
+    if sign is None:
+        tmux.press("C-d")
+    else:
+        os.kill(tmux.program, sign)
+    tmux.wait_for(f"EXIT {0 if sign is None else 128 + sign}")
 
 
 def test_the_first_frame_loads_what_the_chat_does_but_for_the_list_itself() -> None:

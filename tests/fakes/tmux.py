@@ -81,6 +81,12 @@ class Tmux:
         return self._tmux("capture-pane", "-p", "-e")
 
     @property
+    def program(self) -> int:
+        """The process id of the program in the window."""
+        shell = self._tmux("display-message", "-p", "#{pane_pid}").strip()
+        return int(subprocess.run(["pgrep", "-P", shell], capture_output=True, text=True, check=True).stdout.split()[0])
+
+    @property
     def is_plain(self) -> bool:
         """The program has left the terminal's other screen, and takes no mouse."""
         return self._tmux("display-message", "-p", "#{alternate_on}#{mouse_any_flag}").strip() == "00"

@@ -52,9 +52,10 @@ def _load(env: CliEnvironment, desk: RunsDesk, first: Awaited[str | None]) -> Ho
             tasks.start_soon(board.keep)
             try:
                 chosen = await first.given()
-                while chosen and stage.store.screen.phase is not ScreenPhase.LEAVING:
+                while chosen:
                     await _visit(app, partial(hold_attached, env, chosen, ""))
-                    chosen = await choice_of(app, RunsScreen(desk))
+                    is_leaving = stage.store.screen.phase is ScreenPhase.LEAVING
+                    chosen = "" if is_leaving else await choice_of(app, RunsScreen(desk))
             finally:
                 page.end()
             tasks.cancel_scope.cancel()
