@@ -62,13 +62,14 @@ WRITE = {
     "name": "write_file",
     "arguments": {"path": "slugs.py", "content": "import re\n\n\ndef slugify():\n    pass\n"},
 }
+NOTE = {"name": "write_file", "arguments": {"path": "news.md", "content": "first line\nsecond line\n"}}
 SHELL = {"name": "bash", "arguments": {"command": "touch published"}}
 ASK = {"name": "ask_user_question", "arguments": {"questions": [QUESTION]}}
 SCRIPT = {
     "agents": {
         "slugify": {"turns": [{"text": HTML, "tool_calls": [WRITE]}, {"text": "written"}, {"text": "mended"}]},
         "audit": {"turns": [{"tool_calls": [ASK]}, {"text": "strict"}]},
-        "publish": {"turns": [{"tool_calls": [SHELL]}, {"text": "published"}]},
+        "publish": {"turns": [{"tool_calls": [NOTE]}, {"tool_calls": [SHELL]}, {"text": "published"}]},
     }
 }
 
@@ -465,3 +466,37 @@ async def test_approvals_are_given_together_but_none_in_the_moment_it_appears(
         await to_thread.run_sync(allows)
         assert len({command.request_id for command in run.taken if isinstance(command, Approve)}) == len(run.taken) == 2
         assert "command" not in page.run("notes.join()")
+
+
+def test_a_comment_on_lines_of_a_running_step_is_heard_by_its_agent(
+    vibe: VibeCommand, write_plan: WritePlan, links: dict[str, Any], browser: Browser
+) -> None:
+    run = started(vibe, write_plan)
+    page = browser.page()
+    page.look(1200, 860)
+    page.open(links["url"])
+    page.wait("document.querySelector('#dag [data-step=publish] .ln')?.textContent.startsWith('queued')")
+    page.click("#dag [data-step=publish]")
+    page.click("#step .tabs button:nth-child(2)")
+    page.wait("document.querySelector('#step .df')?.textContent.includes('first line')")
+
+    page.click("#step .df .add:nth-child(2) button")
+    page.press("Escape")
+    page.click("#step .df .add:nth-child(3) button", shift=True)
+    page.type("Say this in one line")
+    page.press("Enter")
+    page.wait("document.querySelector('#step .said')?.textContent.startsWith('1 to 2')")
+    page.click("#step .sends button")
+    page.wait("document.querySelector('#step .said small')?.textContent.startsWith('sent')")
+
+    by_mouse(page, "Question", "ASCII only")
+    by_mouse(page, "Permission", "Once")
+    by_mouse(page, "Decision", "Staging first")
+    assert run.wait(60) == 0
+    page.click("#step .tabs button:nth-child(1)")
+    said = page.wait(
+        "[...document.querySelectorAll('#step .e.user')].find((one) => one.textContent.includes('one line')).innerText"
+    )
+    assert said.startswith("ana said")
+    assert "first line\n" in said
+    is_quiet(page)

@@ -1,6 +1,6 @@
 // Diffs, and comments on their lines, which are kept here until they are sent.
 import { $, READ_ONLY, clockTime, count, h } from "./words.js";
-import { ask, isLive, step, stepPath, ui } from "./rows.js";
+import { ask, entries, isLive, step, stepPath, ui } from "./rows.js";
 
 const KIND = { "+": "add", "-": "del", " ": "ctx" }, loaded = new Map();
 let anchor = null;
@@ -37,15 +37,26 @@ const place = () => `vibe ${ui.run} ${ui.step}`;
 const comments = () => JSON.parse(localStorage.getItem(place()) ?? "[]");
 const keep = (list) => localStorage.setItem(place(), JSON.stringify(list));
 
+/** The edits of a step that works in the shared folder, one by one: what they come to is known at its end. */
+const edits = () => entries().filter(([, row]) => row.diff && row.status === "ok").flatMap(([, row]) =>
+  parse(row.diff)).map((file) => {
+  const signs = file.hunks.flatMap((hunk) => hunk.lines.map(([sign]) => sign)),
+    number = (one) => signs.filter((sign) => sign === one).length;
+  return { ...file, status: "modified", added: number("+"), removed: number("-") };
+});
+
 /** Show the net changes of the open step; they are asked for again when its files or its status change. */
-export async function showDiff(box, { files, status, attempt, worktree }) {
-  const key = place(), version = JSON.stringify([files, status, attempt, worktree?.status]), known = loaded.get(key);
+export async function showDiff(box, { files, added, removed, status, attempt, worktree }) {
+  const key = place(), version = JSON.stringify([edits().length, files, added, removed, status, attempt,
+    worktree?.status]),
+    known = loaded.get(key);
   if (known?.version === version) return known.reply && box.dataset.diff !== version && paint(box, version,
     known.reply);
   if ($("textarea", box)) return;
   loaded.set(key, { version, reply: known?.reply });
   if (!known) box.replaceChildren(h("p.empty", "Looking at what it changed."));
   const reply = await ask(stepPath("diff"));
+  if (reply.ok && !reply.files?.length) reply.files = edits();
   if (loaded.size > 20) loaded.clear();
   loaded.set(key, { version, reply });
   if (key === place() && ui.of === "changes") paint(box, version, reply);
@@ -91,9 +102,9 @@ function fileOf(file, again) {
 
 /** Open a box under a line; with Shift it is about all lines from the one before. */
 function comment({ shiftKey }, { file, lines, at, element, again }) {
-  const start = shiftKey && anchor?.file === file ? Math.min(anchor.at, at) : at, { side } = lines[at];
+  const start = shiftKey && anchor?.path === file.path ? Math.min(anchor.at, at) : at, { side } = lines[at];
   const picked = lines.slice(start, at + 1).filter((one) => one.side === side), body = element.parentNode;
-  anchor = { file, at };
+  anchor = { path: file.path, at };
   const text = h("textarea", { rows: 2, "aria-label": `Comment on ${file.path}, line ${lines[at].line}` });
   const close = () => (box.remove(), $("button", element).focus());
   const add = () => {
