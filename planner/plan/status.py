@@ -48,7 +48,7 @@ STEP_TRANSITIONS: Mapping[StepStatus, frozenset[StepStatus]] = MappingProxyType(
     StepStatus.NEEDS_DECISION: _OPEN - {StepStatus.NEEDS_DECISION} | {StepStatus.FAILED},
     # open again: interrupted, or waiting for its next attempt, a better plan or a person's word; skipped by a person
     StepStatus.IN_PROGRESS: frozenset(StepStatus) - {StepStatus.IN_PROGRESS, StepStatus.BLOCKED},
-    StepStatus.COMPLETED: frozenset(),
+    StepStatus.COMPLETED: frozenset({StepStatus.PENDING}),  # a person has it, or what it depends on, done again
     StepStatus.FAILED: frozenset({StepStatus.PENDING, StepStatus.SKIPPED}),  # revised, or a person wants it so
     StepStatus.SKIPPED: frozenset({StepStatus.PENDING}),  # a person has it done after all
     StepStatus.CANCELLED: frozenset({StepStatus.PENDING, StepStatus.SKIPPED}),  # likewise

@@ -427,10 +427,12 @@ def _again(state: State, step: StepState, command: Act, at: float) -> Decided:
     if problem := _why_not_again(step):
         raise StepActError(command.step_id, command.action, problem)
     after = [s for s in with_dependants(schedule_of(state).loaded, state, [command.step_id]) if s != command.step_id]
-    if begun := [step_id for step_id in after if _has_run(state.steps[step_id])]:
-        problem = f"its dependents {listed(begun)} have run; pause the plan, then use `vibe plan retry`"
+    begun = [step_id for step_id in after if _has_run(state.steps[step_id])]
+    if busy := [step_id for step_id in begun if not state.steps[step_id].status.is_final]:
+        problem = f"its dependents {listed(busy)} are at work: wait for them, or stop them first"
         raise StepActError(command.step_id, command.action, problem)
-    return _reset(state, (command.step_id, *(s for s in after if _is_skipped_by_plan(state.steps[s]))), at)
+    stale = {*begun, *(step_id for step_id in after if _is_skipped_by_plan(state.steps[step_id]))}
+    return _reset(state, (command.step_id, *(step_id for step_id in after if step_id in stale)), at)
 
 
 def _why_not_again(step: StepState) -> str:
@@ -438,11 +440,9 @@ def _why_not_again(step: StepState) -> str:
     match step.status:
         case StepStatus.IN_PROGRESS:
             return "it is running"
-        case StepStatus.COMPLETED:
-            return "it is completed; pause the plan, then `vibe plan retry` redoes it and its dependents"
         case StepStatus.SKIPPED if _is_skipped_by_plan(step):
             return f"it was skipped by the plan ({step.detail or step.reason or 'its dependencies'})"
-        case StepStatus.FAILED | StepStatus.CANCELLED | StepStatus.SKIPPED:
+        case status if status.is_final:
             return ""
         case _ if step.left is Left.REVISING:
             return "it failed and is being replanned"

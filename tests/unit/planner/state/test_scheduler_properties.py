@@ -154,6 +154,8 @@ class RandomRunner:
             self.waived.add(event.step_id)
         if event.action is StepAction.RETRY:
             self.granted[event.step_id] += before.is_final or was_asked is not None
+            again = [i.step_id for i in said if isinstance(i, MoveStep) and i.previous is StepStatus.COMPLETED]
+            self.granted.update(step_id for step_id in again if step_id != event.step_id)
             self.waived.discard(event.step_id)
             assert self.run.attempt(event.step_id) >= attempt
         elif before is StepStatus.IN_PROGRESS:
