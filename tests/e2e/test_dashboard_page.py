@@ -323,6 +323,7 @@ async def test_five_thousand_steps_are_drawn_soon_and_follow_the_run(vibe: VibeC
         page.look(1600, 1000)
         page.open(url)
         page.wait(f"document.querySelectorAll('#dag .cell[data-status]').length === {len(steps)}")
+        assert page.run("document.querySelector('#head [data-figure=checks] b').textContent") == "\u2013"
         assert page.said == []
         return float(page.run("performance.now()"))
 
@@ -368,6 +369,7 @@ def test_pictures_for_the_docs_are_taken_of_a_run_that_asks(
     page.look(1200, 800, dark=True, motion=False)
     page.press("t")
     page.wait("document.querySelector('#timeline .tl .wait')")
+    page.wait("document.querySelector('#timeline .tl.selected b.failed')")
     page.picture(folder / "dashboard-timeline.png")
     is_quiet(page)
     assert all((folder / f"dashboard-{name}.png").stat().st_size > 20_000 for name in ("run", "timeline"))

@@ -36,7 +36,7 @@ function show(keys) {
 function showPlan(keys, some) {
   if (some("head", "step:")) showLegend();
   if (ui.tab === "graph") showGraph(keys, openStep);
-  if (ui.tab === "timeline" && some("step:", "timeline", "answered:", "request:")) showTimeline(openStep);
+  if (ui.tab === "timeline" && some("step:", "timeline", "answered:", "request:", "entr")) showTimeline(openStep);
   if (ui.tab === "log" && some("note:", "answered:", "step:")) showLog(openStep);
   if (ui.tab === "changes" && some("step:")) showChanges((id) => ((ui.of = "changes"), openStep(id), changed("tab")));
   if (some("step:" + ui.step, "entr", "agent:", "tab")) showStep(keys);
@@ -129,8 +129,8 @@ function tiles(row, all, isPlan) {
     h("span", words), more);
   return [isPlan && [tile("steps", `${(isThen ? all.completed : row.done) ?? 0} / ${row.total ?? 0}`,
     all.in_progress ? `steps, ${all.in_progress} running` : "steps"),
-    tile("checks", [h("span.done", `${passed} ✓`), failed > 0 && h("span.bad", ` ${failed} ✗`)],
-      `of ${count(checks, "check")}`)], tile("tokens", figure(spent ?? 0),
+    tile("checks", checks ? [h("span.done", `${passed} ✓`), failed > 0 && h("span.bad", ` ${failed} ✗`)] : "–",
+      checks ? `of ${count(checks, "check")}` : "checks")], tile("tokens", figure(spent ?? 0),
       row.max_tokens ? `of ${figure(row.max_tokens)} tokens` : "tokens", row.max_tokens && meter),
   tile("cost", money(paid), rate > 0 ? `${money(rate)} a minute` : count(row.calls ?? 0, "model call")),
     tile("time", row.started_at ? seconds(Math.max(0, until - row.started_at)) : "–",

@@ -1,6 +1,6 @@
 // Steps over time, with idle time folded; the log of what was said; and which files were changed.
 import { $, WORD, clockTime, cut, draw, given, h, seconds, tick } from "./words.js";
-import { changed, clock, head, historyOf, rowsOf, step, stepIds, steps, ui } from "./rows.js";
+import { changed, clock, entries, head, historyOf, rowsOf, step, stepIds, steps, ui } from "./rows.js";
 
 const ROW = 30, SPARE = 6, IDLE = 0.1, FOLDED = 0.02;
 const chosen = { kind: "", step: "" };
@@ -58,7 +58,7 @@ export function showTimeline(openStep) {
       h("button.name", { title: row.title, onclick: () => openStep(id) }, id),
       h("span.track", map.gaps.map(([a, b]) => placed(h("u", { title: `${seconds(b - a)} in which nothing ran` }),
         map.place(a), FOLDED / 2)),
-        bars(row, map, asked.filter((one) => one.step === id))));
+        bars(row, map, asked.filter((one) => one.step === id)), id === ui.step && reds(map)));
     line.style.top = (first + at) * ROW + "px";
     return line;
   });
@@ -73,7 +73,8 @@ function bars(row, map, asked) {
   const part = (kind, start, stop, title) => placed(h("i." + kind, { title: `${title}, ${seconds(stop - start)}` }),
     map.place(start), map.place(stop) - map.place(start));
   const ready = Math.max(map.from, ...(row.depends_on ?? []).map((id) => step(id)?.history?.at(-1)?.[0] ?? 0));
-  const start = history.find(([, status]) => status === "in_progress")?.[0];
+  const start = history.find(([, status]) => status === "in_progress")?.[0],
+    began = history.find(([, status]) => WORD[status] !== "to do")?.[0] ?? last;
   return [start - ready > 0.5 && part("slot", ready, start, "waited for a slot or files"),
     history.map(([time, status, attempt], at) => {
     const [stop, next] = history[at + 1] ?? [until, "in_progress"];
@@ -84,8 +85,20 @@ function bars(row, map, asked) {
     Math.min(until, one.answered_at ?? until), "waited for you")),
   (row.checks ?? []).map(([name, status, , , , at]) => at <= until
     && placed(h("b." + status, { title: `${name}: ${status}` }), map.place(at))),
-  row.duration_s != null && placed(h("em", seconds(row.duration_s)), Math.min(0.92, map.place(last)))];
+  row.duration_s != null && label(seconds(row.duration_s), map.place(start - ready > 0.5 ? ready : began),
+    map.place(last))];
 }
+
+/** How long it took: after the bar, before one that ends at the edge, on one that fills the row. */
+function label(text, left, right) {
+  if (right < 0.92) return placed(h("em", text), right);
+  return left > 0.1 ? placed(h("em.before", text), left) : placed(h("em.before.inside", text), 0.99);
+}
+
+/** When checks of the open step failed: a row has but their last outcome, its entries have all. */
+const reds = (map) => entries().filter(([, row]) => row.purpose === "verify" && row.status === "error")
+  .map(([, row]) => placed(h("b.failed", { title: `${row.command}: failed` }),
+    map.place(row.ts + (row.duration_s ?? 0))));
 
 export function showLog(openStep) {
   const answers = rowsOf("answered:").map(([id, row]) => [id, { kind: "answer", ts: row.answered_at, step: row.step,

@@ -63,7 +63,8 @@ export const figure = (n) => (n == null ? "–" : n < 1e3 ? String(Math.round(n)
   : n < 1e6 ? (n / 1e3).toFixed(n < 1e4 ? 1 : 0) + "k" : (n / 1e6).toFixed(2) + "M");
 export const money = (x) => (x == null ? "–" : x > 0 && x < 0.01 ? "<$0.01" : "$" + x.toFixed(2));
 export function seconds(x) {
-  if (x < 60) return (x < 0.05 ? "0" : x.toFixed(x < 10 ? 1 : 0)) + " s";
+  if (x < 0.0995) return x < 0.0005 ? "0 s" : `${Math.round(x * 1000)} ms`;
+  if (x < 60) return x.toFixed(x < 10 ? 1 : 0) + " s";
   const [days, hours, minutes] = [86400, 3600, 60].map((unit) => Math.floor(x / unit));
   return days ? `${days} d` : hours ? `${hours} h ${minutes % 60} min`
     : `${minutes}:${String(Math.floor(x % 60)).padStart(2, "0")}`;
