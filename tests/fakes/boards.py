@@ -9,7 +9,6 @@ from typing import Any
 from ipc import events as e
 from ipc.registry import Entry, RunInfo
 from vibe.app.watch.board import Board
-from vibe.app.watch.follower import Follower
 from vibe.app.watch.runs import KnownRun
 from vibe.view.view import apply
 
@@ -30,10 +29,10 @@ def known_run(source: str, plan_id: str | None, started: float, *, live: bool = 
 def board_of(folder: Path, *runs: tuple[KnownRun, Sequence[e.Event]]) -> Board:
     """A board that knows these runs and has heard these events of them."""
     board = Board(folder)
-    board.runs = tuple(run for run, _ in runs)
+    board.know(tuple(run for run, _ in runs))
     for run, events in runs:
         if events:
-            follower = board._followers[run.key] = Follower(run, home=folder)  # pyright: ignore[reportPrivateUsage]  no bus makes one
+            follower = board.open(run)
             for event in events:
                 apply(follower.view, event)
             follower.ready.set()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +50,8 @@ class Board:
         self._runtime_dir = runtime_dir
         self._runs = Runs(home, runtime_dir)
         self._followers: dict[str, Follower] = {}
-        self._at_work: set[str] = set()
-        self._listed: dict[str, tuple[KnownRun, dict[str, Any]]] = {}
-        """The rows of runs that are not followed: they change with what is known of them only."""
+        self._listed: dict[str, dict[str, Any]] = {}
+        """The rows of all runs as they are where these are not followed."""
         self._tasks: TaskGroup | None = None
         self._seen: tuple[tuple[KnownRun, ...], bool] = ((), False)
 
@@ -60,10 +59,9 @@ class Board:
         """Look for runs and follow those that live, until cancelled."""
         async with create_task_group() as self._tasks:
             while True:
-                self.runs = await to_thread.run_sync(self._runs.look)
-                keys = {run.key for run in self.runs}
-                self._listed = {key: each for key, each in self._listed.items() if key in keys}
-                self._follow()
+                runs = await to_thread.run_sync(self._runs.look)
+                if runs != self.runs:
+                    self.know(runs)
                 if not self.ready.is_set():
                     await self._catch_up()
                 await anyio.sleep(LOOK_S)
@@ -97,16 +95,8 @@ class Board:
 
     def rows(self) -> dict[str, dict[str, Any]]:
         """The row of every run, by its key; the newest first."""
-        return {run.key: self._row(run) for run in self.runs}
-
-    def _row(self, run: KnownRun) -> dict[str, Any]:
-        view = self.view_of(run.key)
-        if view is not None:
-            return run_row(run, view)
-        listed = self._listed.get(run.key)
-        if listed is None or listed[0] is not run:
-            listed = self._listed[run.key] = (run, run_row(run))
-        return listed[1]
+        seen = {run.key: run_row(run, view) for run in self.runs if (view := self.view_of(run.key)) is not None}
+        return self._listed | seen
 
     def requests(self) -> dict[str, dict[str, Any]]:
         """The row of everything that waits, by its id; the oldest first."""
@@ -119,32 +109,25 @@ class Board:
                 await follower.ready.wait()
         self.ready.set()
 
+    def know(self, runs: tuple[KnownRun, ...]) -> None:
+        """Take in which runs there are, and follow those that live."""
+        self.runs = runs
+        self._listed = {run.key: run_row(run) for run in runs}
+        for run in runs:
+            follower = self._followers.get(run.key)
+            if run.live if follower is None else follower.run != run:
+                self.open(run)
+
     def open(self, run: KnownRun) -> Follower:
         """Follow a run, be it one that has ended, of which some are kept in memory, and return how far that is."""
-        follower = self._followers.pop(run.key, None) or Follower(run, home=self._home, runtime_dir=self._runtime_dir)
+        known = self._followers.pop(run.key, None)
+        follower = known or Follower(run, home=self._home, runtime_dir=self._runtime_dir)
         self._followers[run.key] = follower  # the latest comes last
-        if follower.run is not run:
-            follower.extend(run)
-        if self._tasks is not None and run.key not in self._at_work and (run.live or not follower.ready.is_set()):
-            self._at_work.add(run.key)
-            self._tasks.start_soon(self._hear, follower)
-        return follower
-
-    def _follow(self) -> None:
-        for run in self.runs:
-            follower = self._followers.get(run.key)
-            if run.live and (follower is None or run.key not in self._at_work):
-                self.open(run)
-            elif follower is not None and follower.run is not run:
-                follower.extend(run)
-        self._forget(run.key for run in self.runs if run.live)
-
-    async def _hear(self, follower: Follower) -> None:
-        await follower.follow()
-        self._at_work.discard(follower.run.key)
-
-    def _forget(self, live: Iterable[str]) -> None:
-        """Drop the views of what ended first, where many are kept."""
-        ended = [key for key in self._followers if key not in {*live, *self._at_work}]
+        if self._tasks is not None and (known is None or follower.run != run):
+            follower.run = run
+            self._tasks.start_soon(follower.follow)
+        live = {each.key for each in self.runs if each.live}
+        ended = [key for key, each in self._followers.items() if key not in live and each.ready.is_set()]
         for key in ended[:-MOST_ENDED]:
             del self._followers[key]
+        return follower

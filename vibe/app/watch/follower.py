@@ -11,7 +11,7 @@ import anyio
 from anyio import create_task_group, lowlevel, to_thread
 
 from ipc.errors import IpcError
-from ipc.events import Event, Fact
+from ipc.events import Event
 from ipc.registry import Entry
 from planner.store.errors import BrokenPlanError
 from planner.store.folder import PlanFolder, plans_folder
@@ -30,7 +30,7 @@ class Follower:
     """One run as it goes on: ``view`` is what its events say so far.
 
     ``ready`` is set once all that was there at the beginning is in the view. ``problem`` says why events are missing;
-    blank: none are. Everything happens on the loop of ``follow``.
+    blank: none are. Everything happens on the loop of ``follow``, which is called again once ``run`` has new sources.
     """
 
     def __init__(self, run: KnownRun, *, home: Path, runtime_dir: Path | None = None) -> None:
@@ -41,14 +41,8 @@ class Follower:
         self._home = home
         self._runtime_dir = runtime_dir
         self._heard: set[str] = set()
-        self._open = 0
         self._changed: set[Key] = set()
-        self._turned = anyio.Event()
-
-    def extend(self, run: KnownRun) -> None:
-        """Go on with the same run as it is known now; ``follow`` takes up new sources, or is to be called again."""
-        self.run = run
-        self._turn()
+        self._catching_up = anyio.Lock()
 
     def take_changed(self) -> set[Key]:
         """Return the keys of what changed in the view since the last call."""
@@ -56,23 +50,20 @@ class Follower:
         return changed
 
     async def follow(self) -> None:
-        """Take in all that its sources publish, one after the other as they began, until the last has ended."""
-        if not self._heard:
-            await self._recall()
-        async with create_task_group() as tasks:
-            while True:
-                new = [entry for entry in self.run.entries if entry.source not in self._heard]
-                for entry in new:
+        """Take in all that its sources publish, one after the other as they began, until the last has ended.
+
+        What another call follows already is left to that.
+        """
+        async with create_task_group() as tasks, self._catching_up:
+            if not self.ready.is_set():
+                await self._recall()
+            for entry in self.run.entries:
+                if entry.source not in self._heard:
                     self._heard.add(entry.source)
                     caught_up = anyio.Event()
                     tasks.start_soon(self._hear, entry, caught_up)
                     await caught_up.wait()
-                self.ready.set()
-                if not self._open and not new:
-                    return
-                if not new:
-                    await self._turned.wait()
-                self._turned = anyio.Event()
+            self.ready.set()
 
     async def older(self, agent_id: str, numbers: range) -> dict[int, EntryView]:
         """Return those entries of an agent that the view no longer keeps, as far as journals have them.
@@ -105,9 +96,6 @@ class Follower:
                 if end is not None and record.seq >= end:
                     return
 
-    def _turn(self) -> None:
-        self._turned.set()
-
     async def _recall(self) -> None:
         """Take in what only the plan's own folder knows: the facts of sources whose events are gone."""
         plan = self.run.plan
@@ -121,20 +109,16 @@ class Follower:
             return
         known = {entry.source for entry in self.run.entries}
         gone = [fact for fact in content.facts if fact.source not in known]
-        await self._take_all(gone)
-        self._changed.update(*(lose(self.view, source) for source in {fact.source for fact in gone}))
-
-    async def _take_all(self, facts: list[Fact]) -> None:
-        for number, fact in enumerate(facts, start=1):
+        for number, fact in enumerate(gone, start=1):
             self._take(fact)
             if number % EVENTS_AT_ONCE == 0:
                 await lowlevel.checkpoint()
+        self._changed.update(*(lose(self.view, source) for source in {fact.source for fact in gone}))
 
     async def _hear(self, entry: Entry, caught_up: anyio.Event) -> None:
         """Take in the events of a source until it ends; ``caught_up`` is set once all that was there is in the view."""
         from ipc.subscriber import subscribe
 
-        self._open += 1
         journal = Path(entry.journal)
         subscription = subscribe(journal, home=self._home, after=0, runtime_dir=self._runtime_dir)
         try:
@@ -143,9 +127,7 @@ class Follower:
             self.problem = str(error)
         if subscription.ended != "finished":
             self._changed.update(lose(self.view, entry.source))
-        self._open -= 1
         caught_up.set()
-        self._turn()
 
     async def _take_in(self, subscription: Subscription, caught_up: anyio.Event) -> None:
         async with subscription as records:

@@ -66,12 +66,11 @@ class Runs:
         self._running: dict[str, Entry] = {}
         self._plans: dict[str, PlanSummary] = {}
         self._written: dict[str, tuple[float, float]] = {}
-        self._known: dict[str, KnownRun] = {}
         self._looked = -ENDED_EVERY_S
         self._seen: tuple[object, ...] = ()
 
     def look(self) -> tuple[KnownRun, ...]:
-        """Return every run, the newest first; one of which nothing new is known is the same as before."""
+        """Return every run, the newest first."""
         running = {entry.source: entry for entry in self._registry.running()}
         gone = {source: entry for source, entry in self._running.items() if source not in running}
         self._running = running
@@ -79,10 +78,7 @@ class Runs:
         if time.monotonic() - self._looked >= ENDED_EVERY_S:
             self._look_at_ended(running)
             self._looked = time.monotonic()
-        found = {run.key: run for run in self._grouped()}
-        same = {key: run for key, run in self._known.items() if found.get(key) == run}
-        self._known = found | same
-        return tuple(sorted(self._known.values(), key=lambda run: run.started_at, reverse=True))
+        return tuple(sorted(self._grouped(), key=lambda run: run.started_at, reverse=True))
 
     def _look_at_ended(self, running: Iterable[str]) -> None:
         seen = (*(_changed(path) for path in self._watched), *sorted(running))

@@ -123,8 +123,11 @@ async def test_a_resumed_plan_is_one_run_over_its_sources(vibe_home: Path) -> No
             resumed.moves("b", "in_progress")
             (both,) = await known(vibe_home)
             assert [entry.source for entry in both.entries] == ["one", "two"]
-            follower.extend(both)
-            await seen(follower, ("plans", "plan-1", "steps", "b"))
+            follower.run = both
+            async with create_task_group() as tasks:
+                tasks.start_soon(follower.follow)
+                await seen(follower, ("plans", "plan-1", "steps", "b"))
+                tasks.cancel_scope.cancel()
             plan = follower.view.plans["plan-1"]
             assert (list(plan.sources), plan.source) == (["one", "two"], "two")
 
